@@ -1,0 +1,1 @@
+"""The trainyard command and the Python SDK"""

@@ -1,0 +1,229 @@
+"""The events of the bus: what an agent reports, and the two AWS events we read. One class a detail-type."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from .base import Lenient
+
+SOURCE = "trainyard.agent"
+
+
+class AgentEvent(Lenient):
+    """Fields of every agent event. `id` is a ULID made on the node once: the fact's identity however often it is delivered."""
+
+    id: str = Field(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")
+    at: datetime
+    cluster_name: str = Field(min_length=1, max_length=63)
+    cluster_arn: str
+    node: str = Field(default="", description="Slurm name of the node that reports")
+
+
+class RunEvent(AgentEvent):
+    """An event about one run's attempt."""
+
+    run_id: str
+    attempt: int = Field(ge=1)
+
+
+class ClusterReady(AgentEvent):
+    """Every expected node joined Slurm and its agent is linked."""
+
+    nodes: list[str]
+
+
+class AttemptStarted(RunEvent):
+    """The scheduler started the attempt's job on these Slurm nodes."""
+
+    job_id: str
+    nodes: list[str]
+
+
+class AttemptStepped(RunEvent):
+    """The attempt finished its first training step."""
+
+    step: int
+    resumed_from: int | None = None
+    stepped_at: datetime
+
+
+class CheckpointCommitted(RunEvent):
+    """A checkpoint was committed and every hash in its manifest verified by the agent."""
+
+    step: int
+    path: str = Field(description="relative to the run's directory")
+    bytes: int
+    files: int
+    committed_at: datetime
+
+
+class CheckpointRejected(RunEvent):
+    """A checkpoint does not verify; it will not be resumed from."""
+
+    step: int
+    path: str
+    reason: str
+
+
+class NodeEvidence(Lenient):
+    """What the controller's agent knew of a node when it reported: two independent signals."""
+
+    node: str
+    instance_id: str = ""
+    agent: Literal["linked", "silent", "unknown"]
+    scheduler: Literal["up", "down", "unknown"]
+    detail: str = ""
+
+
+class AttemptEnded(RunEvent):
+    """The attempt's job left the scheduler, for whatever reason."""
+
+    job_id: str
+    outcome: Literal["succeeded", "failed", "cancelled"]
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str | None = Field(default=None, description="last line of the Python traceback, e.g. 'ValueError: bad batch'")
+    error_kind: Literal["python-error", "signal", "node", "checkpoint", "unknown"] | None = None
+    failed_node: str | None = Field(default=None, description="Slurm node where the first process failed")
+    last_step: int | None = None
+    nodes: list[NodeEvidence] = Field(default_factory=list)
+    log_tail: str = ""
+
+
+class NodeLost(AgentEvent):
+    """A worker is lost: its agent is silent AND the scheduler (or the training steps) say so too."""
+
+    lost: NodeEvidence
+    run_id: str | None = None
+    attempt: int | None = None
+
+
+class NodeReturned(AgentEvent):
+    """A node that was lost or drained serves jobs again."""
+
+    returned: str
+    instance_id: str = ""
+
+
+class AgentSilent(AgentEvent):
+    """A node's agent is silent, but its scheduler daemon or the training go on: nothing is done to the job."""
+
+    silent: NodeEvidence
+    run_id: str | None = None
+    attempt: int | None = None
+
+
+class AgentBack(AgentEvent):
+    """A silent agent reports again."""
+
+    back: str
+
+
+class NodeUnhealthy(AgentEvent):
+    """A check's verdict, after debouncing."""
+
+    check: str
+    severity: Literal["warning", "error", "healthy"]
+    detail: str
+    run_id: str | None = None
+    attempt: int | None = None
+
+
+class ExportFinished(AgentEvent):
+    """An export ended; with ok=False nothing was deleted and `reason` says what failed."""
+
+    run_id: str
+    export_id: str
+    ok: bool
+    reason: str = ""
+    objects: int = 0
+    bytes: int = 0
+    manifest_key: str = ""
+
+
+class Gpu(Lenient):
+    """One accelerator's sample."""
+
+    index: int
+    kind: Literal["nvidia", "neuron"]
+    utilization_percent: float | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+
+
+class NodeSample(Lenient):
+    """One node's newest sample. Rates are per second over the sampling interval."""
+
+    node: str
+    instance_id: str
+    role: str
+    agent: Literal["linked", "silent", "unknown"] = "linked"
+    scheduler: str = Field(default="unknown", description="Slurm's state of the node, lower case")
+    at: datetime
+    cpu_percent: float = Field(default=0, description="of all cores, 0 to 100")
+    memory_used_bytes: int = 0
+    memory_total_bytes: int = 0
+    disk_used_percent: float = 0
+    network_received_bytes_per_second: float = 0
+    network_sent_bytes_per_second: float = 0
+    gpus: list[Gpu] = Field(default_factory=list)
+
+
+class RunSample(Lenient):
+    """Where a run's training stands."""
+
+    run_id: str
+    attempt: int
+    job_state: str = ""
+    step: int | None = None
+    loss: float | None = None
+
+
+class ClusterHeartbeat(AgentEvent):
+    """The controller agent's periodic report: every node's latest sample and every active run's step."""
+
+    nodes: list[NodeSample]
+    runs: list[RunSample] = Field(default_factory=list)
+    dropped_samples: int = 0
+
+
+AGENT_EVENTS: dict[str, type[AgentEvent]] = {
+    cls.__name__: cls
+    for cls in (
+        ClusterReady, AttemptStarted, AttemptStepped, CheckpointCommitted, CheckpointRejected, AttemptEnded, NodeLost,
+        NodeReturned, AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
+    )
+}  # fmt: skip
+
+
+class InstanceGroupState(Lenient):
+    """An instance group in HyperPod's state change event."""
+
+    instance_group_name: str = Field(alias="InstanceGroupName")
+    current_count: int = Field(default=0, alias="CurrentCount")
+    target_count: int = Field(default=0, alias="TargetCount")
+    status: str | None = Field(default=None, alias="Status")
+
+
+class ClusterStateChange(Lenient):
+    """detail of `SageMaker HyperPod Cluster State Change` (source aws.sagemaker); many keys may be null."""
+
+    cluster_arn: str = Field(alias="ClusterArn")
+    cluster_name: str = Field(alias="ClusterName")
+    cluster_status: str = Field(alias="ClusterStatus")
+    failure_message: str | None = Field(default=None, alias="FailureMessage")
+    instance_groups: list[InstanceGroupState] | None = Field(default=None, alias="InstanceGroups")
+
+
+CLUSTER_STATE_CHANGE = "SageMaker HyperPod Cluster State Change"
+
+
+def parse_agent_event(detail_type: str, detail: dict[str, Any]) -> AgentEvent:
+    """Parse an agent event by its detail-type.
+
+    Raises KeyError for an unknown detail-type and pydantic.ValidationError for a malformed detail.
+    """
+    return AGENT_EVENTS[detail_type].model_validate(detail)

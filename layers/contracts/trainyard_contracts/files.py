@@ -1,0 +1,115 @@
+"""Files that one process writes and another reads: manifests, progress, the job bundle, the agent's configuration."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from .base import Lenient, Sha256Hex
+
+MANIFEST_NAME = "manifest.json"
+
+
+class ManifestFile(Lenient):
+    """One file of a checkpoint; `path` is relative to the checkpoint's directory."""
+
+    path: str
+    bytes: int = Field(ge=0)
+    sha256: Sha256Hex
+
+
+class CheckpointManifest(Lenient):
+    """Written last into a checkpoint's directory; without a valid one the checkpoint does not exist."""
+
+    schema_name: Literal["trainyard.checkpoint.v1"] = Field(default="trainyard.checkpoint.v1", alias="schema")
+    run_id: str
+    attempt: int = Field(ge=1)
+    step: int = Field(ge=0)
+    world_size: int = Field(ge=1)
+    created_at: datetime
+    files: list[ManifestFile] = Field(min_length=1)
+
+
+class Progress(Lenient):
+    """The trainer's last finished step; rank 0 replaces `progress.json` of its attempt atomically."""
+
+    step: int = Field(ge=0)
+    loss: float | None = None
+    at: float = Field(description="seconds since the epoch")
+    resumed_from: int | None = Field(default=None, description="step of the checkpoint this attempt started from; None = fresh")
+    first_step_at: float | None = Field(default=None, description="when this attempt finished its first step")
+    world_size: int = Field(default=1, ge=1)
+
+
+class JobBundle(Lenient):
+    """One attempt's job, in S3 at runs/<runId>/attempts/<n>/bundle.json; the agent submits exactly this."""
+
+    schema_name: Literal["trainyard.bundle.v1"] = Field(default="trainyard.bundle.v1", alias="schema")
+    run_id: str
+    attempt: int = Field(ge=1)
+    cluster_name: str
+    batch_script: str = Field(description="the rendered sbatch file; holds no string of the user's")
+    nodes: int = Field(ge=1)
+    processes_per_node: int = Field(ge=1)
+    partition: str | None = None
+    program: list[str] = Field(description="recipe 'torchrun': ['-m', module] or [script]; recipe 'command': same, run by python")
+    recipe: Literal["torchrun", "command"] = "torchrun"
+    arguments: list[str] = Field(default_factory=list)
+    environment: dict[str, str] = Field(default_factory=dict)
+    files: dict[str, str] = Field(default_factory=dict)
+    checkpoint_directory: str = "checkpoints"
+    checkpoint_every_seconds: float | None = None
+    checkpoint_every_steps: int | None = None
+    checkpoint_keep: int = 3
+    exclude_nodes: list[str] = Field(default_factory=list, description="Slurm node names this attempt must not use")
+    down_nodes: list[str] = Field(default_factory=list, description="Slurm node names to set down before sbatch")
+
+
+class ExportedObject(Lenient):
+    """One verified object of an export; `key` is relative to the export's prefix."""
+
+    key: str
+    bytes: int = Field(ge=0)
+    sha256: Sha256Hex
+
+
+class ExportManifest(Lenient):
+    """Written last under the export's prefix as export-manifest.json, after every object was verified by HeadObject."""
+
+    schema_name: Literal["trainyard.export.v1"] = Field(default="trainyard.export.v1", alias="schema")
+    run_id: str
+    created_at: datetime
+    objects: list[ExportedObject]
+    last_step: int | None = Field(default=None, description="step of the newest whole checkpoint exported")
+    final_model: bool = Field(default=False, description="the run's final/ directory is among the objects")
+
+
+class AgentConfig(Lenient):
+    """`<root>/etc/trainyard/agent.json`: what one node's agent must know; written by the lifecycle scripts."""
+
+    cluster_name: str
+    cluster_arn: str
+    node_name: str = Field(description="Slurm node name, ip-a-b-c-d")
+    instance_id: str
+    instance_group: str
+    role: Literal["controller", "worker", "login"]
+    address: str = Field(description="this node's IP address")
+    controller_address: str
+    link_port: int = Field(ge=1, le=65535, description="TCP port of the controller agent's link")
+    key_file: str = Field(description="file with the cluster's own key, mode 0600")
+    shared_root: str = Field(description="the shared filesystem, /fsx on AWS")
+    state_dir: str = Field(description="/var/lib/trainyard on AWS: outbox, socket")
+    python: str = Field(description="interpreter of the jobs' environment")
+    library_dir: str = Field(description="directory with trainyard_agent, trainyard_contracts, trainyard_trainers")
+    event_bus: str
+    region: str
+    data_bucket: str
+    slurm_bin: str = Field(default="", description="directory of sbatch, scontrol, ...; empty = PATH")
+    slurm_conf: str | None = None
+    heartbeat_seconds: float = Field(default=60, gt=0)
+    beat_seconds: float = Field(default=1, gt=0)
+    silent_after_seconds: float = Field(default=3, gt=0, description="no beat for this long = the agent is silent")
+    expected_workers: int = Field(default=0, ge=0, description="controller: nodes that must join before ClusterReady")
+    mounts: list[str] = Field(default_factory=list, description="paths that must be mounted; checked")

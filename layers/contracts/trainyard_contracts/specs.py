@@ -1,0 +1,277 @@
+"""What a user may ask for: the run and the cluster, validated field by field before anything is created."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from .base import RELATIVE_PATH_PATTERN, Name, Strict
+
+_RELATIVE = re.compile(RELATIVE_PATH_PATTERN)
+
+
+def relative_path(value: str) -> str:
+    """Return `value` if it is a plain relative path that cannot leave its root; raise ValueError otherwise."""
+    if len(value) > 256 or not _RELATIVE.match(value):
+        raise ValueError("must be a relative path of letters, digits and _ . = + @ - that stays inside its root (no '..', no leading '/')")
+    return value
+
+
+PlainText = Annotated[str, StringConstraints(max_length=4096, pattern=r"^[^\x00]*$")]
+EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+InstanceType = Annotated[str, StringConstraints(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9-]+$", max_length=64)]
+S3Uri = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9.-]{3,63}(/[^\x00]*)?$", max_length=1024)]
+AbsolutePath = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_.-]+)+$", max_length=256)]
+
+
+class EbsVolume(Strict):
+    """A secondary EBS volume on every node of the group, mounted at /opt/sagemaker by HyperPod."""
+
+    size_gib: int = Field(ge=1, le=16384, description="size in GiB")
+    kms_key_id: str | None = None
+
+
+class InstanceGroup(Strict):
+    """Nodes of one type and role. `count` serve jobs; `spares` stand by idle so that a lost node is replaced in seconds."""
+
+    name: Name
+    role: Literal["controller", "worker", "login"]
+    instance_type: InstanceType
+    count: int = Field(ge=1, le=6758)
+    spares: int = Field(default=0, ge=0, le=100)
+    partition: Name | None = Field(default=None, description="Slurm partition, worker groups only; default 'main'")
+    threads_per_core: Literal[1, 2] | None = None
+    ebs: EbsVolume | None = None
+    training_plan_arn: str | None = None
+    deep_health_checks: list[Literal["InstanceStress", "InstanceConnectivity", "MultiNodeTrainingValidation"]] = Field(
+        default_factory=list, max_length=3
+    )
+
+    @model_validator(mode="after")
+    def _roles(self) -> InstanceGroup:
+        if self.role != "worker" and self.spares:
+            raise ValueError("spares are for worker groups only; set spares to 0")
+        if self.role != "worker" and self.partition is not None:
+            raise ValueError("partition is for worker groups only; remove it")
+        return self
+
+
+class Network(Strict):
+    """The VPC the nodes join (HyperPod VpcConfig); the security group must allow all traffic to itself."""
+
+    subnet_ids: list[str] = Field(min_length=1, max_length=16)
+    security_group_ids: list[str] = Field(min_length=1, max_length=5)
+
+
+class SharedFilesystem(Strict):
+    """FSx for Lustre, mounted on every node; holds runs and checkpoints while the cluster lives."""
+
+    dns_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.-]{1,255}$")]
+    mount_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    mount_path: AbsolutePath = "/fsx"
+
+
+class S3Mount(Strict):
+    """A bucket mounted read-only with Mountpoint for Amazon S3."""
+
+    bucket: Annotated[str, StringConstraints(pattern=r"^[a-z0-9.-]{3,63}$")]
+    mount_path: AbsolutePath
+    prefix: str | None = None
+
+    @field_validator("prefix")
+    @classmethod
+    def _prefix(cls, value: str | None) -> str | None:
+        return None if value is None else relative_path(value)
+
+
+class ClusterUser(Strict):
+    """A POSIX user made on every node, with the same uid everywhere."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+    uid: int = Field(ge=1000, le=60000)
+    ssh_keys: list[Annotated[str, StringConstraints(pattern=r"^(ssh-|ecdsa-)[^\x00\r\n]+$", max_length=2048)]] = Field(
+        default_factory=list, max_length=16
+    )
+
+
+class PythonEnvironment(Strict):
+    """Where the job's Python comes from: a venv or conda environment made by the lifecycle scripts, or one that is there."""
+
+    kind: Literal["venv", "conda", "existing"] = "venv"
+    path: AbsolutePath = "/opt/trainyard/env"
+    requirements: list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._\[\],<>=!~ +-]*$", max_length=200)]] = Field(
+        default_factory=list, max_length=200
+    )
+
+
+class ClusterSpec(Strict):
+    """A cluster: one controller group, at least one worker group, and what every node needs."""
+
+    name: Name
+    backend: Literal["hyperpod"] = "hyperpod"
+    instance_groups: list[InstanceGroup] = Field(min_length=2, max_length=100)
+    network: Network | None = None
+    shared_filesystem: SharedFilesystem | None = None
+    s3_mounts: list[S3Mount] = Field(default_factory=list, max_length=16)
+    users: list[ClusterUser] = Field(default_factory=list, max_length=256)
+    environment: PythonEnvironment = PythonEnvironment()
+    node_recovery: Literal["Automatic", "None"] = "Automatic"
+    provisioning: Literal["Continuous", "AllAtOnce"] = "Continuous"
+    slurm_setup: Literal["SlurmConfig", "ProvisioningParameters"] = "SlurmConfig"
+    idle_limit_seconds: int = Field(default=1800, ge=60, le=604800, description="deleted when no run used it for this long")
+    tags: dict[Annotated[str, StringConstraints(min_length=1, max_length=128)], Annotated[str, StringConstraints(max_length=256)]] = Field(
+        default_factory=dict, max_length=40
+    )
+
+    @model_validator(mode="after")
+    def _groups(self) -> ClusterSpec:
+        names = [group.name for group in self.instance_groups]
+        if len(set(names)) != len(names):
+            raise ValueError("instanceGroups: every group needs a name of its own")
+        controllers = [group for group in self.instance_groups if group.role == "controller"]
+        if len(controllers) != 1 or controllers[0].count != 1:
+            raise ValueError("instanceGroups: exactly one group with role 'controller' and count 1 is needed")
+        if not any(group.role == "worker" for group in self.instance_groups):
+            raise ValueError("instanceGroups: at least one group with role 'worker' is needed")
+        if self.provisioning == "Continuous" and self.slurm_setup != "SlurmConfig":
+            raise ValueError("slurmSetup: provisioning 'Continuous' needs slurmSetup 'SlurmConfig'")
+        if self.shared_filesystem is not None and self.network is None:
+            raise ValueError("network: a sharedFilesystem needs a network (subnetIds and securityGroupIds) that reaches it")
+        return self
+
+    def partition_of(self, group: InstanceGroup) -> str:
+        """The Slurm partition of a worker group."""
+        return group.partition or "main"
+
+    def worker_count(self, partition: str | None = None) -> int:
+        """Nodes that a job may use at once in `partition` (all worker groups if None); spares not counted."""
+        return sum(
+            group.count for group in self.instance_groups if group.role == "worker" and partition in (None, self.partition_of(group))
+        )
+
+
+class ClusterRef(Strict):
+    """The cluster a run uses: an existing one by `name`, or one made for it from `spec`."""
+
+    name: Name | None = None
+    spec: ClusterSpec | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> ClusterRef:
+        if (self.name is None) == (self.spec is None):
+            raise ValueError("give either 'name' (an existing cluster) or 'spec' (a cluster made for this run), not both")
+        return self
+
+
+class JobSpec(Strict):
+    """What runs on the nodes. Every string reaches the process as data: no shell ever reads it."""
+
+    recipe: Literal["torchrun", "command"] = "torchrun"
+    nodes: int = Field(ge=1, le=6758)
+    processes_per_node: int = Field(default=1, ge=1, le=128)
+    module: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$", max_length=256)] | None = None
+    script: str | None = Field(default=None, description="path of a file in 'files'")
+    arguments: list[PlainText] = Field(default_factory=list, max_length=256)
+    environment: dict[EnvironmentName, PlainText] = Field(default_factory=dict, max_length=128)
+    files: dict[str, Annotated[str, StringConstraints(max_length=131072)]] = Field(default_factory=dict, max_length=64)
+    partition: Name | None = None
+
+    @field_validator("script")
+    @classmethod
+    def _script(cls, value: str | None) -> str | None:
+        return None if value is None else relative_path(value)
+
+    @field_validator("files")
+    @classmethod
+    def _files(cls, value: dict[str, str]) -> dict[str, str]:
+        for path in value:
+            relative_path(path)
+        return value
+
+    @field_validator("environment")
+    @classmethod
+    def _environment(cls, value: dict[str, str]) -> dict[str, str]:
+        reserved = [name for name in value if name.startswith(("TRAINYARD_", "SLURM_", "LD_")) or name in ("PATH", "PYTHONPATH")]
+        if reserved:
+            raise ValueError(f"{reserved[0]} is set by Trainyard or the node; choose another name")
+        return value
+
+    @model_validator(mode="after")
+    def _program(self) -> JobSpec:
+        if (self.module is None) == (self.script is None):
+            raise ValueError("give either 'module' (an importable module) or 'script' (a path in 'files'), not both")
+        if self.script is not None and self.script not in self.files:
+            raise ValueError(f"script: '{self.script}' is not in 'files'; add it there")
+        return self
+
+
+class CheckpointSpec(Strict):
+    """When the trainer commits checkpoints and how many are kept on the cluster."""
+
+    directory: str = Field(default="checkpoints", description="relative to the run's directory on the shared filesystem")
+    every_seconds: float | None = Field(default=None, gt=0, le=86400)
+    every_steps: int | None = Field(default=None, ge=1)
+    keep: int = Field(default=3, ge=2, le=1000, description="newest whole checkpoints kept on the cluster")
+
+    @field_validator("directory")
+    @classmethod
+    def _directory(cls, value: str) -> str:
+        return relative_path(value)
+
+
+class ExportSpec(Strict):
+    """What is copied to S3 at the end (always verified object by object)."""
+
+    enabled: bool = True
+    checkpoints: Literal["all", "last", "none"] = "all"
+
+
+class RecoverySpec(Strict):
+    """The budgets of the recovery policy."""
+
+    max_attempts: int = Field(default=10, ge=1, le=1000)
+    same_error_limit: int = Field(default=2, ge=1, le=100, description="stop when the same error came this often at the same step")
+    in_place_restarts_per_node: int = Field(default=2, ge=0, le=100, description="then the node is excluded")
+    wait_for_node_seconds: int = Field(default=3600, ge=0, le=86400, description="how long to wait for a node when no spare is left")
+
+
+class LimitSpec(Strict):
+    """Hard bounds of the run's life."""
+
+    max_duration_seconds: int = Field(default=7 * 86400, ge=60, le=60 * 86400)
+    cluster_deadline_seconds: int = Field(default=3600, ge=30, le=86400, description="time for the cluster to be ready")
+
+
+class RunSpec(Strict):
+    """One training job's whole life: cluster, job, checkpoints, export, teardown."""
+
+    name: Name
+    cluster: ClusterRef
+    job: JobSpec
+    checkpoint: CheckpointSpec = CheckpointSpec()
+    export: ExportSpec = ExportSpec()
+    recovery: RecoverySpec = RecoverySpec()
+    limits: LimitSpec = LimitSpec()
+    teardown: Literal["always", "on-success", "never"] | None = Field(
+        default=None, description="default: 'always' for a cluster made for this run, 'never' for an existing one"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> RunSpec:
+        spec = self.cluster.spec
+        if spec is None:
+            if self.teardown not in (None, "never"):
+                raise ValueError("teardown: a run never deletes a cluster that it did not create; use 'never'")
+            return self
+        have = spec.worker_count(self.job.partition)
+        if self.job.nodes > have:
+            where = f"partition '{self.job.partition}'" if self.job.partition else "the cluster"
+            raise ValueError(f"job.nodes: {self.job.nodes} nodes asked, but {where} has {have} worker nodes; ask for at most {have}")
+        return self
+
+    @property
+    def teardown_policy(self) -> Literal["always", "on-success", "never"]:
+        """The teardown in force, defaults applied."""
+        return self.teardown or ("always" if self.cluster.spec is not None else "never")

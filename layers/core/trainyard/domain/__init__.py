@@ -1,0 +1,1 @@
+"""Pure rules: no clock, ids, environment or AWS; they come in as arguments."""

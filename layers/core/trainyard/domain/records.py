@@ -1,0 +1,200 @@
+"""What the table stores: runs, clusters, facts, timeline entries; plain frozen data."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from trainyard_contracts.specs import ClusterSpec, RunSpec
+
+RunStatus = Literal[
+    "Pending", "Provisioning", "Submitting", "Running", "Recovering", "WaitingForNode",
+    "Exporting", "TearingDown", "Succeeded", "Failed", "Cancelled",
+]  # fmt: skip
+TERMINAL: frozenset[str] = frozenset({"Succeeded", "Failed", "Cancelled"})
+ClusterStatus = Literal["Pending", "Creating", "InService", "Ready", "Failed", "Deleting", "Deleted"]
+WaitKind = Literal["cluster", "outcome", "export", "teardown", "in-service", "deleted"]
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+
+class Problem(Record):
+    """Why something ended badly; `code` is one of domain.errors.CODES, `next_step` tells the user what to do."""
+
+    code: str
+    title: str
+    detail: str
+    next_step: str
+
+
+class Fact(Record):
+    """Something that happened, recorded once by its event id and never changed. `data` is the event's detail (camelCase)."""
+
+    id: str
+    type: str
+    at: datetime
+    attempt: int | None = None
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+class TimelineEntry(Record):
+    """One line of a run's timeline: a fact, a decision with its reason, or a change of status."""
+
+    id: str
+    at: datetime
+    kind: Literal["fact", "decision", "status"]
+    type: str
+    message: str
+    attempt: int | None = None
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+class Attempt(Record):
+    """One submission of the run's job; everything it writes is fenced by `number` (from 1)."""
+
+    number: int
+    generation: int = 1
+    submitted_at: datetime | None = None
+    job_id: str | None = None
+    nodes: list[str] = Field(default_factory=list)
+    started_at: datetime | None = None
+    first_step_at: datetime | None = None
+    resumed_from: int | None = None
+    ended_at: datetime | None = None
+    outcome: Literal["succeeded", "failed", "cancelled", "lost"] | None = None
+    reason: str = ""
+    exclude: list[str] = Field(default_factory=list)
+    down: list[str] = Field(default_factory=list)
+
+
+class Incident(Record):
+    """From the first bad fact to the first training step after it."""
+
+    cause: str
+    attempt: int
+    fact_id: str
+    started_at: datetime
+    actions: list[str] = Field(default_factory=list)
+    reason: str = ""
+    error_signature: str | None = Field(default=None, description="error text and step, to recognise the same error again")
+    node: str | None = None
+    resumed_at: datetime | None = None
+
+
+class Export(Record):
+    """One export of the run; only `verified` permits deleting the cluster."""
+
+    id: str
+    state: Literal["running", "finished", "failed", "verified"] = "running"
+    requested_at: datetime
+    tries: int = 1
+    reason: str = ""
+    objects: int = 0
+    bytes: int = 0
+    manifest_key: str = ""
+
+
+class Checkpoint(Record):
+    """A committed checkpoint the agent verified."""
+
+    step: int
+    attempt: int
+    path: str
+    bytes: int
+    files: int
+    committed_at: datetime
+    status: Literal["whole", "rejected"] = "whole"
+    reason: str = ""
+
+
+class Run(Record):
+    """A run. Written by the run's state machine only, with optimistic locking on `version`."""
+
+    id: str
+    name: str
+    spec: RunSpec
+    status: RunStatus = "Pending"
+    generation: int = 1
+    version: int = 0
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None = None
+    cluster_name: str
+    owns_cluster: bool = False
+    attempts: list[Attempt] = Field(default_factory=list)
+    incidents: list[Incident] = Field(default_factory=list)
+    excluded_nodes: list[str] = Field(default_factory=list)
+    outcome: Literal["succeeded", "failed", "cancelled"] | None = Field(
+        default=None, description="set when training is over; export and teardown may still be under way"
+    )
+    reason: str = Field(default="", description="why the run is where it is, in words a person understands")
+    problem: Problem | None = None
+    export: Export | None = None
+    teardown_started: bool = False
+    cluster_deleted: bool = False
+    waiting_since: datetime | None = Field(default=None, description="when the run began to wait for a node")
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def terminal(self) -> bool:
+        return self.status in TERMINAL
+
+
+class Cluster(Record):
+    """A cluster we made (or are making). Written by the cluster and teardown state machines only."""
+
+    name: str
+    spec: ClusterSpec
+    status: ClusterStatus = "Pending"
+    generation: int = 1
+    version: int = 0
+    created_at: datetime
+    updated_at: datetime
+    arn: str | None = None
+    owner_run: str | None = Field(default=None, description="the run it was made for; None = stands on its own")
+    ready_at: datetime | None = None
+    last_used_at: datetime | None = None
+    last_heartbeat_at: datetime | None = None
+    create_requested: bool = False
+    problem: Problem | None = None
+
+    @property
+    def id(self) -> str | None:
+        """Last segment of the ARN, the id Session Manager targets use."""
+        return self.arn.rsplit("/", 1)[-1] if self.arn else None
+
+
+class ClusterNode(Record):
+    """A node as the API shows it: backend state, Slurm state and the newest sample joined."""
+
+    instance_id: str
+    group: str
+    role: Literal["controller", "worker", "login"]
+    instance_type: str
+    status: str = Field(description="backend's state: Running, Pending, Failure, ShuttingDown, ...")
+    message: str = ""
+    name: str | None = Field(default=None, description="Slurm node name ip-a-b-c-d")
+    address: str | None = None
+    launched_at: datetime | None = None
+    agent: str = "unknown"
+    scheduler: str = "unknown"
+    sample: dict[str, Any] | None = None
+
+
+class Wait(Record):
+    """A state machine's task token that waits for a fact. `owner` is 'run:<id>' or 'cluster:<name>'."""
+
+    owner: str
+    kind: WaitKind
+    token: str
+    since: datetime
+    woken_at: datetime | None = None

@@ -1,0 +1,284 @@
+"""The Protocols that use cases need; adapters in `aws/` and `backends/`, in-memory twins in tests/support."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Fact, Run, TimelineEntry, Wait
+from trainyard_contracts.events import ClusterHeartbeat
+from trainyard_contracts.specs import ClusterSpec
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """One page of a list; `next_token` is opaque and bound to its query (another query's token: errors.BadPageToken)."""
+
+    items: list[T]
+    next_token: str | None = None
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """A finished remote command."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class BackendCluster:
+    """The backend's own view. `status` is AWS's word (Creating, InService, Failed, ...); None = does not exist."""
+
+    arn: str
+    name: str
+    status: str
+    failure_message: str = ""
+    groups: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # group -> (current, target)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class BackendRequest:
+    """What `create` would send: the exact request and the files it would upload (key -> bytes)."""
+
+    operation: str
+    request: dict[str, Any]
+    files: dict[str, int]
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """Outcome of a replace or reboot, per node id."""
+
+    successful: list[str]
+    failed: dict[str, str]  # node id -> AWS's reason
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """Aware UTC time."""
+        ...
+
+
+class Ids(Protocol):
+    def ulid(self) -> str:
+        """A fresh 26-character upper-case ULID."""
+        ...
+
+
+class Runs(Protocol):
+    """Runs, their facts, timeline, checkpoints."""
+
+    def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
+        """Store a new run in one conditional write; with a known key and the same body hash return the stored run.
+
+        Raises errors.IdempotencyConflict for a known key with another body hash.
+        """
+        ...
+
+    def get(self, run_id: str) -> Run:
+        """Raises errors.RunNotFound."""
+        ...
+
+    def put(self, run: Run) -> Run:
+        """Write if the stored version equals run.version; returns the run with version + 1. Raises errors.Conflict."""
+        ...
+
+    def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
+        """Newest first. Raises errors.BadPageToken."""
+        ...
+
+    def active(self) -> list[Run]:
+        """Every run that is not terminal (sparse index)."""
+        ...
+
+    def on_cluster(self, cluster_name: str) -> list[Run]:
+        """Active runs that use the cluster."""
+        ...
+
+    def record(self, run_id: str, fact: Fact, message: str) -> bool:
+        """Record a fact and its timeline line once, by fact.id; False if it was there already."""
+        ...
+
+    def facts(self, run_id: str, attempt: int | None = None) -> list[Fact]:
+        """Facts in order of `at`, then id; those without an attempt are always included."""
+        ...
+
+    def note(self, run_id: str, entry: TimelineEntry) -> None:
+        """Add a timeline entry; the same id again changes nothing."""
+        ...
+
+    def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
+        """Oldest first."""
+        ...
+
+    def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
+        """Idempotent by (step, attempt); 'rejected' wins over 'whole'."""
+        ...
+
+    def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
+        """Newest step first."""
+        ...
+
+
+class Waits(Protocol):
+    """Task tokens of waiting machines, one per owner; a new wait replaces the old."""
+
+    def store(self, wait: Wait) -> None: ...
+
+    def get(self, owner: str) -> Wait | None: ...
+
+    def mark_woken(self, owner: str, token: str, at: datetime) -> bool:
+        """Conditionally mark this very token as woken; False if another token is stored or none."""
+        ...
+
+    def clear(self, owner: str, token: str) -> None:
+        """Remove the wait if it is still this token."""
+        ...
+
+    def all(self) -> list[Wait]: ...
+
+
+class Clusters(Protocol):
+    """Clusters and their heartbeats."""
+
+    def create(self, cluster: Cluster) -> Cluster:
+        """Conditional on no cluster of that name (or a Deleted/Failed-and-gone one, then generation + 1). Raises errors.ClusterExists."""
+        ...
+
+    def get(self, name: str) -> Cluster:
+        """Raises errors.ClusterNotFound."""
+        ...
+
+    def put(self, cluster: Cluster) -> Cluster:
+        """As Runs.put."""
+        ...
+
+    def list(self, *, limit: int, token: str | None) -> Page[Cluster]: ...
+
+    def active(self) -> list[Cluster]:
+        """Every cluster whose status is not Deleted."""
+        ...
+
+    def touch(self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None) -> None:
+        """Set last_used_at / last_heartbeat_at without touching `version` (never moves them backwards)."""
+        ...
+
+    def record(self, name: str, fact: Fact) -> bool:
+        """As Runs.record, for facts of the cluster itself."""
+        ...
+
+    def facts(self, name: str) -> list[Fact]: ...
+
+    def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
+        """Keep one heartbeat, with a TTL of 7 days; the same id again changes nothing."""
+        ...
+
+    def heartbeats(self, name: str, *, since: datetime, limit: int) -> list[ClusterHeartbeat]:
+        """Newest `limit` since `since`, oldest first."""
+        ...
+
+
+class Backend(Protocol):
+    """Where clusters live."""
+
+    def plan(self, cluster: Cluster) -> BackendRequest:
+        """The exact request and files of `create`, with nothing sent."""
+        ...
+
+    def create(self, cluster: Cluster) -> str:
+        """Upload the lifecycle bundle and create the cluster; idempotent by name. Returns the ARN.
+
+        Raises errors.BackendRejected with AWS's reason, errors.NoCapacity, errors.ClusterNameTaken (not ours).
+        """
+        ...
+
+    def describe(self, name: str) -> BackendCluster | None: ...
+
+    def nodes(self, cluster: Cluster) -> list[ClusterNode]: ...
+
+    def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult: ...
+
+    def reboot(self, name: str, instance_ids: Sequence[str]) -> BatchResult: ...
+
+    def delete(self, name: str) -> bool:
+        """Ask for deletion; False if it is already gone. Raises errors.Conflict while another operation runs."""
+        ...
+
+    def tagged(self) -> list[BackendCluster]:
+        """Clusters that carry this deployment's tag."""
+        ...
+
+    def lifecycle_log(self, cluster: Cluster, *, lines: int, instance_id: str | None = None) -> str:
+        """Tail of the lifecycle script's log (of the failed instance, or of `instance_id`); '' if there is none."""
+        ...
+
+
+class Commands(Protocol):
+    def run(self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
+        """Run argv on the cluster's controller node.
+
+        Raises errors.NodeUnreachable (retryable), errors.CommandTimeout, errors.SessionEncrypted.
+        """
+        ...
+
+
+class Blobs(Protocol):
+    """Objects of the data bucket."""
+
+    bucket: str
+
+    def put(self, key: str, body: bytes) -> None: ...
+
+    def get(self, key: str) -> bytes:
+        """Raises errors.BlobNotFound."""
+        ...
+
+    def head(self, key: str) -> tuple[int, str | None] | None:
+        """(bytes, hex SHA-256 checksum or None), or None if there is no such object."""
+        ...
+
+    def put_tree(self, prefix: str, directory: Path) -> int:
+        """Upload a directory; returns the number of objects."""
+        ...
+
+
+class Executions(Protocol):
+    """State machines."""
+
+    def start(self, machine: Literal["run", "cluster", "teardown"], name: str, payload: Mapping[str, Any]) -> None:
+        """StartExecution; the same name again is fine."""
+        ...
+
+    def status(self, machine: Literal["run", "cluster", "teardown"], name: str) -> str | None:
+        """RUNNING, SUCCEEDED, FAILED, TIMED_OUT, ABORTED, or None if it never started."""
+        ...
+
+    def succeed(self, token: str, output: Mapping[str, Any]) -> bool:
+        """SendTaskSuccess; False if the token is spent or timed out."""
+        ...
+
+
+class Secrets(Protocol):
+    def ensure(self, name: str) -> str:
+        """Create a random secret if there is none; returns its ARN."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete if it is there."""
+        ...
+
+
+class Prices(Protocol):
+    def hourly_usd(self, spec: ClusterSpec) -> float | None:
+        """On-demand price of the whole cluster per hour, or None if the price list does not say."""
+        ...

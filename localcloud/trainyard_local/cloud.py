@@ -1,0 +1,33 @@
+"""What every part of the local cloud shares: where it lives and the four things parts ask of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Cloud:
+    """One running local cloud. The callables are filled in by the server before any part is installed."""
+
+    state_dir: Path
+    port: int
+    session_port: int
+    region: str = "us-east-1"
+    account_id: str = "123456789012"
+    put_event: Callable[[str, str, Mapping[str, Any], list[str]], None] = field(repr=False, default=None)  # type: ignore[assignment]
+    """put_event(source, detail_type, detail, resources): an AWS service event on the default bus."""
+    write_log: Callable[[str, str, list[str]], None] = field(repr=False, default=None)  # type: ignore[assignment]
+    """write_log(log group, stream, lines): CloudWatch Logs, creating both."""
+    credentials: Callable[[str, str], dict[str, str]] = field(repr=False, default=None)  # type: ignore[assignment]
+    """credentials(role ARN, session name) -> AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN."""
+    read_prefix: Callable[[str, str], dict[str, bytes]] = field(repr=False, default=None)  # type: ignore[assignment]
+    """read_prefix(bucket, prefix) -> relative key -> body, straight from moto's S3."""
+    on_shutdown: list[Callable[[], None]] = field(default_factory=list)
+    """Called once when the server ends in good order."""
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"

@@ -1,0 +1,1 @@
+"""Trainers that resume exactly"""
