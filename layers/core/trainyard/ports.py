@@ -12,7 +12,6 @@ from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Fact, Run
 from trainyard_contracts.events import ClusterHeartbeat
 from trainyard_contracts.specs import ClusterSpec
 
-
 T = TypeVar("T")
 
 
