@@ -281,3 +281,33 @@ class Prices(Protocol):
     def hourly_usd(self, spec: ClusterSpec) -> float | None:
         """On-demand price of the whole cluster per hour, or None if the price list does not say."""
         ...
+
+
+@dataclass(frozen=True)
+class Config:
+    """What this deployment is; `trainyard.wiring` fills it from the environment."""
+
+    stage: str
+    heartbeat_seconds: float
+    secret_prefix: str
+    node_role_arn: str
+    default_subnet_ids: tuple[str, ...] = ()
+    default_security_group_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Everything a use case may reach. `trainyard.wiring.ports()` builds it once a process; tests build it of in-memory twins."""
+
+    runs: Runs
+    clusters: Clusters
+    waits: Waits
+    backend: Backend
+    commands: Commands
+    blobs: Blobs
+    executions: Executions
+    secrets: Secrets
+    prices: Prices
+    clock: Clock
+    ids: Ids
+    config: Config

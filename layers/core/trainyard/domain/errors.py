@@ -1,0 +1,190 @@
+"""One tree of errors, so that the HTTP edge and the state machines each map it in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """What was wrong with one field of a request, and what would be right."""
+
+    field: str
+    message: str
+
+
+class TrainyardError(Exception):
+    """Something a person must be told: `code` is closed (docs/architecture.md), `next_step` says what to do now."""
+
+    code = "internal"
+    title = "Something went wrong inside Trainyard"
+    next_step = "Try again; if it stays, look at the logs of the function and report it with the request id."
+    retryable = False
+
+    def __init__(self, detail: str = "", *, next_step: str | None = None, errors: Sequence[FieldError] = ()) -> None:
+        super().__init__(detail or self.title)
+        self.detail = detail or self.title
+        if next_step is not None:
+            self.next_step = next_step
+        self.errors = list(errors)
+
+
+class InvalidRequest(TrainyardError):
+    code = "invalid-request"
+    title = "The request is not valid"
+    next_step = "Correct the named fields and send the request again."
+
+
+class BadPageToken(InvalidRequest):
+    code = "invalid-page-token"
+    title = "The page token does not belong to this query"
+    next_step = "Start again without nextToken, and keep the other parameters the same from page to page."
+
+
+class BodyTooLarge(InvalidRequest):
+    code = "body-too-large"
+    title = "The body is too large"
+    next_step = "Keep the body under 256 KiB; put large files into S3 or the shared filesystem."
+
+
+class MethodNotAllowed(TrainyardError):
+    code = "method-not-allowed"
+    title = "This path does not know that method"
+    next_step = "See docs/openapi.json for the methods of each path."
+
+
+class NotFound(TrainyardError):
+    code = "not-found"
+    title = "There is no such resource"
+    next_step = "Check the path; docs/openapi.json lists every one."
+
+
+class RunNotFound(NotFound):
+    code = "run-not-found"
+    title = "There is no such run"
+    next_step = "List runs with GET /v1/runs or 'trainyard run ls'."
+
+
+class ClusterNotFound(NotFound):
+    code = "cluster-not-found"
+    title = "There is no such cluster"
+    next_step = "List clusters with GET /v1/clusters or 'trainyard cluster ls'."
+
+
+class NodeNotFound(NotFound):
+    code = "node-not-found"
+    title = "The cluster has no such node"
+    next_step = "List nodes with GET /v1/clusters/{name}/nodes; an instance id changes when the node is replaced."
+
+
+class BlobNotFound(NotFound):
+    title = "The data bucket has no such object"
+
+
+class ConflictError(TrainyardError):
+    """Someone else changed it in between. State machines repeat the step; clients read again and repeat."""
+
+    code = "conflict"
+    title = "It was changed by someone else in between"
+    next_step = "Read it again and repeat."
+
+
+Conflict = ConflictError
+
+
+class IdempotencyConflict(ConflictError):
+    code = "idempotency-conflict"
+    title = "This Idempotency-Key was used with another body"
+    next_step = "Use a new Idempotency-Key for a new request."
+
+
+class RunFinished(ConflictError):
+    code = "run-finished"
+    title = "The run is over"
+    next_step = "Submit a new run."
+
+
+class RunActive(ConflictError):
+    code = "run-active"
+    title = "The run is still active"
+    next_step = "Wait until it ends, or cancel it first."
+
+
+class ClusterExists(ConflictError):
+    code = "cluster-exists"
+    title = "A cluster of that name exists"
+    next_step = "Choose another name, or delete the cluster first."
+
+
+class ClusterNameTaken(ClusterExists):
+    title = "Something else in this account has a cluster of that name"
+    next_step = "Choose another name: Trainyard never touches a cluster that it did not create."
+
+
+class ClusterInUse(ConflictError):
+    code = "cluster-in-use"
+    title = "The cluster is in use"
+    next_step = "Wait for its runs to end, or cancel them first."
+
+
+class BackendRejected(TrainyardError):
+    code = "backend-rejected"
+    title = "AWS refused the request"
+    next_step = "Read AWS's reason in the detail, correct the specification, and submit it again."
+
+
+class NoCapacity(BackendRejected):
+    code = "no-capacity"
+    title = "AWS has no capacity for these instances now"
+    next_step = "Try again later, or ask for another instance type, zone or a training plan."
+
+
+class SessionEncrypted(TrainyardError):
+    code = "session-encrypted"
+    title = "Session Manager is set to encrypt sessions with KMS, which Trainyard does not support"
+    next_step = "Turn KMS encryption off in the account's Session Manager preferences, then resume the run."
+
+
+class CommandFailed(TrainyardError):
+    """A command ran on the node and failed for a reason that a repetition does not cure."""
+
+    title = "A command on the cluster's controller failed"
+
+
+class RetryableError(TrainyardError):
+    """The step may be repeated as it is: state machines retry it by this very name."""
+
+    code = "internal"
+    title = "A step could not be finished now"
+    next_step = "Nothing: it is repeated."
+    retryable = True
+
+
+class NodeUnreachable(RetryableError):
+    code = "node-unreachable"
+    title = "The node could not be reached through Session Manager"
+    next_step = "Nodes are unreachable for a while after boot; try again in a minute, then look at the node's health."
+
+
+class CommandTimeout(NodeUnreachable):
+    title = "The command on the node did not end in time"
+
+
+class Throttled(RetryableError):
+    code = "throttled"
+    title = "AWS throttles our calls"
+    next_step = "Try again in a few seconds."
+
+
+#: Codes of problem+json answers (docs/architecture.md, HTTP).
+CODES: frozenset[str] = frozenset({
+    "invalid-request", "invalid-page-token", "body-too-large", "not-found", "run-not-found", "cluster-not-found", "node-not-found",
+    "idempotency-conflict", "conflict", "run-finished", "run-active", "cluster-exists", "cluster-in-use", "backend-rejected",
+    "no-capacity", "node-unreachable", "session-encrypted", "throttled", "method-not-allowed", "internal",
+})  # fmt: skip
+#: Codes that only the problem of a run or a cluster carries.
+PROBLEM_CODES: frozenset[str] = frozenset({
+    "cluster-failed", "lifecycle-failed", "cluster-deadline", "python-error", "same-error", "attempts-exhausted", "nodes-exhausted",
+    "duration-exceeded", "export-failed", "submit-failed", "cancelled",
+}) | CODES  # fmt: skip
