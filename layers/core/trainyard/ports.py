@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -96,11 +98,11 @@ class Runs(Protocol):
         """Newest first. Raises errors.BadPageToken."""
         ...
 
-    def active(self) -> list[Run]:
+    def active(self) -> builtins.list[Run]:
         """Every run that is not terminal (sparse index)."""
         ...
 
-    def on_cluster(self, cluster_name: str) -> list[Run]:
+    def on_cluster(self, cluster_name: str) -> builtins.list[Run]:
         """Active runs that use the cluster."""
         ...
 
@@ -108,7 +110,7 @@ class Runs(Protocol):
         """Record a fact and its timeline line once, by fact.id; False if it was there already."""
         ...
 
-    def facts(self, run_id: str, attempt: int | None = None) -> list[Fact]:
+    def facts(self, run_id: str, attempt: int | None = None) -> builtins.list[Fact]:
         """Facts in order of `at`, then id; those without an attempt are always included."""
         ...
 
@@ -144,7 +146,7 @@ class Waits(Protocol):
         """Remove the wait if it is still this token."""
         ...
 
-    def all(self) -> list[Wait]: ...
+    def all(self) -> builtins.list[Wait]: ...
 
 
 class Clusters(Protocol):
@@ -164,7 +166,7 @@ class Clusters(Protocol):
 
     def list(self, *, limit: int, token: str | None) -> Page[Cluster]: ...
 
-    def active(self) -> list[Cluster]:
+    def active(self) -> builtins.list[Cluster]:
         """Every cluster whose status is not Deleted."""
         ...
 
@@ -176,13 +178,13 @@ class Clusters(Protocol):
         """As Runs.record, for facts of the cluster itself."""
         ...
 
-    def facts(self, name: str) -> list[Fact]: ...
+    def facts(self, name: str) -> builtins.list[Fact]: ...
 
     def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
         """Keep one heartbeat, with a TTL of 7 days; the same id again changes nothing."""
         ...
 
-    def heartbeats(self, name: str, *, since: datetime, limit: int) -> list[ClusterHeartbeat]:
+    def heartbeats(self, name: str, *, since: datetime, limit: int) -> builtins.list[ClusterHeartbeat]:
         """Newest `limit` since `since`, oldest first."""
         ...
 
@@ -203,7 +205,7 @@ class Backend(Protocol):
 
     def describe(self, name: str) -> BackendCluster | None: ...
 
-    def nodes(self, cluster: Cluster) -> list[ClusterNode]: ...
+    def nodes(self, cluster: Cluster) -> builtins.list[ClusterNode]: ...
 
     def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult: ...
 
@@ -213,7 +215,7 @@ class Backend(Protocol):
         """Ask for deletion; False if it is already gone. Raises errors.Conflict while another operation runs."""
         ...
 
-    def tagged(self) -> list[BackendCluster]:
+    def tagged(self) -> builtins.list[BackendCluster]:
         """Clusters that carry this deployment's tag."""
         ...
 

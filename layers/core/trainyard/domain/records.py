@@ -54,11 +54,22 @@ class TimelineEntry(Record):
     data: dict[str, Any] = Field(default_factory=dict)
 
 
+class Action(Record):
+    """Something the run's machine has still to do about nodes or the job; repeating it changes nothing."""
+
+    id: str
+    kind: Literal["replace", "reboot", "cancel-job"]
+    node: str = Field(default="", description="Slurm name of the node")
+    instance_id: str = ""
+    reason: str = ""
+
+
 class Attempt(Record):
     """One submission of the run's job; everything it writes is fenced by `number` (from 1)."""
 
     number: int
     generation: int = 1
+    life: int = Field(default=1, description="Run.life it belongs to; budgets count within a life")
     submitted_at: datetime | None = None
     job_id: str | None = None
     nodes: list[str] = Field(default_factory=list)
@@ -77,6 +88,7 @@ class Incident(Record):
 
     cause: str
     attempt: int
+    life: int = 1
     fact_id: str
     started_at: datetime
     actions: list[str] = Field(default_factory=list)
@@ -90,7 +102,8 @@ class Export(Record):
     """One export of the run; only `verified` permits deleting the cluster."""
 
     id: str
-    state: Literal["running", "finished", "failed", "verified"] = "running"
+    state: Literal["requested", "running", "finished", "failed", "verified"] = "requested"
+    final: bool = Field(default=False, description="made after training ended, so it holds everything that is whole")
     requested_at: datetime
     tries: int = 1
     reason: str = ""
@@ -119,10 +132,12 @@ class Run(Record):
     name: str
     spec: RunSpec
     status: RunStatus = "Pending"
-    generation: int = 1
+    generation: int = Field(default=1, description="of the state machine's execution; a restart adds one")
+    life: int = Field(default=1, description="a resume of an ended run begins a new life with new budgets")
     version: int = 0
     created_at: datetime
     updated_at: datetime
+    opened_at: datetime | None = Field(default=None, description="when this life began")
     finished_at: datetime | None = None
     cluster_name: str
     owns_cluster: bool = False
@@ -138,6 +153,10 @@ class Run(Record):
     teardown_started: bool = False
     cluster_deleted: bool = False
     waiting_since: datetime | None = Field(default=None, description="when the run began to wait for a node")
+    stopping_since: datetime | None = Field(default=None, description="when training was told to stop")
+    actions: list[Action] = Field(default_factory=list, description="decided, not done yet")
+    handled_facts: list[str] = Field(default_factory=list, description="facts without an attempt that were acted on once")
+    troubles: int = Field(default=0, description="steps of the machine that failed for good in this life")
 
     @property
     def attempt(self) -> Attempt | None:
@@ -165,6 +184,8 @@ class Cluster(Record):
     last_used_at: datetime | None = None
     last_heartbeat_at: datetime | None = None
     create_requested: bool = False
+    delete_requested_at: datetime | None = None
+    machine_tries: int = Field(default=0, description="restarts of its state machines; part of their execution names")
     problem: Problem | None = None
 
     @property
@@ -191,7 +212,7 @@ class ClusterNode(Record):
 
 
 class Wait(Record):
-    """A state machine's task token that waits for a fact. `owner` is 'run:<id>' or 'cluster:<name>'."""
+    """A state machine's task token that waits for a fact. `owner` is 'run:<id>', 'cluster:<name>' or 'teardown:<name>'."""
 
     owner: str
     kind: WaitKind
