@@ -1,0 +1,43 @@
+"""boto3 clients, made on first use and kept, because loading a service model costs more than most calls."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from boto3.session import Session
+
+#: A function's own time limit is short: fail fast and let Step Functions repeat the step.
+_TIMEOUTS = {"connect_timeout": 3, "read_timeout": 10}
+
+
+@cache
+def session() -> Session:
+    """One session a process: it caches the loaded models and the credentials."""
+    import boto3
+
+    return boto3.session.Session()
+
+
+@cache
+def client(service: str, region: str | None = None) -> Any:
+    """The client of a service. Price List and some others live in one region only: name it."""
+    from botocore.config import Config
+
+    config = Config(retries={"mode": "standard", "max_attempts": 3}, max_pool_connections=16, **_TIMEOUTS)
+    return session().client(service, region_name=region, config=config)
+
+
+class Lazy:
+    """A client that is made on the first call, so that a function pays only for the services it uses."""
+
+    def __init__(self, service: str, region: str | None = None) -> None:
+        self._service = service
+        self._region = region
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(client(self._service, self._region), name)
+        if not name.startswith("__"):
+            self.__dict__[name] = value
+        return value

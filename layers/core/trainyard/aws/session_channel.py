@@ -1,0 +1,119 @@
+"""Runs one command on a node through Session Manager, speaking the data channel itself: no plugin binary, no terminal.
+
+SendCommand cannot reach HyperPod nodes, so StartSession with AWS-StartNonInteractiveCommand is the only remote execution there is.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+from uuid import uuid4
+
+from botocore.exceptions import BotoCoreError, ClientError
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from trainyard.aws.session_frames import BrokenFrame
+from trainyard.aws.session_start import SessionStart
+from trainyard.aws.session_stream import CLIENT_VERSION, Conversation
+from trainyard.domain import errors
+from trainyard.ports import CommandResult
+
+DOCUMENT = "AWS-StartNonInteractiveCommand"
+_TICK_SECONDS = 0.1
+_CLOSE_SECONDS = 0.5
+
+
+class SessionChannel:
+    """`run(target, argv)` on any Session Manager target, e.g. `sagemaker-cluster:<id>_<group>-<instance>`."""
+
+    def __init__(self, ssm: Any, *, start: SessionStart | None = None) -> None:
+        self._ssm = ssm
+        self._start = start or SessionStart(ssm)
+
+    def run(self, target: Callable[[bool], str], argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
+        """Run argv and wait for its exit code. `target(again)` names the node; again=True after it was not connected.
+
+        Raises errors.NodeUnreachable, errors.CommandTimeout, errors.SessionEncrypted, errors.CommandFailed.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        parameters = {"command": [shlex.join(argv)], "separateOutputStream": ["true"]}
+        session = self._start(target, DOCUMENT, parameters, deadline)
+        try:
+            return self._converse(session["StreamUrl"], session["TokenValue"], deadline, timeout_seconds)
+        finally:
+            self._terminate(session["SessionId"])
+
+    def _converse(self, url: str, token: str, deadline: float, timeout_seconds: float) -> CommandResult:
+        conversation = Conversation()
+        with _channel(url, deadline) as socket:
+            socket.send(_opening(token))
+            while not conversation.finished:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise errors.CommandTimeout(f"the command did not end within {timeout_seconds:g} s")
+                _exchange(socket, conversation, min(left, _TICK_SECONDS))
+        return _result(conversation)
+
+    def _terminate(self, session_id: str) -> None:
+        # A session that nobody ends keeps its process for 20 idle minutes. It may have ended by itself: that is fine.
+        with suppress(ClientError, BotoCoreError):
+            self._ssm.terminate_session(SessionId=session_id)
+
+
+@contextmanager
+def _channel(url: str, deadline: float) -> Any:
+    """The websocket, with everything that can go wrong with it told as NodeUnreachable."""
+    left = max(deadline - time.monotonic(), 0.1)
+    try:
+        with connect(url, open_timeout=min(left, 10), close_timeout=_CLOSE_SECONDS, compression=None, max_size=None, proxy=None) as socket:
+            yield socket
+    except BrokenFrame as broken:
+        raise errors.NodeUnreachable(f"the session's data channel sent something that is no frame: {broken}") from broken
+    except (OSError, WebSocketException) as lost:
+        raise errors.NodeUnreachable(f"the session's data channel broke off before the command ended: {lost}") from lost
+
+
+def _opening(token: str) -> str:
+    """The first frame, the only one of text: the token authenticates the channel."""
+    return json.dumps({
+        "MessageSchemaVersion": "1.0",
+        "RequestId": str(uuid4()),
+        "TokenValue": token,
+        "ClientId": str(uuid4()),
+        "ClientVersion": CLIENT_VERSION,
+    })  # fmt: skip
+
+
+def _exchange(socket: ClientConnection, conversation: Conversation, wait_seconds: float) -> None:
+    try:
+        data = socket.recv(timeout=wait_seconds)
+    except TimeoutError:
+        data = None
+    if isinstance(data, str):
+        raise BrokenFrame(f"a text message where a binary frame belongs: {data[:80]!r}")
+    answers = [] if data is None else conversation.receive(data)
+    for frame in [*answers, *conversation.overdue()]:
+        socket.send(frame)
+
+
+def _result(conversation: Conversation) -> CommandResult:
+    if conversation.encrypted:
+        raise errors.SessionEncrypted("the account's Session Manager preferences ask for KMS encryption of every session")
+    if conversation.exit_code is not None:
+        return CommandResult(conversation.exit_code, conversation.stdout, conversation.stderr)
+    if conversation.out_of_tries:
+        raise errors.NodeUnreachable("the node acknowledged nothing that was sent to it")
+    said = (conversation.close_reason or conversation.stderr or conversation.stdout).strip()
+    if conversation.close_reason:
+        raise errors.NodeUnreachable(f"Session Manager closed the session: {said}")
+    raise errors.NodeUnreachable(
+        f"the session ended without the command's exit code{': ' + said[-500:] if said else ''}", next_step=_NO_CODE
+    )
+
+
+_NO_CODE = "Repeat the command; if it stays, update the SSM agent on the node (3.1.1511 or newer sends exit codes)."

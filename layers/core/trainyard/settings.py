@@ -1,0 +1,76 @@
+"""The functions' settings, read from the environment once, so that nothing else reads `os.environ`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class MissingSetting(RuntimeError):
+    """A variable that template.yaml sets is missing or malformed; the function cannot start."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What template.yaml gives every function (docs/architecture.md, Settings of the functions)."""
+
+    stage: str
+    region: str
+    table_name: str
+    data_bucket: str
+    event_bus_name: str
+    run_machine_arn: str
+    cluster_machine_arn: str
+    teardown_machine_arn: str
+    node_role_arn: str
+    secret_prefix: str
+    default_subnet_ids: tuple[str, ...] = ()
+    default_security_group_ids: tuple[str, ...] = ()
+    heartbeat_seconds: float = 60.0
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Read the settings. Raises MissingSetting with the name of the variable that is missing or wrong."""
+        env = os.environ if environ is None else environ
+        return cls(
+            stage=_required(env, "STAGE"),
+            region=_region(env),
+            table_name=_required(env, "TABLE_NAME"),
+            data_bucket=_required(env, "DATA_BUCKET"),
+            event_bus_name=_required(env, "EVENT_BUS_NAME"),
+            run_machine_arn=_required(env, "RUN_MACHINE_ARN"),
+            cluster_machine_arn=_required(env, "CLUSTER_MACHINE_ARN"),
+            teardown_machine_arn=_required(env, "TEARDOWN_MACHINE_ARN"),
+            node_role_arn=_required(env, "NODE_ROLE_ARN"),
+            secret_prefix=_required(env, "SECRET_PREFIX"),
+            default_subnet_ids=_comma_list(env, "DEFAULT_SUBNET_IDS"),
+            default_security_group_ids=_comma_list(env, "DEFAULT_SECURITY_GROUP_IDS"),
+            heartbeat_seconds=_positive_seconds(env, "HEARTBEAT_SECONDS", 60.0),
+        )
+
+
+def _required(env: Mapping[str, str], name: str) -> str:
+    value = env.get(name, "").strip()
+    if not value:
+        raise MissingSetting(f"the environment variable {name} is not set; template.yaml sets it on every function")
+    return value
+
+
+def _region(env: Mapping[str, str]) -> str:
+    return env.get("AWS_REGION", "").strip() or _required(env, "AWS_DEFAULT_REGION")
+
+
+def _comma_list(env: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in env.get(name, "").split(",") if part.strip())
+
+
+def _positive_seconds(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name, "").strip()
+    try:
+        seconds = float(text) if text else default
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise MissingSetting(f"the environment variable {name} is '{text}'; it must be a number of seconds above 0, such as 60")
+    return seconds
