@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from trainyard.aws.session_frames import BrokenFrame
@@ -97,8 +97,9 @@ def _exchange(socket: ClientConnection, conversation: Conversation, wait_seconds
     if isinstance(data, str):
         raise BrokenFrame(f"a text message where a binary frame belongs: {data[:80]!r}")
     answers = [] if data is None else conversation.receive(data)
-    for frame in [*answers, *conversation.overdue()]:
-        socket.send(frame)
+    with suppress(ConnectionClosed):  # the other side may be gone while frames it sent, the exit code even, wait to be read
+        for frame in [*answers, *conversation.overdue()]:
+            socket.send(frame)
 
 
 def _result(conversation: Conversation) -> CommandResult:

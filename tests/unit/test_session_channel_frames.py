@@ -1,0 +1,238 @@
+"""Frames and the client's half of the conversation, under every disorder that a data channel may show."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import struct
+import uuid
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.session_service import (
+    channel_closed,
+    conversation,
+    exit_code,
+    handshake,
+    handshake_complete,
+    output,
+    raw_frame,
+    read_frame,
+)
+
+from trainyard.aws import session_frames as frames
+from trainyard.aws import session_stream
+from trainyard.aws.session_frames import BrokenFrame, Frame
+from trainyard.aws.session_stream import Conversation
+
+FRAMES = st.builds(
+    Frame,
+    message_type=st.sampled_from([frames.INPUT, frames.OUTPUT, frames.ACKNOWLEDGE]),
+    sequence=st.integers(0, 2**62),
+    payload=st.binary(max_size=2000),
+    payload_type=st.integers(0, 2**32 - 1),
+    flags=st.integers(0, 3),
+    message_id=st.uuids(),
+    created_ms=st.integers(1, 2**63),
+)
+
+
+@given(FRAMES)
+def test_a_frame_survives_encoding_and_decoding(frame: Frame) -> None:
+    assert frames.decode(frames.encode(frame)) == frame
+
+
+@given(FRAMES)
+def test_the_service_reads_our_frames_by_its_own_offsets(frame: Frame) -> None:
+    read = read_frame(frames.encode(frame))
+    assert (read.message_type, read.sequence, read.message_id, read.payload) == (
+        frame.message_type, frame.sequence, frame.message_id, frame.payload,
+    )  # fmt: skip
+    assert (read.payload_type, read.flags) == (frame.payload_type, frame.flags)
+
+
+def test_the_halves_of_the_message_id_are_swapped_on_the_wire() -> None:
+    identity = uuid.UUID("00010203-0405-0607-0809-0a0b0c0d0e0f")
+    data = frames.encode(Frame(frames.INPUT, 0, b"", message_id=identity, created_ms=1))
+    assert data[64:80] == bytes([8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7])
+
+
+@given(FRAMES, st.data())
+def test_a_frame_cut_off_anywhere_is_refused(frame: Frame, data: st.DataObject) -> None:
+    whole = frames.encode(frame)
+    with pytest.raises(BrokenFrame):
+        frames.decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
+
+
+@given(st.binary(max_size=400))
+def test_garbage_is_refused_or_read_but_never_crashes(garbage: bytes) -> None:
+    with contextlib.suppress(BrokenFrame):
+        assert frames.decode(garbage).message_type
+
+
+def test_a_changed_payload_is_refused_by_its_digest() -> None:
+    data = bytearray(output(0, b"step 100"))
+    data[-1] ^= 1
+    with pytest.raises(BrokenFrame, match="digest"):
+        frames.decode(bytes(data))
+
+
+def test_bytes_after_the_payload_are_refused() -> None:
+    with pytest.raises(BrokenFrame, match="announces 2 bytes of payload and carries 3"):
+        frames.decode(output(0, b"ab") + b"c")
+
+
+def test_an_unknown_header_length_is_refused() -> None:
+    data = bytearray(output(0, b"x"))
+    data[0:4] = struct.pack(">I", 64)
+    with pytest.raises(BrokenFrame, match="header length of 64"):
+        frames.decode(bytes(data))
+
+
+def test_the_112_byte_channel_closed_is_read() -> None:
+    frame = frames.decode(channel_closed("Unable to start command"))
+    assert frame.message_type == frames.CHANNEL_CLOSED
+    assert json.loads(frame.payload)["Output"] == "Unable to start command"
+
+
+def test_flow_control_needs_neither_digest_nor_payload() -> None:
+    assert frames.decode(raw_frame("pause_publication", 0, b"?", digest=bytes(32))).message_type == frames.PAUSE
+
+
+@st.composite
+def disordered_streams(draw: st.DrawFn) -> tuple[bytes, bytes, int, list[bytes]]:
+    """stdout, stderr, exit code, and their frames split anywhere, shuffled, each possibly sent several times."""
+    stdout, stderr = draw(st.text(max_size=60)).encode(), draw(st.binary(max_size=60))
+    code = draw(st.integers(-1, 255))
+    pieces = [(1, piece) for piece in _split(stdout, draw)] + [(11, piece) for piece in _split(stderr, draw)]
+    ordered = [handshake(), handshake_complete()] + [output(number, piece, kind) for number, (kind, piece) in enumerate(pieces, start=2)]
+    ordered.append(exit_code(len(ordered), code))
+    again = draw(st.lists(st.sampled_from(ordered), max_size=10))
+    return stdout, stderr, code, draw(st.permutations(ordered + again))
+
+
+def _split(data: bytes, draw: st.DrawFn) -> list[bytes]:
+    cuts = sorted(draw(st.sets(st.integers(1, max(len(data) - 1, 1)), max_size=5)))
+    edges = [0, *[cut for cut in cuts if cut < len(data)], len(data)]
+    return [data[a:b] for a, b in itertools.pairwise(edges)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(disordered_streams())
+def test_any_order_any_duplicates_and_any_split_give_the_same_output(stream: tuple[bytes, bytes, int, list[bytes]]) -> None:
+    stdout, stderr, code, messages = stream
+    talk = Conversation()
+    answered = [read_frame(data) for message in messages for data in talk.receive(message)]
+    assert (talk.stdout, talk.stderr) == (stdout.decode(), stderr.decode("utf-8", "replace"))
+    assert talk.exit_code == code
+    acknowledged = [answer for answer in answered if answer.message_type == "acknowledge"]
+    assert len(acknowledged) == len(messages), "every frame is acknowledged, duplicates again"
+    assert len([answer for answer in answered if answer.payload_type == 6]) == 1, "the handshake is answered once"
+
+
+def test_an_acknowledgement_names_the_frame_it_answers() -> None:
+    message = output(0, b"hello")
+    (answer,) = [read_frame(data) for data in Conversation().receive(message)]
+    assert (answer.sequence, answer.flags, answer.payload_type) == (0, 3, 0)
+    assert answer.json == {
+        "AcknowledgedMessageType": "output_stream_data",
+        "AcknowledgedMessageId": str(frames.decode(message).message_id),
+        "AcknowledgedMessageSequenceNumber": 0,
+        "IsSequentialMessage": True,
+    }
+
+
+def test_an_encrypted_session_is_answered_unsupported() -> None:
+    talk = Conversation()
+    answer = [read_frame(data) for data in talk.receive(handshake(encrypted=True))][-1]
+    assert [action["ActionStatus"] for action in answer.json["ProcessedClientActions"]] == [1, 3]
+    assert talk.encrypted
+    assert talk.finished
+
+
+def test_what_is_not_acknowledged_is_sent_again_ever_more_slowly_until_it_is() -> None:
+    now = [0.0]
+    talk = Conversation(monotonic=lambda: now[0])
+    talk.receive(handshake())
+    at = _resends(6.0)
+    assert [later - earlier for earlier, later in itertools.pairwise([0.0, *at])] == pytest.approx([0.2, 0.4, 0.8, 1, 1, 1, 1], abs=0.11)
+    talk.receive(raw_frame("acknowledge", 0, json.dumps({"AcknowledgedMessageSequenceNumber": 0}).encode()))
+    now[0] = 100.0
+    assert talk.overdue() == []
+
+
+def _resends(seconds: float) -> list[float]:
+    now = [0.0]
+    talk = Conversation(monotonic=lambda: now[0])
+    talk.receive(handshake())
+    found = []
+    while now[0] < seconds:
+        if talk.overdue():
+            found.append(now[0])
+        now[0] += 0.1
+    return found
+
+
+def test_a_client_gives_up_when_nothing_is_ever_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_stream, "RESEND_TRIES", 3)
+    now = [0.0]
+    talk = Conversation(monotonic=lambda: now[0])
+    talk.receive(handshake())
+    for _ in range(4):
+        now[0] += 2
+        talk.overdue()
+    assert talk.out_of_tries
+    assert talk.finished
+
+
+def test_nothing_is_sent_between_pause_and_start_but_acknowledgements() -> None:
+    now = [0.0]
+    talk = Conversation(monotonic=lambda: now[0])
+    talk.receive(raw_frame("pause_publication", 0, b""))
+    assert [read_frame(data).message_type for data in talk.receive(handshake())] == ["acknowledge"]
+    now[0] = 5.0
+    assert talk.overdue() == []
+    talk.receive(raw_frame("start_publication", 0, b""))
+    assert [read_frame(data).payload_type for data in talk.overdue()] == [6]
+
+
+def test_frames_beyond_the_reordering_buffer_wait_for_their_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_stream, "REORDER_CAPACITY", 2)
+    talk = Conversation()
+    assert talk.receive(output(1, b"b"))
+    assert talk.receive(output(2, b"c"))
+    assert talk.receive(output(3, b"d")) == [], "not acknowledged: the agent sends it again"
+    assert talk.receive(output(2, b"c")), "a frame that is kept already is acknowledged again"
+    talk.receive(output(0, b"a"))
+    talk.receive(output(3, b"d"))
+    assert talk.stdout == "abcd"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        output(0, b"not json", 5),
+        output(0, b'{"RequestedClientActions": 3}', 5),
+        output(0, b'{"RequestedClientActions": [{}]}', 5),
+        output(0, b"exit: zero", 12),
+        raw_frame("acknowledge", 0, b"[]"),
+        raw_frame("acknowledge", 0, b"{}"),
+        raw_frame("channel_closed", 0, b"\xff", header_length=112),
+    ],
+)
+def test_a_control_message_that_makes_no_sense_is_a_clear_error(message: bytes) -> None:
+    with pytest.raises(BrokenFrame):
+        Conversation().receive(message)
+
+
+def test_unknown_message_types_are_ignored() -> None:
+    assert Conversation().receive(raw_frame("agent_job_ack", 0, b"{}")) == []
+
+
+def test_a_whole_conversation_in_order() -> None:
+    talk = Conversation()
+    for message in conversation(b"out", b"err", 3):
+        talk.receive(message)
+    assert (talk.stdout, talk.stderr, talk.exit_code, talk.closed) == ("out", "err", 3, True)
