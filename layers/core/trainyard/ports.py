@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

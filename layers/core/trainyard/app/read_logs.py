@@ -1,0 +1,67 @@
+"""The tail of a run's job log (live from the node, or from S3 when the attempt ended) or of its cluster's lifecycle log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from trainyard.domain import names
+from trainyard.domain.errors import BlobNotFound, ClusterNotFound, RetryableError
+from trainyard.domain.records import Cluster, Run
+from trainyard.ports import Ports
+
+
+@dataclass(frozen=True)
+class LogTail:
+    """`source` says where the text comes from: 'node', 's3', 'cloudwatch', or 'none' when there is no log yet."""
+
+    kind: Literal["job", "lifecycle"]
+    attempt: int | None
+    source: Literal["node", "s3", "cloudwatch", "none"]
+    text: str
+
+
+def read_logs(
+    ports: Ports, run_id: str, *, attempt: int | None = None, lines: int = 200, kind: Literal["job", "lifecycle"] = "job"
+) -> LogTail:
+    """Raises RunNotFound."""
+    run = ports.runs.get(run_id)
+    cluster = _cluster(ports, run)
+    if kind == "lifecycle":
+        text = ports.backend.lifecycle_log(cluster, lines=lines) if cluster and cluster.arn else ""
+        return LogTail("lifecycle", None, "cloudwatch" if text else "none", text)
+    number = attempt or (run.attempt.number if run.attempt else None)
+    if number is None:
+        return LogTail("job", None, "none", "")
+    return _stored(ports, run, number, lines) or _live(ports, cluster, run, number, lines)
+
+
+def _cluster(ports: Ports, run: Run) -> Cluster | None:
+    try:
+        return ports.clusters.get(run.cluster_name)
+    except ClusterNotFound:
+        return None
+
+
+def _stored(ports: Ports, run: Run, attempt: int, lines: int) -> LogTail | None:
+    try:
+        body = ports.blobs.get(names.log_key(run.id, attempt))
+    except BlobNotFound:
+        return None
+    text = "\n".join(body.decode(errors="replace").splitlines()[-lines:])
+    return LogTail("job", attempt, "s3", text)
+
+
+def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, lines: int) -> LogTail:
+    """Ask the controller; an unreachable node means no log now, not an error of the request."""
+    nothing = LogTail("job", attempt, "none", "")
+    if cluster is None or cluster.status != "Ready":
+        return nothing
+    argv = ["trainyard-agent", "logs", "--run", run.id, "--attempt", str(attempt), "--lines", str(lines)]
+    try:
+        result = ports.commands.run(cluster, argv, timeout_seconds=20)
+        text = str(json.loads(result.stdout)["text"]) if result.exit_code == 0 else ""
+    except (RetryableError, ValueError, KeyError):
+        return nothing
+    return LogTail("job", attempt, "node", text) if text else nothing

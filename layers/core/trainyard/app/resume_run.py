@@ -1,0 +1,54 @@
+"""Give an ended run another life: new budgets, the same checkpoints."""
+
+from __future__ import annotations
+
+from trainyard.app.submit_run import start_run
+from trainyard.domain import facts
+from trainyard.domain.errors import ClusterNotFound, ConflictError, RunActive, RunFinished
+from trainyard.domain.records import Fact, Run
+from trainyard.domain.runs import reopened
+from trainyard.ports import Ports
+
+
+def resume_run(ports: Ports, run_id: str) -> Run:
+    """Resume a failed or cancelled run from its newest whole checkpoint.
+
+    Raises RunNotFound, RunActive, RunFinished (it succeeded), ConflictError (its checkpoints went with its cluster).
+    """
+    run = ports.runs.get(run_id)
+    if not run.terminal:
+        return _active(ports, run)
+    if run.status == "Succeeded":
+        raise RunFinished(f"Run {run_id} succeeded; there is nothing to resume.")
+    _check_checkpoints(ports, run)
+    now = ports.clock.now()
+    fresh = ports.runs.put(reopened(run, now, outcome=None, reason="A person resumed the run."))
+    fact = Fact(id=f"resume-{run_id}-{fresh.life}", type=facts.RESUME_REQUESTED, at=now, data={"life": fresh.life})
+    ports.runs.record(run_id, fact, "A person resumed the run.")
+    start_run(ports, fresh)
+    return fresh
+
+
+def _active(ports: Ports, run: Run) -> Run:
+    """A repeated request finds the run active because of itself: start again what a crash may have left unstarted."""
+    if run.status == "Pending" and run.life > 1:
+        start_run(ports, run)
+        return run
+    raise RunActive(f"Run {run.id} is {run.status}; it resumes by itself when something fails.", next_step="Watch it, or cancel it first.")
+
+
+def _check_checkpoints(ports: Ports, run: Run) -> None:
+    if not run.attempts:
+        return
+    spec = run.spec.cluster.spec
+    if spec is not None and spec.shared_filesystem is not None:
+        return
+    try:
+        gone = ports.clusters.get(run.cluster_name).status != "Ready"
+    except ClusterNotFound:
+        gone = True
+    if gone:
+        raise ConflictError(
+            f"Cluster '{run.cluster_name}' is gone, and the run's checkpoints on it with it; what was exported is under runs/{run.id}/export/.",
+            next_step="Submit a new run. With a sharedFilesystem or teardown 'never', checkpoints outlive the cluster and a run can be resumed.",
+        )

@@ -1,0 +1,77 @@
+"""Accept a run: one conditional write, then StartExecution; both may be repeated, so a client's retry repairs a crash between them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from trainyard.domain import names
+from trainyard.domain.errors import ClusterInUse, ClusterNotFound, FieldError, InvalidRequest
+from trainyard.domain.records import Cluster, Run
+from trainyard.ports import Ports
+from trainyard_contracts.specs import RunSpec
+
+
+def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = None) -> Run:
+    """Store the run and start its machine.
+
+    Raises InvalidRequest, ClusterNotFound, ClusterInUse (being deleted), IdempotencyConflict.
+    """
+    check_cluster(ports, spec)
+    now = ports.clock.now()
+    run_id = names.run_id(ports.ids.ulid())
+    cluster = spec.cluster.spec
+    run = Run(
+        id=run_id,
+        name=spec.name,
+        spec=spec,
+        created_at=now,
+        updated_at=now,
+        opened_at=now,
+        cluster_name=names.cluster_for_run(cluster.name, run_id) if cluster else str(spec.cluster.name),
+        owns_cluster=cluster is not None,
+        reason="Accepted; its state machine starts.",
+    )
+    stored = ports.runs.create(run, idempotency_key=idempotency_key, body_hash=body_hash(spec))
+    if not stored.terminal:
+        start_run(ports, stored)
+    return stored
+
+
+def start_run(ports: Ports, run: Run) -> None:
+    """Start the run's machine; the same generation again changes nothing."""
+    payload = {"runId": run.id, "generation": run.generation}
+    ports.executions.start("run", names.run_execution(run.id, run.generation), payload)
+
+
+def body_hash(spec: RunSpec) -> str:
+    """Hash of the meaning of a request, so that the same request written differently is the same."""
+    text = json.dumps(spec.model_dump(mode="json", by_alias=True), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
+    """Refuse a run whose named cluster is unknown, going away, or too small."""
+    if spec.cluster.name is None:
+        return None
+    try:
+        cluster = ports.clusters.get(spec.cluster.name)
+    except ClusterNotFound as missing:
+        field = FieldError("cluster.name", f"no cluster is named '{spec.cluster.name}'; name one of GET /v1/clusters or give cluster.spec")
+        raise ClusterNotFound(missing.detail, errors=[field]) from None
+    if cluster.status in ("Failed", "Deleting", "Deleted"):
+        raise ClusterInUse(
+            f"Cluster '{cluster.name}' is {cluster.status}; it takes no new run.",
+            next_step="Name a cluster that is Ready, or give cluster.spec so that one is made for this run.",
+        )
+    _check_size(cluster, spec)
+    return cluster
+
+
+def _check_size(cluster: Cluster, spec: RunSpec) -> None:
+    have = cluster.spec.worker_count(spec.job.partition)
+    if spec.job.nodes <= have:
+        return
+    where = f"partition '{spec.job.partition}' of cluster '{cluster.name}'" if spec.job.partition else f"cluster '{cluster.name}'"
+    message = f"{spec.job.nodes} nodes asked, but {where} has {have} worker nodes; ask for at most {have}"
+    raise InvalidRequest(f"job.nodes: {message}", errors=[FieldError("job.nodes", message)])

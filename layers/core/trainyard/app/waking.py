@@ -1,0 +1,55 @@
+"""Waits and wakes: a machine stores its token and looks once more; whoever records a fact wakes it by that token."""
+
+from __future__ import annotations
+
+from trainyard.domain import facts, names
+from trainyard.domain.records import Wait, WaitKind
+from trainyard.ports import Ports
+
+#: Which facts end which wait (docs/architecture.md). AttemptStarted is here because a node may be lost while a job starts.
+WAKES: dict[WaitKind, frozenset[str]] = {
+    "cluster": frozenset({"ClusterReady", facts.CLUSTER_FAILED, facts.CLUSTER_DELETED, facts.CLUSTER_LOST, facts.CANCEL_REQUESTED}),
+    "outcome": frozenset({
+        "AttemptStarted", "AttemptStepped", "AttemptEnded", "NodeLost", "NodeReturned", "CheckpointRejected", "ExportFinished",
+        facts.CANCEL_REQUESTED, facts.EXPORT_REQUESTED, facts.CLUSTER_FAILED, facts.CLUSTER_DELETED, facts.CLUSTER_LOST,
+    }),
+    "export": frozenset({"ExportFinished", facts.CANCEL_REQUESTED, facts.CLUSTER_DELETED, facts.CLUSTER_LOST}),
+    "teardown": frozenset({facts.CLUSTER_DELETED}),
+    "in-service": frozenset({"ClusterReady", facts.CLUSTER_STATE, facts.LIFECYCLE_FAILED}),
+    "deleted": frozenset({facts.CLUSTER_STATE, facts.CLUSTER_DELETED}),
+}  # fmt: skip
+
+
+def store_wait(ports: Ports, owner: str, kind: WaitKind, token: str) -> None:
+    """Store the token first; the caller then looks at the state once more, so that no wake-up is lost."""
+    ports.waits.store(Wait(owner=owner, kind=kind, token=token, since=ports.clock.now()))
+
+
+def wake(ports: Ports, owner: str, fact_type: str | None = None) -> bool:
+    """End the owner's wait if this fact (or, without one, anything) ends it; False if nothing waits for it."""
+    wait = ports.waits.get(owner)
+    if wait is None or (fact_type is not None and fact_type not in WAKES[wait.kind]):
+        return False
+    if not ports.waits.mark_woken(owner, wait.token, ports.clock.now()):
+        return False
+    # A crash here leaves the wait marked and stored: sweep sends the success again.
+    ports.executions.succeed(wait.token, {})
+    ports.waits.clear(owner, wait.token)
+    return True
+
+
+def wake_run(ports: Ports, run_id: str, fact_type: str | None = None) -> bool:
+    return wake(ports, names.run_owner(run_id), fact_type)
+
+
+def wake_cluster(ports: Ports, cluster_name: str, fact_type: str | None = None) -> bool:
+    """Wake whichever machine of the cluster waits: the one that makes it or the one that deletes it."""
+    making = wake(ports, names.cluster_owner(cluster_name), fact_type)
+    deleting = wake(ports, names.teardown_owner(cluster_name), fact_type)
+    return making or deleting
+
+
+def done(ports: Ports, owner: str, token: str) -> None:
+    """End our own wait at once, because what we would wait for is already there."""
+    ports.executions.succeed(token, {})
+    ports.waits.clear(owner, token)

@@ -1,0 +1,74 @@
+"""A book of facts: what happened to a run and its cluster, read in one place and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from trainyard.domain.records import Fact
+
+#: Facts that the control plane makes itself, beside the agent's events.
+CLUSTER_FAILED = "ClusterFailed"
+CLUSTER_DELETED = "ClusterDeleted"
+CLUSTER_LOST = "ClusterLost"
+CLUSTER_STATE = "ClusterState"
+LIFECYCLE_FAILED = "LifecycleFailed"
+CANCEL_REQUESTED = "CancelRequested"
+EXPORT_REQUESTED = "ExportRequested"
+RESUME_REQUESTED = "ResumeRequested"
+UNSAVED_RUN = "UnsavedRun"
+SAVED_RUN = "SavedRun"
+
+
+class Book:
+    """Facts in order of time, each once. Facts that an agent wrote are read leniently: a missing key is None."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        unique = {fact.id: fact for fact in facts}
+        self._facts = sorted(unique.values(), key=lambda fact: (fact.at, fact.id))
+
+    def __iter__(self) -> Iterator[Fact]:
+        return iter(self._facts)
+
+    def of(self, *types: str, attempt: int | None = None) -> list[Fact]:
+        """Facts of these types; with `attempt`, only those of that very attempt."""
+        return [fact for fact in self._facts if fact.type in types and (attempt is None or fact.attempt == attempt)]
+
+    def first(self, *types: str, attempt: int | None = None) -> Fact | None:
+        return next(iter(self.of(*types, attempt=attempt)), None)
+
+    def last(self, *types: str, attempt: int | None = None) -> Fact | None:
+        found = self.of(*types, attempt=attempt)
+        return found[-1] if found else None
+
+    def lost_nodes(self) -> dict[str, Fact]:
+        """Slurm nodes that are lost now: the newest fact about each says so."""
+        lost: dict[str, Fact] = {}
+        for fact in self.of("NodeLost", "NodeReturned"):
+            if fact.type == "NodeLost":
+                lost[node_of(fact)] = fact
+            else:
+                lost.pop(node_of(fact), None)
+        lost.pop("", None)
+        return lost
+
+    def newest_checkpoint(self) -> int | None:
+        """Step of the newest checkpoint that is whole as far as we know."""
+        rejected = {fact.data.get("path") for fact in self.of("CheckpointRejected")}
+        steps = [int(fact.data.get("step", 0)) for fact in self.of("CheckpointCommitted") if fact.data.get("path") not in rejected]
+        return max(steps, default=None)
+
+
+def node_of(fact: Fact) -> str:
+    """The Slurm node that a node fact is about."""
+    for key in ("lost", "silent"):
+        evidence = fact.data.get(key)
+        if isinstance(evidence, dict):
+            return str(evidence.get("node") or "")
+    return str(fact.data.get("returned") or fact.data.get("back") or fact.data.get("node") or "")
+
+
+def evidence_of(fact: Fact) -> list[dict[str, Any]]:
+    """Every NodeEvidence that a fact carries."""
+    single = [fact.data[key] for key in ("lost", "silent") if isinstance(fact.data.get(key), dict)]
+    return single + [entry for entry in fact.data.get("nodes") or [] if isinstance(entry, dict)]

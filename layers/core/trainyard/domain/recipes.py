@@ -1,0 +1,53 @@
+"""What is submitted to Slurm: the fixed batch script and the bundle that carries the user's strings as data."""
+
+from __future__ import annotations
+
+from trainyard.domain.records import Attempt, Run
+from trainyard_contracts.files import JobBundle
+
+# The agent replaces @PYTHON@, @LIBRARY@ and @ATTEMPT_DIR@ by absolute paths of its own node that it validated and quoted.
+# No string of the user's is in this text: program, arguments, environment and files travel in bundle.json and job.json.
+# --kill-on-bad-exit and --wait end the whole step when one rank ends, so that a dead peer is noticed in seconds.
+BATCH_SCRIPT = """\
+#!/bin/bash
+#SBATCH --job-name={run_id}-{attempt}
+#SBATCH --nodes={nodes}
+#SBATCH --ntasks-per-node=1
+#SBATCH --exclusive
+#SBATCH --no-requeue
+#SBATCH --open-mode=append
+set -euo pipefail
+export PYTHONPATH=@LIBRARY@
+exec srun --kill-on-bad-exit=1 --wait=5 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
+"""
+
+
+def batch_script(run_id: str, attempt: int, nodes: int) -> str:
+    """Render the sbatch file; only our own id and two numbers go in."""
+    return BATCH_SCRIPT.format(run_id=run_id, attempt=int(attempt), nodes=int(nodes))
+
+
+def job_bundle(run: Run, attempt: Attempt) -> JobBundle:
+    """Everything the agent needs to submit this attempt, and nothing that a shell would read."""
+    job, checkpoint = run.spec.job, run.spec.checkpoint
+    program = ["-m", job.module] if job.module is not None else [str(job.script)]
+    return JobBundle(
+        run_id=run.id,
+        attempt=attempt.number,
+        cluster_name=run.cluster_name,
+        batch_script=batch_script(run.id, attempt.number, job.nodes),
+        nodes=job.nodes,
+        processes_per_node=job.processes_per_node,
+        partition=job.partition,
+        program=program,
+        recipe=job.recipe,
+        arguments=list(job.arguments),
+        environment=dict(job.environment),
+        files=dict(job.files),
+        checkpoint_directory=checkpoint.directory,
+        checkpoint_every_seconds=checkpoint.every_seconds,
+        checkpoint_every_steps=checkpoint.every_steps,
+        checkpoint_keep=checkpoint.keep,
+        exclude_nodes=list(attempt.exclude),
+        down_nodes=list(attempt.down),
+    )

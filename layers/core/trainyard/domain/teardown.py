@@ -1,0 +1,52 @@
+"""When a cluster may be deleted: never while a run uses it, never while it holds the only copy of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trainyard.domain import facts
+from trainyard.domain.records import Cluster, Fact, Run
+
+
+def blocker(cluster: Cluster, active_runs: Iterable[Run], cluster_facts: Iterable[Fact], *, for_run: str | None = None) -> str | None:
+    """Why the cluster must not be deleted now, or None if it may. `for_run` is the run that asks, which does not block itself."""
+    others = [run for run in active_runs if run.id != for_run]
+    if others:
+        return f"Cluster '{cluster.name}' is used by {_listed(run.id for run in others)}."
+    holders = unsaved_runs(cluster, cluster_facts)
+    if holders:
+        return f"Cluster '{cluster.name}' holds the only copy of the checkpoints of {_listed(holders)}."
+    return None
+
+
+def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
+    """Runs that ended with checkpoints on the cluster that no verified export holds. FSx outlives the cluster, so then there are none."""
+    if cluster.spec.shared_filesystem is not None:
+        return []
+    unsaved: dict[str, None] = {}
+    for fact in sorted(cluster_facts, key=lambda fact: (fact.at, fact.id)):
+        if fact.data.get("generation", cluster.generation) != cluster.generation:
+            continue
+        if fact.type == facts.UNSAVED_RUN:
+            unsaved[str(fact.data["runId"])] = None
+        elif fact.type == facts.SAVED_RUN:
+            unsaved.pop(str(fact.data["runId"]), None)
+    return list(unsaved)
+
+
+def has_something_to_lose(run: Run) -> bool:
+    """The run trained on its cluster, wants an export, and no verified export made after training holds the result."""
+    trained = any(attempt.submitted_at is not None for attempt in run.attempts)
+    saved = run.export is not None and run.export.final and run.export.state == "verified"
+    return trained and run.spec.export.enabled and not saved
+
+
+def wanted(run: Run) -> bool:
+    """The run's own policy asks for the deletion of its own cluster."""
+    policy = run.spec.teardown_policy
+    return run.owns_cluster and (policy == "always" or (policy == "on-success" and run.outcome == "succeeded"))
+
+
+def _listed(ids: Iterable[str]) -> str:
+    names = sorted(ids)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
