@@ -1,0 +1,1 @@
+"""The main job, for real, shown and measured: `python -m demo`."""

@@ -1,0 +1,23 @@
+"""Which processes of a local cloud are still there: found by the environment every one of them carries."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def processes_of(state_dir: Path) -> dict[int, str]:
+    """pid -> command line of every process tagged with this state directory (this process excepted)."""
+    tag = f"TRAINYARD_LOCAL={state_dir.resolve()}".encode()
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if tag in (entry / "environ").read_bytes().split(b"\0"):
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                if command:  # a zombie has none, and holds nothing
+                    found[int(entry.name)] = command
+        except OSError:  # it ended, or is not ours to read
+            continue
+    return found

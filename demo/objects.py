@@ -1,0 +1,102 @@
+"""What a run exported, checked byte by byte from outside: every object is downloaded, nothing is taken on trust."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import boto3
+
+from trainyard_contracts.files import ExportManifest
+
+MANIFEST = "export-manifest.json"
+
+
+@dataclass
+class Exported:
+    """The objects under a run's export prefix. `wrong` says what does not agree with the manifest; empty = verified."""
+
+    objects: int = 0
+    bytes: int = 0
+    wrong: list[str] = field(default_factory=list)
+    final: dict[str, bytes] = field(default_factory=dict)
+    last_step: int | None = None
+
+
+def s3_client(local: dict[str, Any]) -> Any:
+    """An S3 client of the local cloud described by its local.json."""
+    return boto3.client(
+        "s3",
+        endpoint_url=local["endpoint"],
+        region_name=local["region"],
+        aws_access_key_id=local["accessKeyId"],
+        aws_secret_access_key=local["secretAccessKey"],
+    )
+
+
+def verify_export(s3: Any, bucket: str, run_id: str) -> Exported:
+    """Download every object of the run's export and compare size and SHA-256 with the manifest; also what the manifest does not name."""
+    prefix = f"runs/{run_id}/export/"
+    found = Exported()
+    listed = {
+        item["Key"].removeprefix(prefix): item["Size"]
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        for item in page.get("Contents", [])
+    }
+    if MANIFEST not in listed:
+        found.wrong.append(f"s3://{bucket}/{prefix}{MANIFEST} is missing")
+        return found
+    manifest = ExportManifest.model_validate_json(s3.get_object(Bucket=bucket, Key=prefix + MANIFEST)["Body"].read())
+    found.last_step = manifest.last_step
+    if manifest.run_id != run_id:
+        found.wrong.append(f"the manifest is of {manifest.run_id}")
+    for item in manifest.objects:
+        if item.key not in listed:
+            found.wrong.append(f"{item.key} is missing")
+            continue
+        body = s3.get_object(Bucket=bucket, Key=prefix + item.key)["Body"].read()
+        if len(body) != item.bytes or hashlib.sha256(body).hexdigest() != item.sha256:
+            found.wrong.append(f"{item.key} is not what the manifest says")
+        found.objects += 1
+        found.bytes += len(body)
+        if item.key.startswith("final/"):
+            found.final[item.key] = body
+    found.wrong += [f"{key} is not in the manifest" for key in listed.keys() - {MANIFEST} - {item.key for item in manifest.objects}]
+    if not manifest.objects:
+        found.wrong.append("the manifest is empty")
+    return found
+
+
+def weights(final: dict[str, bytes]) -> dict[str, bytes]:
+    """Name and shape -> raw bytes of every tensor of the final model, so that 'equal' means every bit."""
+    import torch
+
+    found: dict[str, bytes] = {}
+    for key, body in sorted(final.items()):
+        if key.endswith((".pt", ".pth")):
+            _collect(key, torch.load(io.BytesIO(body), weights_only=True), found)
+    return found
+
+
+def differences(one: dict[str, bytes], other: dict[str, bytes]) -> list[str]:
+    """Names of tensors that differ in a bit or exist on one side only."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def _collect(name: str, value: Any, found: dict[str, bytes]) -> None:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        found[f"{name} {tuple(value.shape)} {value.dtype}"] = value.contiguous().numpy().tobytes()
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _collect(f"{name}/{key}", item, found)
+
+
+def final_step(final: dict[str, bytes]) -> int | None:
+    """The step in the final model's own manifest."""
+    body = final.get("final/manifest.json")
+    return None if body is None else json.loads(body)["step"]

@@ -1,0 +1,16 @@
+"""The API's Lambda function: an API Gateway event in, the answer out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.wiring import ports
+
+from trainyard.http.api import Api
+
+_api = Api(ports)
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Entry point named in template.yaml."""
+    return _api.handle(event, context)

@@ -1,0 +1,30 @@
+"""The JSON schema of every class that crosses a process boundary, so that a change of the wire shows in a diff."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import BaseModel
+
+from . import files
+from .events import AGENT_EVENTS, ClusterStateChange
+from .specs import ClusterSpec, RunSpec
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+FILES: tuple[type[BaseModel], ...] = (
+    files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest, files.AgentConfig,
+)  # fmt: skip
+
+
+def contract_classes() -> list[type[BaseModel]]:
+    """Every top-level class of specs, events and files; their parts are inside their schemas."""
+    return [RunSpec, ClusterSpec, *AGENT_EVENTS.values(), ClusterStateChange, *FILES]
+
+
+def schema_files() -> dict[str, str]:
+    """File name -> content, ready to be written or compared."""
+    found = {}
+    for cls in contract_classes():
+        schema = {"$schema": DIALECT, "$id": f"urn:trainyard:schema:{cls.__name__}:v1", **cls.model_json_schema(by_alias=True)}
+        found[f"{cls.__name__}.v1.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
+    return found

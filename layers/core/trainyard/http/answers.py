@@ -1,0 +1,46 @@
+"""How a route answers, and how it says so in the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.event_handler import Response
+from pydantic import BaseModel
+
+from trainyard.http.problems import MEDIA_TYPE, ProblemDetails
+
+_PROBLEMS = {
+    400: "The request is not valid, or its page token belongs to another query",
+    404: "There is no such run, cluster or node",
+    409: "It conflicts with the state of things; the code says how",
+    413: "The body is over 256 KiB",
+    415: "The body is not application/json",
+    422: "AWS refuses what was asked, with its reason",
+    429: "AWS throttles our calls; see Retry-After",
+    500: "Something went wrong inside; the log has it under the request id",
+    503: "A node cannot be reached or there is no capacity now; see Retry-After",
+}
+
+
+def answer(view: BaseModel, *, status: int = 200, location: str | None = None) -> Response[str]:
+    """A view as JSON; serialised once, by pydantic."""
+    headers: dict[str, str | list[str]] = {"Location": location} if location else {}
+    return Response(status, "application/json", view.model_dump_json(by_alias=True), headers=headers)
+
+
+def documented(
+    status: int, model: type[BaseModel], description: str, *problems: int, also: dict[int, type[BaseModel]] | None = None
+) -> Any:
+    """The `responses` of a route: its answer, and the problems it may give (500 always)."""
+    responses: dict[int, Any] = {status: _response(model, description)}
+    if status == 202:
+        responses[202]["headers"] = {"Location": {"description": "where to follow it", "schema": {"type": "string"}}}
+    for other, other_model in (also or {}).items():
+        responses[other] = _response(other_model, other_model.__doc__ or "")
+    for code in sorted({*problems, 400, 500}):
+        responses[code] = {"description": _PROBLEMS[code], "content": {MEDIA_TYPE: {"model": ProblemDetails}}}
+    return responses
+
+
+def _response(model: type[BaseModel], description: str) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"model": model}}}

@@ -1,0 +1,74 @@
+"""The whole API: one resolver over the routers of every resource, and the last resort when something breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.event_handler.middlewares import NextMiddleware
+from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
+
+from trainyard.domain.errors import MethodNotAllowed, NotFound, TrainyardError
+from trainyard.http import clusters, nodes, runs
+from trainyard.http.problems import internal_response, invalid_request, problem_response
+from trainyard.http.requests import check_parameters, parse_object, readable
+from trainyard.ports import Ports
+
+log = Logger(service="api")
+
+
+class Api:
+    """The API over its ports. `ports` is asked for at each request, so that building it touches nothing of AWS."""
+
+    def __init__(self, ports: Callable[[], Ports]) -> None:
+        self.resolver = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=parse_object)
+        self.resolver.use([_refuse_unknown_parameters])
+        for router in (runs.routes(ports), clusters.routes(ports), nodes.routes(ports)):
+            self.resolver.include_router(router)
+        self.resolver.exception_handler(TrainyardError)(problem_response)
+        self.resolver.exception_handler(RequestValidationError)(lambda mistake: problem_response(invalid_request(mistake.errors())))
+        self.resolver.exception_handler(NotFoundError)(self._no_route)
+        self.resolver.exception_handler(Exception)(self._last_resort)
+
+    def handle(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """Answer one API Gateway event (HTTP API, payload 2.0)."""
+        try:
+            return self.resolver.resolve(readable(event), context)
+        except TrainyardError as refused:  # before there was a route
+            return _gateway_answer(problem_response(refused))
+
+    def _no_route(self, _: NotFoundError) -> Response[str]:
+        request = self.resolver.current_event.request_context.http
+        # The resolver keeps its routes private and cannot say "wrong method"; a verb of its own path never is one.
+        routes = [*self.resolver._static_routes, *self.resolver._dynamic_routes]
+        is_verb = ":" in request.path.rpartition("/")[2]
+        allowed = [] if is_verb else sorted({route.method for route in routes if route.rule.match(self.resolver.current_event.path)})
+        if not allowed:
+            return problem_response(NotFound(f"There is no {request.method} {request.path[:200]}."))
+        answer = problem_response(MethodNotAllowed(f"{request.path[:200]} takes {' and '.join(allowed)}, not {request.method}."))
+        answer.headers["Allow"] = ", ".join(allowed)
+        return answer
+
+    def _last_resort(self, error: Exception) -> Response[str]:
+        request = self.resolver.current_event.request_context
+        log.error(
+            "a request failed inside", exc_info=error, request_id=request.request_id, method=request.http.method, path=request.http.path
+        )
+        return internal_response(request.request_id)
+
+
+def _refuse_unknown_parameters(app: APIGatewayHttpResolver, next_middleware: NextMiddleware) -> Response[str]:
+    route = app.context["_route"]
+    if route.rule.pattern != "^.*$":  # the resolver's own route for what it does not know
+        given = app.current_event.query_string_parameters
+        if given:
+            check_parameters(given, {field.alias for field in route.dependant.query_params})
+    return next_middleware(app)
+
+
+def _gateway_answer(response: Response[str]) -> dict[str, Any]:
+    headers = {"Content-Type": response.content_type, **response.headers}
+    return {"statusCode": response.status_code, "headers": headers, "body": response.body, "isBase64Encoded": False}

@@ -1,0 +1,61 @@
+"""/v1/clusters: create, list, look at and delete clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Query
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+
+from trainyard.app.create_cluster import create_cluster
+from trainyard.app.delete_cluster import delete_cluster
+from trainyard.app.dry_run import dry_run_cluster
+from trainyard.domain.records import Cluster
+from trainyard.http.answers import answer, documented
+from trainyard.http.identifiers import ClusterPath
+from trainyard.http.identifiers import cluster_name as known
+from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
+from trainyard.http.views import ClusterPage, ClusterView, PlanView
+from trainyard.ports import Ports
+from trainyard_contracts.specs import ClusterSpec
+
+TAGS = ["clusters"]
+
+
+def _accepted(cluster: Cluster) -> Response[str]:
+    return answer(ClusterView.of(cluster), status=202, location=f"/v1/clusters/{cluster.name}")
+
+
+def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
+    """The routes of clusters."""
+    router = APIGatewayHttpRouter()
+
+    @router.post("/v1/clusters", tags=TAGS, operation_id="createCluster", summary="Create a cluster, or with dryrun=true see exactly what it would be",
+                 responses=documented(202, ClusterView, "Accepted; follow the cluster", 409, 413, 415, 422, also={200: PlanView}))  # fmt: skip
+    def create(
+        spec: ClusterSpec, dryrun: Annotated[bool, Query(description="answer with the plan and do nothing")] = False
+    ) -> Response[str]:
+        if dryrun:
+            return answer(PlanView.of(dry_run_cluster(ports(), spec)))
+        return _accepted(create_cluster(ports(), spec))
+
+    @router.get("/v1/clusters", tags=TAGS, operation_id="listClusters", summary="List clusters",
+                responses=documented(200, ClusterPage, "One page of clusters"))  # fmt: skip
+    def list_clusters(limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
+        page = ports().clusters.list(limit=limit, token=next_token)
+        clusters = [ClusterView.of(cluster) for cluster in page.items]
+        return answer(ClusterPage.model_construct(clusters=clusters, next_token=page.next_token))
+
+    @router.get("/v1/clusters/<clusterName>", tags=TAGS, operation_id="getCluster", summary="Show a cluster",
+                responses=documented(200, ClusterView, "The cluster", 404))  # fmt: skip
+    def show(cluster_name: ClusterPath) -> Response[str]:
+        return answer(ClusterView.of(ports().clusters.get(known(cluster_name))))
+
+    @router.delete("/v1/clusters/<clusterName>", tags=TAGS, operation_id="deleteCluster", summary="Delete a cluster that no run uses",
+                   responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409))  # fmt: skip
+    def delete(cluster_name: ClusterPath) -> Response[str]:
+        return _accepted(delete_cluster(ports(), known(cluster_name)))
+
+    return router

@@ -1,0 +1,52 @@
+"""Ids that arrive in paths: one that cannot exist is not found, and never reaches a database or a service."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from aws_lambda_powertools.event_handler.openapi.params import Header, Path
+
+from trainyard.domain.errors import ClusterNotFound, MethodNotAllowed, NodeNotFound, RunNotFound
+from trainyard_contracts.base import NAME_PATTERN
+
+RunPath = Annotated[str, Path(alias="runId", description="run-<ulid>")]
+ClusterPath = Annotated[str, Path(alias="clusterName")]
+InstancePath = Annotated[str, Path(alias="instanceId", description="i-<hex digits>")]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=128,
+        pattern=r"^[\x20-\x7e]+$",
+        description="the same key and body again answer with the same resource; another body is refused",
+    ),
+]
+
+_RUN = re.compile(r"run-[0-9a-hjkmnp-tv-z]{26}")
+_INSTANCE = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?")
+_NAME = re.compile(NAME_PATTERN)
+
+
+def run_id(value: str) -> str:
+    """Raises RunNotFound for what is no run id at all."""
+    if ":" in value:
+        raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
+    if not _RUN.fullmatch(value):
+        raise RunNotFound(f"There is no run '{value[:100]}'.")
+    return value
+
+
+def cluster_name(value: str) -> str:
+    """Raises ClusterNotFound for what is no cluster name at all."""
+    if len(value) > 63 or not _NAME.fullmatch(value):
+        raise ClusterNotFound(f"There is no cluster '{value[:100]}'.")
+    return value
+
+
+def instance_id(value: str) -> str:
+    """Raises NodeNotFound for what is no instance id at all."""
+    if not _INSTANCE.fullmatch(value):
+        raise NodeNotFound(f"There is no node '{value[:100]}'.")
+    return value

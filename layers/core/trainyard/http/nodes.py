@@ -1,0 +1,46 @@
+"""/v1/clusters/{name}/nodes: look at a cluster's nodes, replace and reboot one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+
+from trainyard.app.list_nodes import list_nodes
+from trainyard.app.node_operations import reboot_node, replace_node
+from trainyard.http.answers import answer, documented
+from trainyard.http.identifiers import ClusterPath, InstancePath, cluster_name, instance_id
+from trainyard.http.views import BatchView, NodeList
+from trainyard.ports import Ports
+
+TAGS = ["nodes"]
+_ACTION = documented(202, BatchView, "What the backend accepted", 404, 409, 429)
+
+
+def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
+    """The routes of nodes; verbs first, as in runs."""
+    router = APIGatewayHttpRouter()
+
+    @router.post("/v1/clusters/<clusterName>/nodes/<instanceId>:replace", tags=TAGS, operation_id="replaceNode", responses=_ACTION,
+                 summary="Replace a node by a new instance")  # fmt: skip
+    def replace(cluster: ClusterPath, instance: InstancePath) -> Response[str]:
+        result = replace_node(ports(), cluster_name(cluster), instance_id(instance))
+        return answer(BatchView(successful=result.successful, failed=result.failed), status=202, location=_list_of(cluster))
+
+    @router.post("/v1/clusters/<clusterName>/nodes/<instanceId>:reboot", tags=TAGS, operation_id="rebootNode", responses=_ACTION,
+                 summary="Reboot a node")  # fmt: skip
+    def reboot(cluster: ClusterPath, instance: InstancePath) -> Response[str]:
+        result = reboot_node(ports(), cluster_name(cluster), instance_id(instance))
+        return answer(BatchView(successful=result.successful, failed=result.failed), status=202, location=_list_of(cluster))
+
+    @router.get("/v1/clusters/<clusterName>/nodes", tags=TAGS, operation_id="listNodes",
+                summary="Nodes as the backend, Slurm and their newest sample show them", responses=documented(200, NodeList, "The nodes", 404, 429))  # fmt: skip
+    def listing(cluster: ClusterPath) -> Response[str]:
+        return answer(NodeList.model_construct(nodes=list_nodes(ports(), cluster_name(cluster))))
+
+    return router
+
+
+def _list_of(cluster: str) -> str:
+    return f"/v1/clusters/{cluster}/nodes"

@@ -1,0 +1,57 @@
+"""The OpenAPI 3.1 document of the API, generated from the very routes that serve it; never needed inside the function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.http.api import Api
+from trainyard.ports import Ports
+
+DESCRIPTION = (
+    "Distributed training on AWS with nobody watching. Requests are signed with AWS Signature Version 4 (service execute-api). "
+    "Errors are application/problem+json with a closed code. Times are RFC 3339; units are in the names."
+)
+# The resolver documents its own answers to invalid requests, which this API replaces by problems.
+_UNUSED = ("HTTPValidationError", "ValidationError", "ResponseValidationError")
+
+
+def document() -> dict[str, Any]:
+    """The document as plain data."""
+    resolver = Api(_no_ports).resolver
+    found: dict[str, Any] = resolver.get_openapi_schema(
+        title="Trainyard", version="1", openapi_version="3.1.0", description=DESCRIPTION
+    ).model_dump(by_alias=True, exclude_none=True, mode="json")
+    for path in found["paths"].values():
+        for operation in path.values():
+            operation["responses"] = _responses(operation["responses"])
+    for name in _UNUSED:
+        found["components"]["schemas"].pop(name, None)
+    found["components"]["securitySchemes"] = {"sigv4": _SIGV4}
+    found["security"] = [{"sigv4": []}]
+    found["paths"] = dict(sorted(found["paths"].items()))
+    found["servers"] = [{"url": "/", "description": "the ApiUrl output of the stack"}]
+    return found
+
+
+_SIGV4 = {
+    "type": "apiKey",
+    "name": "Authorization",
+    "in": "header",
+    "description": "AWS Signature Version 4, service execute-api",
+    "x-amazon-apigateway-authtype": "awsSigv4",
+}
+
+
+def _responses(responses: dict[str, Any]) -> dict[str, Any]:
+    kept = {status: response for status, response in responses.items() if not _is_the_resolvers(response)}
+    kept["403"] = {"description": "The gateway refuses the request: no signature, a wrong one, or no permission"}
+    return dict(sorted(kept.items()))
+
+
+def _is_the_resolvers(response: dict[str, Any]) -> bool:
+    schema = response.get("content", {}).get("application/json", {}).get("schema", {})
+    return str(schema.get("$ref", "")).endswith(_UNUSED)
+
+
+def _no_ports() -> Ports:
+    raise AssertionError("generating the document calls no use case")

@@ -1,0 +1,97 @@
+"""What every request must be before a route sees it: small enough, JSON, one object, no unknown parameter."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from trainyard.domain.errors import BodyTooLarge, FieldError, InvalidRequest
+
+BODY_LIMIT_BYTES = 256 * 1024
+
+
+class UnsupportedMediaType(InvalidRequest):
+    """A body that does not say it is JSON. curl's -d alone sends a form."""
+
+    title = "The body must be JSON"
+    next_step = "Send the header 'Content-Type: application/json'."
+
+
+def readable(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The event with its body as text, once it is small enough and says that it is JSON.
+
+    Raises BodyTooLarge, UnsupportedMediaType, or InvalidRequest for a body that is not UTF-8.
+    """
+    body = event.get("body")
+    if not body:
+        return event
+    _check_size(body, bool(event.get("isBase64Encoded")))
+    _check_media_type(event.get("headers") or {})
+    if not event.get("isBase64Encoded"):
+        return event
+    try:
+        return {**event, "body": base64.b64decode(body).decode(), "isBase64Encoded": False}
+    except ValueError:
+        raise _invalid("is not UTF-8 text") from None
+
+
+def _check_size(body: str, is_base64: bool) -> None:
+    # Base64 carries 3 bytes in 4 characters; exact enough for a limit, and costs nothing.
+    size = len(body) * 3 // 4 if is_base64 else len(body.encode("utf-8", "surrogatepass"))
+    if size > BODY_LIMIT_BYTES:
+        raise BodyTooLarge(f"The body has {size} bytes; the limit is {BODY_LIMIT_BYTES} bytes (256 KiB).")
+
+
+def _check_media_type(headers: Mapping[str, Any]) -> None:
+    given = next((str(value) for name, value in headers.items() if name.lower() == "content-type"), "application/json")
+    media_type = given.partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise UnsupportedMediaType(f"The body's Content-Type is '{media_type[:100]}'.")
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """The resolver's JSON reader: one object, no repeated key, no NaN. Raises InvalidRequest with the place of the mistake."""
+    try:
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+    except json.JSONDecodeError as mistake:
+        raise _invalid(f"is not valid JSON: {mistake.msg} at line {mistake.lineno}, column {mistake.colno}") from None
+    except RecursionError:
+        raise _invalid("is nested too deeply") from None
+    except ValueError as mistake:  # a repeated key, NaN, or an integer of thousands of digits
+        raise _invalid(str(mistake)) from None
+    if not isinstance(value, dict):
+        raise _invalid(f"must be a JSON object, not {_JSON_TYPES.get(type(value), 'null')}")
+    return value
+
+
+def check_parameters(given: Mapping[str, Any], known: set[str]) -> None:
+    """Refuse query parameters the route does not know, so that a typing mistake is not silently ignored."""
+    unknown = sorted(set(given) - known)
+    if unknown:
+        allowed = f"use one of: {', '.join(sorted(known))}" if known else "this path takes no query parameters"
+        raise InvalidRequest(
+            f"Unknown query parameter '{unknown[0][:100]}'.",
+            errors=[FieldError(name[:100], f"is not a query parameter of this path; {allowed}") for name in unknown[:20]],
+        )
+
+
+_JSON_TYPES = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "a boolean"}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"has the key '{twice[:100]}' twice in one object; keep one of them")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"contains {name}, which is not JSON; use a number")
+
+
+def _invalid(message: str) -> InvalidRequest:
+    return InvalidRequest(f"The body {message}.", errors=[FieldError("body", message)])

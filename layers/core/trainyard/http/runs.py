@@ -1,0 +1,129 @@
+"""/v1/runs: submit, list, look at, cancel, resume and export runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Query
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+
+from trainyard.app.cancel_run import cancel_run
+from trainyard.app.dry_run import dry_run_run
+from trainyard.app.read_logs import read_logs
+from trainyard.app.read_metrics import read_metrics
+from trainyard.app.request_export import request_export
+from trainyard.app.resume_run import resume_run
+from trainyard.app.show_run import show_run
+from trainyard.app.submit_run import submit_run
+from trainyard.domain.records import Run, RunStatus
+from trainyard.http.answers import answer, documented
+from trainyard.http.identifiers import IdempotencyKey, RunPath
+from trainyard.http.identifiers import run_id as known
+from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
+from trainyard.http.views import CheckpointPage, EventPage, LogView, MetricsView, PlanView, RunPage, RunView
+from trainyard.ports import Ports, Runs
+from trainyard_contracts.specs import RunSpec
+
+TAGS = ["runs"]
+_VERB = documented(202, RunView, "Accepted; follow the run", 404, 409)
+
+
+def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
+    """The routes of runs. Verbs come first: `/v1/runs/<runId>` would match `run-...:cancel` too."""
+    router = APIGatewayHttpRouter()
+    _verbs(router, ports)
+    _collection(router, ports)
+    _parts(router, ports)
+    return router
+
+
+def _accepted(run: Run) -> Response[str]:
+    return answer(RunView.of(run), status=202, location=f"/v1/runs/{run.id}")
+
+
+def _of(ports: Ports, run_id: str) -> Runs:
+    """The runs' store, once it is sure that it has this run: an unknown run has no empty timeline."""
+    ports.runs.get(known(run_id))
+    return ports.runs
+
+
+def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
+    @router.post("/v1/runs/<runId>:cancel", tags=TAGS, operation_id="cancelRun", responses=_VERB,
+                 summary="Cancel: stop the job, export what is whole, delete the run's own cluster")  # fmt: skip
+    def cancel(run_id: RunPath) -> Response[str]:
+        return _accepted(cancel_run(ports(), known(run_id)))
+
+    @router.post("/v1/runs/<runId>:resume", tags=TAGS, operation_id="resumeRun", responses=_VERB,
+                 summary="Resume a failed or cancelled run from its newest whole checkpoint")  # fmt: skip
+    def resume(run_id: RunPath) -> Response[str]:
+        return _accepted(resume_run(ports(), known(run_id)))
+
+    @router.post("/v1/runs/<runId>:export", tags=TAGS, operation_id="exportRun", responses=_VERB,
+                 summary="Export checkpoints and the final model to S3 now")  # fmt: skip
+    def export(run_id: RunPath) -> Response[str]:
+        return _accepted(request_export(ports(), known(run_id)))
+
+
+def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
+    @router.post("/v1/runs", tags=TAGS, operation_id="submitRun", summary="Submit a run, or with dryrun=true see exactly what it would do",
+                 responses=documented(202, RunView, "Accepted; follow the run", 409, 413, 415, 422, also={200: PlanView}))  # fmt: skip
+    def submit(
+        spec: RunSpec,
+        dryrun: Annotated[bool, Query(description="answer with the plan and do nothing")] = False,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Response[str]:
+        if dryrun:
+            return answer(PlanView.of(dry_run_run(ports(), spec)))
+        return _accepted(submit_run(ports(), spec, idempotency_key=idempotency_key))
+
+    @router.get("/v1/runs", tags=TAGS, operation_id="listRuns", summary="List runs, newest first",
+                responses=documented(200, RunPage, "One page of runs"))  # fmt: skip
+    def list_runs(
+        limit: Limit = DEFAULT_LIMIT,
+        next_token: NextToken = None,
+        status: Annotated[RunStatus | None, Query(description="only runs of this status")] = None,
+    ) -> Response[str]:
+        page = ports().runs.list(limit=limit, token=next_token, status=status)
+        return answer(RunPage.model_construct(runs=[RunView.of(run) for run in page.items], next_token=page.next_token))
+
+    @router.get("/v1/runs/<runId>", tags=TAGS, operation_id="getRun", summary="Show a run with its newest sample",
+                responses=documented(200, RunView, "The run", 404))  # fmt: skip
+    def show(run_id: RunPath) -> Response[str]:
+        run, latest = show_run(ports(), known(run_id))
+        return answer(RunView.of(run, latest))
+
+
+def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
+    @router.get("/v1/runs/<runId>/events", tags=TAGS, operation_id="listRunEvents", summary="The timeline, oldest first, with reasons",
+                responses=documented(200, EventPage, "One page of the timeline", 404))  # fmt: skip
+    def events(run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
+        page = _of(ports(), run_id).timeline(run_id, limit=limit, token=next_token)
+        return answer(EventPage.model_construct(events=page.items, next_token=page.next_token))
+
+    @router.get("/v1/runs/<runId>/checkpoints", tags=TAGS, operation_id="listRunCheckpoints", summary="Checkpoints, newest step first",
+                responses=documented(200, CheckpointPage, "One page of checkpoints", 404))  # fmt: skip
+    def checkpoints(run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
+        page = _of(ports(), run_id).checkpoints(run_id, limit=limit, token=next_token)
+        return answer(CheckpointPage.model_construct(checkpoints=page.items, next_token=page.next_token))
+
+    @router.get("/v1/runs/<runId>/logs", tags=TAGS, operation_id="getRunLog", summary="The tail of the job's or the lifecycle script's log",
+                responses=documented(200, LogView, "The tail", 404, 409, 429, 503))  # fmt: skip
+    def logs(
+        run_id: RunPath,
+        attempt: Annotated[int | None, Query(ge=1, le=1_000_000, description="default: the newest")] = None,
+        lines: Annotated[int, Query(ge=1, le=1000)] = 100,
+        kind: Literal["job", "lifecycle"] = "job",
+    ) -> Response[str]:
+        log = read_logs(ports(), known(run_id), kind=kind, attempt=attempt, lines=lines)
+        return answer(LogView(kind=log.kind, attempt=log.attempt, source=log.source, text=log.text))
+
+    @router.get("/v1/runs/<runId>/metrics", tags=TAGS, operation_id="getRunMetrics", summary="Series per node and of the training",
+                responses=documented(200, MetricsView, "The series", 404))  # fmt: skip
+    def metrics(
+        run_id: RunPath,
+        since_seconds: Annotated[int, Query(alias="sinceSeconds", ge=1, le=7 * 86400, description="how far back")] = 3600,
+    ) -> Response[str]:
+        series = read_metrics(ports(), known(run_id), since_seconds=since_seconds)
+        return answer(MetricsView.of(series))

@@ -1,0 +1,59 @@
+"""Writes the locked requirement files from the .in files, in throw-away environments, naming no package host."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+HEADER = "# Locked by `make lock` from {source}; exact versions, no hosts. Change the .in file, not this one.\n"
+# A CPU build carries a local version (+cpu) that plain indexes do not know.
+LOCAL_VERSION = re.compile(r"\+[A-Za-z0-9.]+$")
+# Wheels that torch asks for on a machine with CUDA; they are the machine's affair and not part of the lock.
+MACHINE = re.compile(r"^(nvidia-(?!ml-py)|triton|cuda-)")
+
+
+def frozen(source: Path, python: str) -> list[str]:
+    """Install `source` into a fresh environment and return its packages as name==version, sorted."""
+    with tempfile.TemporaryDirectory() as directory:
+        if python == sys.executable:
+            venv.create(directory, with_pip=True)
+        else:
+            subprocess.run([python, "-m", "venv", directory], check=True)
+        pip = [f"{directory}/bin/python", "-m", "pip", "--disable-pip-version-check"]
+        subprocess.run([*pip, "install", "-q", "-r", str(source)], check=True)
+        listing = subprocess.run([*pip, "list", "--format=freeze"], check=True, capture_output=True, text=True).stdout
+    pins = [LOCAL_VERSION.sub("", line.strip()) for line in listing.splitlines()]
+    return sorted((pin for pin in pins if not pin.startswith("pip==") and not MACHINE.match(pin)), key=str.lower)
+
+
+def write(source: Path, python: str) -> None:
+    target = source.with_suffix(".txt")
+    target.write_text(HEADER.format(source=source.name) + "\n".join(frozen(source, python)) + "\n")
+    print(f"wrote {target.relative_to(ROOT)}")
+
+
+def main() -> int:
+    from sam import find_python313, how_to_get_python313
+
+    for name in ("runtime", "dev"):
+        write(ROOT / "requirements" / f"{name}.in", sys.executable)
+    python313 = find_python313()
+    if python313 is None:
+        print(how_to_get_python313(), file=sys.stderr)
+        return 1
+    write(ROOT / "requirements" / "sam.in", python313)
+    subprocess.run(
+        ["npm", "install", "--package-lock-only", "--omit-lockfile-registry-resolved", "--no-audit", "--no-fund"],
+        cwd=ROOT / "requirements" / "asl",
+        check=True,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

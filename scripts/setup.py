@@ -1,0 +1,118 @@
+"""Makes a clean clone runnable: virtual environment, locked packages, editable members, Slurm; standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+STAMP = VENV / "trainyard-setup.stamp"
+MEMBERS = ("layers/contracts", "layers/core", "node_agent", "trainers", "localcloud", "cli")
+SLURM_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "scontrol", "munged")
+SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
+APT_INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
+
+
+class SetupError(Exception):
+    """Something a person must do first; the message says what."""
+
+
+def fingerprint() -> str:
+    """What the environment depends on: the lock, the members' metadata and the interpreter."""
+    digest = hashlib.sha256(sys.version.encode())
+    for path in [ROOT / "requirements/dev.txt", *(ROOT / member / "pyproject.toml" for member in MEMBERS), Path(__file__)]:
+        digest.update(path.read_bytes())
+    # A moved clone has stale editable paths and stale shebangs.
+    digest.update(str(ROOT).encode())
+    return digest.hexdigest()
+
+
+def privilege() -> list[str] | None:
+    """The prefix that makes apt-get run as root without asking anything, or None."""
+    if os.geteuid() == 0:
+        return []
+    if shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
+        return ["sudo", "-n"]
+    return None
+
+
+def apt(packages: tuple[str, ...], why: str) -> None:
+    """Install Debian packages, or say exactly which command a person has to run."""
+    by_hand = f"sudo apt-get update && sudo {' '.join(APT_INSTALL)} {' '.join(packages)}"
+    prefix = privilege()
+    if shutil.which("apt-get") is None or prefix is None:
+        raise SetupError(f"{why}. This user may not install packages; run this once, then the same make command again:\n\n    {by_hand}\n")
+    print(f"setup: {why}; installing {' '.join(packages)}", flush=True)
+    environment = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive"]
+    for command in (["apt-get", "update", "-qq"], [*APT_INSTALL, "-qq", *packages]):
+        done = subprocess.run([*environment, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SetupError(
+                f"{why}, and '{' '.join(command)}' failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}\nBy hand:\n\n    {by_hand}\n"
+            )
+
+
+def missing_slurm() -> list[str]:
+    """Slurm programs that are not installed; the daemons lie in sbin, which is not on every user's PATH."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/sbin"])
+    return [program for program in SLURM_PROGRAMS if shutil.which(program, path=path) is None]
+
+
+def ensure_slurm() -> None:
+    missing = missing_slurm()
+    if missing:
+        apt(SLURM_PACKAGES, f"Slurm is not complete (missing: {', '.join(missing)})")
+    if still := missing_slurm():
+        raise SetupError(f"the Slurm packages are installed, but {', '.join(still)} is not on the PATH nor in /usr/sbin")
+
+
+def ensure_venv() -> None:
+    """Create the environment, and its seed packages from the distribution when Debian split them off."""
+    if (VENV / "bin/python").exists():
+        return
+    create = [sys.executable, "-m", "venv", str(VENV)]
+    if subprocess.run(create, capture_output=True, check=False).returncode:
+        shutil.rmtree(VENV, ignore_errors=True)
+        apt((f"python{sys.version_info.major}.{sys.version_info.minor}-venv",), "this Python cannot make virtual environments")
+        subprocess.run(create, check=True)
+
+
+def pip(*arguments: str) -> None:
+    command = [str(VENV / "bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        raise SetupError(f"pip failed (above); the network or the package index may be away. Command:\n\n    {' '.join(command)}\n")
+
+
+def install_packages() -> None:
+    print("setup: installing the locked packages (once; torch is large)", flush=True)
+    pip("-r", str(ROOT / "requirements/dev.txt"))
+    editable = [part for member in MEMBERS for part in ("-e", str(ROOT / member))]
+    # The lock holds the build backend too, so nothing is fetched twice.
+    pip("--no-deps", "--no-build-isolation", *editable)
+
+
+def main() -> int:
+    started = time.monotonic()
+    try:
+        ensure_slurm()
+        wanted = fingerprint()
+        if not STAMP.exists() or STAMP.read_text() != wanted:
+            ensure_venv()
+            install_packages()
+            STAMP.write_text(wanted)
+    except SetupError as problem:
+        print(f"setup: {problem}", file=sys.stderr)
+        return 1
+    print(f"setup: ready in {time.monotonic() - started:.1f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

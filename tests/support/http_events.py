@@ -1,0 +1,82 @@
+"""API Gateway events of the HTTP API as the gateway builds them (payload 2.0), and a client that sends them to the resolver."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from trainyard.http.api import Api
+
+
+def event(
+    method: str, path: str, *, query: dict[str, Any] | None = None, headers: dict[str, str] | None = None, body: Any = None
+) -> dict[str, Any]:
+    """An event; `body` may be a string as it is, bytes (sent base64 as the gateway does) or anything JSON."""
+    sent = {"host": "api.example", "content-type": "application/json", "user-agent": "test", **(headers or {})}
+    found: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": "ANY /v1/{proxy+}",
+        "rawPath": path,
+        "rawQueryString": urlencode(query or {}),
+        "headers": {name.lower(): value for name, value in sent.items() if value is not None},
+        "pathParameters": {"proxy": path.removeprefix("/v1/")},
+        "requestContext": {
+            "accountId": "123456789012",
+            "apiId": "abc123",
+            "authorizer": {"iam": {"accessKey": "AKIA", "accountId": "123456789012", "userArn": "arn:aws:iam::123456789012:user/me"}},
+            "domainName": "abc123.execute-api.us-east-1.amazonaws.com",
+            "domainPrefix": "abc123",
+            "http": {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "test"},
+            "requestId": "request-1",
+            "routeKey": "ANY /v1/{proxy+}",
+            "stage": "$default",
+            "time": "12/Mar/2026:19:03:58 +0000",
+            "timeEpoch": 1773342238000,
+        },
+        "isBase64Encoded": isinstance(body, bytes),
+    }
+    if query:
+        found["queryStringParameters"] = {name: str(value) for name, value in query.items()}
+    if isinstance(body, bytes):
+        found["body"] = base64.b64encode(body).decode()
+    elif body is not None:
+        found["body"] = body if isinstance(body, str) else json.dumps(body)
+    return found
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the gateway would send back."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The problem's messages by field."""
+        return {item["field"]: item["message"] for item in self.json.get("errors", [])}
+
+
+@dataclass
+class Client:
+    """Sends events to the API as the function's handler does."""
+
+    api: Api
+
+    def send(self, method: str, path: str, **rest: Any) -> Answer:
+        raw = self.api.handle(event(method, path, **rest), None)
+        return Answer(raw["statusCode"], raw["headers"], raw["body"])
+
+    def get(self, path: str, **rest: Any) -> Answer:
+        return self.send("GET", path, **rest)
+
+    def post(self, path: str, body: Any = None, **rest: Any) -> Answer:
+        return self.send("POST", path, body=body, **rest)
