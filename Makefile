@@ -1,0 +1,39 @@
+# Every command sets up what it needs first; a second setup takes about a second.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+# The lock was made with 3.11; newer ones work too.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+
+.PHONY: help setup demo test check bench bench-recovery lock clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
+
+setup: ## virtual environment, locked packages, Slurm
+	@if [ -z "$(PYTHON)" ]; then echo "setup: Python 3.11 or newer is needed and none was found; on Debian 12 or Ubuntu: sudo apt-get install -y python3 python3-venv" >&2; exit 1; fi
+	@$(PYTHON) scripts/setup.py
+
+demo: setup ## the main job on real parts, with a node killed in the middle
+	@$(BIN)/python -m demo
+
+test: setup ## all tests
+	@$(BIN)/python -m pytest
+
+check: setup ## format, lint, types, import rules, generated files, SAM and ASL
+	@$(BIN)/python scripts/check.py
+
+bench: setup ## small measurements: API latency, agent at rest, local cloud start
+	@$(BIN)/python -m bench
+
+bench-recovery: setup ## many faults, one after another; writes build/bench/recovery.json
+	@$(BIN)/python -m bench.recovery
+
+lock: setup ## new versions into requirements/*.txt
+	@$(BIN)/python scripts/lock.py
+
+clean: ## remove what the commands above made (not .venv)
+	@if [ -x $(BIN)/trainyard ] && [ -d .trainyard ]; then $(BIN)/trainyard local down; fi
+	@rm -rf build .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
