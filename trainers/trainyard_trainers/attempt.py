@@ -1,0 +1,51 @@
+"""What a process of a run must know about its attempt: read once from the environment that `launch` sets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def _number(environment: Mapping[str, str], name: str) -> float | None:
+    text = environment.get(name, "")
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise ValueError(f"{name}: '{text}' is not a number; unset it or give seconds or steps as a number") from None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt of a run, and when it commits checkpoints. Times are in seconds."""
+
+    run_id: str
+    number: int
+    run_dir: Path
+    attempt_dir: Path
+    checkpoint_dir: Path
+    every_seconds: float | None = None
+    every_steps: int | None = None
+    keep: int = 3
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Attempt:
+        """The attempt of this process; outside Trainyard a run of its own below ./trainyard-run.
+
+        With neither TRAINYARD_CHECKPOINT_EVERY_SECONDS nor _STEPS a checkpoint is due every 60 seconds.
+        """
+        env = os.environ if environment is None else environment
+        run_dir = Path(env.get("TRAINYARD_RUN_DIR") or "trainyard-run").absolute()
+        number = int(env.get("TRAINYARD_ATTEMPT") or 1)
+        seconds, steps = _number(env, "TRAINYARD_CHECKPOINT_EVERY_SECONDS"), _number(env, "TRAINYARD_CHECKPOINT_EVERY_STEPS")
+        return cls(
+            run_id=env.get("TRAINYARD_RUN_ID") or "local",
+            number=number,
+            run_dir=run_dir,
+            attempt_dir=Path(env.get("TRAINYARD_ATTEMPT_DIR") or run_dir / "attempts" / str(number)).absolute(),
+            checkpoint_dir=Path(env.get("TRAINYARD_CHECKPOINT_DIR") or run_dir / "checkpoints").absolute(),
+            every_seconds=60.0 if seconds is None and steps is None else seconds,
+            every_steps=None if steps is None else int(steps),
+            keep=int(env.get("TRAINYARD_CHECKPOINT_KEEP") or 3),
+        )

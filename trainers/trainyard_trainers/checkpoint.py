@@ -1,0 +1,284 @@
+"""Checkpoints that exist whole or not at all: files first, manifest last, one rename under the run's fence.
+
+A process may be killed at any line. Whatever it leaves behind is either a committed directory whose manifest verifies, or a
+dot directory that nobody reads. Needs the standard library only; `collective.py` does the same with all ranks of a job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from .attempt import Attempt
+from .exits import CheckpointFailed, Fenced
+
+SCHEMA = "trainyard.checkpoint.v1"
+MANIFEST = "manifest.json"
+_NAME = re.compile(r"^step-(\d{12})-attempt-(\d+)$")
+_LEFTOVER = re.compile(r"^\.(?:tmp|old)-.*attempt-(\d+)$")
+_CHUNK = 1 << 20
+
+#: Writes one file's content into the stream it is given.
+Writer = Callable[[BinaryIO], object]
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file as the manifest names it; `path` is relative to the checkpoint's directory."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A committed checkpoint that verifies."""
+
+    path: Path
+    step: int
+    attempt: int
+    world_size: int
+
+
+class _HashingFile:
+    """Counts and hashes what is written, so that a large file is never read back or held in memory twice."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._hash = hashlib.sha256()
+        self.bytes = 0
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self._raw.write(view)
+        self._hash.update(view)
+        self.bytes += view.nbytes
+        return view.nbytes
+
+    def flush(self) -> None:
+        self._raw.flush()
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def fsync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_file(directory: Path, name: str, writer: Writer) -> FileEntry:
+    """Write and fsync one file below `directory`; returns its manifest entry. Raises OSError."""
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as raw:
+        stream = _HashingFile(raw)
+        writer(cast(BinaryIO, stream))
+        raw.flush()
+        os.fsync(raw.fileno())
+    for parent in path.relative_to(directory).parents:
+        fsync_directory(directory / parent)
+    return FileEntry(name, stream.bytes, stream.hexdigest())
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Replace a JSON file atomically and durably."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(temporary, "w", encoding="utf-8") as stream:
+        json.dump(document, stream, indent=1)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+
+
+def read_fence(run_dir: Path) -> int:
+    """The newest attempt's number; 0 when no agent raised the fence (a run outside Trainyard)."""
+    try:
+        text = (run_dir / "fence").read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return 0
+    if not text.isdigit():
+        raise CheckpointFailed(f"{run_dir / 'fence'}: '{text[:40]}' is not an attempt's number, so nothing may be committed")
+    return int(text)
+
+
+@contextlib.contextmanager
+def holding_fence(attempt: Attempt) -> Iterator[None]:
+    """Hold the run's fence lock; raises Fenced if a newer attempt exists. The agent raises the fence under the same lock."""
+    descriptor = os.open(attempt.run_dir / "fence.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        newest = read_fence(attempt.run_dir)
+        if newest > attempt.number:
+            raise Fenced(f"attempt {attempt.number} is fenced: attempt {newest} of run {attempt.run_id} exists; nothing was committed")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def checkpoint_name(step: int, attempt: int) -> str:
+    return f"step-{step:012d}-attempt-{attempt}"
+
+
+def parse_name(name: str) -> tuple[int, int] | None:
+    """(step, attempt) of a checkpoint directory's name, None for any other name."""
+    match = _NAME.match(name)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def temporary_directory(target: Path, attempt: Attempt) -> Path:
+    """Where the files of `target` are written before the commit; the attempt's own, so that attempts never mix."""
+    name = target.name if parse_name(target.name) else f"{target.name}-attempt-{attempt.number}"
+    return target.with_name(f".tmp-{name}")
+
+
+def commit(attempt: Attempt, target: Path, step: int, world_size: int, files: Sequence[FileEntry]) -> None:
+    """Write the manifest of what lies in `temporary_directory(target)` and rename it into place: the rename is the commit.
+
+    An existing `target` is set aside first (only `final` can exist already). Raises Fenced and OSError; then nothing is committed.
+    """
+    temporary = temporary_directory(target, attempt)
+    manifest = {
+        "schema": SCHEMA,
+        "runId": attempt.run_id,
+        "attempt": attempt.number,
+        "step": step,
+        "worldSize": world_size,
+        "createdAt": datetime.now(timezone.utc).isoformat(),
+        "files": [{"path": entry.path, "bytes": entry.bytes, "sha256": entry.sha256} for entry in sorted(files, key=lambda e: e.path)],
+    }
+    write_json(temporary / MANIFEST, manifest)
+    fsync_directory(temporary)
+    aside = target.with_name(f".old-{target.name}-attempt-{attempt.number}")
+    with holding_fence(attempt):
+        if target.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+            os.rename(target, aside)
+        os.rename(temporary, target)
+        fsync_directory(target.parent)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def save(attempt: Attempt, target: Path, step: int, files: Mapping[str, Writer]) -> None:
+    """Write and commit a directory from one process. Raises Fenced or CheckpointFailed."""
+    temporary = temporary_directory(target, attempt)
+    try:
+        entries = [write_file(temporary, name, writer) for name, writer in files.items()]
+        commit(attempt, target, step, 1, entries)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise CheckpointFailed(f"{target}: {error}") from error
+
+
+def _hash_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _check_file(directory: Path, entry: Any) -> None:
+    path, size, sha256 = entry["path"], entry["bytes"], entry["sha256"]
+    if os.path.isabs(path) or ".." in Path(path).parts:
+        raise ValueError(f"{path} leaves the checkpoint")
+    found = (directory / path).stat().st_size
+    if found != size:
+        raise ValueError(f"{path} has {found} bytes, the manifest says {size}")
+    if _hash_of(directory / path) != sha256:
+        raise ValueError(f"{path} does not have the manifest's sha256")
+
+
+def verify(directory: Path) -> Saved:
+    """Check a directory against its manifest, every size and every hash. Raises ValueError with the reason it is not whole."""
+    try:
+        manifest = json.loads((directory / MANIFEST).read_bytes())
+        if manifest["schema"] != SCHEMA:
+            raise ValueError(f"{MANIFEST} has schema {manifest['schema']!r}, not {SCHEMA!r}")
+        if not manifest["files"]:
+            raise ValueError(f"{MANIFEST} names no file")
+        for entry in manifest["files"]:
+            _check_file(directory, entry)
+        saved = Saved(directory, int(manifest["step"]), int(manifest["attempt"]), int(manifest["worldSize"]))
+    except FileNotFoundError as error:
+        raise ValueError(f"{Path(error.filename).name} is missing") from error
+    except (KeyError, TypeError, OSError) as error:
+        raise ValueError(f"{MANIFEST} or a file of it cannot be read: {error!r}") from error
+    named = parse_name(directory.name)
+    if named is not None and named != (saved.step, saved.attempt):
+        raise ValueError(f"{MANIFEST} is of step {saved.step}, attempt {saved.attempt}")
+    return saved
+
+
+def _committed(checkpoint_dir: Path) -> list[tuple[int, int, Path]]:
+    """(step, attempt, path) of everything with a checkpoint's name, newest first."""
+    try:
+        names = os.listdir(checkpoint_dir)
+    except FileNotFoundError:
+        return []
+    found = [(*parsed, checkpoint_dir / name) for name in names if (parsed := parse_name(name))]
+    return sorted(found, reverse=True)
+
+
+def find_newest(checkpoint_dir: Path, up_to_step: int | None = None) -> tuple[Saved | None, dict[Path, str]]:
+    """The newest (step, then attempt) whole checkpoint, and the newer ones that are not whole with their reasons.
+
+    Those are named on stderr and left where they are: they are evidence.
+    """
+    rejected: dict[Path, str] = {}
+    for step, _attempt, path in _committed(checkpoint_dir):
+        if up_to_step is not None and step > up_to_step:
+            continue
+        try:
+            return verify(path), rejected
+        except ValueError as error:
+            rejected[path] = str(error)
+            print(f"trainyard: checkpoint {path.name} is not whole and is skipped: {error}", file=sys.stderr, flush=True)
+    return None, rejected
+
+
+def prune(checkpoint_dir: Path, keep: int, attempt: Attempt, spare: frozenset[Path] = frozenset()) -> None:
+    """Remove all but the `keep` newest checkpoints. Those in `spare` (not whole: evidence) neither count nor go.
+
+    Each is renamed to a dot name first, so that nobody ever sees half of a checkpoint under a valid name.
+    """
+    whole = [path for _, _, path in _committed(checkpoint_dir) if path not in spare]
+    for path in whole[max(keep, 1) :]:
+        aside = path.with_name(f".old-{path.name}-by-attempt-{attempt.number}")
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(path, aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def clean_leftovers(attempt: Attempt) -> list[str]:
+    """Remove temporary directories of older attempts; only once the fence stands at this attempt, so that none of them can still commit.
+
+    Returns the removed names. Raises Fenced.
+    """
+    removed: list[str] = []
+    with holding_fence(attempt):
+        if read_fence(attempt.run_dir) < attempt.number:
+            return removed
+        for directory in (attempt.checkpoint_dir, attempt.run_dir):
+            for path in directory.glob(".*") if directory.is_dir() else ():
+                match = _LEFTOVER.match(path.name)
+                if match and int(match[1]) < attempt.number:
+                    shutil.rmtree(path, ignore_errors=True)
+                    removed.append(path.name)
+    return removed

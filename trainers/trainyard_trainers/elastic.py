@@ -1,0 +1,113 @@
+"""torchrun's agent for one node: its own argument parser, rendezvous and monitor, with a faster way to start our trainers.
+
+torchrun starts each worker as a new interpreter, which imports torch a second time: two seconds that every restart pays. Trainers of
+this package are forked from the agent instead, which has imported torch by then. Programs of users get processes of their own, as always.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from . import failure, program
+from .exits import STOPPED
+from .failure import Failure
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One node's place in an attempt's job."""
+
+    nodes: int
+    node_rank: int
+    processes: int
+    master_address: str
+    master_port: int
+    local_address: str
+    run: str
+    log_dir: Path
+
+    def torchrun_arguments(self) -> list[str]:
+        """Options of torchrun: static rendezvous of the attempt's own, no restarts (Trainyard resubmits)."""
+        return [
+            f"--nnodes={self.nodes}",
+            f"--node-rank={self.node_rank}",
+            f"--nproc-per-node={self.processes}",
+            "--rdzv-backend=static",
+            f"--rdzv-id={self.run}",
+            f"--master-addr={self.master_address}",
+            f"--master-port={self.master_port}",
+            # Without this torchrun looks its own name up, which takes seconds where no name server answers.
+            f"--local-addr={self.local_address}",
+            "--max-restarts=0",
+            "--monitor-interval=0.05",
+            f"--log-dir={self.log_dir}",
+            # SIGTERM is ours: torchrun would give the workers 30 seconds and then kill them in the middle of a checkpoint.
+            "--signals-to-handle=SIGINT,SIGQUIT",
+        ]
+
+
+def _children() -> list[int]:
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            found += [int(pid) for pid in (task / "children").read_text().split()]
+        except OSError:
+            continue
+    return found
+
+
+def _pass_on(number: int, _frame: FrameType | None) -> None:
+    """Hand a signal to the workers; torchrun then sees how they end. Before there are any, SIGTERM ends this process."""
+    workers = _children()
+    if not workers and number == signal.SIGTERM:
+        os._exit(STOPPED)
+    for pid in workers:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def _forked(command: Sequence[str]) -> None:
+    """A worker that was forked from the agent: torch keeps its exception to itself, so it is printed here."""
+    try:
+        program.run(command)
+    except Exception:
+        traceback.print_exc()
+        raise
+
+
+def run(placement: Placement, command: Sequence[str]) -> Failure:
+    """Run this node's workers to their end and say how it went."""
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, _pass_on)
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+    # It logs every traceback once more, with a prefix on each line.
+    logging.getLogger("torch.distributed.elastic.multiprocessing.api").setLevel(logging.CRITICAL)
+    from torch.distributed import run as torchrun
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import elastic_launch
+
+    forked = command[0] == "-m" and command[1].startswith("trainyard_trainers.")
+    arguments = torchrun.parse_args([*placement.torchrun_arguments(), "-m", "trainyard_trainers.program", *command])
+    config, interpreter, worker = torchrun.config_from_args(arguments)
+    try:
+        if forked:
+            config.start_method = "fork"
+            elastic_launch(config, _forked)(list(command))
+        else:
+            elastic_launch(config, interpreter)(*worker)
+    except ChildFailedError as error:
+        rank, first = error.get_first_failure()
+        print(f"trainyard: rank {rank} ended with exit code {first.exitcode}", file=sys.stderr, flush=True)
+        return failure.of_worker(first.exitcode, rank, Path(first.error_file))
+    return Failure(0)

@@ -1,0 +1,38 @@
+"""Runs the user's program (`-m module` or a script) in this interpreter as if it had been started by hand, and keeps its exception.
+
+python -m trainyard_trainers.program [-m module | script] arguments...
+"""
+
+from __future__ import annotations
+
+import runpy
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .failure import record_exception
+
+
+def run(program: Sequence[str]) -> None:
+    """Run `['-m', module, *arguments]` or `[script, *arguments]`; returns when it ends well, else raises what it raised."""
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_DFL)  # torchrun's or launch's handlers came over the fork; the program starts clean
+    try:
+        if program[0] == "-m":
+            sys.argv = [program[1], *program[2:]]
+            runpy.run_module(program[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = list(program)
+            sys.path.insert(0, str(Path(program[0]).absolute().parent))
+            runpy.run_path(program[0], run_name="__main__")
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise
+    except BaseException as error:
+        record_exception(error)
+        raise
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])
