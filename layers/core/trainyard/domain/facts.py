@@ -42,13 +42,14 @@ class Book:
         return found[-1] if found else None
 
     def lost_nodes(self) -> dict[str, Fact]:
-        """Slurm nodes that are lost now: the newest fact about each says so."""
+        """Slurm nodes that are lost now, each with the fact that first said so. A job's end may say it before NodeLost does."""
         lost: dict[str, Fact] = {}
-        for fact in self.of("NodeLost", "NodeReturned"):
-            if fact.type == "NodeLost":
-                lost[node_of(fact)] = fact
-            else:
+        for fact in self.of("NodeLost", "NodeReturned", "AttemptEnded"):
+            if fact.type == "NodeReturned":
                 lost.pop(node_of(fact), None)
+            for entry in evidence_of(fact):
+                if fact.type == "NodeLost" or is_dead(entry):
+                    lost.setdefault(str(entry.get("node") or ""), fact)
         lost.pop("", None)
         return lost
 
@@ -72,3 +73,8 @@ def evidence_of(fact: Fact) -> list[dict[str, Any]]:
     """Every NodeEvidence that a fact carries."""
     single = [fact.data[key] for key in ("lost", "silent") if isinstance(fact.data.get(key), dict)]
     return single + [entry for entry in fact.data.get("nodes") or [] if isinstance(entry, dict)]
+
+
+def is_dead(evidence: dict[str, Any]) -> bool:
+    """Unreachable is not dead: it takes two independent signals."""
+    return evidence.get("agent") == "silent" and evidence.get("scheduler") == "down"

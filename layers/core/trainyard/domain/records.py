@@ -141,6 +141,7 @@ class Run(Record):
     finished_at: datetime | None = None
     cluster_name: str
     owns_cluster: bool = False
+    cluster_generation: int | None = Field(default=None, description="generation of its own cluster that this life uses")
     attempts: list[Attempt] = Field(default_factory=list)
     incidents: list[Incident] = Field(default_factory=list)
     excluded_nodes: list[str] = Field(default_factory=list)

@@ -1,0 +1,163 @@
+"""Why an attempt is over, one small judge per cause, in order of precedence. A new cause is one function and one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trainyard.domain.capacity import enough_nodes
+from trainyard.domain.decisions import Draft
+from trainyard.domain.facts import CLUSTER_LOST, evidence_of
+from trainyard.domain.problems import problem
+from trainyard.domain.records import Action, Attempt, Fact, Problem
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a judge made of the facts. `because` is a sentence; what follows from it is added by the policy."""
+
+    cause: str
+    fact: Fact
+    because: str
+    outcome: Literal["succeeded", "failed", "cancelled", "lost"] = "failed"
+    stop: Literal["succeeded", "failed", "cancelled"] | None = None
+    problem: Problem | None = None
+    node: str | None = None
+    signature: str | None = None
+    exclude: Sequence[str] = ()
+    actions: Sequence[Action] = ()
+    resume_as: str = "Starting again in place"
+
+
+Judge = Callable[[Draft, Attempt], Finding | None]
+
+
+def find(draft: Draft, attempt: Attempt) -> Finding | None:
+    """The first judge that knows why this attempt is over; None while nothing ended it."""
+    return next((finding for judge in CAUSES if (finding := judge(draft, attempt)) is not None), None)
+
+
+def succeeded(draft: Draft, attempt: Attempt) -> Finding | None:
+    end = _end(draft, attempt)
+    if end is None or end.data.get("outcome") != "succeeded":
+        return None
+    step = end.data.get("lastStep")
+    at = f" at step {step}" if step is not None else ""
+    return Finding("finished", end, f"Training finished{at}.", outcome="succeeded", stop="succeeded")
+
+
+def cluster_lost(draft: Draft, attempt: Attempt) -> Finding | None:
+    lost = next((fact for fact in draft.book.of(CLUSTER_LOST) if fact.at >= draft.opened_at), None)
+    if lost is None:
+        return None
+    reason = str(lost.data.get("reason") or f"Cluster '{draft.run.cluster_name}' is lost.")
+    return Finding("cluster-lost", lost, reason, outcome="lost", stop="failed", problem=problem("cluster-failed", reason))
+
+
+def node_lost(draft: Draft, attempt: Attempt) -> Finding | None:
+    """A node of this attempt is lost now. While its nodes are unknown (AttemptStarted is late) only a job that ended counts."""
+    ended = _end(draft, attempt) is not None
+    for node, fact in draft.book.lost_nodes().items():
+        if node in attempt.nodes or (ended and not attempt.nodes and node not in attempt.exclude):
+            return _lost(node, fact)
+    return None
+
+
+def cancelled_on_cluster(draft: Draft, attempt: Attempt) -> Finding | None:
+    end = _end(draft, attempt)
+    if end is None or end.data.get("outcome") != "cancelled":
+        return None
+    because = f"Job {end.data.get('jobId', '?')} was cancelled on the cluster, by someone other than Trainyard."
+    return Finding("cancelled-on-cluster", end, because, outcome="cancelled", stop="cancelled", problem=problem("cancelled", because))
+
+
+def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
+    """A signal killed a process: restart in place; when that repeats on one node, leave the node out if a spare can take over."""
+    end = _end(draft, attempt)
+    if end is None or end.data.get("errorKind") not in ("signal", "node"):
+        return None
+    node = end.data.get("failedNode")
+    because = f"A worker process{f' on {node}' if node else ''} was killed{_by_signal(end)}."
+    repeats = sum(incident.cause == "worker-process" and incident.node == node for incident in draft.incidents)
+    if not node or repeats < draft.run.spec.recovery.in_place_restarts_per_node:
+        return Finding("worker-process", end, because, node=node)
+    if not enough_nodes(draft, without={node}):
+        because += f" That was time {repeats + 1} on this node, but no other node is free."
+        return Finding("worker-process", end, because, node=node)
+    because += f" That was time {repeats + 1} on this node: it is left out from now on."
+    return Finding("worker-process", end, because, node=node, exclude=[node], resume_as="Starting again on other nodes")
+
+
+def program_error(draft: Draft, attempt: Attempt) -> Finding | None:
+    """The program itself failed: one more attempt, but the same error at the same step is stopped with its evidence."""
+    end = _end(draft, attempt)
+    if end is None or end.data.get("outcome") != "failed":
+        return None
+    kind = str(end.data.get("errorKind") or "unknown")
+    error = str(end.data.get("error") or f"exit code {end.data.get('exitCode')}")
+    step = end.data.get("lastStep")
+    signature = f"{kind}|{error}|{step}"
+    place = f"at step {step}" if step is not None else "before the first step"
+    count = 1 + sum(incident.error_signature == signature for incident in draft.incidents)
+    limit = draft.run.spec.recovery.same_error_limit
+    because = f"The program failed {place} with '{error}'."
+    if count < limit:
+        return Finding(kind, end, because, signature=signature, resume_as="Trying once more")
+    again = f" {count} times" if count > 1 else ""
+    detail = f"'{error}' came{again} {place}.{_tail(end)}"
+    code = "same-error" if count > 1 else "python-error"
+    because = f"The same error came {count} times {place}: '{error}'." if count > 1 else because
+    return Finding(kind, end, because, signature=signature, stop="failed", problem=problem(code, detail))
+
+
+#: The recovery table, in order of precedence: what explains more comes first.
+CAUSES: tuple[Judge, ...] = (succeeded, cluster_lost, node_lost, cancelled_on_cluster, worker_process, program_error)
+
+
+def replacement(fact: Fact, node: str, instance_id: str = "") -> Action:
+    """Ask the backend for a new node behind the run's back; the id makes it once per loss."""
+    return Action(id=f"replace-{fact.id}-{node}", kind="replace", node=node, instance_id=instance_id, reason=f"{node} is lost")
+
+
+def instance_of(fact: Fact, node: str) -> str:
+    """The instance id that the fact names for the node; '' if it names none."""
+    return str(_evidence(fact, node).get("instanceId") or "")
+
+
+def lost_sentence(fact: Fact, node: str) -> str:
+    return f"Node {node} is lost: {describe(_evidence(fact, node))}."
+
+
+def _evidence(fact: Fact, node: str) -> dict[str, Any]:
+    return next((item for item in evidence_of(fact) if item.get("node") == node), {})
+
+
+def _lost(node: str, fact: Fact) -> Finding:
+    action = replacement(fact, node, instance_of(fact, node))
+    because = lost_sentence(fact, node)
+    return Finding("node-lost", fact, because, outcome="lost", node=node, actions=[action], resume_as="Resuming at once on the spare")
+
+
+def describe(entry: dict[str, Any]) -> str:
+    """An evidence in words: the agent's own detail, else its two signals."""
+    if entry.get("detail"):
+        return str(entry["detail"]).rstrip(".")
+    agent = {"silent": "its agent fell silent", "linked": "its agent still answers"}.get(str(entry.get("agent")), "its agent is not known")
+    daemon = {"down": "its Slurm daemon refuses connections", "up": "its Slurm daemon answers"}
+    return f"{agent} and {daemon.get(str(entry.get('scheduler')), 'its Slurm daemon does not answer')}"
+
+
+def _end(draft: Draft, attempt: Attempt) -> Fact | None:
+    return draft.book.first("AttemptEnded", attempt=attempt.number)
+
+
+def _by_signal(end: Fact) -> str:
+    signal = end.data.get("signal")
+    names = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+    return f" by {names.get(signal, f'signal {signal}')}" if signal else ""
+
+
+def _tail(end: Fact) -> str:
+    tail = str(end.data.get("logTail") or "").strip()
+    return f" End of the job's log:\n{tail[-2000:]}" if tail else ""

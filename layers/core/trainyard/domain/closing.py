@@ -1,0 +1,110 @@
+"""What follows training, whatever its outcome: stop the job, export what is whole, tear down, finish."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from trainyard.domain import teardown
+from trainyard.domain.decisions import Decision, Draft
+from trainyard.domain.facts import CLUSTER_LOST
+from trainyard.domain.problems import problem
+from trainyard.domain.records import TERMINAL, Export, RunStatus
+
+#: How long the job may take to end after it was told to: a checkpoint at the next step boundary, then SIGKILL.
+STOP_SECONDS = 120
+EXPORT_TRIES = 3
+#: An export that says nothing for this long is asked for again; the agent does not start the same one twice.
+EXPORT_ASK_SECONDS = 600
+EXPORT_DEADLINE_SECONDS = 6 * 3600
+FINAL_STATUS: dict[str, RunStatus] = {"succeeded": "Succeeded", "failed": "Failed", "cancelled": "Cancelled"}
+
+
+def close(draft: Draft) -> Decision:
+    """One step of the way from the end of training to the end of the run."""
+    if draft.run.actions:
+        return draft.freeze("repair")
+    if _stopping(draft):
+        return draft.freeze("wait")
+    if _exporting(draft):
+        return draft.freeze("export")
+    if _tearing_down(draft):
+        return draft.freeze("teardown")
+    return draft.freeze("finish")
+
+
+def final_status(draft_outcome: str | None, has_problem: bool) -> RunStatus:
+    """A run whose training succeeded but whose export did not has failed: what it was for is not there."""
+    if draft_outcome == "succeeded" and has_problem:
+        return "Failed"
+    status = FINAL_STATUS[draft_outcome or "failed"]
+    assert status in TERMINAL
+    return status
+
+
+def _stopping(draft: Draft) -> bool:
+    """The job was told to stop: wait for its end, but not for ever."""
+    attempt = draft.attempt
+    if attempt is None or attempt.ended_at is not None:
+        return False
+    end = draft.book.first("AttemptEnded", attempt=attempt.number)
+    limit = (draft.run.stopping_since or draft.now) + timedelta(seconds=STOP_SECONDS)
+    if end is None and attempt.submitted_at is not None and draft.now < limit and draft.cluster_ready:
+        draft.by(limit)
+        return True
+    draft.change_attempt(ended_at=end.at if end else draft.now, outcome="cancelled", reason=draft.run.reason)
+    return False
+
+
+def _exporting(draft: Draft) -> bool:
+    run = draft.run
+    if not teardown.has_something_to_lose(run):
+        return False
+    if not draft.cluster_ready or any(fact.at >= draft.opened_at for fact in draft.book.of(CLUSTER_LOST)):
+        _give_up(draft, f"Cluster '{run.cluster_name}' cannot be reached any more.")
+        return False
+    export = run.export if run.export is not None and run.export.final else None
+    if export is None or (export.state == "failed" and export.tries < EXPORT_TRIES):
+        tries = export.tries + 1 if export else 1
+        draft.change(export=Export(id=f"final-{run.life}-{tries}", final=True, requested_at=draft.now, tries=tries))
+        draft.status("Exporting")
+        draft.note(f"export-{tries}", "Exporting", f"Exporting checkpoints and the final model to S3{_again(export)}.", kind="status")
+        return True
+    if export.state == "failed":
+        _give_up(draft, export.reason)
+        return False
+    if draft.now >= export.requested_at + timedelta(seconds=EXPORT_DEADLINE_SECONDS):
+        reason = f"The export did not end within {EXPORT_DEADLINE_SECONDS // 3600} h."
+        draft.change(export=export.model_copy(update={"state": "failed", "reason": reason, "tries": EXPORT_TRIES}))
+        _give_up(draft, reason)
+        return False
+    draft.status("Exporting")
+    draft.by(draft.now + timedelta(seconds=EXPORT_ASK_SECONDS))
+    return True
+
+
+def _again(export: Export | None) -> str:
+    return f" again, because: {export.reason}" if export is not None else ""
+
+
+def _give_up(draft: Draft, reason: str) -> None:
+    if draft.run.problem is None:
+        draft.change(problem=problem("export-failed", reason))
+    draft.note("export-failed", "ExportFailed", f"The export failed for good: {reason}")
+
+
+def _tearing_down(draft: Draft) -> bool:
+    """The run's own cluster goes when its policy says so and nothing is lost by it."""
+    run, cluster = draft.run, draft.cluster
+    if not teardown.wanted(run) or cluster is None or cluster.status == "Deleted" or run.troubles > TROUBLE_LIMIT:
+        return False
+    if teardown.has_something_to_lose(run) and cluster.spec.shared_filesystem is None:
+        draft.note("kept", "ClusterKept", f"Cluster '{cluster.name}' is kept: it holds the only copy of the run's checkpoints.")
+        return False
+    draft.status("TearingDown")
+    draft.change(teardown_started=True)
+    draft.by(draft.now + timedelta(seconds=TEARDOWN_LOOK_SECONDS))
+    return True
+
+
+TROUBLE_LIMIT = 5
+TEARDOWN_LOOK_SECONDS = 900

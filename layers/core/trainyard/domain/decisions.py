@@ -1,0 +1,116 @@
+"""What deciding works on and ends with: a draft of the run that is changed step by step, then frozen as a Decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from trainyard.domain.facts import Book
+from trainyard.domain.records import Action, Attempt, Cluster, Incident, Problem, Run, RunStatus, TimelineEntry
+
+Next = Literal["ensure-cluster", "submit", "wait", "repair", "export", "teardown", "finish"]
+#: The longest wait: the machine looks at the run at least once a day even if nothing happens.
+LONGEST_WAIT_SECONDS = 86400
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Where the run's machine goes next, what the run becomes, and why. `notes` are new timeline lines with ids that repeat."""
+
+    next: Next
+    run: Run
+    reason: str
+    actions: Sequence[Action] = ()
+    notes: Sequence[TimelineEntry] = ()
+    timeout_seconds: int = LONGEST_WAIT_SECONDS
+
+
+@dataclass
+class Draft:
+    """The run as decided so far. It never touches the run that came in: records are frozen, `change` replaces them."""
+
+    run: Run
+    book: Book
+    cluster: Cluster | None
+    now: datetime
+    progress: int | None = None
+    notes: list[TimelineEntry] = field(default_factory=list)
+    deadlines: list[datetime] = field(default_factory=list)
+
+    def change(self, **update: Any) -> None:
+        self.run = self.run.model_copy(update=update)
+
+    def change_attempt(self, **update: Any) -> None:
+        """Change the newest attempt."""
+        self.change(attempts=[*self.run.attempts[:-1], self.run.attempts[-1].model_copy(update=update)])
+
+    def note(self, key: str, type_: str, message: str, *, kind: Literal["decision", "status"] = "decision", **data: Any) -> None:
+        """Add a timeline line. `key` names the decision, so that repeating it repeats the id."""
+        number = self.attempt.number if self.attempt else None
+        entry_id = f"{kind}-{self.run.life}-{number or 0}-{key}"
+        self.notes.append(TimelineEntry(id=entry_id, at=self.now, kind=kind, type=type_, message=message, attempt=number, data=data))
+
+    def act(self, action: Action) -> None:
+        """Plan an action once."""
+        if all(known.id != action.id for known in self.run.actions):
+            self.change(actions=[*self.run.actions, action])
+
+    def status(self, status: RunStatus, reason: str | None = None) -> None:
+        self.change(status=status, **({} if reason is None else {"reason": reason}))
+
+    def stop(self, outcome: Literal["succeeded", "failed", "cancelled"], reason: str, problem: Problem | None = None) -> None:
+        """Training is over; export, teardown and finish follow."""
+        self.change(outcome=outcome, reason=reason, problem=problem, waiting_since=None, stopping_since=self.now)
+        live = self.attempt
+        if live is not None and live.ended_at is None:
+            self.act(Action(id=f"cancel-job-{live.number}", kind="cancel-job", reason=reason))
+
+    def handle_once(self, fact_id: str) -> bool:
+        """True the first time; so that a fact without an attempt acts once."""
+        if fact_id in self.run.handled_facts:
+            return False
+        self.change(handled_facts=[*self.run.handled_facts, fact_id])
+        return True
+
+    def by(self, moment: datetime) -> None:
+        """The next wait must not last beyond this moment."""
+        self.deadlines.append(moment)
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt of this life."""
+        newest = self.run.attempt
+        return newest if newest is not None and newest.life == self.run.life else None
+
+    @property
+    def attempts_left(self) -> int:
+        used = sum(attempt.life == self.run.life for attempt in self.run.attempts)
+        return max(0, self.run.spec.recovery.max_attempts - used)
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """This life's incidents."""
+        return [incident for incident in self.run.incidents if incident.life == self.run.life]
+
+    @property
+    def opened_at(self) -> datetime:
+        return self.run.opened_at or self.run.created_at
+
+    @property
+    def cluster_ready(self) -> bool:
+        return self.cluster is not None and self.cluster.status == "Ready"
+
+    def freeze(self, next_: Next) -> Decision:
+        earliest = min(self.deadlines, default=self.now + timedelta(seconds=LONGEST_WAIT_SECONDS))
+        seconds = int((earliest - self.now).total_seconds()) + 1
+        run = self.run
+        return Decision(
+            next=next_,
+            run=run,
+            reason=run.reason,
+            actions=tuple(run.actions) if next_ == "repair" else (),
+            notes=tuple(self.notes),
+            timeout_seconds=min(max(seconds, 1), LONGEST_WAIT_SECONDS),
+        )

@@ -1,0 +1,67 @@
+"""Facts that only tell: folded into the run before anything is decided. Folding twice changes nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from trainyard.domain.decisions import Draft
+from trainyard.domain.facts import CLUSTER_DELETED, node_of
+from trainyard.domain.records import Fact, Incident
+
+
+def observe(draft: Draft) -> None:
+    """Bring the newest attempt, the incidents and the excluded nodes up to what the facts say."""
+    attempt = draft.attempt
+    if attempt is not None:
+        _started(draft, draft.book.first("AttemptStarted", attempt=attempt.number))
+        _stepped(draft, draft.book.first("AttemptStepped", attempt=attempt.number))
+    _returned(draft)
+    if draft.cluster is not None and draft.cluster.status == "Deleted" and draft.book.of(CLUSTER_DELETED):
+        draft.change(cluster_deleted=True)
+
+
+def _started(draft: Draft, fact: Fact | None) -> None:
+    attempt = draft.attempt
+    if fact is None or attempt is None or attempt.started_at is not None:
+        return
+    draft.change_attempt(started_at=fact.at, nodes=list(fact.data.get("nodes") or []), job_id=str(fact.data.get("jobId") or attempt.job_id))
+
+
+def _stepped(draft: Draft, fact: Fact | None) -> None:
+    """The first step of the attempt closes every open incident: that is when the run really goes on."""
+    attempt = draft.attempt
+    if fact is None or attempt is None:
+        return
+    at = _time(fact.data.get("steppedAt")) or fact.at
+    if attempt.first_step_at is None:
+        draft.change_attempt(first_step_at=at, resumed_from=fact.data.get("resumedFrom"))
+    opened = [incident for incident in draft.run.incidents if incident.resumed_at is None and incident.attempt < attempt.number]
+    if opened:
+        draft.change(incidents=[_closed(incident, at, attempt.number) for incident in draft.run.incidents])
+        start = fact.data.get("resumedFrom")
+        source = f"from step {start}" if start is not None else "from the beginning"
+        seconds = max(0.0, (at - opened[0].started_at).total_seconds())
+        draft.note(
+            f"resumed-{fact.id}", "Resumed", f"Training goes on {source}, {seconds:.1f} s after the fault was noticed.", kind="status"
+        )
+    if draft.run.outcome is None and attempt.ended_at is None and draft.run.status != "Running":
+        draft.status("Running", f"Attempt {attempt.number} trains.")
+
+
+def _closed(incident: Incident, at: datetime, attempt: int) -> Incident:
+    if incident.resumed_at is not None or incident.attempt >= attempt:
+        return incident
+    return incident.model_copy(update={"resumed_at": at})
+
+
+def _returned(draft: Draft) -> None:
+    """A node that came back after it was left out may be used again: it was replaced or repaired."""
+    back = {node_of(fact): fact.at for fact in draft.book.of("NodeReturned")}
+    suspected = {incident.node: incident.started_at for incident in draft.run.incidents if incident.node}
+    kept = [node for node in draft.run.excluded_nodes if not (node in back and back[node] > suspected.get(node, back[node]))]
+    if kept != draft.run.excluded_nodes:
+        draft.change(excluded_nodes=kept)
+
+
+def _time(value: object) -> datetime | None:
+    return datetime.fromisoformat(value.replace("Z", "+00:00")) if isinstance(value, str) else None

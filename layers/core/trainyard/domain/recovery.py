@@ -1,0 +1,254 @@
+"""The recovery policy: from a run and its facts to what happens next and why. Pure, and driven by the stored state alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from trainyard.domain import causes, closing
+from trainyard.domain.capacity import bad_nodes, enough_nodes, usable_nodes
+from trainyard.domain.decisions import Decision, Draft, Next
+from trainyard.domain.facts import CANCEL_REQUESTED, EXPORT_REQUESTED, Book
+from trainyard.domain.observing import observe
+from trainyard.domain.problems import problem
+from trainyard.domain.records import Attempt, Cluster, Export, Fact, Incident, Problem, Run
+
+#: After its cluster's own deadline the run gives up too; the cluster's machine knows the reason better, so it goes first.
+GRACE_SECONDS = 120
+
+
+def decide(run: Run, facts: Iterable[Fact], cluster: Cluster | None, now: datetime, *, progress: int | None = None) -> Decision:
+    """Decide what the run's machine does next.
+
+    `facts` are the run's and its cluster's; `progress` is the newest known training step, if any. Deciding twice on the same
+    state gives the same run and the same note ids, so the machine may repeat it at any point.
+    """
+    draft = Draft(run=run, book=Book(facts), cluster=cluster, now=now, progress=progress)
+    if run.terminal:
+        return draft.freeze("finish")
+    observe(draft)
+    for stage in (_cancelled, _overdue, _cluster, _attempt, _export):
+        if draft.run.outcome is None:
+            stage(draft)
+    if draft.run.outcome is not None:
+        return closing.close(draft)
+    return draft.freeze(_next(draft))
+
+
+def _next(draft: Draft) -> Next:
+    """Order matters: the job is submitted before the lost node's replacement is asked for."""
+    attempt, export = draft.attempt, draft.run.export
+    if not draft.cluster_ready:
+        return "ensure-cluster"
+    if attempt is not None and attempt.ended_at is None and attempt.submitted_at is None:
+        return "submit"
+    if draft.run.actions:
+        return "repair"
+    if export is not None and (export.state == "requested" or (export.state == "running" and _export_finished(draft, export))):
+        return "export"
+    return "wait"
+
+
+def _cancelled(draft: Draft) -> None:
+    request = next((fact for fact in draft.book.of(CANCEL_REQUESTED) if fact.data.get("life") == draft.run.life), None)
+    if request is not None:
+        reason = "Cancelled by a person."
+        draft.stop("cancelled", reason, problem("cancelled", reason))
+        draft.note(f"cancel-{request.id}", "Cancelled", "Cancelling: the job is stopped, then what is whole is exported.")
+
+
+def _overdue(draft: Draft) -> None:
+    limit = draft.run.spec.limits.max_duration_seconds
+    end = draft.opened_at + timedelta(seconds=limit)
+    draft.by(end)
+    if draft.now < end:
+        return
+    reason = f"The run reached its longest duration of {limit} s."
+    draft.stop("failed", reason, problem("duration-exceeded", reason))
+    draft.note("overdue", "DurationExceeded", f"{reason} Stopping the job and exporting what is whole.")
+
+
+def _cluster(draft: Draft) -> None:
+    """No training without a ready cluster: wait for it, or stop with the cluster's own problem."""
+    cluster = draft.cluster
+    if draft.cluster_ready:
+        return
+    found = _cluster_problem(draft)
+    if found is None:
+        _cluster_deadline(draft)
+        return
+    draft.stop("failed", found.detail, found)
+    draft.note("cluster-failed", "ClusterFailed", f"Cluster '{cluster.name if cluster else draft.run.cluster_name}': {found.detail}")
+
+
+def _cluster_problem(draft: Draft) -> Problem | None:
+    """Why there will be no cluster, if that is known. A run's own cluster of an earlier life says nothing about this one."""
+    cluster, run = draft.cluster, draft.run
+    if run.owns_cluster and (cluster is None or run.cluster_generation != cluster.generation):
+        return None
+    if cluster is None:
+        return problem("cluster-not-found", f"No cluster is named '{run.cluster_name}'.")
+    if cluster.status not in ("Failed", "Deleting", "Deleted"):
+        return None
+    return cluster.problem or problem("cluster-failed", f"It became {cluster.status} while the run needed it.")
+
+
+def _cluster_deadline(draft: Draft) -> None:
+    limit = draft.run.spec.limits.cluster_deadline_seconds
+    end = draft.opened_at + timedelta(seconds=limit + (GRACE_SECONDS if draft.run.owns_cluster else 0))
+    draft.by(end)
+    if draft.now >= end:
+        reason = f"Cluster '{draft.run.cluster_name}' was not ready within {limit} s."
+        draft.stop("failed", reason, problem("cluster-deadline", reason))
+        draft.note("cluster-deadline", "ClusterDeadline", reason)
+    else:
+        draft.status("Provisioning", f"Waiting for cluster '{draft.run.cluster_name}' to be ready.")
+
+
+def _attempt(draft: Draft) -> None:
+    """Judge the attempt that runs; plan the next one when none does."""
+    if not draft.cluster_ready:
+        return
+    attempt = draft.attempt
+    if attempt is None or attempt.ended_at is not None:
+        _plan(draft)
+        return
+    finding = causes.find(draft, attempt) if attempt.submitted_at is not None else None
+    if finding is not None:
+        _recover(draft, attempt, finding)
+    else:
+        _bystanders(draft, attempt)
+
+
+def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
+    """End the attempt for the reason found, then go on with another one, wait for a node, or stop."""
+    draft.change_attempt(ended_at=finding.fact.at, outcome=finding.outcome, reason=finding.because)
+    if finding.actions and draft.handle_once(f"{finding.fact.id}-{finding.node}"):
+        for action in finding.actions:
+            draft.act(action)
+    if finding.stop == "succeeded":
+        draft.stop("succeeded", finding.because)
+        draft.note(f"end-{finding.fact.id}", "TrainingFinished", finding.because)
+        return
+    _open_incident(draft, attempt, finding)
+    if finding.exclude:
+        draft.change(excluded_nodes=sorted({*draft.run.excluded_nodes, *finding.exclude}))
+    if finding.stop is not None:
+        draft.stop(finding.stop, finding.because, finding.problem)
+        draft.note(f"stop-{finding.fact.id}", "Stopped", f"{finding.because} Stopped: trying again would not help.", cause=finding.cause)
+        return
+    _plan(draft, finding)
+
+
+def _open_incident(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
+    incident = Incident(
+        cause=finding.cause, attempt=attempt.number, life=draft.run.life, fact_id=finding.fact.id, started_at=finding.fact.at,
+        actions=[action.kind for action in finding.actions] + [f"exclude {node}" for node in finding.exclude],
+        reason=finding.because, error_signature=finding.signature, node=finding.node,
+    )  # fmt: skip
+    draft.change(incidents=[*draft.run.incidents, incident])
+
+
+def _plan(draft: Draft, finding: causes.Finding | None = None) -> None:
+    """Plan the next attempt, or wait for a node, or stop because a budget is used up."""
+    because = f"{finding.because} " if finding else ""
+    key = finding.fact.id if finding else f"plan-{len(draft.run.attempts) + 1}"
+    if draft.attempts_left == 0:
+        reason = f"{because}All {draft.run.spec.recovery.max_attempts} attempts are used."
+        draft.stop("failed", reason, problem("attempts-exhausted", reason))
+        draft.note(f"stop-{key}", "Stopped", reason)
+    elif not enough_nodes(draft):
+        _wait_for_node(draft, because, key)
+    else:
+        resume_as = finding.resume_as if finding else ("A node is back. Resuming" if draft.run.waiting_since else "Submitting the job")
+        message = f"{because}{_continuation(draft, resume_as)}"
+        recovering = finding is not None or draft.run.waiting_since is not None
+        draft.note(f"resume-{key}", "Resuming" if recovering else "Submitting", message, cause=finding.cause if finding else None)
+        _add_attempt(draft, message, recovering)
+
+
+def _add_attempt(draft: Draft, reason: str, recovering: bool) -> None:
+    _replace_others(draft)
+    number = draft.run.attempts[-1].number + 1 if draft.run.attempts else 1
+    attempt = Attempt(
+        number=number,
+        generation=draft.run.generation,
+        life=draft.run.life,
+        exclude=bad_nodes(draft),
+        down=sorted(draft.book.lost_nodes()),
+    )
+    draft.change(attempts=[*draft.run.attempts, attempt], waiting_since=None)
+    draft.status("Recovering" if recovering else "Submitting", reason)
+
+
+def _replace_others(draft: Draft) -> None:
+    """Nodes that were lost while no attempt ran are asked for again too."""
+    for node, fact in draft.book.lost_nodes().items():
+        if draft.handle_once(f"{fact.id}-{node}"):
+            draft.act(causes.replacement(fact, node, causes.instance_of(fact, node)))
+
+
+def _wait_for_node(draft: Draft, because: str, key: str) -> None:
+    seconds = draft.run.spec.recovery.wait_for_node_seconds
+    since = draft.run.waiting_since or draft.now
+    draft.by(since + timedelta(seconds=seconds))
+    have, need = usable_nodes(draft), draft.run.spec.job.nodes
+    if draft.now >= since + timedelta(seconds=seconds):
+        reason = f"{because}{have} of {need} nodes are usable, and none came back within {seconds} s."
+        draft.stop("failed", reason, problem("nodes-exhausted", reason))
+        draft.note(f"nodes-exhausted-{key}", "Stopped", reason)
+    elif draft.run.waiting_since is None:
+        reason = f"{because}No spare is left: {have} of {need} nodes are usable. Waiting up to {seconds} s for a node."
+        draft.change(waiting_since=draft.now)
+        _replace_others(draft)
+        draft.status("WaitingForNode", reason)
+        draft.note(f"wait-{key}", "WaitingForNode", reason)
+
+
+def _continuation(draft: Draft, resume_as: str) -> str:
+    """'Resuming at once on the spare from step 120; 7 steps are lost.'"""
+    previous = draft.run.attempts[-1] if draft.run.attempts else None
+    step = draft.book.newest_checkpoint()
+    if previous is None:
+        return f"{resume_as}."
+    reached = _reached(draft, previous)
+    if step is None:
+        lost = f"; {reached} steps are lost" if reached else ""
+        return f"{resume_as} from the beginning, for no checkpoint was committed yet{lost}."
+    lost = f"; {_steps(max(0, reached - step))} lost" if reached is not None else ""
+    return f"{resume_as} from step {step}{lost}."
+
+
+def _steps(count: int) -> str:
+    return "1 step is" if count == 1 else f"{count} steps are"
+
+
+def _reached(draft: Draft, attempt: Attempt) -> int | None:
+    """The newest step that this attempt is known to have finished."""
+    known = [fact.data.get("step") for fact in draft.book.of("AttemptStepped", "CheckpointCommitted", attempt=attempt.number)]
+    known += [fact.data.get("lastStep") for fact in draft.book.of("AttemptEnded", attempt=attempt.number)]
+    return max((int(step) for step in [*known, draft.progress] if step is not None), default=None)
+
+
+def _bystanders(draft: Draft, attempt: Attempt) -> None:
+    """A node that the run does not use is lost: training goes on, the backend is asked for another node."""
+    for node, fact in draft.book.lost_nodes().items():
+        # A node lost before this attempt was planned was acted on then; while the attempt's nodes are unknown nobody can say.
+        if node in attempt.exclude or not attempt.nodes or not draft.handle_once(f"{fact.id}-{node}"):
+            continue
+        draft.act(causes.replacement(fact, node, causes.instance_of(fact, node)))
+        spares = usable_nodes(draft) - draft.run.spec.job.nodes
+        left = f"{spares} spare{'' if spares == 1 else 's'} left" if spares > 0 else "no spare is left"
+        message = f"{causes.lost_sentence(fact, node)} The run does not use it, so training goes on; {left}."
+        draft.note(f"bystander-{fact.id}-{node}", "SpareLost", message)
+
+
+def _export(draft: Draft) -> None:
+    """A person asked for an export while the run trains."""
+    for request in draft.book.of(EXPORT_REQUESTED):
+        if request.data.get("life") == draft.run.life and draft.handle_once(request.id):
+            draft.change(export=Export(id=request.id, requested_at=request.at))
+
+
+def _export_finished(draft: Draft, export: Export) -> bool:
+    return any(fact.data.get("exportId") == export.id for fact in draft.book.of("ExportFinished"))
