@@ -1,0 +1,141 @@
+"""Finds the processes of a node, a cluster or the whole local cloud by what stands in their environment, and kills them at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+KILL_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class Process:
+    """One living process of this user (root: of anybody)."""
+
+    pid: int
+    parent: int
+    name: str
+    environment: Mapping[str, str]
+
+    @property
+    def command(self) -> str:
+        try:
+            return (PROC / str(self.pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            return ""
+
+
+def all_processes() -> list[Process]:
+    """Every process whose environment can be read; zombies have none and are left out, so is this process itself."""
+    own = os.getpid()
+    found = (_read(int(entry.name)) for entry in os.scandir(PROC) if entry.name.isdigit() and int(entry.name) != own)
+    return [process for process in found if process is not None]
+
+
+def _read(pid: int) -> Process | None:
+    directory = f"{PROC}/{pid}"
+    try:
+        with open(f"{directory}/environ", "rb") as file:
+            raw = file.read()
+        with open(f"{directory}/stat", "rb") as file:
+            stat = file.read().decode(errors="replace")
+    except OSError:
+        return None
+    name, _, rest = stat.partition("(")[2].rpartition(")")
+    fields = rest.split()
+    if fields[0] in "ZX":
+        return None
+    environment = dict(item.split("=", 1) for item in raw.decode(errors="replace").split("\0") if "=" in item)
+    return Process(pid, int(fields[1]), name, environment)
+
+
+def matching(wanted: Callable[[Mapping[str, str]], bool]) -> list[Process]:
+    """Processes whose environment is `wanted`, and all their descendants: a program may have cleared its environment."""
+    everything = all_processes()
+    children: dict[int, list[Process]] = {}
+    for process in everything:
+        children.setdefault(process.parent, []).append(process)
+    found = {process.pid: process for process in everything if wanted(process.environment)}
+    queue = list(found.values())
+    while queue:
+        for child in children.get(queue.pop().pid, []):
+            if child.pid not in found:
+                found[child.pid] = child
+                queue.append(child)
+    return list(found.values())
+
+
+def of_cloud(state_dir: Path) -> Callable[[Mapping[str, str]], bool]:
+    """Everything that the local cloud with this state directory ever started."""
+    tag = str(state_dir)
+    return lambda environment: environment.get("TRAINYARD_LOCAL") == tag
+
+
+def of_cluster(state_dir: Path, cluster_id: str, node_names: Iterable[str]) -> Callable[[Mapping[str, str]], bool]:
+    """Everything of one cluster: its nodes, its munge daemon, its jobs."""
+    tag, names = str(state_dir), frozenset(node_names)
+    return lambda environment: (
+        environment.get("TRAINYARD_LOCAL") == tag
+        and (environment.get("TRAINYARD_CLUSTER") == cluster_id or environment.get("SLURMD_NODENAME") in names)
+    )
+
+
+def of_node(state_dir: Path, instance_id: str, node_name: str) -> Callable[[Mapping[str, str]], bool]:
+    """Everything on one node: its daemons (TRAINYARD_NODE) and the job processes that its slurmd started (SLURMD_NODENAME)."""
+    tag = str(state_dir)
+    return lambda environment: (
+        environment.get("TRAINYARD_NODE") == instance_id
+        or (environment.get("TRAINYARD_LOCAL") == tag and environment.get("SLURMD_NODENAME") == node_name)
+    )
+
+
+def kill(wanted: Callable[[Mapping[str, str]], bool]) -> int:
+    """Kill all of them as one power cut would: stop everything first, so that none can notice the death of another, then SIGKILL.
+
+    Returns how many processes were killed; when it returns, none is left.
+    """
+    killed: set[int] = set()
+    for _ in range(KILL_ROUNDS):
+        targets = _freeze(wanted)
+        if not targets:
+            return len(killed)
+        for pid in targets:
+            _signal(pid, signal.SIGKILL)
+        killed |= targets
+        time.sleep(0.01)  # the kernel takes a moment to end a stopped process; there is nothing to await it by
+    raise RuntimeError(f"{len(_freeze(wanted))} processes survive SIGKILL")
+
+
+def _freeze(wanted: Callable[[Mapping[str, str]], bool]) -> set[int]:
+    """SIGSTOP all that match, again until no new one appears (one may have forked while we looked)."""
+    frozen: set[int] = set()
+    while True:
+        fresh = {process.pid for process in matching(wanted)} - frozen
+        if not fresh:
+            return frozen
+        for pid in fresh:
+            _signal(pid, signal.SIGSTOP)
+        frozen |= fresh
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def kill_pids(pids: Iterable[int], seconds: float = 5.0) -> None:
+    """SIGKILL these processes only, and wait until they are gone (a zombie is gone: it runs no more)."""
+    waiting = set(pids)
+    for pid in waiting:
+        _signal(pid, signal.SIGKILL)
+    deadline = time.monotonic() + seconds
+    while waiting and time.monotonic() < deadline:
+        waiting = {pid for pid in waiting if _read(pid) is not None}
+        time.sleep(0.01)

@@ -1,0 +1,184 @@
+"""One instance of a local cluster: its directory that stands for its disk, its process tree, its lifecycle scripts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from . import node_processes
+from .slurm import SEARCH_PATH, SlurmCluster, node_name
+
+#: Text that HyperPod puts into FailureMessage (facts: SageMaker Developer Guide, troubleshooting).
+LIFECYCLE_FAILED = (
+    "Lifecycle scripts did not run successfully. Ensure the scripts exist in provided S3 path, are accessible, and run without errors. "
+    "Please see CloudWatch logs for lifecycle script execution details."
+)
+
+
+class LifecycleFailed(Exception):
+    """A lifecycle script failed, hung, or could not be run; `lines` is the node's lifecycle log."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(LIFECYCLE_FAILED)
+        self.lines = lines
+
+
+@dataclass
+class Node:
+    """An instance. `address` (and so the Slurm name) outlives a replacement, everything else does not."""
+
+    instance_id: str
+    group: str
+    instance_type: str
+    label: str
+    address: str
+    home: Path
+    """`<short link>/<cluster id>/nodes/<instance id>`; the short link keeps the paths of sockets short."""
+    state_dir: Path
+    cluster_id: str
+    environment: dict[str, str] = field(repr=False, default_factory=dict)
+    status: str = "Pending"
+    message: str = ""
+    powered: bool = False
+    launched_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+
+    @property
+    def name(self) -> str:
+        return node_name(self.address)
+
+    @property
+    def root(self) -> Path:
+        return self.home / "root"
+
+    @property
+    def slurm_conf(self) -> Path:
+        return self.root / "opt/slurm/etc/slurm.conf"
+
+    @property
+    def connected(self) -> bool:
+        """Whether its Session Manager agent would answer: it is on, and something runs on it."""
+        return self.powered and bool(self.processes())
+
+    def processes(self) -> list[node_processes.Process]:
+        return node_processes.matching(self._mine())
+
+    def _mine(self) -> Any:
+        return node_processes.of_node(self.state_dir, self.instance_id, self.name)
+
+    def prepare(self, slurm: SlurmCluster, resources: Mapping[str, Any], shared: Path, aws: Mapping[str, str]) -> None:
+        """Lay out the disk of a fresh instance as HyperPod's image does, before the lifecycle scripts run."""
+        for directory in ("opt/ml/config", "opt/slurm/etc", "var/spool/slurmctld", "var/log/slurm", "var/run", "root", "tmp"):
+            (self.root / directory).mkdir(parents=True, exist_ok=True)
+        config = self.root / "opt/ml/config/resource_config.json"
+        config.write_text(json.dumps(resources, indent=2))
+        self.slurm_conf.write_text(slurm.configuration(self.root))
+        shutil.rmtree(slurm.home / "slurm" / self.name, ignore_errors=True)
+        self.environment = {
+            "PATH": f"{self.root}/opt/trainyard/bin:{SEARCH_PATH}",
+            "HOME": str(self.root / "root"),
+            "LANG": "C.UTF-8",
+            "TMPDIR": "/tmp",  # noqa: S108  the job's temporary files; torch makes unix sockets there, which need a short path
+            "TRAINYARD_LOCAL": str(self.state_dir),
+            "TRAINYARD_CLUSTER": self.cluster_id,
+            "TRAINYARD_NODE": self.instance_id,
+            "TRAINYARD_ROOT": str(self.root),
+            "TRAINYARD_ADDRESS": self.address,
+            "TRAINYARD_PYTHON": sys.executable,
+            "TRAINYARD_SHARED": str(shared),
+            "TRAINYARD_MUNGE_SOCKET": str(slurm.munge_socket),
+            "SLURM_CONF": str(self.slurm_conf),
+            "SAGEMAKER_RESOURCE_CONFIG_PATH": str(config),
+            **aws,
+        }
+
+    def run_lifecycle(self, files: Mapping[str, bytes], entry: str, timeout_seconds: float) -> list[str]:
+        """Download the lifecycle files and run the entry script; returns what it printed. Raises LifecycleFailed."""
+        directory = self.home / "lifecycle"
+        store_files(files, directory)
+        script = directory / entry
+        if not script.is_file():
+            raise LifecycleFailed([f"[SageMaker] {entry} was not found in the provided S3 path"])
+        script.chmod(0o755)
+        output = self.home / "lifecycle-output.log"
+        self.powered = True
+        with open(output, "wb") as out:
+            # The daemons that the script starts outlive it, so it writes to a file: a pipe would never close.
+            process = self.start([str(script)], cwd=directory, stdout=out, stderr=subprocess.STDOUT)
+        problem = self._outcome(process, timeout_seconds)
+        lines = output.read_text(errors="replace").splitlines()
+        if problem:
+            raise LifecycleFailed([*lines, f"[SageMaker] The lifecycle scripts failed: {entry} {problem}"])
+        return lines
+
+    def _outcome(self, process: subprocess.Popen[bytes], timeout_seconds: float) -> str:
+        try:
+            code = process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            process.wait()
+            return f"did not finish within {timeout_seconds:g} seconds"
+        return f"exited with status {code}" if code else ""
+
+    def start_services(self, timeout_seconds: float = 30.0) -> None:
+        """What the init system does at boot."""
+        self.powered = True
+        script = self.root / "opt/trainyard/bin/start-services"
+        if not script.exists():
+            return
+        with open(self.home / "boot.log", "ab") as out:
+            process = self.start(["bash", str(script)], stdout=out, stderr=subprocess.STDOUT)
+        try:
+            process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def start(self, argv: Sequence[str], *, cwd: Path | None = None, **options: Any) -> subprocess.Popen[bytes]:
+        """Start a program on this node; no shell. An absolute program is looked up below the node's root first."""
+        program = argv[0]
+        if program.startswith("/") and (self.root / program[1:]).exists():
+            program = str(self.root / program[1:])
+        options.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.Popen([program, *argv[1:]], cwd=cwd or self.root, env=self.environment, start_new_session=True, **options)
+
+    def kill(self) -> int:
+        """Power off: SIGKILL of everything on the node at once. Returns how many processes died."""
+        self.powered = False
+        return node_processes.kill(self._mine())
+
+    def destroy(self) -> None:
+        """Power off and lose the disk."""
+        self.kill()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def config(self) -> dict[str, Any]:
+        """This instance's entry in resource_config.json."""
+        return {
+            "InstanceName": self.label,
+            "AgentIpAddress": self.address,
+            "CustomerIpAddress": self.address,
+            "InstanceId": self.instance_id,
+            "InstanceLabel": "INSTANCE_LABEL",
+        }
+
+
+def store_files(files: Mapping[str, bytes], directory: Path) -> None:
+    """Write downloaded objects below `directory`; a key that would leave it is refused."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(directory)
+    base = os.path.abspath(directory)
+    for key, body in files.items():
+        target = os.path.abspath(os.path.join(base, key))
+        if not target.startswith(base + os.sep):
+            raise LifecycleFailed([f"[SageMaker] object key {key!r} leaves the lifecycle directory"])
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        Path(target).write_bytes(body)

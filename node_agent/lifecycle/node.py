@@ -1,0 +1,146 @@
+"""What the lifecycle scripts know of the node they run on: files given by HyperPod, role by own address, and the root prefix."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REQUIRED = ("clusterName", "region", "eventBus", "dataBucket", "secretName", "controllerGroup", "workerGroups", "linkPort")
+
+
+class StepFailed(Exception):
+    """A step cannot go on; the message says why and what to do."""
+
+
+def say(line: str) -> None:
+    print(f"[trainyard] {line}", flush=True)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who this node is, found in resource_config.json by its own address."""
+
+    instance_id: str
+    group: str
+    role: str
+    address: str
+    controller_address: str
+    cluster_arn: str
+
+    @property
+    def node_name(self) -> str:
+        """HyperPod's Slurm node name."""
+        return "ip-" + self.address.replace(".", "-")
+
+
+@dataclass(frozen=True)
+class Node:
+    """`root` is '' on AWS and TRAINYARD_ROOT on the local cloud; paths are always made with `path`."""
+
+    root: str
+    bundle: Path
+    cluster: Mapping[str, Any]
+    identity: Identity
+    environ: Mapping[str, str]
+
+    @property
+    def local(self) -> bool:
+        return bool(self.root)
+
+    def path(self, absolute: str) -> Path:
+        """`absolute` ('/etc/...') below this node's root."""
+        return Path(self.root + absolute)
+
+    def write(self, absolute: str, text: str, mode: int = 0o644) -> None:
+        """Replace a file in one rename, so that a crash leaves the old or the new one."""
+        target = self.path(absolute)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(target.name + ".part")
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(handle, "w") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(text)
+        part.replace(target)
+
+    @classmethod
+    def load(cls) -> Node:
+        environ = os.environ
+        root = environ.get("TRAINYARD_ROOT", "").rstrip("/")
+        bundle = Path(__file__).resolve().parent
+        cluster = read_json(bundle / "cluster.json", "the control plane puts it beside on_create.sh")
+        missing = [key for key in REQUIRED if key not in cluster]
+        if missing:
+            raise StepFailed(f"cluster.json has no {', '.join(missing)}; the control plane that wrote it and these scripts do not match")
+        given = environ.get("SAGEMAKER_RESOURCE_CONFIG_PATH") or root + "/opt/ml/config/resource_config.json"
+        resources = read_json(Path(given), "HyperPod writes it before it runs the lifecycle scripts")
+        return cls(root, bundle, cluster, identify(cluster, resources, own_addresses(environ)), environ)
+
+
+def read_json(path: Path, origin: str) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise StepFailed(f"{path} is missing; {origin}") from None
+    except ValueError as error:
+        raise StepFailed(f"{path} is not valid JSON ({error}); {origin}") from None
+    if not isinstance(value, dict):
+        raise StepFailed(f"{path} must hold a JSON object; {origin}")
+    return value
+
+
+def own_addresses(environ: Mapping[str, str]) -> set[str]:
+    """TRAINYARD_ADDRESS where it is set (local nodes share one machine), else every address of this machine."""
+    if environ.get("TRAINYARD_ADDRESS"):
+        return {environ["TRAINYARD_ADDRESS"]}
+    return set(command(["hostname", "-I"]).split())
+
+
+def identify(cluster: Mapping[str, Any], resources: Mapping[str, Any], addresses: set[str]) -> Identity:
+    """Find this node in resource_config.json (layout: the base-config lifecycle scripts of awsome-distributed-ai)."""
+    mine: tuple[str, Mapping[str, Any]] | None = None
+    controllers: list[str] = []
+    for group in resources.get("InstanceGroups", []):
+        for instance in group.get("Instances", []):
+            if group["Name"] == cluster["controllerGroup"]:
+                controllers.append(instance["CustomerIpAddress"])
+            if instance.get("CustomerIpAddress") in addresses:
+                mine = (group["Name"], instance)
+    if mine is None:
+        raise StepFailed(
+            f"none of this machine's addresses ({', '.join(sorted(addresses)) or 'none'}) is in resource_config.json; "
+            "the file is stale or belongs to another cluster"
+        )
+    if not controllers:
+        raise StepFailed(f"resource_config.json has no instance in the controller group '{cluster['controllerGroup']}'")
+    group_name, instance = mine
+    return Identity(
+        instance_id=instance["InstanceId"],
+        group=group_name,
+        role=role_of(cluster, group_name),
+        address=instance["CustomerIpAddress"],
+        controller_address=controllers[0],
+        cluster_arn=resources["ClusterConfig"]["ClusterArn"],
+    )
+
+
+def role_of(cluster: Mapping[str, Any], group: str) -> str:
+    if group == cluster["controllerGroup"]:
+        return "controller"
+    return "worker" if any(entry["name"] == group for entry in cluster["workerGroups"]) else "login"
+
+
+def command(argv: Sequence[str], **options: Any) -> str:
+    """Run a program (never through a shell) and return its stdout; StepFailed with its last words if it fails."""
+    try:
+        done = subprocess.run(list(argv), capture_output=True, text=True, check=False, **options)
+    except FileNotFoundError:
+        raise StepFailed(f"the program '{argv[0]}' is not installed on this node") from None
+    if done.returncode != 0:
+        words = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise StepFailed(f"'{' '.join(argv)}' ended with {done.returncode}: {' | '.join(words) or 'no output'}")
+    return str(done.stdout)

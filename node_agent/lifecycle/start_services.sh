@@ -1,0 +1,96 @@
+#!/bin/bash
+# Starts what a node runs: munge, the Slurm daemon of its role, the agent. Safe to call again: what runs is left alone.
+# Called at the end of on_create.sh; after a reboot systemd does the same, and the local cloud calls this script.
+set -euo pipefail
+
+root=${TRAINYARD_ROOT:-}
+role=$(<"$root/etc/trainyard/role")
+node_name=$(<"$root/etc/trainyard/node-name")
+run_dir=$root/var/run/trainyard
+log_dir=$root/var/log
+mkdir -p "$run_dir" "$log_dir/slurm" "$log_dir/trainyard"
+
+say() { echo "[trainyard] services: $*"; }
+
+alive() { # PID_FILE PROGRAM: the recorded process still runs, and its number was not given to another program
+  local pid
+  [[ -r $1 ]] && pid=$(<"$1") && [[ -n $pid ]] && [[ $(cat "/proc/$pid/comm" 2>/dev/null) == "${2:0:15}" ]]
+}
+
+start_detached() { # NAME PROGRAM [ARGUMENT...]
+  local name=$1
+  shift
+  if alive "$run_dir/$name.pid" "$name"; then
+    say "$name runs already"
+    return
+  fi
+  setsid "$@" >>"$log_dir/slurm/$name.out" 2>&1 </dev/null &
+  echo $! >"$run_dir/$name.pid"
+  say "$name started"
+}
+
+start_agent_supervised() {
+  rm -f "$run_dir/agent.stop"
+  if alive "$run_dir/supervise.pid" bash; then
+    say "agent runs already"
+    return
+  fi
+  setsid bash "$root/opt/trainyard/bin/supervise" "$run_dir/agent.stop" "$run_dir/agent-process.pid" "$log_dir/trainyard/agent.out" \
+    "$root/opt/trainyard/bin/trainyard-agent" daemon --config "$root/etc/trainyard/agent.json" >/dev/null 2>&1 </dev/null &
+  echo $! >"$run_dir/supervise.pid"
+  say "agent started"
+}
+
+await_controller() {
+  local try
+  for try in {1..60}; do
+    timeout 2 scontrol ping >/dev/null 2>&1 && return
+    alive "$run_dir/slurmctld.pid" slurmctld || break
+    [[ $try == 60 ]] || sleep 0.05
+  done
+  say "slurmctld does not answer; its last lines:"
+  tail -n 5 "$log_dir/slurm/slurmctld.out" "$log_dir/slurm/slurmctld.log" 2>/dev/null || true
+  return 1
+}
+
+start_with_systemd() {
+  systemctl daemon-reload
+  systemctl enable --now munge
+  case $role in
+    controller)
+      systemctl enable slurmctld
+      # slurmctld reads EpilogSlurmctld and the timeouts at its start or reconfiguration only.
+      if [[ -e $root/etc/trainyard/slurm-changed ]]; then
+        systemctl restart slurmctld
+        rm -f "$root/etc/trainyard/slurm-changed"
+      else
+        systemctl start slurmctld
+      fi
+      ;;
+    worker) systemctl enable --now slurmd ;;
+  esac
+  systemctl enable --now trainyard-agent
+  say "started with systemd"
+}
+
+start_without_systemd() {
+  say "systemd is not used here: detached processes"
+  if ! [[ -S ${TRAINYARD_MUNGE_SOCKET:-/run/munge/munge.socket.2} ]]; then
+    say "munge does not run; Slurm needs it: start munged with the cluster's key"
+    return 1
+  fi
+  case $role in
+    controller)
+      start_detached slurmctld slurmctld -D
+      await_controller
+      ;;
+    worker) start_detached slurmd slurmd -D -N "$node_name" ;;
+  esac
+  start_agent_supervised
+}
+
+if [[ -z $root && -d /run/systemd/system ]]; then
+  start_with_systemd
+else
+  start_without_systemd
+fi

@@ -1,0 +1,116 @@
+"""Installs the agent: its packages, launcher, key and configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from cluster_secret import read_secret
+from node import Node, command, say
+from step_environment import INSTALL_TIMEOUT_SECONDS, job_python
+from step_mounts import shared_path
+from step_slurm import slurm_conf
+
+LIBRARY = "/opt/trainyard/lib"
+PROGRAMS = {
+    "trainyard-agent": "trainyard-agent",
+    "slurm-job-end": "slurm-job-end",
+    "start_services.sh": "start-services",
+    "supervise.sh": "supervise",
+}
+#: What a node's processes are recognised by; the launcher hands it to agents started from an empty environment (Slurm's epilog).
+PASSED_ON = ("LOCAL", "NODE", "ROOT", "ADDRESS", "PYTHON", "SHARED", "MUNGE_SOCKET")
+
+
+def agent(node: Node) -> None:
+    copy_library(node)
+    programs = node.path("/opt/trainyard/bin")
+    programs.mkdir(parents=True, exist_ok=True)
+    for source, name in PROGRAMS.items():
+        node.write(f"/opt/trainyard/bin/{name}", (node.bundle / source).read_text(), mode=0o755)
+    node.write("/etc/trainyard/agent-python", agent_python(node) + "\n")
+    node.write("/etc/trainyard/environment", environment_lines(node))
+    node.write("/etc/trainyard/role", node.identity.role + "\n")
+    node.write("/etc/trainyard/node-name", node.identity.node_name + "\n")
+    for directory in ("/var/lib/trainyard", "/var/log/trainyard"):
+        node.path(directory).mkdir(parents=True, exist_ok=True)
+    if node.local:
+        say("skipped: systemd unit and slice: a root prefix has no systemd; the agent runs under 'supervise'")
+        return
+    for unit in ("trainyard-agent.service", "trainyard.slice"):
+        node.write(f"/etc/systemd/system/{unit}", (node.bundle / unit).read_text())
+    link = Path("/usr/local/bin/trainyard-agent")
+    if not link.is_symlink():
+        link.symlink_to("/opt/trainyard/bin/trainyard-agent")
+
+
+def copy_library(node: Node) -> None:
+    """Replace the packages as a whole; a crash in between leaves the old ones or none, and the step is repeated."""
+    target = node.path(LIBRARY)
+    part = target.with_name("lib.part")
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(node.bundle / "lib", part)
+    shutil.rmtree(target, ignore_errors=True)
+    part.rename(target)
+
+
+def agent_python(node: Node) -> str:
+    """The agent has an environment of its own on AWS, so that no job's requirement can break it."""
+    if node.local and node.environ.get("TRAINYARD_PYTHON"):
+        return node.environ["TRAINYARD_PYTHON"]
+    home = node.path("/opt/trainyard/agent-env")
+    python = str(home / "bin" / "python")
+    if not os.access(python, os.X_OK):
+        command(["python3", "-m", "venv", str(home)], timeout=INSTALL_TIMEOUT_SECONDS)
+    requirements = str(node.bundle / "agent-requirements.txt")
+    command([python, "-m", "pip", "install", "--quiet", "-r", requirements], timeout=INSTALL_TIMEOUT_SECONDS)
+    return python
+
+
+def environment_lines(node: Node) -> str:
+    have = {f"TRAINYARD_{name}": node.environ.get(f"TRAINYARD_{name}") for name in PASSED_ON}
+    have["SLURM_CONF"] = slurm_conf(node)
+    return "".join(f"{name}={value}\n" for name, value in have.items() if value and "\n" not in value)
+
+
+def cluster_key(node: Node) -> None:
+    secret = read_secret(node.cluster["secretName"], node.cluster["region"], node.environ)
+    node.write("/etc/trainyard/key", secret, mode=0o600)
+
+
+def configuration(node: Node) -> None:
+    node.write("/etc/trainyard/agent.json", json.dumps(agent_config(node), indent=1, sort_keys=True) + "\n", mode=0o600)
+
+
+def agent_config(node: Node) -> dict[str, Any]:
+    """files.AgentConfig of the contracts, camelCase."""
+    me, cluster = node.identity, node.cluster
+    slurm_bin = node.path("/opt/slurm/bin")
+    return {
+        "clusterName": cluster["clusterName"],
+        "clusterArn": me.cluster_arn,
+        "nodeName": me.node_name,
+        "instanceId": me.instance_id,
+        "instanceGroup": me.group,
+        "role": me.role,
+        "address": me.address,
+        "controllerAddress": me.controller_address,
+        "linkPort": cluster["linkPort"],
+        "keyFile": str(node.path("/etc/trainyard/key")),
+        # The directory itself, not the link below this node's root: a job on another node must not depend on this one's files.
+        "sharedRoot": node.environ["TRAINYARD_SHARED"] if node.local else shared_path(node),
+        "stateDir": str(node.path("/var/lib/trainyard")),
+        "python": job_python(node),
+        "libraryDir": str(node.path(LIBRARY)),
+        "eventBus": cluster["eventBus"],
+        "region": cluster["region"],
+        "dataBucket": cluster["dataBucket"],
+        "slurmBin": str(slurm_bin) if (slurm_bin / "sbatch").exists() else "",
+        "slurmConf": slurm_conf(node),
+        "heartbeatSeconds": cluster.get("heartbeatSeconds") or 60,
+        "expectedWorkers": cluster.get("expectedWorkers") or 0,
+        "mounts": [] if node.local or not cluster.get("sharedFilesystem") else [shared_path(node)],
+    }

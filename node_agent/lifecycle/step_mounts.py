@@ -1,0 +1,79 @@
+"""The shared filesystem (FSx for Lustre) and read-only buckets (Mountpoint for Amazon S3)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from node import Node, StepFailed, command, say
+
+FSTAB = "/etc/fstab"
+
+
+def shared_path(node: Node) -> str:
+    """Where the shared filesystem lies, below the root."""
+    return str((node.cluster.get("sharedFilesystem") or {}).get("mountPath") or "/fsx")
+
+
+def shared_filesystem(node: Node) -> None:
+    if node.local:
+        link_shared(node)
+        return
+    filesystem = node.cluster.get("sharedFilesystem")
+    target = shared_path(node)
+    Path(target).mkdir(parents=True, exist_ok=True)
+    if not filesystem:
+        say(f"WARNING: no sharedFilesystem: {target} is this node's own disk, jobs on several nodes will not see each other's files")
+        return
+    source = f"{filesystem['dnsName']}@tcp:/{filesystem['mountName']}"
+    # Lifecycle scripts do not run again after a reboot, so the mount must be in fstab.
+    remember(f"{source} {target} lustre defaults,noatime,flock,_netdev,nofail 0 0")
+    if not os.path.ismount(target):
+        command(["mount", "-t", "lustre", "-o", "noatime,flock", source, target], timeout=120)
+    say(f"{target} is {source}")
+
+
+def link_shared(node: Node) -> None:
+    shared = node.environ.get("TRAINYARD_SHARED")
+    if not shared:
+        raise StepFailed("TRAINYARD_SHARED is not set; under TRAINYARD_ROOT it names the directory that stands for FSx")
+    link = node.path(shared_path(node))
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(shared)
+    say(f"skipped: mount -t lustre: cannot run under a root prefix; {shared_path(node)} is a link to {shared}")
+
+
+def buckets(node: Node) -> None:
+    for number, mount in enumerate(node.cluster.get("s3Mounts") or []):
+        target = mount["mountPath"]
+        if node.local:
+            node.path(target).mkdir(parents=True, exist_ok=True)
+            say(f"skipped: mount-s3 {mount['bucket']} {target}: cannot run under a root prefix")
+            continue
+        Path(target).mkdir(parents=True, exist_ok=True)
+        unit = f"trainyard-s3-{number}.service"
+        node.write(f"/etc/systemd/system/{unit}", mount_unit(mount))
+        command(["systemctl", "daemon-reload"])
+        command(["systemctl", "enable", "--now", unit], timeout=120)
+        say(f"{target} is s3://{mount['bucket']}/{mount.get('prefix') or ''}")
+
+
+def mount_unit(mount: Mapping[str, Any]) -> str:
+    """A systemd unit for one bucket. Bucket, path and prefix were validated to plain characters by the control plane."""
+    prefix = f" --prefix {mount['prefix'].rstrip('/')}/" if mount.get("prefix") else ""
+    return (
+        "[Unit]\nDescription=Bucket mounted for training\nAfter=network-online.target\nWants=network-online.target\n\n"
+        "[Service]\nType=forking\n"
+        f"ExecStart=/usr/bin/mount-s3 --read-only --allow-other{prefix} {mount['bucket']} {mount['mountPath']}\n"
+        f"ExecStop=/usr/bin/fusermount -u {mount['mountPath']}\nRestart=on-failure\n\n"
+        "[Install]\nWantedBy=multi-user.target\n"
+    )
+
+
+def remember(line: str) -> None:
+    have = Path(FSTAB).read_text() if Path(FSTAB).exists() else ""
+    if line not in have.splitlines():
+        Path(FSTAB).write_text(have + ("" if have.endswith("\n") or not have else "\n") + line + "\n")
