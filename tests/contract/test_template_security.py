@@ -1,0 +1,160 @@
+"""The template's promises about access: least privilege, private data, logs that end, alarms on what must not happen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cfnlint
+import pytest
+from samtranslator.yaml_helper import yaml_parse
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
+RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
+#: AWS's service authorization reference, as cfn-lint carries it: action -> the resource types it can be limited to.
+AUTHORIZATION = json.loads((Path(cfnlint.__file__).parent / "data/AdditionalSpecs/Policies.json").read_text())
+#: Session Manager's reference names EC2, managed and ECS targets only; for HyperPod nodes AWS documents "*".
+ONLY_DOCUMENTED_WITH_A_STAR = {"ssm:StartSession"}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _of_type(kind: str) -> dict[str, Any]:
+    return {name: resource["Properties"] for name, resource in RESOURCES.items() if resource["Type"] == kind}
+
+
+def _statements() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, role in _of_type("AWS::IAM::Role").items():
+        for policy in role["Policies"]:
+            for statement in policy["PolicyDocument"]["Statement"]:
+                yield name, statement
+
+
+def _resource_types(action: str) -> list[str]:
+    """The resource types of an action; fails for an action that does not exist."""
+    service, name = action.split(":")
+    known = {key.lower(): value for key, value in AUTHORIZATION[service.lower()]["Actions"].items()}
+    assert name.lower() in known, f"{action} is not an action of {service}"
+    types: list[str] = known[name.lower()].get("Resources", [])
+    return types
+
+
+def _policies_of(role: str) -> list[dict[str, Any]]:
+    return [statement for name, statement in _statements() if name == role]
+
+
+def test_every_action_of_every_role_exists() -> None:
+    for role, statement in _statements():
+        for action in _list(statement["Action"]):
+            assert "*" not in action, f"{role}: {action} is a wildcard"
+            _resource_types(action)
+
+
+def test_a_star_stands_only_where_the_service_has_no_resource_to_name() -> None:
+    for role, statement in _statements():
+        if "*" in _list(statement["Resource"]):
+            for action in set(_list(statement["Action"])) - ONLY_DOCUMENTED_WITH_A_STAR:
+                assert _resource_types(action) == [], f"{role}: {action} can be limited to {_resource_types(action)}"
+
+
+def test_sessions_to_anything_but_cluster_nodes_are_denied_wherever_sessions_are_allowed() -> None:
+    for role in {name for name, statement in _statements() if "ssm:StartSession" in _list(statement["Action"])}:
+        denials = [s for s in _policies_of(role) if s["Effect"] == "Deny" and "ssm:StartSession" in _list(s["Action"])]
+        assert [resource["Fn::Sub"].rsplit(":", 1)[1].split("/")[0] for resource in denials[0]["Resource"]] == [
+            "instance",
+            "managed-instance",
+            "task",
+        ]
+
+
+def test_a_role_is_passed_only_to_sagemaker_and_it_is_the_nodes_role() -> None:
+    passing = [statement for _, statement in _statements() if "iam:PassRole" in _list(statement["Action"])]
+    assert [s["Resource"] for s in passing] == [{"Fn::GetAtt": ["NodeRole", "Arn"]}]
+    assert passing[0]["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+
+
+def test_nodes_report_only_to_our_bus_and_only_as_agents() -> None:
+    (put,) = [s for s in _policies_of("NodeRole") if "events:PutEvents" in _list(s["Action"])]
+    assert put["Resource"] == {"Fn::GetAtt": ["Bus", "Arn"]}
+    assert put["Condition"] == {"StringEquals": {"events:source": "trainyard.agent"}}
+
+
+def test_nodes_neither_delete_objects_nor_write_outside_runs() -> None:
+    writes = [s for s in _policies_of("NodeRole") if any(a.startswith("s3:") and a != "s3:GetObject" for a in _list(s["Action"]))]
+    actions = {action for statement in writes for action in _list(statement["Action"])}
+    assert actions == {"s3:PutObject", "s3:AbortMultipartUpload", "s3:ListBucket"}
+    (put,) = [s for s in writes if "s3:PutObject" in _list(s["Action"])]
+    assert put["Resource"] == {"Fn::Sub": "${DataBucket.Arn}/runs/*"}
+
+
+def test_every_function_has_a_role_and_a_log_group_of_its_own() -> None:
+    functions = _of_type("AWS::Serverless::Function").values()
+    roles = [function["Role"]["Fn::GetAtt"][0] for function in functions]
+    groups = [function["LoggingConfig"]["LogGroup"]["Ref"] for function in functions]
+    assert len(set(roles)) == len(set(groups)) == len(roles) == 4
+    for role, group in zip(roles, groups, strict=True):
+        (own,) = [s for s in _policies_of(role) if s["Sid"] == "OwnLog"]
+        assert own["Resource"] == {"Fn::Sub": f"${{{group}.Arn}}"}
+
+
+def test_every_bucket_is_private_encrypted_and_speaks_tls_only() -> None:
+    for name, bucket in _of_type("AWS::S3::Bucket").items():
+        assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}, name
+        assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"], name
+        assert bucket["BucketName"]["Fn::Sub"].startswith("sagemaker-"), "HyperPod's managed policy reads no other bucket"
+        (policy,) = [p for p in _of_type("AWS::S3::BucketPolicy").values() if p["Bucket"] == {"Ref": name}]
+        (statement,) = policy["PolicyDocument"]["Statement"]
+        assert statement["Effect"] == "Deny"
+        assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_the_table_can_be_restored_to_any_second_and_outlives_the_stack() -> None:
+    table = _of_type("AWS::DynamoDB::Table")["Table"]
+    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert table["SSESpecification"] == {"SSEEnabled": True}
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expiresAt", "Enabled": True}
+    for keeper in ("Table", "DataBucket"):
+        assert RESOURCES[keeper]["DeletionPolicy"] == RESOURCES[keeper]["UpdateReplacePolicy"] == "Retain"
+
+
+def test_every_log_group_forgets_after_the_chosen_days() -> None:
+    groups = _of_type("AWS::Logs::LogGroup")
+    assert groups
+    assert all(group["RetentionInDays"] == {"Ref": "LogRetentionDays"} for group in groups.values())
+
+
+def _watched() -> set[tuple[str, str]]:
+    """(metric, logical id of what it is about) of every alarm."""
+    found = set()
+    for alarm in _of_type("AWS::CloudWatch::Alarm").values():
+        metrics = [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m] if "Metrics" in alarm else [alarm]
+        for metric in metrics:
+            for dimension in metric["Dimensions"]:
+                about = dimension["Value"].get("Ref") or dimension["Value"]["Fn::GetAtt"][0]
+                found.add((metric["MetricName"], about))
+    return found
+
+
+def test_alarms_watch_dead_letters_executions_functions_and_the_sweep() -> None:
+    queues = {("ApproximateNumberOfMessagesVisible", name) for name in _of_type("AWS::SQS::Queue")}
+    machines = {
+        (metric, name) for name in _of_type("AWS::Serverless::StateMachine") for metric in ("ExecutionsFailed", "ExecutionsTimedOut")
+    }
+    functions = {("Errors", name) for name in _of_type("AWS::Serverless::Function")}
+    assert queues | machines | functions | {("Invocations", "SweepFunction"), ("5xx", "Api")} <= _watched()
+
+
+def test_a_silent_sweep_is_an_alarm_and_not_missing_data() -> None:
+    assert _of_type("AWS::CloudWatch::Alarm")["NoSweepAlarm"]["TreatMissingData"] == "breaching"
+
+
+@pytest.mark.parametrize("event", ["AgentEvents", "ClusterEvents"])
+def test_a_fact_that_cannot_be_delivered_is_retried_and_then_parked(event: str) -> None:
+    properties = RESOURCES["OnFactFunction"]["Properties"]["Events"][event]["Properties"]
+    assert properties["RetryPolicy"]["MaximumRetryAttempts"] > 0
+    assert properties["DeadLetterConfig"]["Arn"] == {"Fn::GetAtt": ["FactsDeadLetters", "Arn"]}

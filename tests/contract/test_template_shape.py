@@ -1,0 +1,164 @@
+"""What other rooms rely on in the template: names, settings, layers, routes, and that SAM can translate it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samtranslator.translator.transform import transform
+from samtranslator.yaml_helper import yaml_parse
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
+RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
+SETTINGS = {
+    "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "RUN_MACHINE_ARN", "CLUSTER_MACHINE_ARN", "TEARDOWN_MACHINE_ARN",
+    "NODE_ROLE_ARN", "SECRET_PREFIX", "DEFAULT_SUBNET_IDS", "DEFAULT_SECURITY_GROUP_IDS", "HEARTBEAT_SECONDS",
+}  # fmt: skip
+
+
+class _NoManagedPolicies:
+    """samtranslator wants to know managed policies by name; the template names none."""
+
+    def load(self) -> dict[str, str]:
+        return {}
+
+
+def _of_type(kind: str) -> dict[str, Any]:
+    return {name: resource["Properties"] for name, resource in RESOURCES.items() if resource["Type"] == kind}
+
+
+@pytest.fixture(scope="module")
+def translated() -> dict[str, Any]:
+    template = copy.deepcopy(TEMPLATE)
+    for resource in template["Resources"].values():
+        properties = resource["Properties"]
+        for local in {"CodeUri", "ContentUri", "DefinitionUri"} & set(properties):
+            properties[local] = "s3://bucket/key"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        result: dict[str, Any] = transform(template, {}, _NoManagedPolicies())
+    return result
+
+
+def test_every_setting_of_the_functions_is_given(translated: dict[str, Any]) -> None:
+    functions = [r["Properties"] for r in translated["Resources"].values() if r["Type"] == "AWS::Lambda::Function"]
+    assert len(functions) == 4
+    for function in functions:
+        assert set(function["Environment"]["Variables"]) >= SETTINGS
+
+
+def test_every_function_is_a_folder_with_a_handler() -> None:
+    for name, function in _of_type("AWS::Serverless::Function").items():
+        assert (ROOT / function["CodeUri"] / "handler.py").is_file(), name
+
+
+def test_functions_stop_before_their_callers_give_up() -> None:
+    timeouts = {name: function["Timeout"] for name, function in _of_type("AWS::Serverless::Function").items()}
+    assert timeouts == {"ApiFunction": 29, "StepsFunction": 120, "OnFactFunction": 30, "SweepFunction": 60}
+
+
+def test_what_unpacks_a_cluster_gets_the_node_layers_and_nothing_else_does() -> None:
+    for name, function in _of_type("AWS::Serverless::Function").items():
+        layers = {layer["Ref"] for layer in function["Layers"]}
+        bundles = {"NodeBundleLayer", "TrainersLayer"} if name in {"ApiFunction", "StepsFunction"} else set()
+        assert layers == {"ContractsLayer", "CoreLayer"} | bundles, name
+
+
+@pytest.mark.parametrize(("layer", "method"), [("ContractsLayer", "python3.13"), ("CoreLayer", "python3.13")])
+def test_python_layers_are_built_for_the_functions_machine(layer: str, method: str) -> None:
+    assert RESOURCES[layer]["Metadata"] == {"BuildMethod": method, "BuildArchitecture": "arm64"}
+    assert TEMPLATE["Globals"]["Function"]["Runtime"] == method
+    assert TEMPLATE["Globals"]["Function"]["Architectures"] == ["arm64"]
+
+
+@pytest.mark.parametrize("layer", ["layers/contracts", "layers/core"])
+def test_layer_requirements_hold_packages_only(layer: str) -> None:
+    """A relative path or `-e` in a layer's requirements is dropped by a host-side `sam build` without a word."""
+    for line in (ROOT / layer / "requirements.txt").read_text().splitlines():
+        assert re.match(r"^[A-Za-z][A-Za-z0-9-]*(\[[a-z,]+\])?[<>=!~0-9.,]*$", line), line
+
+
+def test_the_only_route_asks_for_a_signature(translated: dict[str, Any]) -> None:
+    (api,) = [r["Properties"]["Body"] for r in translated["Resources"].values() if r["Type"] == "AWS::ApiGatewayV2::Api"]
+    assert list(api["paths"]) == ["/v1/{proxy+}"]
+    (method,) = [value for key, value in api["paths"]["/v1/{proxy+}"].items() if key.startswith("x-amazon-apigateway-any")]
+    assert method["security"] == [{"AWS_IAM": []}]
+    assert api["components"]["securitySchemes"]["AWS_IAM"]["x-amazon-apigateway-authtype"] == "awsSigv4"
+    assert method["x-amazon-apigateway-integration"]["payloadFormatVersion"] == "2.0"
+
+
+def test_machine_arns_in_the_settings_are_the_machines_names() -> None:
+    variables = TEMPLATE["Globals"]["Function"]["Environment"]["Variables"]
+    for setting, machine in (
+        ("RUN_MACHINE_ARN", "RunMachine"),
+        ("CLUSTER_MACHINE_ARN", "ClusterMachine"),
+        ("TEARDOWN_MACHINE_ARN", "TeardownMachine"),
+    ):
+        name = RESOURCES[machine]["Properties"]["Name"]["Fn::Sub"]
+        assert variables[setting]["Fn::Sub"].endswith(f":stateMachine:{name}")
+
+
+def test_machines_use_exactly_the_substitutions_they_are_given() -> None:
+    for name, machine in _of_type("AWS::Serverless::StateMachine").items():
+        used = set(re.findall(r"\$\{(\w+)\}", (ROOT / machine["DefinitionUri"]).read_text()))
+        assert used == set(machine["DefinitionSubstitutions"]), name
+
+
+def test_facts_come_from_agents_on_our_bus_and_from_sagemaker_on_the_default_bus(translated: dict[str, Any]) -> None:
+    rules = [r["Properties"] for r in translated["Resources"].values() if r["Type"] == "AWS::Events::Rule"]
+    by_bus = {json.dumps(rule.get("EventBusName")): rule["EventPattern"] for rule in rules}
+    assert by_bus == {
+        '{"Ref": "Bus"}': {"source": ["trainyard.agent"]},
+        "null": {
+            "source": ["aws.sagemaker"],
+            "detail-type": [
+                "SageMaker HyperPod Cluster State Change",
+                "SageMaker HyperPod Cluster Node Health Event",
+                "SageMaker HyperPod Cluster Event",
+            ],
+        },
+    }
+
+
+def test_the_sweep_runs_each_minute(translated: dict[str, Any]) -> None:
+    (schedule,) = [r["Properties"] for r in translated["Resources"].values() if r["Type"] == "AWS::Scheduler::Schedule"]
+    assert schedule["ScheduleExpression"] == "rate(1 minute)"
+    assert schedule["Target"]["Arn"] == {"Fn::GetAtt": ["SweepFunction", "Arn"]}
+
+
+def test_names_in_one_account_never_clash_between_two_stages(translated: dict[str, Any]) -> None:
+    named = {"FunctionName", "LogGroupName", "BucketName", "StateMachineName", "LayerName", "DashboardName"}
+    for name, resource in translated["Resources"].items():
+        explicit = {key: value for key, value in resource["Properties"].items() if key in named and "Ref" not in value}
+        if resource["Type"] in ("AWS::Scheduler::Schedule", "AWS::Events::EventBus"):
+            explicit["Name"] = resource["Properties"]["Name"]
+        for key, value in explicit.items():
+            assert "AWS::StackName" in json.dumps(value), f"{name}.{key} is the same in every stack"
+
+
+def test_every_parameter_has_a_default_and_a_description() -> None:
+    assert set(TEMPLATE["Parameters"]) == {"HeartbeatSeconds", "SubnetIds", "SecurityGroupIds", "LogRetentionDays", "AlarmEmail"}
+    assert all({"Default", "Description"} <= set(parameter) for parameter in TEMPLATE["Parameters"].values())
+
+
+@pytest.mark.parametrize(
+    ("parameter", "good", "bad"),
+    [
+        ("SubnetIds", ["", "subnet-0a1b", "subnet-0a1b,subnet-2c3d"], ["subnet-0a1b, subnet-2c3d", "vpc-1", "subnet-0a1b,"]),
+        ("SecurityGroupIds", ["", "sg-0a1b", "sg-0a,sg-0b"], ["subnet-1", "sg-0a;sg-0b"]),
+        ("AlarmEmail", ["", "a@b.org"], ["a", "a@b", "a b@c.org"]),
+    ],
+)
+def test_parameters_refuse_what_could_not_work(parameter: str, good: list[str], bad: list[str]) -> None:
+    pattern = TEMPLATE["Parameters"][parameter]["AllowedPattern"]
+    assert all(re.fullmatch(pattern, value) for value in good)
+    assert not any(re.fullmatch(pattern, value) for value in bad)
+
+
+def test_outputs_are_those_the_local_cloud_and_the_cli_read() -> None:
+    assert set(TEMPLATE["Outputs"]) == {"ApiUrl", "DataBucketName", "TableName", "EventBusName", "NodeRoleArn", "RunMachineArn"}
