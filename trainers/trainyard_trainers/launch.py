@@ -113,7 +113,7 @@ def read_hosts(path: Path) -> dict[str, str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return {}
-    return dict((words[0], words[1]) for line in lines if len(words := line.split()) >= 2)
+    return {words[0]: words[1] for line in lines if len(words := line.split()) >= 2}
 
 
 def rendezvous_port(run_id: str, attempt: int, job_id: str) -> int:
@@ -163,7 +163,7 @@ def _child(job: Job, node: Node, pipe: int) -> NoReturn:
     _set_environment(job, hosts.get(node.name, "127.0.0.1" if node.name == "localhost" else ""))
     if job.document.get("recipe") == "command":
         os.environ["TORCHELASTIC_ERROR_FILE"] = str(_error_file(job, node))
-        os.execv(sys.executable, [sys.executable, "-u", "-m", "trainyard_trainers.program", *job.command()])
+        os.execv(sys.executable, [sys.executable, "-u", "-m", "trainyard_trainers.program", *job.command()])  # noqa: S606
     end = _run_torchrun(job, node, hosts)
     os.write(pipe, json.dumps(end.as_json()).encode()[:60000])
     sys.stdout.flush()

@@ -1,0 +1,187 @@
+"""Real torchrun on loopback: a run that was killed, torn, stopped or fenced ends with the bits of one that was not."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+STEPS = 60
+pytestmark = pytest.mark.local
+
+
+class Job:
+    """The processes of one attempt, one launcher for each node."""
+
+    def __init__(
+        self, run_dir: Path, attempt: int, *, nodes: int = 1, processes: int = 2, step_seconds: float = 0.01, **fields: object
+    ) -> None:
+        self.directory = run_dir / "attempts" / str(attempt)
+        self.directory.mkdir(parents=True)
+        (run_dir / "fence").write_text(str(attempt))
+        arguments = ["--steps", str(STEPS), "--step-seconds", str(step_seconds)]
+        document = {
+            "runId": "run-x",
+            "attempt": attempt,
+            "program": ["-m", "trainyard_trainers.ddp"],
+            "arguments": arguments,
+            "processesPerNode": processes,
+            "checkpointEverySteps": 7,
+            **fields,
+        }
+        (self.directory / "job.json").write_text(json.dumps(document))
+        (self.directory / "hosts").write_text("".join(f"node-{rank} 127.0.0.1\n" for rank in range(nodes)))
+        self.processes = [self._start(rank, nodes) for rank in range(nodes)]
+
+    def _start(self, rank: int, nodes: int) -> subprocess.Popen[bytes]:
+        slurm = {
+            "SLURM_PROCID": str(rank),
+            "SLURM_NNODES": str(nodes),
+            "SLURM_JOB_ID": f"{os.getpid()}-{time.monotonic_ns()}" if nodes == 1 else "5",
+        }
+        place = {"SLURM_JOB_NODELIST": f"node-[0-{nodes - 1}]", "SLURMD_NODENAME": f"node-{rank}"}
+        command = [sys.executable, "-m", "trainyard_trainers.launch", str(self.directory)]
+        with open(self.directory / f"node-{rank}.log", "wb") as log:
+            return subprocess.Popen(command, env={**os.environ, **slurm, **place}, stdout=log, stderr=log, start_new_session=True)
+
+    def wait_for_step(self, step: int) -> int:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if (self.directory / "progress.json").exists():
+                now = int(json.loads((self.directory / "progress.json").read_text())["step"])
+                if now >= step:
+                    return now
+            assert any(process.poll() is None for process in self.processes), self.log()
+            time.sleep(0.005)
+        raise AssertionError(f"step {step} was not reached: {self.log()}")
+
+    def kill(self) -> None:
+        for process in self.processes:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait(20)
+
+    def wait(self) -> list[int]:
+        return [process.wait(60) for process in self.processes]
+
+    def report(self, rank: int = 0) -> dict[str, object]:
+        return dict(json.loads((self.directory / f"launch-node-{rank}.json").read_text()))
+
+    def log(self, rank: int = 0) -> str:
+        return (self.directory / f"node-{rank}.log").read_text()
+
+    def resumed_from(self) -> int | None:
+        value = json.loads((self.directory / "progress.json").read_text())["resumedFrom"]
+        return None if value is None else int(value)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    jobs: list[Job] = []
+
+    def start_one(*arguments: object, **options: object) -> Job:
+        jobs.append(Job(tmp_path / "run", *arguments, **options))  # type: ignore[arg-type]
+        return jobs[-1]
+
+    yield start_one
+    for job in jobs:
+        job.kill()
+
+
+def final_bytes(run_dir: Path) -> bytes:
+    assert json.loads((run_dir / "final" / "manifest.json").read_text())["step"] == STEPS
+    return (run_dir / "final" / "model.pt").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    run_dir = tmp_path_factory.mktemp("uninterrupted") / "run"
+    job = Job(run_dir, 1)
+    assert job.wait() == [0], job.log()
+    return final_bytes(run_dir)
+
+
+def test_a_run_killed_at_random_points_ends_with_equal_weights(start: Callable[..., Job], tmp_path: Path, uninterrupted: bytes) -> None:
+    chance = random.Random(20261120)
+    for attempt, step in ((1, 15), (2, 30), (3, 45)):
+        job = start(attempt)
+        job.wait_for_step(step + chance.randrange(7))
+        time.sleep(chance.random() * 0.02)  # no condition to wait for: the point is to die anywhere, also in the middle of a save
+        job.kill()
+    last = start(4)
+    assert last.wait() == [0], last.log()
+    assert (last.resumed_from() or 0) >= 42
+    assert final_bytes(tmp_path / "run") == uninterrupted
+
+
+def test_two_nodes_lose_a_worker_then_a_checkpoint_and_still_end_equal(
+    start: Callable[..., Job], tmp_path: Path, uninterrupted: bytes
+) -> None:
+    first = start(1, nodes=2, processes=1)
+    first.wait_for_step(20)
+    worker = newest_descendant(first.processes[1].pid)
+    os.kill(worker, signal.SIGKILL)
+    assert first.wait() == [1, 137], first.log()
+    assert (first.report(1)["kind"], first.report(1)["signal"], first.report(1)["rank"]) == ("signal", 9, 1)
+    assert (first.report(0)["kind"], first.report(0)["signal"]) == ("peer", None)
+    checkpoints = sorted((tmp_path / "run" / "checkpoints").iterdir())
+    (checkpoints[-1] / "model.pt").write_bytes(b"torn")
+    second = start(2, nodes=2, processes=1)
+    assert second.wait() == [0, 0], second.log()
+    assert second.resumed_from() == int(checkpoints[-2].name[5:17])
+    assert f"checkpoint {checkpoints[-1].name} is not whole and is skipped" in second.log()
+    assert final_bytes(tmp_path / "run") == uninterrupted
+    assert checkpoints[-1].exists()
+
+
+def newest_descendant(pid: int) -> int:
+    """The worker below a launcher: launcher -> torchrun's agent -> worker."""
+    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return newest_descendant(children[-1]) if children else pid
+
+
+def test_a_stop_checkpoints_at_the_next_step_boundary_and_loses_nothing(
+    start: Callable[..., Job], tmp_path: Path, uninterrupted: bytes
+) -> None:
+    first = start(1, checkpointEverySteps=1000)
+    first.wait_for_step(10)
+    first.processes[0].send_signal(signal.SIGUSR1)  # a checkpoint, and on
+    first.wait_for_step(20)
+    os.killpg(first.processes[0].pid, signal.SIGTERM)  # as Slurm does it: every process of the step
+    assert first.wait() == [143], first.log()
+    assert first.report()["kind"] == "stopped"
+    steps = sorted(int(path.name[5:17]) for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert len(steps) == 2
+    assert f"asked to stop: stopped after step {steps[-1]}" in first.log()
+    second = start(2)
+    assert second.wait() == [0], second.log()
+    assert second.resumed_from() == steps[-1]
+    assert final_bytes(tmp_path / "run") == uninterrupted
+
+
+def test_an_attempt_that_is_fenced_while_it_trains_commits_nothing_more_and_says_so(start: Callable[..., Job], tmp_path: Path) -> None:
+    job = start(1, step_seconds=0.05)
+    job.wait_for_step(8)
+    (tmp_path / "run" / "fence").write_text("2")
+    assert job.wait() == [79], job.log()
+    assert job.report()["kind"] == "fenced"
+    assert "attempt 1 is fenced" in job.log()
+    assert not (tmp_path / "run" / "final").exists()
+
+
+def test_an_error_in_a_users_program_keeps_its_traceback(start: Callable[..., Job]) -> None:
+    script = "import os, time\nif os.environ['RANK'] == '1': raise KeyError('no such feature')\ntime.sleep(60)"
+    job = start(1, program=["mine.py"], arguments=[], script=script)
+    assert job.wait() == [1], job.log()
+    assert (job.report()["kind"], job.report()["rank"], job.report()["error"]) == ("python-error", 1, "KeyError: 'no such feature'")
+    assert "mine.py" in str(job.report()["traceback"])

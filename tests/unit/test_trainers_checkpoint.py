@@ -1,0 +1,171 @@
+"""A checkpoint exists whole or not at all, whoever dies when."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainyard_contracts.files import CheckpointManifest
+from trainyard_contracts.files import Progress as ProgressFile
+from trainyard_trainers import checkpoint
+from trainyard_trainers.attempt import Attempt
+from trainyard_trainers.exits import CheckpointFailed, Fenced
+from trainyard_trainers.progress import Progress
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    run_dir = tmp_path / "run"
+    (run_dir / "checkpoints").mkdir(parents=True)
+    (run_dir / "fence").write_text("1")
+    return Attempt("run-01h00000000000000000000000", 1, run_dir, run_dir / "attempts" / "1", run_dir / "checkpoints")
+
+
+def save(attempt: Attempt, step: int, content: bytes = b"weights") -> Path:
+    target = attempt.checkpoint_dir / checkpoint.checkpoint_name(step, attempt.number)
+    checkpoint.save(attempt, target, step, {"model.pt": lambda s: s.write(content), "ranks/0.pt": lambda s: s.write(b"own")})
+    return target
+
+
+def test_the_manifest_is_what_the_contract_says(attempt: Attempt) -> None:
+    manifest = CheckpointManifest.model_validate_json((save(attempt, 5) / "manifest.json").read_bytes())
+    assert (manifest.schema_name, manifest.run_id, manifest.attempt, manifest.step) == ("trainyard.checkpoint.v1", attempt.run_id, 1, 5)
+    assert {file.path: file.bytes for file in manifest.files} == {"model.pt": 7, "ranks/0.pt": 3}
+
+
+def test_progress_is_what_the_contract_says_and_the_first_step_comes_at_once(tmp_path: Path) -> None:
+    progress = Progress(tmp_path, world_size=2, resumed_from=7, every_seconds=3600)
+    progress.step(8, 0.5)
+    progress.step(9, float("nan"))
+    read = ProgressFile.model_validate_json((tmp_path / "progress.json").read_bytes())
+    assert (read.step, read.loss, read.resumed_from, read.world_size) == (8, 0.5, 7, 2)
+    assert read.first_step_at is not None
+    progress.step(10, float("nan"), last=True)
+    read = ProgressFile.model_validate_json((tmp_path / "progress.json").read_bytes())
+    assert (read.step, read.loss) == (10, None)
+
+
+def test_the_newest_whole_checkpoint_is_found_by_step_and_then_attempt(attempt: Attempt) -> None:
+    save(attempt, 5)
+    save(attempt, 20)
+    (attempt.run_dir / "fence").write_text("2")
+    newest = save(replace(attempt, number=2), 20)
+    found, rejected = checkpoint.find_newest(attempt.checkpoint_dir)
+    assert found is not None
+    assert (found.path, found.step, found.attempt, rejected) == (newest, 20, 2, {})
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (lambda path: (path / "model.pt").write_bytes(b"weighty"), "sha256"),
+        (lambda path: (path / "model.pt").write_bytes(b"w"), "1 bytes, the manifest says 7"),
+        (lambda path: (path / "model.pt").unlink(), "model.pt is missing"),
+        (lambda path: (path / "manifest.json").unlink(), "manifest.json is missing"),
+        (lambda path: (path / "manifest.json").write_text("{"), "Expecting"),
+        (lambda path: (path / "manifest.json").write_text("{}"), "cannot be read"),
+        (lambda path: path.rename(path.with_name("step-000000000099-attempt-1")), "is of step 10"),
+    ],
+)
+def test_a_torn_checkpoint_is_skipped_reported_and_kept(
+    attempt: Attempt, harm: object, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, torn = save(attempt, 5), save(attempt, 10)
+    harm(torn)  # type: ignore[operator]
+    before = sorted(os.listdir(attempt.checkpoint_dir))
+    found, rejected = checkpoint.find_newest(attempt.checkpoint_dir)
+    assert found is not None
+    assert found.path == whole
+    assert len(rejected) == 1
+    assert reason in next(iter(rejected.values()))
+    assert "is not whole and is skipped" in capsys.readouterr().err
+    assert sorted(os.listdir(attempt.checkpoint_dir)) == before
+
+
+def test_a_manifest_may_not_name_files_outside_its_checkpoint(attempt: Attempt) -> None:
+    path = save(attempt, 5)
+    document = json.loads((path / "manifest.json").read_text())
+    document["files"][0]["path"] = "../../fence"
+    (path / "manifest.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="leaves the checkpoint"):
+        checkpoint.verify(path)
+
+
+def test_a_fenced_attempt_cannot_commit(attempt: Attempt) -> None:
+    (attempt.run_dir / "fence").write_text("2")
+    with pytest.raises(Fenced, match="attempt 2"):
+        save(attempt, 5)
+    assert checkpoint.find_newest(attempt.checkpoint_dir) == (None, {})
+
+
+def test_a_fence_that_cannot_be_read_stops_the_commit(attempt: Attempt) -> None:
+    (attempt.run_dir / "fence").write_text("two")
+    with pytest.raises(CheckpointFailed, match="not an attempt's number"):
+        save(attempt, 5)
+
+
+def test_leftovers_of_older_attempts_go_only_once_the_fence_stands(attempt: Attempt) -> None:
+    left = attempt.checkpoint_dir / ".tmp-step-000000000009-attempt-1"
+    left.mkdir()
+    second = replace(attempt, number=2)
+    assert checkpoint.clean_leftovers(second) == []
+    (attempt.run_dir / "fence").write_text("2")
+    assert checkpoint.clean_leftovers(second) == [left.name]
+    assert not left.exists()
+
+
+def test_old_checkpoints_go_and_evidence_stays(attempt: Attempt) -> None:
+    paths = [save(attempt, step) for step in (1, 2, 3, 4, 5)]
+    (paths[4] / "model.pt").write_bytes(b"")
+    checkpoint.prune(attempt.checkpoint_dir, 2, attempt, frozenset({paths[4]}))
+    assert sorted(os.listdir(attempt.checkpoint_dir)) == [path.name for path in paths[2:]]
+
+
+def test_a_full_disk_leaves_nothing_behind_and_says_which_checkpoint(attempt: Attempt) -> None:
+    def no_space(_stream: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(CheckpointFailed, match=r"step-000000000007-attempt-1: .*No space left"):
+        checkpoint.save(attempt, attempt.checkpoint_dir / checkpoint.checkpoint_name(7, 1), 7, {"model.pt": no_space})
+    assert os.listdir(attempt.checkpoint_dir) == []
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing that runs after it, no `except Exception` and no clean-up of ours, counts."""
+
+
+@given(lines=st.integers(min_value=0, max_value=60))
+def test_a_save_killed_at_any_system_call_leaves_the_older_checkpoint_newest(tmp_path_factory: pytest.TempPathFactory, lines: int) -> None:
+    run_dir = tmp_path_factory.mktemp("run")
+    attempt = Attempt("run-x", 1, run_dir, run_dir / "attempts" / "1", run_dir / "checkpoints")
+    older = save(attempt, 5)
+    calls = 0
+
+    def killing(real: object) -> object:
+        def call(*arguments: object, **options: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls > lines:
+                raise Killed
+            return real(*arguments, **options)  # type: ignore[operator]
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("open", "fsync", "rename", "replace"):
+            patch.setattr(checkpoint.os, name, killing(getattr(os, name)))
+        try:
+            newer = save(attempt, 10)
+        except Killed:
+            newer = attempt.checkpoint_dir / checkpoint.checkpoint_name(10, 1)
+    found, rejected = checkpoint.find_newest(attempt.checkpoint_dir)
+    assert found is not None
+    assert found.path in (older, newer)
+    assert rejected == {}
+    assert save(replace(attempt, number=2), 11).exists()

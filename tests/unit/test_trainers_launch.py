@@ -1,0 +1,116 @@
+"""The launcher's reading of the job, of Slurm's variables and of how processes end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainyard_trainers import failure, launch
+from trainyard_trainers.attempt import Attempt
+from trainyard_trainers.launch import Job, Node
+
+
+@pytest.fixture
+def attempt_dir(tmp_path: Path) -> Path:
+    directory = tmp_path / "run" / "attempts" / "2"
+    (directory / "files").mkdir(parents=True)
+    return directory
+
+
+def write_job(attempt_dir: Path, **fields: object) -> Job:
+    document = {"runId": "run-x", "attempt": 2, "program": ["main.py"], "recipe": "command", **fields}
+    (attempt_dir / "job.json").write_text(json.dumps(document))
+    return Job.read(attempt_dir)
+
+
+def run_launch(attempt_dir: Path) -> tuple[int, dict[str, object], str]:
+    command = [sys.executable, "-m", "trainyard_trainers.launch", str(attempt_dir)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, json.loads((attempt_dir / "launch-localhost.json").read_text()), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("node_list", "first"),
+    [("ip-10-0-0-3", "ip-10-0-0-3"), ("ip-10-0-0-[3-5,9]", "ip-10-0-0-3"), ("a,b", "a"), ("n[07,09]x,m1", "n07x"), ("b[1,3],a2", "b1")],
+)
+def test_the_first_host_of_a_node_list(node_list: str, first: str) -> None:
+    assert launch.first_host(node_list) == first
+
+
+def test_a_nodes_place_comes_from_slurm() -> None:
+    env = {"SLURM_PROCID": "1", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "ip-1-[2-3]", "SLURMD_NODENAME": "ip-1-3", "SLURM_JOB_ID": "9"}
+    assert Node.from_environment(env) == Node("ip-1-3", 1, 2, "ip-1-2", "9")
+
+
+def test_every_attempt_and_job_gets_a_port_of_its_own() -> None:
+    ports = {launch.rendezvous_port("run-a", attempt, job) for attempt in (1, 2, 3) for job in ("7", "8")}
+    assert len(ports) == 6
+    assert all(10000 <= port < 20000 for port in ports)
+
+
+def test_the_users_variables_never_hide_ours(attempt_dir: Path) -> None:
+    job = write_job(
+        attempt_dir, environment={"COLOUR": "a b;$(x)", "TRAINYARD_ATTEMPT": "99"}, checkpointEverySeconds=1.5, checkpointKeep=4
+    )
+    environment = job.environment()
+    assert environment["COLOUR"] == "a b;$(x)"
+    attempt = Attempt.from_environment(environment)
+    assert (attempt.number, attempt.run_dir, attempt.attempt_dir) == (2, attempt_dir.parents[1], attempt_dir)
+    assert (attempt.every_seconds, attempt.every_steps, attempt.keep) == (1.5, None, 4)
+
+
+def test_without_a_rule_a_checkpoint_is_due_each_minute() -> None:
+    assert Attempt.from_environment({}).every_seconds == 60
+    assert Attempt.from_environment({"TRAINYARD_CHECKPOINT_EVERY_STEPS": "5"}).every_seconds is None
+    with pytest.raises(ValueError, match="TRAINYARD_CHECKPOINT_EVERY_STEPS: 'x' is not a number"):
+        Attempt.from_environment({"TRAINYARD_CHECKPOINT_EVERY_STEPS": "x"})
+
+
+def test_a_plain_program_gets_its_arguments_as_data_and_its_own_files(attempt_dir: Path) -> None:
+    (attempt_dir / "files" / "part.py").write_text("NAME = 'part'")
+    (attempt_dir / "files" / "main.py").write_text("import sys, part\nprint(part.NAME, sys.argv[1:])\nassert 'torch' not in sys.modules")
+    write_job(attempt_dir, arguments=["$(touch /tmp/x)", "; rm -rf", "a 'b\""])
+    code, report, text = run_launch(attempt_dir)
+    assert (code, report["exitCode"], report["kind"]) == (0, 0, None)
+    assert "part ['$(touch /tmp/x)', '; rm -rf', 'a \\'b\"']" in text
+
+
+def test_a_python_error_is_recorded_in_one_line_with_its_traceback(attempt_dir: Path) -> None:
+    (attempt_dir / "files" / "main.py").write_text("raise ValueError('bad batch\\nof many lines')")
+    write_job(attempt_dir)
+    code, report, text = run_launch(attempt_dir)
+    assert (code, report["kind"], report["error"]) == (1, "python-error", "ValueError: bad batch")
+    assert "main.py" in str(report["traceback"])
+    assert "ValueError: bad batch" in text
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "kind", "number"),
+    [
+        ("import sys; sys.exit(3)", 3, "exit", None),
+        ("import sys; sys.exit()", 0, None, None),
+        ("import os; os.kill(os.getpid(), 9)", 137, "signal", 9),
+        ("import os; os.kill(os.getpid(), 15)", 143, "stopped", None),
+        ("import sys; sys.exit(79)", 79, "fenced", None),
+    ],
+)
+def test_how_a_program_ends_is_told_apart(attempt_dir: Path, program: str, code: int, kind: str | None, number: int | None) -> None:
+    (attempt_dir / "files" / "main.py").write_text(program)
+    write_job(attempt_dir)
+    ended, report, _ = run_launch(attempt_dir)
+    assert (ended, report["kind"], report["signal"]) == (code, kind, number)
+
+
+def test_a_rank_that_lost_its_peer_is_a_consequence_and_no_cause(tmp_path: Path) -> None:
+    error_file = tmp_path / "error.json"
+    message = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:12513"
+    error_file.write_text(json.dumps({"message": {"message": message, "extraInfo": {"py_callstack": "..."}}}))
+    assert failure.of_worker(1, 0, error_file).kind == "peer"
+    assert failure.of_worker(-signal.SIGKILL, 0, error_file).kind == "signal"
+    assert failure.of_worker(-signal.SIGTERM, 0, None).kind == "stopped"
+    assert failure.of_worker(1, 0, tmp_path / "none").kind == "exit"
