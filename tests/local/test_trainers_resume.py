@@ -22,10 +22,19 @@ class Job:
     """The processes of one attempt, one launcher for each node."""
 
     def __init__(
-        self, run_dir: Path, attempt: int, *, nodes: int = 1, processes: int = 2, step_seconds: float = 0.01, **fields: object
+        self,
+        run_dir: Path,
+        attempt: int,
+        *,
+        nodes: int = 1,
+        processes: int = 2,
+        step_seconds: float = 0.01,
+        script: str = "",
+        **fields: object,
     ) -> None:
         self.directory = run_dir / "attempts" / str(attempt)
-        self.directory.mkdir(parents=True)
+        (self.directory / "files").mkdir(parents=True)
+        (self.directory / "files" / "mine.py").write_text(script)
         (run_dir / "fence").write_text(str(attempt))
         arguments = ["--steps", str(STEPS), "--step-seconds", str(step_seconds)]
         document = {
