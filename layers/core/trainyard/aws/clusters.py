@@ -1,0 +1,125 @@
+"""Clusters, their facts and heartbeats in the table (layout: `table.py`)."""
+
+from __future__ import annotations
+
+import builtins
+from datetime import datetime, timedelta
+
+from trainyard.aws import page_tokens
+from trainyard.aws.facts import fact_item, read_facts
+from trainyard.aws.items import Item, Value, number, pack, stamp, text, unpack, unstamp
+from trainyard.aws.table import Table
+from trainyard.domain import errors
+from trainyard.domain.records import Cluster, Fact
+from trainyard.ports import Page
+from trainyard_contracts.events import ClusterHeartbeat
+
+HEARTBEAT_LIFETIME = timedelta(days=7)
+_ACTIVE, _DELETED = "clusters#active", "clusters#deleted"
+_QUERY = ("clusters",)
+
+
+class TableClusters:
+    """The port `Clusters` on DynamoDB."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def create(self, cluster: Cluster) -> Cluster:
+        item = self._table.get(_pk(cluster.name), "cluster")
+        before = None if item is None else _cluster(item)
+        if before is not None and not _gone(before):
+            raise errors.ClusterExists(f"a cluster named '{cluster.name}' exists; its status is {before.status}")
+        made = cluster if before is None else _next_generation(cluster, before)
+        condition, values = "attribute_not_exists(pk)", None
+        if before is not None:  # the version goes on counting: a straggler of the old generation can never write the new one
+            condition, values = "version = :before", {":before": number(before.version)}
+        if not self._table.put({**_key(made.name), **_attributes(made)}, condition=condition, values=values):
+            raise errors.ClusterExists(f"a cluster named '{cluster.name}' was created at the same moment")
+        return made
+
+    def get(self, name: str) -> Cluster:
+        item = self._table.get(_pk(name), "cluster")
+        if item is None:
+            raise errors.ClusterNotFound(f"there is no cluster '{name}'")
+        return _cluster(item)
+
+    def put(self, cluster: Cluster) -> Cluster:
+        after = cluster.model_copy(update={"version": cluster.version + 1})
+        attributes = _attributes(after)
+        expression = "SET " + ", ".join(f"{name} = :{name}" for name in attributes)
+        values = {f":{name}": value for name, value in attributes.items()} | {":before": number(cluster.version)}
+        if not self._table.update(_pk(cluster.name), "cluster", expression, condition="version = :before", values=values):
+            raise errors.Conflict(f"cluster {cluster.name} was changed by someone else since version {cluster.version}")
+        return after
+
+    def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
+        listed = self._table.listed([_ACTIVE, _DELETED], before=page_tokens.decode(_QUERY, token), limit=limit + 1)
+        more = page_tokens.encode(_QUERY, listed[limit - 1][0]) if len(listed) > limit else None
+        return Page([_cluster(item) for _, item in listed[:limit]], more)
+
+    def active(self) -> builtins.list[Cluster]:
+        clusters = [_cluster(item) for _, item in self._table.listed([_ACTIVE])]
+        return [cluster for cluster in clusters if cluster.status != "Deleted"]
+
+    def touch(self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None) -> None:
+        for attribute, at in (("lastUsedAt", used_at), ("lastHeartbeatAt", heartbeat_at)):
+            if at is not None:
+                forwards = f"attribute_exists(pk) AND (attribute_not_exists({attribute}) OR {attribute} < :at)"
+                self._table.update(_pk(name), "cluster", f"SET {attribute} = :at", condition=forwards, values={":at": text(stamp(at))})
+
+    def record(self, name: str, fact: Fact) -> bool:
+        return self._table.put(fact_item(_pk(name), fact), condition="attribute_not_exists(pk)")
+
+    def facts(self, name: str) -> builtins.list[Fact]:
+        return read_facts(self._table, _pk(name))
+
+    def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
+        item = {
+            "pk": text(f"beat#{heartbeat.cluster_name}"), "sk": text(f"{stamp(heartbeat.at)}#{heartbeat.id}"), "doc": pack(heartbeat),
+            "expiresAt": number(int((heartbeat.at + HEARTBEAT_LIFETIME).timestamp())),
+        }  # fmt: skip
+        self._table.put(item, condition="attribute_not_exists(pk)")
+
+    def heartbeats(self, name: str, *, since: datetime, limit: int) -> builtins.list[ClusterHeartbeat]:
+        newest = self._table.between(f"beat#{name}", stamp(since), "9", limit=limit)
+        return [unpack(ClusterHeartbeat, item) for item in reversed(newest)]
+
+
+def _pk(name: str) -> str:
+    return f"cluster#{name}"
+
+
+def _key(name: str) -> Item:
+    return {"pk": text(_pk(name)), "sk": text("cluster")}
+
+
+def _attributes(cluster: Cluster) -> dict[str, Value]:
+    return {
+        "doc": pack(cluster), "version": number(cluster.version),
+        "gsi1pk": text(_DELETED if cluster.status == "Deleted" else _ACTIVE),
+        "gsi1sk": text(f"{stamp(cluster.created_at)}#{cluster.name}"),
+    }  # fmt: skip
+
+
+def _gone(cluster: Cluster) -> bool:
+    """Nothing of it exists in AWS any more, so its name is free."""
+    return cluster.status == "Deleted" or (cluster.status == "Failed" and cluster.arn is None)
+
+
+def _next_generation(cluster: Cluster, before: Cluster) -> Cluster:
+    return cluster.model_copy(update={"generation": before.generation + 1, "version": before.version + 1})
+
+
+def _cluster(item: Item) -> Cluster:
+    """The document, with the times that `touch` writes beside it laid over."""
+    cluster = unpack(Cluster, item)
+    return cluster.model_copy(update={
+        "last_used_at": _later(cluster.last_used_at, item.get("lastUsedAt")),
+        "last_heartbeat_at": _later(cluster.last_heartbeat_at, item.get("lastHeartbeatAt")),
+    })  # fmt: skip
+
+
+def _later(written: datetime | None, touched: Value | None) -> datetime | None:
+    times = [at for at in (written, unstamp(touched["S"]) if touched else None) if at is not None]
+    return max(times, default=None)

@@ -1,0 +1,56 @@
+"""How records lie in DynamoDB items: as one JSON document each, so that no float ever meets Decimal."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+Value = Mapping[str, Any]  # {"S": "..."}
+Item = Mapping[str, Value]
+M = TypeVar("M", bound=BaseModel)
+
+#: Above this the document is compressed: node names of many attempts shrink tenfold, and an item may not pass 400 KB.
+COMPRESS_ABOVE_BYTES = 16 * 1024
+#: Room for keys and the other attributes.
+LARGEST_DOCUMENT_BYTES = 390 * 1024
+
+
+def text(value: str) -> Value:
+    return {"S": value}
+
+
+def number(value: int) -> Value:
+    return {"N": str(value)}
+
+
+def pack(record: BaseModel) -> Value:
+    """The record's document."""
+    data = record.model_dump_json(by_alias=True).encode()
+    if len(data) <= COMPRESS_ABOVE_BYTES:
+        return {"S": data.decode()}
+    return {"B": zlib.compress(data, 6)}
+
+
+def fits(document: Value) -> bool:
+    """Whether an item with this document stays below DynamoDB's 400 KB."""
+    return len(document.get("B", b"") or document["S"].encode()) <= LARGEST_DOCUMENT_BYTES
+
+
+def unpack(model: type[M], item: Item) -> M:
+    """The record of an item's `doc`."""
+    document = item["doc"]
+    data: str | bytes = document["S"] if "S" in document else zlib.decompress(bytes(document["B"]))
+    return model.model_validate_json(data)
+
+
+def stamp(at: datetime) -> str:
+    """A UTC time that sorts as text."""
+    return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def unstamp(value: str) -> datetime:
+    return datetime.strptime(value, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)

@@ -1,0 +1,160 @@
+"""Runs, their facts, timeline and checkpoints in the table (layout: `table.py`)."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+from datetime import timedelta
+
+from trainyard.aws import page_tokens
+from trainyard.aws.facts import fact_item, read_facts
+from trainyard.aws.items import Item, fits, number, pack, stamp, text, unpack
+from trainyard.aws.table import Table
+from trainyard.domain import errors
+from trainyard.domain.records import TERMINAL, Attempt, Checkpoint, Fact, Run, TimelineEntry
+from trainyard.ports import Page
+
+IDEMPOTENCY_LIFETIME = timedelta(hours=24)
+_ACTIVE, _ENDED = "runs#active", "runs#ended"
+#: When a run's document outgrows an item, older attempts lose their node lists and reasons; their numbers and outcomes stay.
+_FULL_ATTEMPTS = 20
+_SCAN = 100
+
+
+class TableRuns:
+    """The port `Runs` on DynamoDB."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
+        writes = [self._table.new(_run_item(run))]
+        if idempotency_key is not None:
+            key = _key_item(run, idempotency_key, body_hash)
+            now = {":now": number(int(run.created_at.timestamp()))}
+            writes.append(self._table.new(key, unless="expiresAt < :now", values=now))
+        failed = self._table.transact(*writes)
+        if not failed:
+            return run
+        if idempotency_key is not None and failed != [0]:
+            return self._known(idempotency_key, body_hash)
+        return self.get(run.id)  # our own write, whose answer was lost: ids are never made twice
+
+    def get(self, run_id: str) -> Run:
+        item = self._table.get(_pk(run_id), "run")
+        if item is None:
+            raise errors.RunNotFound(f"there is no run '{run_id}'")
+        return unpack(Run, item)
+
+    def put(self, run: Run) -> Run:
+        after = run.model_copy(update={"version": run.version + 1})
+        if not self._table.put(_run_item(after), condition="version = :before", values={":before": number(run.version)}):
+            raise errors.Conflict(f"run {run.id} was changed by someone else since version {run.version}")
+        return after
+
+    def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
+        query = ("runs", status or "")
+        partitions = [_ACTIVE, _ENDED] if status is None else [_ENDED if status in TERMINAL else _ACTIVE]
+        found: builtins.list[tuple[str, Run]] = []
+        position, size = page_tokens.decode(query, token), limit + 1 if status is None else _SCAN
+        while len(found) <= limit:
+            listed = self._table.listed(partitions, before=position, limit=size)
+            runs = [(at, unpack(Run, item)) for at, item in listed]
+            found += [(at, run) for at, run in runs if status in (None, run.status)]
+            if len(listed) < size:
+                break
+            position = listed[-1][0]
+        more = page_tokens.encode(query, found[limit - 1][0]) if len(found) > limit else None
+        return Page([run for _, run in found[:limit]], more)
+
+    def active(self) -> builtins.list[Run]:
+        runs = [unpack(Run, item) for _, item in self._table.listed([_ACTIVE])]
+        return [run for run in runs if not run.terminal]
+
+    def on_cluster(self, cluster_name: str) -> builtins.list[Run]:
+        return [run for run in self.active() if run.cluster_name == cluster_name]
+
+    def record(self, run_id: str, fact: Fact, message: str) -> bool:
+        line = TimelineEntry(
+            id=fact.id, at=fact.at, kind="fact", type=fact.type, message=message, attempt=fact.attempt, data=fact.data
+        )  # fmt: skip
+        return not self._table.transact(self._table.new(fact_item(_pk(run_id), fact)), self._table.always(_line_item(run_id, line)))
+
+    def facts(self, run_id: str, attempt: int | None = None) -> builtins.list[Fact]:
+        return read_facts(self._table, _pk(run_id), attempt)
+
+    def note(self, run_id: str, entry: TimelineEntry) -> None:
+        marker = {"pk": text(_pk(run_id)), "sk": text(f"note#{entry.id}")}
+        self._table.transact(self._table.new(marker), self._table.always(_line_item(run_id, entry)))
+
+    def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
+        items, more = self._page(run_id, "line#", limit, token, newest_first=False)
+        return Page([unpack(TimelineEntry, item) for item in items], more)
+
+    def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
+        item = {
+            "pk": text(_pk(run_id)), "sk": text(f"ckpt#{checkpoint.step:012d}#{checkpoint.attempt:06d}"),
+            "doc": pack(checkpoint), "verdict": text(checkpoint.status),
+        }  # fmt: skip
+        if checkpoint.status == "rejected":
+            self._table.put(item)
+        else:
+            whole = "attribute_not_exists(pk) OR verdict = :whole"
+            self._table.put(item, condition=whole, values={":whole": text("whole")})
+
+    def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
+        items, more = self._page(run_id, "ckpt#", limit, token, newest_first=True)
+        return Page([unpack(Checkpoint, item) for item in items], more)
+
+    def _known(self, idempotency_key: str, body_hash: str) -> Run:
+        key = self._table.get(_key_pk(idempotency_key), "key")
+        if key is None:
+            raise errors.RetryableError("the Idempotency-Key expired at this very moment")
+        if key["bodyHash"]["S"] != body_hash:
+            raise errors.IdempotencyConflict("this Idempotency-Key was used within 24 hours with another body")
+        return self.get(key["runId"]["S"])
+
+    def _page(
+        self, run_id: str, prefix: str, limit: int, token: str | None, *, newest_first: bool
+    ) -> tuple[builtins.list[Item], str | None]:
+        query = (prefix, run_id)
+        after = page_tokens.decode(query, token, prefix=prefix)
+        items = self._table.query(_pk(run_id), prefix, after=after, newest_first=newest_first, limit=limit + 1)
+        more = page_tokens.encode(query, items[limit - 1]["sk"]["S"]) if len(items) > limit else None
+        return items[:limit], more
+
+
+def _pk(run_id: str) -> str:
+    return f"run#{run_id}"
+
+
+def _key_pk(idempotency_key: str) -> str:
+    return f"key#{hashlib.sha256(idempotency_key.encode()).hexdigest()}"
+
+
+def _run_item(run: Run) -> Item:
+    document = pack(run)
+    if not fits(document):
+        document = pack(run.model_copy(update={"attempts": _shortened(run.attempts)}))
+    return {
+        "pk": text(_pk(run.id)), "sk": text("run"), "doc": document, "version": number(run.version),
+        "gsi1pk": text(_ENDED if run.terminal else _ACTIVE), "gsi1sk": text(f"{stamp(run.created_at)}#{run.id}"),
+    }  # fmt: skip
+
+
+def _shortened(attempts: builtins.list[Attempt]) -> builtins.list[Attempt]:
+    brief: dict[str, builtins.list[str]] = {"nodes": [], "exclude": [], "down": []}
+    old, new = attempts[:-_FULL_ATTEMPTS], attempts[-_FULL_ATTEMPTS:]
+    return [attempt.model_copy(update={**brief, "reason": attempt.reason[:200]}) for attempt in old] + new
+
+
+def _key_item(run: Run, idempotency_key: str, body_hash: str) -> Item:
+    expires = int((run.created_at + IDEMPOTENCY_LIFETIME).timestamp())
+    return {
+        "pk": text(_key_pk(idempotency_key)), "sk": text("key"),
+        "runId": text(run.id), "bodyHash": text(body_hash), "expiresAt": number(expires),
+    }  # fmt: skip
+
+
+def _line_item(run_id: str, entry: TimelineEntry) -> Item:
+    return {"pk": text(_pk(run_id)), "sk": text(f"line#{stamp(entry.at)}#{entry.id}"), "doc": pack(entry)}

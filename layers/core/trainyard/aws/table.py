@@ -1,0 +1,181 @@
+"""The one DynamoDB table: keys, conditional writes and queries, in as few round trips as DynamoDB allows.
+
+    pk                sk                          what                                  gsi1pk               gsi1sk
+    run#<id>          run                         the run (doc, version)                runs#active|ended    <created>#<id>
+    run#<id>          fact#<fact id>              a fact, once                          -
+    run#<id>          line#<at>#<entry id>        a line of the timeline                -
+    run#<id>          note#<entry id>             makes the same entry id a no-op       -
+    run#<id>          ckpt#<step>#<attempt>       a checkpoint                          -
+    key#<sha256>      key                         an Idempotency-Key, TTL 24 h          -
+    cluster#<name>    cluster                     the cluster, and when it was used     clusters#active|deleted  <created>#<name>
+    cluster#<name>    fact#<fact id>              a fact of the cluster                 -
+    beat#<name>       <at>#<event id>             a heartbeat, TTL 7 days               -
+    wait#<owner>      wait                        a machine's task token                waits                <owner>
+
+The index gives keys only; what is shown or decided on is then read consistently from the table.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from trainyard.aws.items import Item, Value, text
+from trainyard.aws.refusals import code_of, translated
+from trainyard.domain import errors
+
+_BATCH = 100
+_TRIES = 6
+
+
+class Table:
+    """A thin client of the table; every method raises only errors of our own tree."""
+
+    def __init__(self, dynamodb: Any, name: str) -> None:
+        self._dynamodb = dynamodb
+        self.name = name
+
+    def get(self, pk: str, sk: str) -> Item | None:
+        """A consistent read."""
+        with translated("read the table"):
+            item: Item | None = self._dynamodb.get_item(TableName=self.name, Key=_key(pk, sk), ConsistentRead=True).get("Item")
+        return item
+
+    def put(self, item: Item, *, condition: str | None = None, values: Mapping[str, Value] | None = None) -> bool:
+        """Write an item; False if the condition did not hold."""
+        with translated("write the table"):
+            return _held(self._dynamodb.put_item, TableName=self.name, Item=dict(item), **_condition(condition, values))
+
+    def update(self, pk: str, sk: str, expression: str, *, condition: str, values: Mapping[str, Value]) -> bool:
+        """Update an item in place; False if the condition did not hold."""
+        with translated("write the table"):
+            return _held(
+                self._dynamodb.update_item, TableName=self.name, Key=_key(pk, sk),
+                UpdateExpression=expression, **_condition(condition, values),
+            )  # fmt: skip
+
+    def delete(self, pk: str, sk: str, *, condition: str, values: Mapping[str, Value]) -> bool:
+        """Delete an item; False if the condition did not hold."""
+        with translated("write the table"):
+            return _held(self._dynamodb.delete_item, TableName=self.name, Key=_key(pk, sk), **_condition(condition, values))
+
+    def new(self, item: Item, *, unless: str | None = None, values: Mapping[str, Value] | None = None) -> dict[str, Any]:
+        """A member of `transact` that writes an item if there is none (or if `unless` holds for the one that is there)."""
+        condition = "attribute_not_exists(pk)" + (f" OR {unless}" if unless else "")
+        return {"Put": {"TableName": self.name, "Item": dict(item), **_condition(condition, values)}}
+
+    def always(self, item: Item) -> dict[str, Any]:
+        """A member of `transact` that writes an item whatever is there."""
+        return {"Put": {"TableName": self.name, "Item": dict(item)}}
+
+    def transact(self, *writes: dict[str, Any]) -> list[int]:
+        """All or nothing; returns the positions whose condition did not hold, [] when everything was written."""
+        for _ in range(_TRIES):
+            with translated("write the table"):
+                reasons = self._try(writes)
+            if "TransactionConflict" not in reasons:
+                return [position for position, reason in enumerate(reasons) if reason == "ConditionalCheckFailed"]
+            time.sleep(random.uniform(0.01, 0.08))
+        raise errors.RetryableError("others keep writing the same items of the table")
+
+    def _try(self, writes: Sequence[dict[str, Any]]) -> list[str]:
+        try:
+            self._dynamodb.transact_write_items(TransactItems=list(writes))
+        except ClientError as refusal:
+            reasons = [str(reason.get("Code")) for reason in refusal.response.get("CancellationReasons", [])]
+            if code_of(refusal) != "TransactionCanceledException" or not {"ConditionalCheckFailed", "TransactionConflict"} & set(reasons):
+                raise
+            return reasons
+        return []
+
+    def query(
+        self, pk: str, prefix: str, *, after: str | None = None, newest_first: bool = False, limit: int | None = None, **more: Any
+    ) -> list[Item]:
+        """Items of a partition whose sort key begins with `prefix`, beyond the sort key `after`."""
+        request = {
+            "TableName": self.name,
+            "KeyConditionExpression": "pk = :pk AND begins_with(sk, :sk)",
+            "ExpressionAttributeValues": {":pk": text(pk), ":sk": text(prefix), **more.pop("values", {})},
+            "ConsistentRead": True,
+            "ScanIndexForward": not newest_first,
+            **({"ExclusiveStartKey": _key(pk, after)} if after else {}),
+            **more,
+        }
+        return list(islice(self._pages(request, limit), limit))
+
+    def between(self, pk: str, first: str, last: str, *, limit: int) -> list[Item]:
+        """The newest `limit` items of a partition with sort keys from `first` to `last`, newest first."""
+        request = {
+            "TableName": self.name,
+            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
+            "ExpressionAttributeValues": {":pk": text(pk), ":first": text(first), ":last": text(last)},
+            "ScanIndexForward": False,
+        }
+        return list(islice(self._pages(request, limit), limit))
+
+    def listed(self, partitions: Sequence[str], *, before: str | None = None, limit: int | None = None) -> list[tuple[str, Item]]:
+        """(index sort key, item) of some partitions of the index merged, newest first."""
+        keys = sorted((key for name in partitions for key in self._index(name, before, limit)), key=_index_order, reverse=True)[:limit]
+        found = {item["pk"]["S"]: item for item in self.batch_get([(key["pk"]["S"], key["sk"]["S"]) for key in keys])}
+        return [(_index_order(key), found[key["pk"]["S"]]) for key in keys if key["pk"]["S"] in found]
+
+    def batch_get(self, keys: Sequence[tuple[str, str]]) -> Iterator[Item]:
+        """Consistent reads of many items, in any order; missing ones are left out."""
+        for begin in range(0, len(keys), _BATCH):
+            wanted: dict[str, Any] = {
+                self.name: {"Keys": [_key(*key) for key in dict.fromkeys(keys[begin : begin + _BATCH])], "ConsistentRead": True}
+            }
+            while wanted:
+                with translated("read the table"):
+                    answer = self._dynamodb.batch_get_item(RequestItems=wanted)
+                yield from answer["Responses"].get(self.name, [])
+                wanted = answer.get("UnprocessedKeys") or {}
+
+    def _index(self, partition: str, before: str | None, limit: int | None) -> Iterator[Item]:
+        request = {
+            "TableName": self.name,
+            "IndexName": "gsi1",
+            "KeyConditionExpression": "gsi1pk = :pk" + (" AND gsi1sk < :before" if before else ""),
+            "ExpressionAttributeValues": {":pk": text(partition), **({":before": text(before)} if before else {})},
+            "ProjectionExpression": "pk, sk, gsi1sk",
+            "ScanIndexForward": False,
+        }
+        return islice(self._pages(request, limit), limit)
+
+    def _pages(self, request: dict[str, Any], limit: int | None) -> Iterator[Item]:
+        if limit is not None and "FilterExpression" not in request:
+            request = {**request, "Limit": limit}
+        while True:
+            with translated("read the table"):
+                answer = self._dynamodb.query(**request)
+            yield from answer["Items"]
+            if not (last := answer.get("LastEvaluatedKey")):
+                return
+            request = {**request, "ExclusiveStartKey": last}
+
+
+def _index_order(key: Item) -> str:
+    return str(key["gsi1sk"]["S"])
+
+
+def _key(pk: str, sk: str) -> dict[str, Value]:
+    return {"pk": text(pk), "sk": text(sk)}
+
+
+def _condition(condition: str | None, values: Mapping[str, Value] | None) -> dict[str, Any]:
+    return ({"ConditionExpression": condition} if condition else {}) | ({"ExpressionAttributeValues": dict(values)} if values else {})
+
+
+def _held(call: Any, **request: Any) -> bool:
+    try:
+        call(**request)
+    except ClientError as refusal:
+        if code_of(refusal) == "ConditionalCheckFailedException":
+            return False
+        raise
+    return True
