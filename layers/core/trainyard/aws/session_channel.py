@@ -10,18 +10,19 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
-from websockets.exceptions import ConnectionClosed, WebSocketException
-from websockets.sync.client import ClientConnection, connect
 
 from trainyard.aws.session_frames import BrokenFrame
 from trainyard.aws.session_start import SessionStart
 from trainyard.aws.session_stream import CLIENT_VERSION, Conversation
 from trainyard.domain import errors
 from trainyard.ports import CommandResult
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
 
 DOCUMENT = "AWS-StartNonInteractiveCommand"
 _TICK_SECONDS = 0.1
@@ -68,6 +69,9 @@ class SessionChannel:
 @contextmanager
 def _channel(url: str, deadline: float) -> Any:
     """The websocket, with everything that can go wrong with it told as NodeUnreachable."""
+    from websockets.exceptions import WebSocketException  # imported here: most functions never open a channel
+    from websockets.sync.client import connect
+
     left = max(deadline - time.monotonic(), 0.1)
     try:
         with connect(url, open_timeout=min(left, 10), close_timeout=_CLOSE_SECONDS, compression=None, max_size=None, proxy=None) as socket:
@@ -90,6 +94,8 @@ def _opening(token: str) -> str:
 
 
 def _exchange(socket: ClientConnection, conversation: Conversation, wait_seconds: float) -> None:
+    from websockets.exceptions import ConnectionClosed
+
     try:
         data = socket.recv(timeout=wait_seconds)
     except TimeoutError:

@@ -1,0 +1,55 @@
+"""The data bucket: every object is written with its SHA-256, which S3 checks on arrival and keeps."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from trainyard.aws.refusals import translated
+from trainyard.domain import errors
+
+_PARALLEL = 8
+_MISSING = {"NoSuchKey": errors.BlobNotFound, "404": errors.BlobNotFound, "NotFound": errors.BlobNotFound}
+
+
+class S3Blobs:
+    """The port `Blobs` on one bucket."""
+
+    def __init__(self, s3: Any, bucket: str) -> None:
+        self._s3 = s3
+        self.bucket = bucket
+
+    def put(self, key: str, body: bytes) -> None:
+        checksum = base64.b64encode(hashlib.sha256(body).digest()).decode()
+        with translated(f"write s3://{self.bucket}/{key}"):
+            self._s3.put_object(Bucket=self.bucket, Key=key, Body=body, ChecksumSHA256=checksum)
+
+    def get(self, key: str) -> bytes:
+        with translated(f"read s3://{self.bucket}/{key}", _MISSING):
+            body: bytes = self._s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        return body
+
+    def head(self, key: str) -> tuple[int, str | None] | None:
+        try:
+            with translated(f"look at s3://{self.bucket}/{key}", _MISSING):
+                found = self._s3.head_object(Bucket=self.bucket, Key=key, ChecksumMode="ENABLED")
+        except errors.BlobNotFound:
+            return None
+        return int(found["ContentLength"]), _hexadecimal(found.get("ChecksumSHA256"))
+
+    def put_tree(self, prefix: str, directory: Path) -> int:
+        files = sorted(path for path in directory.rglob("*") if path.is_file())
+        keys = [f"{prefix.rstrip('/')}/{path.relative_to(directory).as_posix()}" for path in files]
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            list(pool.map(lambda key, path: self.put(key, path.read_bytes()), keys, files))
+        return len(files)
+
+
+def _hexadecimal(checksum: str | None) -> str | None:
+    """S3's base64 as hex; a composite checksum of a multipart upload ('...-3') is no checksum of the bytes."""
+    if checksum is None or "-" in checksum:
+        return None
+    return base64.b64decode(checksum).hex()

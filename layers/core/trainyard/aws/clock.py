@@ -1,0 +1,21 @@
+"""The clock and the ids: the only places where the control plane asks for the time or for chance."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from ulid import ULID
+
+
+class SystemClock:
+    """The port `Clock`."""
+
+    def now(self) -> datetime:
+        return datetime.now(timezone.utc)
+
+
+class Ulids:
+    """The port `Ids`."""
+
+    def ulid(self) -> str:
+        return str(ULID())

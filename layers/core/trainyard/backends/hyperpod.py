@@ -1,0 +1,218 @@
+"""The backend `hyperpod`: SageMaker HyperPod clusters with Slurm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+from trainyard.backends import hyperpod_request as requests
+from trainyard.backends.hyperpod_logs import lifecycle_tail
+from trainyard.backends.hyperpod_request import HyperPodSettings, lifecycle_prefix
+from trainyard.backends.lifecycle_bundle import BundleSources
+from trainyard.backends.refusals import Gone, NameInUse, translated
+from trainyard.domain import errors
+from trainyard.domain.records import Cluster, ClusterNode
+from trainyard.ports import BackendCluster, BackendRequest, BatchResult, Blobs
+
+_PAGE = 100
+_BATCH = 25  # BatchReplaceClusterNodes and BatchRebootClusterNodes take no more
+_PARALLEL = 8
+_HOST = re.compile(r"^ip(-\d{1,3}){4}")
+
+
+class HyperPod:
+    """The port `Backend` on SageMaker HyperPod. AWS pages: CreateCluster, ListClusterNodes, BatchReplaceClusterNodes."""
+
+    def __init__(self, sagemaker: Any, logs: Any, blobs: Blobs, settings: HyperPodSettings, sources: BundleSources | None = None) -> None:
+        self._sagemaker = sagemaker
+        self._logs = logs
+        self._blobs = blobs
+        self._settings = settings
+        self._sources = sources or BundleSources.of_layers()
+        self._addresses: dict[str, str] = {}  # instance id -> address: neither ever changes
+        self._tags: dict[str, Mapping[str, str]] = {}
+
+    def plan(self, cluster: Cluster) -> BackendRequest:
+        sizes = {path: file.stat().st_size for path, file in self._sources.files().items()}
+        sizes |= {path: len(body) for path, body in requests.generated_files(cluster, self._settings).items()}
+        prefix = lifecycle_prefix(cluster)
+        files = {f"{prefix}/{path}": size for path, size in sorted(sizes.items())}
+        return BackendRequest("CreateCluster", requests.create_cluster_request(cluster, self._settings), files)
+
+    def create(self, cluster: Cluster) -> str:
+        self._upload(cluster)
+        try:
+            with translated("create the cluster"):
+                answer = self._sagemaker.create_cluster(**requests.create_cluster_request(cluster, self._settings))
+        except NameInUse:
+            return self._ours(cluster.name)
+        return str(answer["ClusterArn"])
+
+    def describe(self, name: str) -> BackendCluster | None:
+        try:
+            with translated("describe the cluster"):
+                answer = self._sagemaker.describe_cluster(ClusterName=name)
+        except Gone:
+            return None
+        return _backend_cluster(name, answer)
+
+    def nodes(self, cluster: Cluster) -> list[ClusterNode]:
+        summaries = list(self._summaries(cluster.name))
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            addresses = list(pool.map(lambda summary: self._address(cluster.name, summary), summaries))
+        return [_node(cluster, summary, address) for summary, address in zip(summaries, addresses, strict=True)]
+
+    def controller(self, cluster: Cluster) -> ClusterNode | None:
+        """The controller node without looking at any other; None while there is none that runs."""
+        group = next(group.name for group in cluster.spec.instance_groups if group.role == "controller")
+        found = [summary for summary in self._summaries(cluster.name, group) if summary["InstanceGroupName"] == group]
+        running = [summary for summary in found if summary["InstanceStatus"]["Status"] == "Running"] or found
+        return _node(cluster, running[0], None) if running else None
+
+    def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
+        return self._batches(self._sagemaker.batch_replace_cluster_nodes, "replace nodes", name, instance_ids)
+
+    def reboot(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
+        return self._batches(self._sagemaker.batch_reboot_cluster_nodes, "reboot nodes", name, instance_ids)
+
+    def delete(self, name: str) -> bool:
+        try:
+            with translated("delete the cluster"):
+                self._sagemaker.delete_cluster(ClusterName=name)
+        except Gone:
+            return False
+        return True
+
+    def tagged(self) -> list[BackendCluster]:
+        found = []
+        for summary in self._pages(self._sagemaker.list_clusters, "ClusterSummaries", "list clusters"):
+            tags = self._tags_of(summary["ClusterArn"])
+            if tags.get(requests.STAGE_TAG) == self._settings.stage:
+                found.append(
+                    BackendCluster(
+                        summary["ClusterArn"], summary["ClusterName"], summary["ClusterStatus"],
+                        tags=tags, created_at=summary.get("CreationTime"),
+                    )
+                )  # fmt: skip
+        return found
+
+    def lifecycle_log(self, cluster: Cluster, *, lines: int, instance_id: str | None = None) -> str:
+        if instance_id is None and (known := self.describe(cluster.name)) is not None:
+            named = re.search(r"\bi-[0-9a-f]{8,17}\b", known.failure_message)
+            instance_id = named.group() if named else None
+        return lifecycle_tail(self._logs, cluster, lines, instance_id)
+
+    def _upload(self, cluster: Cluster) -> None:
+        prefix = lifecycle_prefix(cluster)
+        bodies: dict[str, bytes | Path] = {**self._sources.files(), **requests.generated_files(cluster, self._settings)}
+
+        def put(path: str) -> None:
+            body = bodies[path]
+            self._blobs.put(f"{prefix}/{path}", body.read_bytes() if isinstance(body, Path) else body)
+
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            list(pool.map(put, bodies))
+
+    def _ours(self, name: str) -> str:
+        """The ARN of the cluster that has the name already, if an earlier try of ours made it."""
+        known = self.describe(name)
+        if known is None:
+            raise errors.Conflict(f"a cluster named '{name}' was there a moment ago and is gone now")
+        tags = self._tags_of(known.arn)
+        if tags.get(requests.STAGE_TAG) != self._settings.stage or tags.get(requests.CLUSTER_TAG) != name:
+            raise errors.ClusterNameTaken(f"a cluster named '{name}' exists in this account ({known.arn}) that Trainyard did not create")
+        if known.status == "Deleting":
+            raise errors.Conflict(f"an earlier cluster named '{name}' is still being deleted")
+        return known.arn
+
+    def _summaries(self, name: str, group: str | None = None) -> Iterator[dict[str, Any]]:
+        only = {"InstanceGroupNameContains": group} if group else {}
+        return self._pages(self._sagemaker.list_cluster_nodes, "ClusterNodeSummaries", "list nodes", ClusterName=name, **only)
+
+    def _pages(self, call: Callable[..., dict[str, Any]], member: str, doing: str, **request: Any) -> Iterator[dict[str, Any]]:
+        while True:
+            with translated(doing):
+                answer = call(**request, MaxResults=_PAGE)
+            yield from answer.get(member, [])
+            if not (token := answer.get("NextToken")):
+                return
+            request["NextToken"] = token
+
+    def _address(self, name: str, summary: dict[str, Any]) -> str | None:
+        """The node's address: of the host name in the list where AWS gives it, else by one call a node, once."""
+        instance_id = summary["InstanceId"]
+        if host := _HOST.match(summary.get("PrivateDnsHostname") or ""):
+            return host.group()[3:].replace("-", ".")
+        if instance_id not in self._addresses:
+            try:
+                with translated("describe a node"):
+                    node = self._sagemaker.describe_cluster_node(ClusterName=name, NodeId=instance_id)["NodeDetails"]
+            except Gone:
+                return None
+            if not node.get("PrivatePrimaryIp"):
+                return None
+            self._addresses[instance_id] = str(node["PrivatePrimaryIp"])
+        return self._addresses[instance_id]
+
+    def _batches(self, call: Callable[..., dict[str, Any]], doing: str, name: str, instance_ids: Sequence[str]) -> BatchResult:
+        successful: list[str] = []
+        failed: dict[str, str] = {}
+        ids = list(dict.fromkeys(instance_ids))
+        for begin in range(0, len(ids), _BATCH):
+            batch = ids[begin : begin + _BATCH]
+            try:
+                with translated(doing):
+                    answer = call(ClusterName=name, NodeIds=batch)
+            except Gone:
+                raise errors.ClusterNotFound(f"AWS has no cluster '{name}'") from None
+            except errors.TrainyardError as error:
+                if not successful and len(ids) <= _BATCH:
+                    raise
+                failed |= dict.fromkeys(batch, error.detail)  # other batches went through: say which nodes did not
+                continue
+            successful += answer.get("Successful", [])
+            failed |= {entry["NodeId"]: f"{entry['ErrorCode']}: {entry['Message']}" for entry in answer.get("Failed", [])}
+        return BatchResult(successful, failed)
+
+    def _tags_of(self, arn: str) -> Mapping[str, str]:
+        if arn not in self._tags:
+            with translated("read a cluster's tags"):
+                answer = self._sagemaker.list_tags(ResourceArn=arn, MaxResults=_PAGE)
+            self._tags[arn] = {tag["Key"]: tag["Value"] for tag in answer.get("Tags", [])}
+        return self._tags[arn]
+
+
+def _backend_cluster(name: str, answer: dict[str, Any]) -> BackendCluster:
+    return BackendCluster(
+        arn=answer["ClusterArn"],
+        name=answer.get("ClusterName", name),
+        status=answer["ClusterStatus"],
+        failure_message=answer.get("FailureMessage") or "",
+        groups={
+            group["InstanceGroupName"]: (group.get("CurrentCount", 0), group.get("TargetCount", 0))
+            for group in answer.get("InstanceGroups", [])
+        },
+        created_at=answer.get("CreationTime"),
+    )
+
+
+def _node(cluster: Cluster, summary: dict[str, Any], address: str | None) -> ClusterNode:
+    group = summary["InstanceGroupName"]
+    return ClusterNode(
+        instance_id=summary["InstanceId"],
+        group=group,
+        role=_role(cluster, group),
+        instance_type=summary["InstanceType"],
+        status=summary["InstanceStatus"]["Status"],
+        message=summary["InstanceStatus"].get("Message") or "",
+        name="ip-" + address.replace(".", "-") if address else None,
+        address=address,
+        launched_at=summary.get("LaunchTime"),
+    )
+
+
+def _role(cluster: Cluster, group: str) -> Literal["controller", "worker", "login"]:
+    return next((known.role for known in cluster.spec.instance_groups if known.name == group), "worker")

@@ -1,0 +1,171 @@
+"""The CreateCluster request and the files every node reads, made of a ClusterSpec: pure, so that `dryrun` shows exactly what is sent."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from trainyard.domain.records import Cluster
+from trainyard_contracts.specs import ClusterSpec, InstanceGroup, SharedFilesystem
+
+ENTRY_SCRIPT = "on_create.sh"
+LINK_PORT = 7470
+STAGE_TAG, CLUSTER_TAG, RUN_TAG = "trainyard:stage", "trainyard:cluster", "trainyard:run"
+_NODE_TYPES = {"controller": "Controller", "worker": "Compute", "login": "Login"}
+
+
+@dataclass(frozen=True)
+class HyperPodSettings:
+    """What a deployment adds to every cluster."""
+
+    stage: str
+    region: str
+    bucket: str
+    event_bus: str
+    secret_prefix: str
+    node_role_arn: str
+    heartbeat_seconds: float
+    default_subnet_ids: tuple[str, ...] = ()
+    default_security_group_ids: tuple[str, ...] = ()
+    link_port: int = LINK_PORT
+
+
+def lifecycle_prefix(cluster: Cluster) -> str:
+    """Where this generation's lifecycle bundle lies in the data bucket."""
+    return f"clusters/{cluster.name}/{cluster.generation}/lifecycle"
+
+
+def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]:
+    """The exact arguments of sagemaker:CreateCluster."""
+    spec = cluster.spec
+    source = f"s3://{settings.bucket}/{lifecycle_prefix(cluster)}"
+    request: dict[str, Any] = {
+        "ClusterName": cluster.name,
+        "InstanceGroups": [_group(spec, group, source, settings.node_role_arn) for group in spec.instance_groups],
+        "NodeRecovery": spec.node_recovery,
+        "Tags": [{"Key": key, "Value": value} for key, value in tags(cluster, settings.stage).items()],
+    }
+    if spec.slurm_setup == "SlurmConfig":
+        request["Orchestrator"] = {"Slurm": {}}  # a SlurmConfigStrategy is refused with Continuous, and is the default without
+    if spec.provisioning == "Continuous":
+        request["NodeProvisioningMode"] = "Continuous"
+    if vpc := _vpc(spec, settings):
+        request["VpcConfig"] = vpc
+    return request
+
+
+def tags(cluster: Cluster, stage: str) -> dict[str, str]:
+    """The user's tags, and those by which we know what is ours."""
+    ours = {STAGE_TAG: stage, CLUSTER_TAG: cluster.name} | ({RUN_TAG: cluster.owner_run} if cluster.owner_run else {})
+    return {**cluster.spec.tags, **ours}
+
+
+def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]:
+    """`cluster.json` of the lifecycle bundle (docs/architecture.md)."""
+    spec = cluster.spec
+    return {
+        "clusterName": cluster.name,
+        "region": settings.region,
+        "eventBus": settings.event_bus,
+        "dataBucket": settings.bucket,
+        "secretName": f"{settings.secret_prefix}/{cluster.name}/agent-key",
+        "heartbeatSeconds": settings.heartbeat_seconds,
+        "environment": _wire(spec.environment),
+        "users": [_wire(user) for user in spec.users],
+        "s3Mounts": [_wire(mount) for mount in spec.s3_mounts],
+        "sharedFilesystem": _wire(spec.shared_filesystem) if spec.shared_filesystem else None,
+        "controllerGroup": _names(spec, "controller")[0],
+        "loginGroup": next(iter(_names(spec, "login")), None),
+        "workerGroups": [{"name": group.name, "partition": spec.partition_of(group)} for group in _workers(spec)],
+        "expectedWorkers": spec.worker_count(),  # spares may join later: a run must not wait for them
+        "linkPort": settings.link_port,
+    }
+
+
+def provisioning_parameters(spec: ClusterSpec) -> dict[str, Any]:
+    """HyperPod's `provisioning_parameters.json`, for clusters whose Slurm is not set up through the API."""
+    workers = [{"instance_group_name": group.name, "partition_name": spec.partition_of(group)} for group in _workers(spec)]
+    parameters: dict[str, Any] = {
+        "version": "1.0.0",
+        "workload_manager": "slurm",
+        "controller_group": _names(spec, "controller")[0],
+        "worker_groups": workers,
+    }
+    if logins := _names(spec, "login"):
+        parameters["login_group"] = logins[0]
+    if (shared := spec.shared_filesystem) is not None:
+        parameters |= {"fsx_dns_name": shared.dns_name, "fsx_mountname": shared.mount_name}
+    return parameters
+
+
+def generated_files(cluster: Cluster, settings: HyperPodSettings) -> dict[str, bytes]:
+    """The files of the bundle that are made of the spec, by path below the lifecycle prefix."""
+    files = {"cluster.json": cluster_file(cluster, settings)}
+    if cluster.spec.slurm_setup == "ProvisioningParameters":
+        files["provisioning_parameters.json"] = provisioning_parameters(cluster.spec)
+    return {path: (json.dumps(content, indent=2) + "\n").encode() for path, content in files.items()}
+
+
+def _wire(part: BaseModel) -> dict[str, Any]:
+    return part.model_dump(mode="json", by_alias=True)
+
+
+def _group(spec: ClusterSpec, group: InstanceGroup, source: str, role_arn: str) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "InstanceGroupName": group.name,
+        "InstanceType": group.instance_type,
+        "InstanceCount": group.count + group.spares,
+        "LifeCycleConfig": {"SourceS3Uri": source, "OnCreate": ENTRY_SCRIPT},
+        "ExecutionRole": role_arn,
+    }
+    if group.threads_per_core is not None:
+        request["ThreadsPerCore"] = group.threads_per_core
+    if storage := _storage(spec, group):
+        request["InstanceStorageConfigs"] = storage
+    if group.deep_health_checks:
+        request["OnStartDeepHealthChecks"] = list(group.deep_health_checks)
+    if group.training_plan_arn is not None:
+        request["TrainingPlanArn"] = group.training_plan_arn
+    if spec.slurm_setup == "SlurmConfig":
+        request["SlurmConfig"] = _slurm(spec, group)
+    return request
+
+
+def _slurm(spec: ClusterSpec, group: InstanceGroup) -> dict[str, Any]:
+    config: dict[str, Any] = {"NodeType": _NODE_TYPES[group.role]}
+    if group.role == "worker":
+        config["PartitionNames"] = [spec.partition_of(group)]
+    return config
+
+
+def _storage(spec: ClusterSpec, group: InstanceGroup) -> list[dict[str, Any]]:
+    storage: list[dict[str, Any]] = []
+    if (ebs := group.ebs) is not None:
+        key = {} if ebs.kms_key_id is None else {"VolumeKmsKeyId": ebs.kms_key_id}
+        storage.append({"EbsVolumeConfig": {"VolumeSizeInGB": ebs.size_gib, **key}})
+    if spec.shared_filesystem is not None and spec.slurm_setup == "SlurmConfig":
+        storage.append({"FsxLustreConfig": _lustre(spec.shared_filesystem)})
+    return storage
+
+
+def _lustre(shared: SharedFilesystem) -> dict[str, str]:
+    return {"DnsName": shared.dns_name, "MountName": shared.mount_name, "MountPath": shared.mount_path}
+
+
+def _vpc(spec: ClusterSpec, settings: HyperPodSettings) -> dict[str, list[str]]:
+    if spec.network is not None:
+        return {"SecurityGroupIds": spec.network.security_group_ids, "Subnets": spec.network.subnet_ids}
+    if settings.default_subnet_ids and settings.default_security_group_ids:
+        return {"SecurityGroupIds": list(settings.default_security_group_ids), "Subnets": list(settings.default_subnet_ids)}
+    return {}
+
+
+def _names(spec: ClusterSpec, role: str) -> list[str]:
+    return [group.name for group in spec.instance_groups if group.role == role]
+
+
+def _workers(spec: ClusterSpec) -> list[InstanceGroup]:
+    return [group for group in spec.instance_groups if group.role == "worker"]

@@ -1,0 +1,43 @@
+"""The files that every node of a cluster downloads: the lifecycle scripts and our Python packages, as the layers unpack them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import trainyard_contracts
+
+
+class BundleIncomplete(RuntimeError):
+    """The function was deployed without a layer that nodes need."""
+
+
+@dataclass(frozen=True)
+class BundleSources:
+    """Directories by what they become below the lifecycle prefix."""
+
+    lifecycle: Path
+    agent: Path
+    contracts: Path
+    trainers: Path
+
+    @classmethod
+    def of_layers(cls) -> BundleSources:
+        """Where the layers lie: /opt in a Lambda, found through a package that is always a layer's."""
+        contracts = Path(trainyard_contracts.__file__).parent
+        opt = contracts.parents[1]
+        return cls(opt / "lifecycle", opt / "trainyard_agent", contracts, opt / "trainyard_trainers")
+
+    def files(self) -> dict[str, Path]:
+        """Every file by its path below the lifecycle prefix. Raises BundleIncomplete."""
+        trees = {"": self.lifecycle, "lib/trainyard_agent/": self.agent, "lib/trainyard_contracts/": self.contracts}
+        trees["lib/trainyard_trainers/"] = self.trainers
+        return {prefix + path.relative_to(tree).as_posix(): path for prefix, tree in trees.items() for path in _sources(tree)}
+
+
+def _sources(tree: Path) -> Iterator[Path]:
+    found = [path for path in sorted(tree.rglob("*")) if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"]
+    if not found:
+        raise BundleIncomplete(f"{tree} holds no files; template.yaml must give this function the node and trainers layers")
+    yield from found

@@ -1,0 +1,58 @@
+"""Translates what SageMaker refuses into our own errors, with AWS's own words, once, at the edge of a backend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+from trainyard.domain import errors
+
+_THROTTLES = frozenset({"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"})
+_PASSING = frozenset({"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"})
+_GONE = frozenset({"ResourceNotFound", "ResourceNotFoundException"})
+_NO_CAPACITY = re.compile(r"insufficient.{0,20}capacity|capacity.{0,40}(not available|unavailable)", re.IGNORECASE)
+
+_ASK_FOR_QUOTA = "Ask for a higher quota in Service Quotas (SageMaker, '<instance type> for cluster usage'), or for fewer nodes."
+
+
+class Gone(errors.ClusterNotFound):
+    """The backend knows no such cluster or node."""
+
+
+class NameInUse(errors.ClusterExists):
+    """The backend has a cluster of that name; whose, is for the caller to find out."""
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Run a call; `doing` completes "AWS refused to ..."."""
+    try:
+        yield
+    except ParamValidationError as invalid:
+        raise errors.BackendRejected(f"the request to {doing} is not valid: {invalid}") from invalid
+    except BotoCoreError as broken:
+        raise errors.RetryableError(f"the call to {doing} did not go through: {broken}") from broken
+    except ClientError as refusal:
+        raise _error(doing, refusal) from refusal
+
+
+def _error(doing: str, refusal: ClientError) -> errors.TrainyardError:
+    code = str(refusal.response.get("Error", {}).get("Code", "Unknown"))
+    message = str(refusal.response.get("Error", {}).get("Message", "")) or str(refusal)
+    text = f"AWS refused to {doing} ({code}): {message}"
+    if code in _GONE:
+        return Gone(message)
+    if code == "ResourceInUse":
+        return NameInUse(message)
+    if code == "ConflictException":
+        return errors.Conflict(f"AWS cannot {doing} while another operation runs: {message}")
+    if code in _THROTTLES:
+        return errors.Throttled(text)
+    if code in _PASSING:
+        return errors.RetryableError(text)
+    if _NO_CAPACITY.search(message):
+        return errors.NoCapacity(text)
+    return errors.BackendRejected(text, next_step=_ASK_FOR_QUOTA if code == "ResourceLimitExceeded" else None)
