@@ -1,0 +1,188 @@
+"""Breaks things on purpose, for `trainyard fault` and the tests: nodes, agents, training processes, checkpoints."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import node_processes
+from .cloud import Cloud
+from .hyperpod import of
+from .hyperpod_cluster import LocalCluster
+from .node_processes import Process
+from .nodes import Node
+
+CHECKPOINT = re.compile(r"step-(\d{12})-attempt-(\d+)")
+
+
+class FaultError(ValueError):
+    """The fault cannot be injected; the message says why and what would be right."""
+
+
+def apply(cloud: Cloud, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Inject one fault: {"kind", "cluster", "node"?, "run"?}. Returns what was done; raises FaultError."""
+    kind = request.get("kind")
+    fault = FAULTS.get(str(kind))
+    if fault is None:
+        raise FaultError(f"kind: '{kind}' is unknown; use one of {', '.join(FAULTS)}")
+    return {"kind": kind, **fault(_cluster(cloud, request), request)}
+
+
+def status(cloud: Cloud) -> dict[str, Any]:
+    """Clusters, nodes and process ids of the local cloud."""
+    with of(cloud).lock:
+        clusters = list(of(cloud).clusters.values())
+    return {"clusters": [_cluster_status(cluster) for cluster in clusters]}
+
+
+def _cluster_status(cluster: LocalCluster) -> dict[str, Any]:
+    nodes = [
+        {
+            "instanceId": node.instance_id,
+            "name": node.name,
+            "address": node.address,
+            "group": node.group,
+            "role": cluster.role(node.group),
+            "status": node.status,
+            "on": node.powered,
+            "pids": sorted(process.pid for process in node.processes()),
+        }
+        for node in cluster.members()
+    ]
+    return {"name": cluster.name, "id": cluster.id, "arn": cluster.arn, "status": cluster.status, "nodes": nodes}
+
+
+def _cluster(cloud: Cloud, request: Mapping[str, Any]) -> LocalCluster:
+    with of(cloud).lock:
+        clusters = list(of(cloud).clusters.values())
+    wanted = request.get("cluster")
+    if not wanted and len(clusters) == 1:
+        return clusters[0]
+    for cluster in clusters:
+        if wanted in (cluster.name, cluster.id, cluster.arn):
+            return cluster
+    known = ", ".join(cluster.name for cluster in clusters) or "none"
+    raise FaultError(f"cluster: '{wanted}' is not a cluster of this local cloud; there is: {known}")
+
+
+def _node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
+    wanted = request.get("node")
+    for node in cluster.members():
+        if wanted in (node.name, node.instance_id, node.address):
+            return node
+    known = ", ".join(f"{node.name} ({node.instance_id})" for node in cluster.members())
+    raise FaultError(f"node: '{wanted}' is not a node of cluster {cluster.name}; there is: {known}")
+
+
+def _working_node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
+    """The named node, else the first worker on which a job runs."""
+    if request.get("node"):
+        return _node(cluster, request)
+    for node in cluster.members():
+        if _job_processes(node, request.get("run")):
+            return node
+    raise FaultError(f"node: no job runs on cluster {cluster.name}; name the node")
+
+
+def _job_processes(node: Node, run: Any = None) -> list[Process]:
+    return [
+        process
+        for process in node.processes()
+        if process.environment.get("SLURMD_NODENAME") == node.name and run in (None, process.environment.get("TRAINYARD_RUN_ID"))
+    ]
+
+
+def kill_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    node = _working_node(cluster, request)
+    return {"node": node.name, "instanceId": node.instance_id, "killed": node.kill()}
+
+
+def stop_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    """SIGKILL the agent and what would start it again; everything else on the node goes on."""
+    node = _node(cluster, request)
+    (node.root / "var/run/trainyard").mkdir(parents=True, exist_ok=True)
+    (node.root / "var/run/trainyard/agent.stop").touch()
+    agents = [process for process in node.processes() if _is_agent(process)]
+    node_processes.kill_pids(process.pid for process in agents)
+    return {"node": node.name, "instanceId": node.instance_id, "killed": len(agents)}
+
+
+def _is_agent(process: Process) -> bool:
+    command = process.command
+    return "TRAINYARD_NODE" in process.environment and ("opt/trainyard/bin/supervise" in command or "trainyard_agent" in command)
+
+
+def start_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    node = _node(cluster, request)
+    if not node.powered:
+        raise FaultError(f"node: {node.name} is switched off; reboot or replace it first")
+    node.start_services()
+    return {"node": node.name, "instanceId": node.instance_id}
+
+
+def kill_process(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    """SIGKILL one training process (torchrun gives it LOCAL_RANK), else the innermost process of the job on the node."""
+    node = _working_node(cluster, request)
+    jobs = _job_processes(node, request.get("run"))
+    if not jobs:
+        raise FaultError(f"run: no process of {request.get('run') or 'any run'} runs on {node.name}")
+    parents = {process.parent for process in jobs}
+    ranks = [process for process in jobs if "LOCAL_RANK" in process.environment]
+    victim = (ranks or [process for process in jobs if process.pid not in parents] or jobs)[0]
+    node_processes.kill_pids([victim.pid])
+    return {"node": node.name, "instanceId": node.instance_id, "pid": victim.pid, "rank": victim.environment.get("RANK")}
+
+
+def corrupt_checkpoint(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Flip bytes in the middle of the newest checkpoint's largest file, or cut it in half with "how": "truncate"."""
+    newest = _newest_checkpoint(cluster, request.get("run"))
+    files = [path for path in newest.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    if not files:
+        raise FaultError(f"run: checkpoint {newest.name} has no files")
+    victim = max(files, key=lambda path: path.stat().st_size)
+    if request.get("how") == "truncate":
+        os.truncate(victim, victim.stat().st_size // 2)
+    else:
+        _flip(victim)
+    return {"checkpoint": str(newest.relative_to(cluster.shared)), "file": victim.name, "step": int(newest.name.split("-")[1])}
+
+
+def _newest_checkpoint(cluster: LocalCluster, run: Any) -> Path:
+    runs = cluster.shared / "trainyard" / "runs"
+    if run and not re.fullmatch(r"run-[0-9a-z]+", str(run)):
+        raise FaultError(f"run: '{run}' is not a run id")
+    found = [path for path in (runs / str(run) if run else runs).rglob("step-*") if path.is_dir() and CHECKPOINT.fullmatch(path.name)]
+    if not found:
+        raise FaultError(f"run: {run or 'no run'} has no checkpoint on cluster {cluster.name} yet; wait for the first one")
+    return max(found, key=lambda path: tuple(map(int, CHECKPOINT.fullmatch(path.name).groups())))  # type: ignore[union-attr]
+
+
+def _flip(path: Path) -> None:
+    size = path.stat().st_size
+    with open(path, "r+b") as file:
+        file.seek(size // 2)
+        old = file.read(16)
+        file.seek(size // 2)
+        file.write(bytes(byte ^ 0xFF for byte in old))
+
+
+def node_health(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Send HyperPod's node health event, as its health monitor would for a broken accelerator."""
+    node = _node(cluster, request)
+    healthy = bool(request.get("healthy"))
+    reason = request.get("reason")
+    cluster.report_health(node, "Healthy" if healthy else "Unhealthy", reason, "None" if healthy else str(request.get("action", "Replace")))
+    return {"node": node.name, "instanceId": node.instance_id}
+
+
+FAULTS: dict[str, Callable[[LocalCluster, Mapping[str, Any]], dict[str, Any]]] = {
+    "kill-node": kill_node,
+    "stop-agent": stop_agent,
+    "start-agent": start_agent,
+    "kill-process": kill_process,
+    "corrupt-checkpoint": corrupt_checkpoint,
+    "node-health": node_health,
+}
