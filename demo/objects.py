@@ -20,7 +20,7 @@ class Exported:
     """The objects under a run's export prefix. `wrong` says what does not agree with the manifest; empty = verified."""
 
     objects: int = 0
-    bytes: int = 0
+    size: int = 0
     wrong: list[str] = field(default_factory=list)
     final: dict[str, bytes] = field(default_factory=dict)
     last_step: int | None = None
@@ -61,7 +61,7 @@ def verify_export(s3: Any, bucket: str, run_id: str) -> Exported:
         if len(body) != item.bytes or hashlib.sha256(body).hexdigest() != item.sha256:
             found.wrong.append(f"{item.key} is not what the manifest says")
         found.objects += 1
-        found.bytes += len(body)
+        found.size += len(body)
         if item.key.startswith("final/"):
             found.final[item.key] = body
     found.wrong += [f"{key} is not in the manifest" for key in listed.keys() - {MANIFEST} - {item.key for item in manifest.objects}]
@@ -90,7 +90,7 @@ def _collect(name: str, value: Any, found: dict[str, bytes]) -> None:
     import torch
 
     if isinstance(value, torch.Tensor):
-        found[f"{name} {tuple(value.shape)} {value.dtype}"] = value.contiguous().numpy().tobytes()
+        found[f"{name} {tuple(value.shape)} {value.dtype}"] = bytes(value.contiguous().flatten().view(torch.uint8).tolist())
     elif isinstance(value, dict):
         for key, item in value.items():
             _collect(f"{name}/{key}", item, found)

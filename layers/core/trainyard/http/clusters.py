@@ -30,7 +30,7 @@ def _accepted(cluster: Cluster) -> Response[str]:
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of clusters."""
-    router = APIGatewayHttpRouter()
+    router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
 
     @router.post("/v1/clusters", tags=TAGS, operation_id="createCluster", summary="Create a cluster, or with dryrun=true see exactly what it would be",
                  responses=documented(202, ClusterView, "Accepted; follow the cluster", 409, 413, 415, 422, also={200: PlanView}))  # fmt: skip

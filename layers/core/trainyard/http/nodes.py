@@ -20,7 +20,7 @@ _ACTION = documented(202, BatchView, "What the backend accepted", 404, 409, 429)
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of nodes; verbs first, as in runs."""
-    router = APIGatewayHttpRouter()
+    router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
 
     @router.post("/v1/clusters/<clusterName>/nodes/<instanceId>:replace", tags=TAGS, operation_id="replaceNode", responses=_ACTION,
                  summary="Replace a node by a new instance")  # fmt: skip

@@ -52,7 +52,7 @@ class ProblemDetails(BaseModel):
     type: str
     title: str
     status: int
-    code: str = Field(json_schema_extra={"enum": sorted(e.CODES)})
+    code: str = Field(json_schema_extra={"enum": [*sorted(e.CODES)]})
     detail: str
     nextStep: str
     errors: list[ProblemError] | None = None

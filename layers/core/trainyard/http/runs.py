@@ -32,7 +32,7 @@ _VERB = documented(202, RunView, "Accepted; follow the run", 404, 409)
 
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of runs. Verbs come first: `/v1/runs/<runId>` would match `run-...:cancel` too."""
-    router = APIGatewayHttpRouter()
+    router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
     _verbs(router, ports)
     _collection(router, ports)
     _parts(router, ports)

@@ -1,0 +1,95 @@
+"""The local cloud as the demo and the benchmark use it: up, faults, what lies on its nodes' shared filesystem, down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import httpx
+from botocore.exceptions import ClientError
+from trainyard_cli.client import Client
+
+from demo.leftovers import processes_of
+from trainyard_contracts.files import Progress
+from trainyard_local import control
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+Json = dict[str, Any]
+
+
+@dataclass
+class LocalCloud:
+    """A local cloud that is up. `local` is its local.json."""
+
+    state_dir: Path
+    local: Json
+    api: Client
+    up_seconds: float
+
+    def fault(self, kind: str, cluster: str, **target: str) -> float:
+        """Inject a fault; returns the epoch time just before it was asked for, so that no time is left out."""
+        at = time.time()
+        body = {"kind": kind, "cluster": cluster, **target}
+        answer = httpx.post(f"{self.local['endpoint']}/_trainyard/fault", json=body, timeout=30)
+        if answer.is_error:
+            raise RuntimeError(f"the local cloud refused the fault {body}: {answer.text}")
+        return at
+
+    def aws(self, service: str) -> Any:
+        """A boto3 client of the local cloud."""
+        return boto3.client(
+            service,
+            endpoint_url=self.local["endpoint"],
+            region_name=self.local["region"],
+            aws_access_key_id=self.local["accessKeyId"],
+            aws_secret_access_key=self.local["secretAccessKey"],
+        )
+
+    def cluster_is_gone(self, name: str) -> bool:
+        """Whether SageMaker itself says that there is no such cluster."""
+        try:
+            self.aws("sagemaker").describe_cluster(ClusterName=name)
+        except ClientError as error:
+            return error.response["Error"]["Code"] in ("ResourceNotFound", "ResourceNotFoundException")
+        return False
+
+    def attempt_dir(self, cluster_arn: str, run_id: str, number: int) -> Path:
+        """The attempt's directory on the cluster's shared filesystem."""
+        shared = self.state_dir / "clusters" / cluster_arn.rsplit("/", 1)[-1] / "shared"
+        return shared / "trainyard" / "runs" / run_id / "attempts" / str(number)
+
+    def last_step(self, cluster_arn: str, run_id: str, number: int) -> int | None:
+        """The last step the attempt's trainer finished, from the trainer's own file."""
+        path = self.attempt_dir(cluster_arn, run_id, number) / "progress.json"
+        return Progress.model_validate_json(path.read_bytes()).step if path.exists() else None
+
+    def node_processes(self) -> dict[int, str]:
+        """Processes of nodes (Slurm, agents, jobs) that are alive now."""
+        server = {int(self.local["pid"])}
+        return {pid: command for pid, command in processes_of(self.state_dir, "TRAINYARD_NODE=").items() if pid not in server}
+
+
+@contextmanager
+def local_cloud(state_dir: Path, port: int) -> Iterator[LocalCloud]:
+    """A fresh local cloud; taken down on every way out, an interrupt included."""
+    control.down(state_dir)  # whatever an earlier, killed demo left behind
+    started = time.monotonic()
+    try:
+        local = control.up(state_dir=state_dir, port=port, template=REPOSITORY / "template.yaml")
+        seconds = time.monotonic() - started
+        yield LocalCloud(state_dir, dict(local), Client.from_state_dir(state_dir), seconds)
+    finally:
+        control.down(state_dir)
+
+
+def node_of(api: Client, cluster: str, slurm_name: str) -> Mapping[str, Any]:
+    """The cluster's node of that Slurm name. Raises LookupError."""
+    for node in api.nodes(cluster):
+        if node["name"] == slurm_name or node["address"] == slurm_name.removeprefix("ip-").replace("-", "."):
+            return node
+    raise LookupError(f"cluster {cluster} has no node {slurm_name}")
