@@ -16,6 +16,10 @@ EXPORT_TRIES = 3
 #: An export that says nothing for this long is asked for again; the agent does not start the same one twice.
 EXPORT_ASK_SECONDS = 600
 EXPORT_DEADLINE_SECONDS = 6 * 3600
+#: A teardown that says nothing is looked at again this often.
+TEARDOWN_LOOK_SECONDS = 900
+#: After this many steps that failed for good, a run just ends.
+TROUBLE_LIMIT = 5
 FINAL_STATUS: dict[str, RunStatus] = {"succeeded": "Succeeded", "failed": "Failed", "cancelled": "Cancelled"}
 
 
@@ -95,7 +99,7 @@ def _give_up(draft: Draft, reason: str) -> None:
 def _tearing_down(draft: Draft) -> bool:
     """The run's own cluster goes when its policy says so and nothing is lost by it."""
     run, cluster = draft.run, draft.cluster
-    if not teardown.wanted(run) or cluster is None or cluster.status == "Deleted" or run.troubles > TROUBLE_LIMIT:
+    if not teardown.wanted(run) or cluster is None or cluster.status == "Deleted" or run.teardown_refused:
         return False
     if teardown.has_something_to_lose(run) and cluster.spec.shared_filesystem is None:
         draft.note("kept", "ClusterKept", f"Cluster '{cluster.name}' is kept: it holds the only copy of the run's checkpoints.")
@@ -104,7 +108,3 @@ def _tearing_down(draft: Draft) -> bool:
     draft.change(teardown_started=True)
     draft.by(draft.now + timedelta(seconds=TEARDOWN_LOOK_SECONDS))
     return True
-
-
-TROUBLE_LIMIT = 5
-TEARDOWN_LOOK_SECONDS = 900

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from trainyard.domain.facts import Book
 from trainyard.domain.records import Action, Attempt, Cluster, Incident, Problem, Run, RunStatus, TimelineEntry
+from trainyard.domain.runs import Outcome, stopped
 
 Next = Literal["ensure-cluster", "submit", "wait", "repair", "export", "teardown", "finish"]
 #: The longest wait: the machine looks at the run at least once a day even if nothing happens.
@@ -60,12 +61,9 @@ class Draft:
     def status(self, status: RunStatus, reason: str | None = None) -> None:
         self.change(status=status, **({} if reason is None else {"reason": reason}))
 
-    def stop(self, outcome: Literal["succeeded", "failed", "cancelled"], reason: str, problem: Problem | None = None) -> None:
+    def stop(self, outcome: Outcome, reason: str, problem: Problem | None = None) -> None:
         """Training is over; export, teardown and finish follow."""
-        self.change(outcome=outcome, reason=reason, problem=problem, waiting_since=None, stopping_since=self.now)
-        live = self.attempt
-        if live is not None and live.ended_at is None:
-            self.act(Action(id=f"cancel-job-{live.number}", kind="cancel-job", reason=reason))
+        self.run = stopped(self.run, self.now, outcome, reason, problem)
 
     def handle_once(self, fact_id: str) -> bool:
         """True the first time; so that a fact without an attempt acts once."""

@@ -152,6 +152,7 @@ class Run(Record):
     problem: Problem | None = None
     export: Export | None = None
     teardown_started: bool = False
+    teardown_refused: str = Field(default="", description="why its own cluster was kept although the policy says to delete it")
     cluster_deleted: bool = False
     waiting_since: datetime | None = Field(default=None, description="when the run began to wait for a node")
     stopping_since: datetime | None = Field(default=None, description="when training was told to stop")

@@ -1,14 +1,26 @@
-"""How a run's record changes outside its state machine: only while no machine runs, because the run has ended."""
+"""How a run's record changes at the ends of its life: told to stop, and opened again."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Literal
 
-from trainyard.domain.records import Run
+from trainyard.domain.records import Action, Problem, Run
+
+Outcome = Literal["succeeded", "failed", "cancelled"]
 
 
-def reopened(run: Run, now: datetime, *, outcome: Literal["succeeded", "failed", "cancelled"] | None, reason: str) -> Run:
+def stopped(run: Run, now: datetime, outcome: Outcome, reason: str, problem: Problem | None) -> Run:
+    """Training is over. A job that may still run, submitted or not as far as we know, is told to stop."""
+    actions = list(run.actions)
+    live = run.attempt
+    if live is not None and live.life == run.life and live.ended_at is None:
+        actions.append(Action(id=f"cancel-job-{live.number}", kind="cancel-job", reason=reason))
+    update = {"outcome": outcome, "reason": reason, "problem": problem, "waiting_since": None, "stopping_since": now, "actions": actions}
+    return run.model_copy(update=update)
+
+
+def reopened(run: Run, now: datetime, *, outcome: Outcome | None, reason: str) -> Run:
     """An ended run's next life: new budgets and a new execution. With an outcome it only exports, tears down and ends again."""
     return run.model_copy(
         update={
@@ -24,6 +36,7 @@ def reopened(run: Run, now: datetime, *, outcome: Literal["succeeded", "failed",
             "export": None,
             "cluster_generation": None if outcome is None else run.cluster_generation,
             "teardown_started": False,
+            "teardown_refused": "",
             "cluster_deleted": False,
             "waiting_since": None,
             "stopping_since": None,

@@ -8,11 +8,15 @@ from trainyard.domain import facts
 from trainyard.domain.records import Cluster, Fact, Run
 
 
-def blocker(cluster: Cluster, active_runs: Iterable[Run], cluster_facts: Iterable[Fact], *, for_run: str | None = None) -> str | None:
-    """Why the cluster must not be deleted now, or None if it may. `for_run` is the run that asks, which does not block itself."""
-    others = [run for run in active_runs if run.id != for_run]
-    if others:
-        return f"Cluster '{cluster.name}' is used by {_listed(run.id for run in others)}."
+def blocker(cluster: Cluster, active_runs: Iterable[Run], cluster_facts: Iterable[Fact]) -> str | None:
+    """Why the cluster must not be deleted now, or None if it may. A cluster that failed serves nobody and costs money: it may go."""
+    if cluster.status == "Failed":
+        return None
+    users = [
+        run.id for run in active_runs if run.outcome is None or (has_something_to_lose(run) and cluster.spec.shared_filesystem is None)
+    ]
+    if users:
+        return f"Cluster '{cluster.name}' is used by {_listed(users)}."
     holders = unsaved_runs(cluster, cluster_facts)
     if holders:
         return f"Cluster '{cluster.name}' holds the only copy of the checkpoints of {_listed(holders)}."

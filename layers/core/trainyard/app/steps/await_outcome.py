@@ -1,0 +1,22 @@
+"""Wait until something happens to the run that asks for a decision. Healthy training costs nothing here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.situation import think
+from trainyard.app.steps.inputs import StepInput
+from trainyard.app.waking import done, store_wait
+from trainyard.domain import names
+from trainyard.ports import Ports
+
+
+def await_outcome(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Store the token, then look once more: a fact that came in between ends the wait at once."""
+    run = ports.runs.get(given.run_id)
+    owner = names.run_owner(run.id)
+    store_wait(ports, owner, "outcome", given.token)
+    decision = think(ports, run)
+    if decision.next != "wait" or decision.run != run:
+        done(ports, owner, given.token)
+    return {"waiting": True}

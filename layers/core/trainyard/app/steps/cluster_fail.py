@@ -1,0 +1,48 @@
+"""The cluster failed: keep AWS's reason and the end of the lifecycle log, then delete it, so that nothing keeps running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.create_cluster import start_teardown
+from trainyard.app.steps.inputs import StepInput
+from trainyard.app.steps.trouble import cause_of
+from trainyard.app.telling import tell_runs
+from trainyard.domain import facts
+from trainyard.domain.errors import TrainyardError
+from trainyard.domain.problems import problem
+from trainyard.domain.records import Cluster, Fact, Problem
+from trainyard.ports import Ports
+
+LOG_LINES = 40
+WITH_LOG = frozenset({"lifecycle-failed", "cluster-deadline", "cluster-failed"})
+
+
+def cluster_fail(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Mark the cluster Failed with its whole reason, tell its runs, start its deletion."""
+    cluster = ports.clusters.get(given.cluster_name)
+    if cluster.generation != given.generation or cluster.status in ("Ready", "Deleting", "Deleted"):
+        return {"status": cluster.status}
+    if cluster.status != "Failed":
+        found = _with_log(ports, cluster, cluster.problem or problem("cluster-failed", cause_of(given)))
+        update = {"status": "Failed", "problem": found, "updated_at": ports.clock.now()}
+        cluster = ports.clusters.put(cluster.model_copy(update=update))
+    reason = cluster.problem.detail if cluster.problem else "unknown"
+    data = {"generation": cluster.generation, "reason": reason}
+    fact = Fact(id=f"cluster-failed-{cluster.name}-{cluster.generation}", type=facts.CLUSTER_FAILED, at=cluster.updated_at, data=data)
+    ports.clusters.record(cluster.name, fact)
+    start_teardown(ports, cluster)
+    tell_runs(ports, cluster, fact, f"Cluster '{cluster.name}' failed: {reason}")
+    return {"status": "Failed", "reason": reason[:1000]}
+
+
+def _with_log(ports: Ports, cluster: Cluster, found: Problem) -> Problem:
+    """Lifecycle scripts fail far away: the end of their log is what a person needs."""
+    if found.code not in WITH_LOG or cluster.arn is None:
+        return found
+    try:
+        tail = ports.backend.lifecycle_log(cluster, lines=LOG_LINES).strip()
+    except TrainyardError as error:
+        tail = f"(the lifecycle log could not be read: {error.detail})"
+    text = f"End of the lifecycle log:\n{tail[-4000:]}" if tail else "The lifecycle log is empty."
+    return found.model_copy(update={"detail": f"{found.detail} {text}"})

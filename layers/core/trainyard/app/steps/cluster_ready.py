@@ -1,0 +1,23 @@
+"""The cluster is ready: say so, and wake the runs that wait for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.steps.inputs import StepInput
+from trainyard.app.waking import wake_run
+from trainyard.ports import Ports
+
+
+def cluster_ready(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Mark the cluster Ready. Waking twice does no harm, so a crash after the mark is repaired by repeating."""
+    cluster = ports.clusters.get(given.cluster_name)
+    if cluster.generation != given.generation or cluster.status not in ("Creating", "InService", "Ready"):
+        return {"status": cluster.status}
+    now = ports.clock.now()
+    if cluster.status != "Ready":
+        ports.clusters.put(cluster.model_copy(update={"status": "Ready", "ready_at": now, "updated_at": now}))
+        ports.clusters.touch(cluster.name, used_at=now)
+    for run in ports.runs.on_cluster(cluster.name):
+        wake_run(ports, run.id, "ClusterReady")
+    return {"status": "Ready"}

@@ -1,0 +1,110 @@
+"""Export to S3 and verify every object from here, before anything may be deleted."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainyard.app.steps.inputs import StepInput
+from trainyard.app.steps.submit_attempt import agent_answer
+from trainyard.app.waking import done, store_wait
+from trainyard.domain import names
+from trainyard.domain.errors import BlobNotFound, CommandFailed
+from trainyard.domain.records import Export, Fact, Run, TimelineEntry
+from trainyard.ports import Ports
+from trainyard_contracts.files import ExportedObject, ExportManifest
+
+EXPORT_COMMAND_SECONDS = 60.0
+
+
+def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Ask the agent for the export, or conclude it when the agent has reported its end. Waits only when training is over."""
+    run = ports.runs.get(given.run_id)
+    owner = names.run_owner(run.id)
+    store_wait(ports, owner, "export", given.token)
+    if run.export is None or run.export.state not in ("requested", "running"):
+        done(ports, owner, given.token)
+        return {"export": "nothing to do"}
+    finished = _finished(ports, run, run.export)
+    if finished is None:
+        run = _ask(ports, run, run.export)
+        finished = _finished(ports, run, run.export) if run.export else None
+    if finished is not None and run.export is not None and run.export.state == "running":
+        run = _save(ports, run, conclude(ports, run, run.export, finished))
+    if run.outcome is None or finished is not None or (run.export is not None and run.export.state == "failed"):
+        done(ports, owner, given.token)
+    return {"export": run.export.state if run.export else "none"}
+
+
+def conclude(ports: Ports, run: Run, export: Export, finished: Fact) -> Export:
+    """Believe nothing: read the manifest and look at every object's size and checksum."""
+    key = str(finished.data.get("manifestKey") or names.export_manifest_key(run.id))
+    reason = "" if finished.data.get("ok") else str(finished.data.get("reason") or "the agent gave no reason")
+    manifest = None
+    if not reason:
+        manifest, reason = _manifest(ports, run, key)
+    if manifest is not None:
+        reason = _first_wrong(ports, run, manifest.objects)
+    if reason or manifest is None:
+        return export.model_copy(update={"state": "failed", "reason": reason})
+    size = sum(entry.bytes for entry in manifest.objects)
+    update = {"state": "verified", "reason": "", "objects": len(manifest.objects), "bytes": size, "manifest_key": key}
+    return export.model_copy(update=update)
+
+
+def _manifest(ports: Ports, run: Run, key: str) -> tuple[ExportManifest | None, str]:
+    try:
+        manifest = ExportManifest.model_validate_json(ports.blobs.get(key))
+    except BlobNotFound:
+        return None, f"{key} is not in the data bucket"
+    except ValidationError as error:
+        return None, f"{key} is not an export manifest: {error.error_count()} errors"
+    return (manifest, "") if manifest.run_id == run.id else (None, f"{key} belongs to {manifest.run_id}")
+
+
+def _first_wrong(ports: Ports, run: Run, objects: list[ExportedObject]) -> str:
+    """'' if every object is in the bucket with the size and SHA-256 of the manifest."""
+
+    def wrong(entry: ExportedObject) -> str:
+        head = ports.blobs.head(names.export_prefix(run.id) + entry.key)
+        if head is None:
+            return f"{entry.key} is missing"
+        if head[0] != entry.bytes:
+            return f"{entry.key} has {head[0]} bytes, not {entry.bytes}"
+        return "" if head[1] == entry.sha256 else f"{entry.key} has another checksum than the manifest says"
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return next((reason for reason in pool.map(wrong, objects) if reason), "")
+
+
+def _finished(ports: Ports, run: Run, export: Export) -> Fact | None:
+    found = [fact for fact in ports.runs.facts(run.id) if fact.type == "ExportFinished" and fact.data.get("exportId") == export.id]
+    return found[0] if found else None
+
+
+def _ask(ports: Ports, run: Run, export: Export) -> Run:
+    """Tell the agent to export; the same export id does not start a second one, so asking again is how a lost one is found."""
+    cluster = ports.clusters.get(run.cluster_name)
+    destination = names.s3_uri(ports.blobs.bucket, names.export_prefix(run.id))
+    argv = ["trainyard-agent", "export", "--run", run.id, "--export-id", export.id, "--destination", destination]
+    try:
+        result = ports.commands.run(cluster, [*argv, "--checkpoints", run.spec.export.checkpoints], timeout_seconds=EXPORT_COMMAND_SECONDS)
+        agent_answer(result, "export")
+    except CommandFailed as failed:
+        return _save(ports, run, export.model_copy(update={"state": "failed", "reason": failed.detail}))
+    return run if export.state == "running" else _save(ports, run, export.model_copy(update={"state": "running"}))
+
+
+def _save(ports: Ports, run: Run, export: Export) -> Run:
+    if export.state in ("verified", "failed"):
+        ports.runs.note(run.id, _entry(ports, export))
+    return ports.runs.put(run.model_copy(update={"export": export, "updated_at": ports.clock.now()}))
+
+
+def _entry(ports: Ports, export: Export) -> TimelineEntry:
+    verified = f"Export verified: {export.objects} objects, {export.bytes} bytes, size and SHA-256 of each checked."
+    message = verified if export.state == "verified" else f"Export failed (try {export.tries}): {export.reason}."
+    type_ = "ExportVerified" if export.state == "verified" else "ExportFailed"
+    return TimelineEntry(id=f"status-{export.state}-{export.id}", at=ports.clock.now(), kind="status", type=type_, message=message)

@@ -1,0 +1,49 @@
+"""The run is over: its last status, and what it leaves on its cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.situation import cluster_of
+from trainyard.app.steps.inputs import StepInput
+from trainyard.domain import facts, teardown
+from trainyard.domain.closing import final_status
+from trainyard.domain.problems import problem
+from trainyard.domain.records import Cluster, Fact, Run, TimelineEntry
+from trainyard.ports import Ports
+
+
+def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Make the run terminal. Whatever led here, it ends with a clear status and a clear reason."""
+    run = ports.runs.get(given.run_id)
+    if run.terminal:
+        return {"status": run.status}
+    cluster = cluster_of(ports, run)
+    if cluster is not None:
+        _leave(ports, run, cluster)
+    now = ports.clock.now()
+    ended = _ended(run, cluster).model_copy(update={"finished_at": now, "updated_at": now})
+    message = f"The run is {ended.status}: {ended.reason}"
+    ports.runs.note(run.id, TimelineEntry(id=f"status-end-{run.life}", at=now, kind="status", type=ended.status, message=message))
+    ports.runs.put(ended)
+    return {"status": ended.status}
+
+
+def _ended(run: Run, cluster: Cluster | None) -> Run:
+    trouble = run.problem
+    if run.outcome is None:
+        trouble = trouble or problem("internal", run.reason or "A step failed again and again.")
+    deleted = run.cluster_deleted or (run.owns_cluster and cluster is not None and cluster.status == "Deleted")
+    reason = run.reason if run.outcome != "succeeded" or trouble is None else trouble.detail
+    status = final_status(run.outcome, trouble is not None)
+    return run.model_copy(update={"status": status, "problem": trouble, "cluster_deleted": deleted, "reason": reason, "actions": []})
+
+
+def _leave(ports: Ports, run: Run, cluster: Cluster) -> None:
+    """Tell the cluster whether it holds the only copy of this run's checkpoints; teardown asks for it."""
+    now = ports.clock.now()
+    unsaved = teardown.has_something_to_lose(run) and cluster.status != "Deleted"
+    type_ = facts.UNSAVED_RUN if unsaved else facts.SAVED_RUN
+    data = {"runId": run.id, "generation": cluster.generation}
+    ports.clusters.record(cluster.name, Fact(id=f"{type_}-{run.id}-{run.life}", type=type_, at=now, data=data))
+    ports.clusters.touch(cluster.name, used_at=now)

@@ -1,0 +1,35 @@
+"""What a state machine hands to a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class StepInput:
+    """Payload of StepsFunction (docs/architecture.md). `token` is there only in waits, `error` only in trouble."""
+
+    step: str
+    run_id: str = ""
+    cluster_name: str = ""
+    generation: int = 1
+    token: str = ""
+    action: Mapping[str, Any] = field(default_factory=dict)
+    failed_step: str = ""
+    error: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, event: Mapping[str, Any]) -> StepInput:
+        """Read the event of a Lambda task."""
+        return cls(
+            step=str(event["step"]),
+            run_id=str(event.get("runId") or ""),
+            cluster_name=str(event.get("clusterName") or ""),
+            generation=int(event.get("generation") or 1),
+            token=str(event.get("token") or ""),
+            action=event.get("action") or {},
+            failed_step=str(event.get("failedStep") or ""),
+            error=event.get("error") or {},
+        )

@@ -1,0 +1,26 @@
+"""The first step of a run's machine: take the run over for this execution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.steps.inputs import StepInput
+from trainyard.domain.records import TimelineEntry
+from trainyard.ports import Ports
+
+
+def plan_run(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Fence older executions by the generation; say it in the timeline when a machine was started again."""
+    run = ports.runs.get(given.run_id)
+    if given.generation > run.generation:
+        now = ports.clock.now()
+        ports.runs.put(run.model_copy(update={"generation": given.generation, "updated_at": now}))
+        message = f"The run's state machine was started again (generation {given.generation}); it goes on where the run stands."
+        ports.runs.note(run.id, _entry(given, "MachineRestarted", message, now))
+    elif run.life == 1 and given.generation == 1:
+        ports.runs.note(run.id, _entry(given, "Accepted", f"Run '{run.name}' accepted for {run.spec.job.nodes} nodes.", run.created_at))
+    return {"runId": run.id}
+
+
+def _entry(given: StepInput, type_: str, message: str, at: Any) -> TimelineEntry:
+    return TimelineEntry(id=f"status-plan-{given.generation}", at=at, kind="status", type=type_, message=message)

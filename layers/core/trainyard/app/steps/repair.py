@@ -1,0 +1,76 @@
+"""Do one decided action: stop the job, or ask the backend for another node behind the run's back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trainyard.app.steps.inputs import StepInput
+from trainyard.app.steps.submit_attempt import agent_answer
+from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError
+from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
+from trainyard.ports import BatchResult, Ports
+
+CANCEL_SECONDS = 90.0
+
+
+def repair(ports: Ports, given: StepInput) -> dict[str, object]:
+    """Do the action and take it off the run. What AWS refuses is said in the timeline; it never stops the run."""
+    action = Action.model_validate(given.action)
+    run = ports.runs.get(given.run_id)
+    if all(planned.id != action.id for planned in run.actions):
+        return {"done": action.id}
+    message = DOERS[action.kind](ports, ports.clusters.get(run.cluster_name), run, action)
+    now = ports.clock.now()
+    number = run.attempt.number if run.attempt else None
+    entry = TimelineEntry(id=f"status-action-{action.id}", at=now, kind="status", type="Repair", message=message, attempt=number)
+    ports.runs.note(run.id, entry)
+    left = [planned for planned in run.actions if planned.id != action.id]
+    ports.runs.put(run.model_copy(update={"actions": left, "updated_at": now}))
+    return {"done": action.id, "message": message}
+
+
+def _replace(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
+    node = _find(ports, cluster, action)
+    if node is None:
+        return f"{action.node} is being replaced already."
+    try:
+        result = ports.backend.replace(cluster.name, [node.instance_id])
+    except (BackendRejected, ConflictError) as refused:
+        return f"AWS did not replace {action.node}: {refused.detail}"
+    return _said(result, node, f"Asked AWS to replace {action.node} ({node.instance_id}) behind the run's back.")
+
+
+def _reboot(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
+    node = _find(ports, cluster, action)
+    if node is None:
+        return f"{action.node} is gone; there is nothing to reboot."
+    return _said(ports.backend.reboot(cluster.name, [node.instance_id]), node, f"Asked AWS to reboot {action.node}.")
+
+
+def _cancel_job(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
+    if cluster.status != "Ready":
+        return "There is no job to stop: the cluster is not ready."
+    argv = ["trainyard-agent", "cancel", "--run", run.id]
+    try:
+        answer = agent_answer(ports.commands.run(cluster, argv, timeout_seconds=CANCEL_SECONDS), "cancel")
+    except CommandFailed as failed:
+        return f"The job could not be stopped: {failed.detail}"
+    return f"Told the job to stop ({answer.get('state', 'done')})."
+
+
+def _find(ports: Ports, cluster: Cluster, action: Action) -> ClusterNode | None:
+    """The very instance that was lost; a replaced node has the same Slurm name but another instance id."""
+    for node in ports.backend.nodes(cluster):
+        found = node.instance_id == action.instance_id if action.instance_id else node.name == action.node
+        if found and node.role == "worker" and node.status not in ("ShuttingDown", "Pending", "SystemUpdating"):
+            return node
+    return None
+
+
+def _said(result: BatchResult, node: ClusterNode, success: str) -> str:
+    if node.instance_id in result.failed:
+        return f"AWS refused for {node.instance_id}: {result.failed[node.instance_id]}"
+    return success
+
+
+DOERS: dict[str, Callable[[Ports, Cluster, Run, Action], str]] = {"replace": _replace, "reboot": _reboot, "cancel-job": _cancel_job}

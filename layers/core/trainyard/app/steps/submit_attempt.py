@@ -1,0 +1,63 @@
+"""Submit the planned attempt: its bundle to S3, then one short command to the controller's agent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from trainyard.app.steps.inputs import StepInput
+from trainyard.domain import names, recipes
+from trainyard.domain.errors import CommandFailed, RetryableError
+from trainyard.domain.records import Attempt, Run, TimelineEntry
+from trainyard.ports import CommandResult, Ports
+
+#: The agent kills leftovers, raises the fence and waits for sbatch within this.
+SUBMIT_SECONDS = 60.0
+#: Answers of the agent that a repetition does not change.
+FINAL_ERRORS = frozenset({"invalid-bundle", "invalid-request", "fenced", "invalid-argument"})
+
+
+def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Submit the newest attempt if it still is to be submitted. The agent gives the same job for the same attempt."""
+    run = ports.runs.get(given.run_id)
+    attempt = run.attempt
+    if run.outcome is not None or attempt is None or attempt.submitted_at is not None or attempt.ended_at is not None:
+        return {"submitted": False}
+    cluster = ports.clusters.get(run.cluster_name)
+    key = names.bundle_key(run.id, attempt.number)
+    ports.blobs.put(key, recipes.job_bundle(run, attempt).model_dump_json(by_alias=True).encode())
+    bundle = names.s3_uri(ports.blobs.bucket, key)
+    argv = ["trainyard-agent", "submit", "--run", run.id, "--attempt", str(attempt.number), "--bundle", bundle]
+    answer = agent_answer(ports.commands.run(cluster, argv, timeout_seconds=SUBMIT_SECONDS), "submit")
+    _save(ports, run, attempt, str(answer.get("jobId") or ""))
+    return {"submitted": True, "jobId": answer.get("jobId")}
+
+
+def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
+    """The agent's JSON answer. Raises RetryableError, or CommandFailed when a repetition would not help."""
+    try:
+        answer = json.loads(result.stdout or "{}")
+    except ValueError:
+        answer = {}
+    if not isinstance(answer, dict):
+        answer = {}
+    if result.exit_code == 0:
+        return answer
+    reason = str(answer.get("message") or result.stderr.strip()[-500:] or f"exit code {result.exit_code}")
+    message = f"trainyard-agent {command}: {reason}"
+    raise CommandFailed(message) if answer.get("error") in FINAL_ERRORS else RetryableError(message)
+
+
+def _save(ports: Ports, run: Run, attempt: Attempt, job_id: str) -> None:
+    now = ports.clock.now()
+    without = f" without {', '.join(attempt.exclude)}" if attempt.exclude else ""
+    ports.runs.note(
+        run.id,
+        TimelineEntry(
+            id=f"status-submitted-{attempt.number}", at=now, kind="status", type="AttemptSubmitted", attempt=attempt.number,
+            message=f"Attempt {attempt.number} is submitted to Slurm as job {job_id}{without}.", data={"jobId": job_id},
+        ),
+    )  # fmt: skip
+    submitted = attempt.model_copy(update={"submitted_at": now, "job_id": job_id})
+    ports.runs.put(run.model_copy(update={"attempts": [*run.attempts[:-1], submitted], "updated_at": now}))
+    ports.clusters.touch(run.cluster_name, used_at=now)

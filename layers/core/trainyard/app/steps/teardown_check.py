@@ -1,0 +1,63 @@
+"""Before anything is deleted: is it ours, is it still there, and does nobody need it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.steps.inputs import StepInput
+from trainyard.app.waking import wake
+from trainyard.domain import names
+from trainyard.domain.records import Cluster
+from trainyard.domain.teardown import blocker
+from trainyard.ports import BackendCluster, Ports
+
+#: Deletion takes seconds locally and minutes on AWS: look again after a third of the time it took so far.
+FIRST_LOOK_SECONDS = 2
+LAST_LOOK_SECONDS = 60
+
+
+def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Say whether to delete, to wait for a deletion under way, or that it is gone or must stay."""
+    cluster = ports.clusters.get(given.cluster_name)
+    if cluster.generation != given.generation:
+        return _answer("blocked", "A newer cluster of this name exists.")
+    if cluster.status == "Deleted":
+        return _answer("gone", "It is deleted.")
+    seen = ours(ports, cluster)
+    if seen is None:
+        _mark(ports, cluster)
+        return _answer("gone", "AWS has no such cluster of ours.")
+    reason = None
+    if cluster.status != "Deleting":
+        reason = blocker(cluster, ports.runs.on_cluster(cluster.name), ports.clusters.facts(cluster.name))
+    if reason is not None:
+        return _answer("blocked", reason)
+    cluster = _mark(ports, cluster)
+    return _answer("wait" if seen.status == "Deleting" else "delete", f"AWS says {seen.status}.", _look_after(ports, cluster))
+
+
+def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
+    """The backend's cluster if it is the one we made. Without an ARN (a crash after create), only our tag tells."""
+    if cluster.arn is None:
+        return next((seen for seen in ports.backend.tagged() if seen.name == cluster.name), None) if cluster.create_requested else None
+    seen = ports.backend.describe(cluster.name)
+    return seen if seen is not None and seen.arn == cluster.arn else None
+
+
+def _mark(ports: Ports, cluster: Cluster) -> Cluster:
+    """Deleting from now on: new runs are refused, and the machine that makes the cluster ends."""
+    if cluster.status == "Deleting":
+        return cluster
+    marked = ports.clusters.put(cluster.model_copy(update={"status": "Deleting", "updated_at": ports.clock.now()}))
+    wake(ports, names.cluster_owner(cluster.name))
+    return marked
+
+
+def _look_after(ports: Ports, cluster: Cluster) -> int:
+    since = cluster.delete_requested_at or ports.clock.now()
+    elapsed = (ports.clock.now() - since).total_seconds()
+    return max(FIRST_LOOK_SECONDS, min(LAST_LOOK_SECONDS, int(elapsed / 3)))
+
+
+def _answer(next_: str, reason: str, seconds: int = FIRST_LOOK_SECONDS) -> dict[str, Any]:
+    return {"next": next_, "reason": reason[:1000], "timeoutSeconds": seconds}

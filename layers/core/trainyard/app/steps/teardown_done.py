@@ -1,0 +1,26 @@
+"""The cluster is gone: its key goes too, and its runs are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.steps.inputs import StepInput
+from trainyard.app.telling import tell_runs
+from trainyard.domain import facts, names
+from trainyard.domain.records import Fact
+from trainyard.ports import Ports
+
+
+def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Mark the cluster Deleted, then tell and wake; repeating it tells again and changes nothing."""
+    cluster = ports.clusters.get(given.cluster_name)
+    if cluster.generation != given.generation or cluster.status not in ("Deleting", "Deleted"):
+        return {"status": cluster.status}
+    ports.secrets.delete(names.agent_key_secret(ports.config.secret_prefix, cluster.name))
+    if cluster.status != "Deleted":
+        cluster = ports.clusters.put(cluster.model_copy(update={"status": "Deleted", "updated_at": ports.clock.now()}))
+    data = {"generation": cluster.generation}
+    fact = Fact(id=f"cluster-deleted-{cluster.name}-{cluster.generation}", type=facts.CLUSTER_DELETED, at=cluster.updated_at, data=data)
+    ports.clusters.record(cluster.name, fact)
+    tell_runs(ports, cluster, fact, f"Cluster '{cluster.name}' is deleted.")
+    return {"status": "Deleted"}

@@ -1,0 +1,58 @@
+"""A step failed for good: write down what failed, and let the decision find the best way to an end."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from trainyard.app.steps.inputs import StepInput
+from trainyard.domain.closing import TROUBLE_LIMIT
+from trainyard.domain.problems import problem
+from trainyard.domain.records import Export, Run, TimelineEntry
+from trainyard.domain.runs import stopped
+from trainyard.ports import Ports
+
+CODES = {"submit": "submit-failed", "ensure-cluster": "cluster-failed", "export": "export-failed"}
+
+
+def trouble(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Count the trouble and change the run so that the next decision goes another way; after too many, the run just ends."""
+    run = ports.runs.get(given.run_id)
+    if run.terminal:
+        return {"next": "decide"}
+    detail = f"Step '{given.failed_step}' failed: {cause_of(given)}"
+    now = ports.clock.now()
+    count = run.troubles + 1
+    entry_id = f"status-trouble-{run.life}-{count}"
+    ports.runs.note(run.id, TimelineEntry(id=entry_id, at=now, kind="status", type="Trouble", message=detail))
+    ports.runs.put(_changed(run, given.failed_step, detail, now).model_copy(update={"troubles": count, "updated_at": now}))
+    return {"next": "finish" if count > TROUBLE_LIMIT else "decide"}
+
+
+def cause_of(given: StepInput) -> str:
+    """The message in Step Functions' error output: Cause is the function's error document."""
+    cause = str(given.error.get("Cause") or "")
+    try:
+        document = json.loads(cause)
+        cause = str(document.get("errorMessage") or cause)
+    except (ValueError, AttributeError):
+        pass
+    name = str(given.error.get("Error") or "error")
+    return f"{cause[:800] or 'no reason given'} ({name})"
+
+
+def _changed(run: Run, failed_step: str, detail: str, now: datetime) -> Run:
+    if failed_step == "repair":
+        # What could not be repaired must not hold up training or the run's end.
+        return run.model_copy(update={"actions": []})
+    if failed_step == "export" and run.export is not None:
+        return run.model_copy(update={"export": _failed(run.export, detail)})
+    if run.outcome is None:
+        found = problem(CODES.get(failed_step, "internal"), detail)
+        return stopped(run, now, "failed", detail, found)
+    return run
+
+
+def _failed(export: Export, reason: str) -> Export:
+    return export.model_copy(update={"state": "failed", "reason": reason})

@@ -1,0 +1,85 @@
+"""Where a cluster that is being made stands: ready, failed and why, or still on its way. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from trainyard.domain.facts import CLUSTER_STATE, LIFECYCLE_FAILED, Book
+from trainyard.domain.problems import problem
+from trainyard.domain.records import Cluster, Fact, Problem
+
+#: Events tell; a describe call this often is the fallback.
+LOOK_SECONDS = 60
+#: A new cluster may not be visible to DescribeCluster at once.
+VISIBLE_SECONDS = 120
+#: Continuous provisioning repeats a failing lifecycle script without end and bills for it: this many failures are enough.
+LIFECYCLE_FAILURES = 3
+
+
+@dataclass(frozen=True)
+class ClusterDecision:
+    """Where the cluster's machine goes next. `stop`: the cluster is ready already, or someone deletes it."""
+
+    next: Literal["await", "ready", "fail", "stop"]
+    reason: str
+    problem: Problem | None = None
+    in_service: bool = False
+    timeout_seconds: int = LOOK_SECONDS
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What DescribeCluster says; None instead of it when there is no such cluster."""
+
+    status: str
+    failure_message: str = ""
+
+
+def judge(cluster: Cluster, facts: Iterable[Fact], seen: Seen | None, now: datetime, deadline_seconds: int) -> ClusterDecision:
+    """Decide where the making of a cluster goes next."""
+    if cluster.status in ("Ready", "Failed", "Deleting", "Deleted"):
+        return ClusterDecision("stop", f"The cluster is {cluster.status}.")
+    book = Book(fact for fact in facts if fact.at >= cluster.created_at)
+    if cluster.problem is not None:
+        return ClusterDecision("fail", cluster.problem.detail, cluster.problem)
+    if book.of("ClusterReady"):
+        return ClusterDecision("ready", "Every node joined Slurm and its agent is linked.")
+    found = _failure(cluster, book, seen, now, deadline_seconds)
+    if found is not None:
+        return ClusterDecision("fail", found.detail, found)
+    deadline = cluster.created_at + timedelta(seconds=deadline_seconds)
+    left = max(1, min(LOOK_SECONDS, int((deadline - now).total_seconds()) + 1))
+    return ClusterDecision("await", _reason(seen), in_service=seen is not None and seen.status == "InService", timeout_seconds=left)
+
+
+def _reason(seen: Seen | None) -> str:
+    return "The cluster is in service; its nodes join." if seen and seen.status == "InService" else "AWS makes the cluster."
+
+
+def _failure(cluster: Cluster, book: Book, seen: Seen | None, now: datetime, deadline_seconds: int) -> Problem | None:
+    age = (now - cluster.created_at).total_seconds()
+    if seen is not None and seen.status == "Failed":
+        told = book.last(CLUSTER_STATE)
+        message = seen.failure_message or str((told.data.get("failureMessage") if told else "") or "")
+        return failure(message or "AWS gave no reason.")
+    broken = book.of(LIFECYCLE_FAILED)
+    if len(broken) >= LIFECYCLE_FAILURES:
+        return problem("lifecycle-failed", str(broken[-1].data.get("description") or "A lifecycle script failed again and again."))
+    if cluster.arn is not None and (seen is None or seen.status == "Deleting") and age > VISIBLE_SECONDS:
+        return problem("cluster-failed", f"Cluster '{cluster.name}' was deleted outside Trainyard while it was made.")
+    if age >= deadline_seconds:
+        return problem("cluster-deadline", f"Cluster '{cluster.name}' was not ready within {deadline_seconds} s.")
+    return None
+
+
+def failure(message: str) -> Problem:
+    """AWS's reason with the code that fits it."""
+    lower = message.lower()
+    if "lifecycle script" in lower or "lifecycle scripts" in lower:
+        return problem("lifecycle-failed", message)
+    if "capacity" in lower:
+        return problem("no-capacity", message)
+    return problem("cluster-failed", message)
