@@ -25,6 +25,9 @@ def start_cluster(ports: Ports, cluster: Cluster) -> None:
 
 
 def start_teardown(ports: Ports, cluster: Cluster) -> None:
-    """Start the machine that deletes the cluster; again changes nothing."""
-    payload = {"clusterName": cluster.name, "generation": cluster.generation}
-    ports.executions.start("teardown", names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries), payload)
+    """Start the machine that deletes the cluster, unless it runs. One that ended (blocked, or dead) is followed by another."""
+    name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
+    if ports.executions.status("teardown", name) not in (None, "RUNNING"):
+        cluster = ports.clusters.put(cluster.model_copy(update={"machine_tries": cluster.machine_tries + 1}))
+        name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
+    ports.executions.start("teardown", name, {"clusterName": cluster.name, "generation": cluster.generation})

@@ -14,6 +14,7 @@ from trainyard.ports import BackendCluster, Ports
 #: Deletion takes seconds locally and minutes on AWS: look again after a third of the time it took so far.
 FIRST_LOOK_SECONDS = 2
 LAST_LOOK_SECONDS = 60
+SETTLE_SECONDS = 45
 
 
 def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
@@ -25,7 +26,9 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
         return _answer("gone", "It is deleted.")
     seen = ours(ports, cluster)
     if seen is None:
-        _mark(ports, cluster)
+        cluster = _mark(ports, cluster)
+        if _may_still_appear(ports, cluster):
+            return _answer("wait", "Its creation may be under way.")
         return _answer("gone", "AWS has no such cluster of ours.")
     reason = None
     if cluster.status != "Deleting":
@@ -42,6 +45,12 @@ def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
         return next((seen for seen in ports.backend.tagged() if seen.name == cluster.name), None) if cluster.create_requested else None
     seen = ports.backend.describe(cluster.name)
     return seen if seen is not None and seen.arn == cluster.arn else None
+
+
+def _may_still_appear(ports: Ports, cluster: Cluster) -> bool:
+    """CreateCluster may be on its way at this very moment: without an ARN, absence is believed after a while only."""
+    age = (ports.clock.now() - cluster.updated_at).total_seconds()
+    return cluster.create_requested and cluster.arn is None and cluster.problem is None and age < SETTLE_SECONDS
 
 
 def _mark(ports: Ports, cluster: Cluster) -> Cluster:

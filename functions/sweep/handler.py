@@ -1,0 +1,24 @@
+"""Each minute: repair what lost events and crashes left behind."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from trainyard.app.sweep import sweep
+from trainyard.wiring import ports
+
+logger = Logger(service="sweep")
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Log one line for each thing done, none when nothing was to do. A duty that failed makes the alarm ring."""
+    done = sweep(ports())
+    for swept in done:
+        logger.info(f"{swept.action}: {swept.reason}", extra=asdict(swept))
+    failed = [swept for swept in done if swept.action == "failed"]
+    if failed:
+        raise RuntimeError("; ".join(f"{swept.subject}: {swept.reason}" for swept in failed))
+    return {"done": len(done)}

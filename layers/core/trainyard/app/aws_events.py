@@ -1,0 +1,73 @@
+"""Read the events that SageMaker HyperPod itself sends; keys may be null and texts change, so everything is optional."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainyard.domain import facts
+from trainyard.domain.records import Fact
+from trainyard_contracts.events import CLUSTER_STATE_CHANGE, ClusterStateChange
+
+NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
+CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
+
+
+@dataclass(frozen=True)
+class AwsEvent:
+    """A fact with the cluster it is about and its sentence."""
+
+    cluster_name: str
+    cluster_arn: str
+    fact: Fact
+    message: str
+
+
+def read_aws_event(envelope: Mapping[str, Any], now: datetime) -> AwsEvent | str:
+    """The event as a fact, or why it is dropped. The fact's id comes from the event's own."""
+    detail = envelope.get("detail")
+    event_id = str(envelope.get("id") or "")
+    if not isinstance(detail, Mapping) or not event_id:
+        return "malformed: no detail or no id"
+    reader = {CLUSTER_STATE_CHANGE: _state, NODE_HEALTH: _health, CLUSTER_EVENT: _event}.get(str(envelope.get("detail-type")))
+    return reader(detail, f"aws-{event_id}", now) if reader else "an AWS event that we do not read"
+
+
+def _state(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent | str:
+    try:
+        change = ClusterStateChange.model_validate(detail)
+    except ValidationError as error:
+        return f"malformed: {error.error_count()} errors"
+    data = {"status": change.cluster_status, "failureMessage": change.failure_message or ""}
+    fact = Fact(id=fact_id, type=facts.CLUSTER_STATE, at=now, data=data)
+    return AwsEvent(change.cluster_name, change.cluster_arn, fact, f"AWS says the cluster is {change.cluster_status}.")
+
+
+def _health(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent | str:
+    summary = detail.get("HealthSummary") or {}
+    if not detail.get("ClusterName") or not isinstance(summary, Mapping):
+        return "malformed: no ClusterName or HealthSummary"
+    instance, status = str(detail.get("InstanceId") or "?"), str(summary.get("HealthStatus") or "unknown")
+    reason, action = str(summary.get("HealthStatusReason") or "no reason given"), str(summary.get("RepairAction") or "None")
+    data = {"instanceId": instance, "status": status, "reason": reason, "repairAction": action}
+    fact = Fact(id=fact_id, type="NodeHealth", at=now, data=data)
+    text = f"HyperPod's health agent says {instance} is {status} ({reason}); its repair action: {action}."
+    return AwsEvent(str(detail["ClusterName"]), str(detail.get("ClusterArn") or ""), fact, text)
+
+
+def _event(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent | str:
+    inner = detail.get("EventDetails")
+    if not isinstance(inner, Mapping) or not inner.get("ClusterName"):
+        return "malformed: no EventDetails.ClusterName"
+    text = str(inner.get("Description") or "no description")[:1000]
+    level = str(inner.get("EventLevel") or "Info")
+    if level == "Info":
+        return "an informational event of HyperPod"
+    broken = "lifecycle script" in text.lower() and "fail" in text.lower()
+    data = {"description": text, "level": level, "instanceId": str(inner.get("InstanceId") or "")}
+    fact = Fact(id=fact_id, type=facts.LIFECYCLE_FAILED if broken else "ClusterEvent", at=now, data=data)
+    return AwsEvent(str(inner["ClusterName"]), str(inner.get("ClusterArn") or ""), fact, f"HyperPod: {text}")

@@ -1,0 +1,161 @@
+"""Record what happened, once, and wake the machine that waits for it; nothing else. So nothing races."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainyard.app.aws_events import read_aws_event
+from trainyard.app.waking import WAKES, wake_cluster, wake_run
+from trainyard.domain import facts
+from trainyard.domain.errors import ClusterNotFound, RunNotFound
+from trainyard.domain.messages import message
+from trainyard.domain.records import Checkpoint, Cluster, Fact, Run
+from trainyard.ports import Ports
+from trainyard_contracts.events import (
+    SOURCE,
+    AgentEvent,
+    CheckpointCommitted,
+    CheckpointRejected,
+    ClusterHeartbeat,
+    ClusterReady,
+    parse_agent_event,
+)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of an event: `recorded` or `dropped`, and why. A dropped event changed nothing and is not retried."""
+
+    result: str
+    reason: str
+    type: str = ""
+    fact_id: str = ""
+    cluster: str = ""
+    run: str = ""
+    woken: tuple[str, ...] = ()
+
+
+def record_fact(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
+    """Record one EventBridge event. Malformed, foreign or late events are dropped with a reason, never raised."""
+    if envelope.get("source") == SOURCE:
+        return _agent_event(ports, envelope)
+    if envelope.get("source") == "aws.sagemaker":
+        return _aws_event(ports, envelope)
+    return Recorded("dropped", f"source {str(envelope.get('source'))[:100]!r} is not one of ours")
+
+
+def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
+    kind = str(envelope.get("detail-type"))[:100]
+    try:
+        event = parse_agent_event(kind, envelope["detail"])
+    except KeyError:
+        return Recorded("dropped", f"unknown detail-type {kind!r} or no detail", kind)
+    except ValidationError as error:
+        fields = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:5])
+        return Recorded("dropped", f"malformed: {fields}", kind)
+    try:
+        cluster = ports.clusters.get(event.cluster_name)
+    except ClusterNotFound:
+        return _dropped(event, "no such cluster")
+    if cluster.arn is not None and event.cluster_arn != cluster.arn:
+        return _dropped(event, "it is from another cluster of this name")
+    if cluster.status == "Deleted":
+        return _dropped(event, "the cluster is deleted")
+    if isinstance(event, ClusterHeartbeat):
+        return _heartbeat(ports, event)
+    return _state_event(ports, cluster, event)
+
+
+def _heartbeat(ports: Ports, event: ClusterHeartbeat) -> Recorded:
+    ports.clusters.put_heartbeat(event)
+    # A node's clock may be ahead: liveness is told by our own clock.
+    now = ports.clock.now()
+    ports.clusters.touch(event.cluster_name, heartbeat_at=now, used_at=now if event.runs else None)
+    return Recorded("recorded", "heartbeat", "ClusterHeartbeat", event.id, event.cluster_name)
+
+
+def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
+    fact = _fact(event, ports.clock.now())
+    run_id = getattr(event, "run_id", None)
+    about_node = fact.type in ("NodeLost", "NodeReturned", "AgentSilent", "AgentBack", "NodeUnhealthy", "ClusterReady")
+    if about_node:
+        return _cluster_fact(ports, cluster, event, fact)
+    try:
+        run = ports.runs.get(str(run_id))
+    except RunNotFound:
+        return _dropped(event, "no such run")
+    if run.cluster_name != cluster.name:
+        return _dropped(event, "the run is on another cluster")
+    if run.terminal:
+        return _dropped(event, f"the run is {run.status}")
+    return _run_fact(ports, run, event, fact)
+
+
+def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent, fact: Fact) -> Recorded:
+    """A fact of the cluster is kept there, and told to every run on it."""
+    ports.clusters.record(cluster.name, fact)
+    woken = []
+    for run in ports.runs.on_cluster(cluster.name):
+        ports.runs.record(run.id, fact, message(event))
+        if not isinstance(event, ClusterReady) and wake_run(ports, run.id, fact.type):
+            woken.append(run.id)
+    if fact.type in WAKES["in-service"] and wake_cluster(ports, cluster.name, fact.type):
+        woken.append(cluster.name)
+    return Recorded("recorded", "fact of the cluster", fact.type, fact.id, cluster.name, woken=tuple(woken))
+
+
+def _run_fact(ports: Ports, run: Run, event: AgentEvent, fact: Fact) -> Recorded:
+    if isinstance(event, (CheckpointCommitted, CheckpointRejected)):
+        ports.runs.put_checkpoint(run.id, _checkpoint(event))
+    new = ports.runs.record(run.id, fact, message(event))
+    # A duplicate wakes too: the first delivery may have died between its record and its wake.
+    woken = wake_run(ports, run.id, fact.type)
+    reason = "fact of the run" if new else "known already"
+    return Recorded("recorded", reason, fact.type, fact.id, run.cluster_name, run.id, (run.id,) if woken else ())
+
+
+def _fact(event: AgentEvent, now: datetime) -> Fact:
+    """A node's clock that runs ahead must not put a fact into the future: later facts would sort before it."""
+    data = event.model_dump(mode="json", by_alias=True)
+    attempt = getattr(event, "attempt", None)
+    return Fact(id=event.id, type=type(event).__name__, at=min(event.at, now), attempt=attempt, data=data)
+
+
+def _checkpoint(event: CheckpointCommitted | CheckpointRejected) -> Checkpoint:
+    if isinstance(event, CheckpointRejected):
+        return Checkpoint(
+            step=event.step, attempt=event.attempt, path=event.path, bytes=0, files=0,
+            committed_at=event.at, status="rejected", reason=event.reason,
+        )  # fmt: skip
+    return Checkpoint(
+        step=event.step, attempt=event.attempt, path=event.path, bytes=event.bytes, files=event.files, committed_at=event.committed_at
+    )
+
+
+def _aws_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
+    kind = str(envelope.get("detail-type"))[:100]
+    read = read_aws_event(envelope, ports.clock.now())
+    if isinstance(read, str):
+        return Recorded("dropped", read, kind)
+    try:
+        cluster = ports.clusters.get(read.cluster_name)
+    except ClusterNotFound:
+        return Recorded("dropped", "not a cluster of ours", kind, read.fact.id, read.cluster_name)
+    if cluster.arn is not None and read.cluster_arn != cluster.arn:
+        return Recorded("dropped", "it is from another cluster of this name", kind, read.fact.id, read.cluster_name)
+    ports.clusters.record(cluster.name, read.fact)
+    if read.fact.type != facts.CLUSTER_STATE:
+        for run in ports.runs.on_cluster(cluster.name):
+            ports.runs.record(run.id, read.fact, read.message)
+    woken = wake_cluster(ports, cluster.name, read.fact.type)
+    return Recorded("recorded", read.message, read.fact.type, read.fact.id, cluster.name, woken=(cluster.name,) if woken else ())
+
+
+def _dropped(event: AgentEvent, reason: str) -> Recorded:
+    run = str(getattr(event, "run_id", None) or "")
+    return Recorded("dropped", reason, type(event).__name__, event.id, event.cluster_name, run)

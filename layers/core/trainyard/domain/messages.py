@@ -1,0 +1,89 @@
+"""Facts in sentences that a person understands; one entry per event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trainyard.domain.causes import describe
+from trainyard_contracts import events
+from trainyard_contracts.events import AgentEvent
+
+
+def message(event: AgentEvent) -> str:
+    """The timeline line of an agent's event."""
+    writer = WRITERS.get(type(event))
+    return writer(event) if writer else type(event).__name__
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that keeps them short."""
+    value, unit = float(count), "B"
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            break
+        value /= 1000
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def _ready(event: events.ClusterReady) -> str:
+    return f"The cluster is ready: {len(event.nodes)} nodes joined Slurm ({', '.join(event.nodes[:8])})."
+
+
+def _started(event: events.AttemptStarted) -> str:
+    return f"Attempt {event.attempt} runs as job {event.job_id} on {', '.join(event.nodes[:16])}."
+
+
+def _stepped(event: events.AttemptStepped) -> str:
+    source = f"resumed from step {event.resumed_from}" if event.resumed_from is not None else "started from the beginning"
+    return f"Attempt {event.attempt} finished its first step, step {event.step}; it {source}."
+
+
+def _committed(event: events.CheckpointCommitted) -> str:
+    return f"Checkpoint of step {event.step} is committed and verified: {event.files} files, {size(event.bytes)}."
+
+
+def _rejected(event: events.CheckpointRejected) -> str:
+    return f"Checkpoint of step {event.step} does not verify ({event.reason}); it will not be resumed from."
+
+
+def _ended(event: events.AttemptEnded) -> str:
+    reason = f": {event.error}" if event.error else (f", killed by signal {event.signal}" if event.signal else "")
+    where = f" on {event.failed_node}" if event.failed_node else ""
+    step = f" after step {event.last_step}" if event.last_step is not None else ""
+    return f"Attempt {event.attempt} (job {event.job_id}) {event.outcome}{where}{step}{reason}."
+
+
+def _lost(event: events.NodeLost) -> str:
+    return f"Node {event.lost.node} is lost: {describe(event.lost.model_dump(by_alias=True))}."
+
+
+def _silent(event: events.AgentSilent) -> str:
+    return f"The agent on {event.silent.node} is silent, but its node works on: nothing is done to the job."
+
+
+def _unhealthy(event: events.NodeUnhealthy) -> str:
+    if event.severity == "healthy":
+        return f"Check '{event.check}' on {event.node} is healthy again."
+    return f"Check '{event.check}' on {event.node} reports {event.severity}: {event.detail}"
+
+
+def _exported(event: events.ExportFinished) -> str:
+    if not event.ok:
+        return f"The export failed on the cluster: {event.reason}"
+    return f"The export is uploaded: {event.objects} objects, {size(event.bytes)}; every object is verified next."
+
+
+WRITERS: dict[type[AgentEvent], Callable[..., str]] = {
+    events.ClusterReady: _ready,
+    events.AttemptStarted: _started,
+    events.AttemptStepped: _stepped,
+    events.CheckpointCommitted: _committed,
+    events.CheckpointRejected: _rejected,
+    events.AttemptEnded: _ended,
+    events.NodeLost: _lost,
+    events.NodeReturned: lambda event: f"Node {event.returned} serves jobs again.",
+    events.AgentSilent: _silent,
+    events.AgentBack: lambda event: f"The agent on {event.back} reports again.",
+    events.NodeUnhealthy: _unhealthy,
+    events.ExportFinished: _exported,
+}
