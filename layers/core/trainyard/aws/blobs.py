@@ -25,7 +25,7 @@ class S3Blobs:
     def put(self, key: str, body: bytes) -> None:
         checksum = base64.b64encode(hashlib.sha256(body).digest()).decode()
         with translated(f"write s3://{self.bucket}/{key}"):
-            self._s3.put_object(Bucket=self.bucket, Key=key, Body=body, ChecksumSHA256=checksum)
+            self._s3.put_object(Bucket=self.bucket, Key=key, Body=body, ChecksumAlgorithm="SHA256", ChecksumSHA256=checksum)
 
     def get(self, key: str) -> bytes:
         with translated(f"read s3://{self.bucket}/{key}", _MISSING):

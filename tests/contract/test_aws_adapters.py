@@ -1,0 +1,168 @@
+"""The small adapters (bucket, state machines, secrets) on moto."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from moto import mock_aws
+from tests.support.store_table import ENVIRONMENT
+
+from trainyard.aws.blobs import S3Blobs
+from trainyard.aws.executions import StateMachines
+from trainyard.aws.pricing import PriceList
+from trainyard.aws.refusals import translated
+from trainyard.aws.secrets import SecretKeys
+from trainyard.domain import errors
+from trainyard_contracts.specs import ClusterSpec
+
+
+@pytest.fixture(autouse=True)
+def aws() -> Iterator[None]:
+    with patch.dict(os.environ, ENVIRONMENT), mock_aws():
+        for name in [name for name in os.environ if name.startswith("AWS_ENDPOINT_URL")]:
+            del os.environ[name]
+        yield
+
+
+@pytest.fixture
+def blobs() -> S3Blobs:
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket="sagemaker-data")
+    return S3Blobs(s3, "sagemaker-data")
+
+
+def test_an_object_comes_back_with_its_size_and_checksum(blobs: S3Blobs) -> None:
+    blobs.put("runs/r/bundle.json", b"{}")
+    assert blobs.get("runs/r/bundle.json") == b"{}"
+    assert blobs.head("runs/r/bundle.json") == (2, hashlib.sha256(b"{}").hexdigest())
+
+
+def test_an_object_that_is_not_there_is_said_so(blobs: S3Blobs) -> None:
+    assert blobs.head("none") is None
+    with pytest.raises(errors.BlobNotFound):
+        blobs.get("none")
+
+
+def test_an_object_without_a_checksum_of_its_bytes_has_none(blobs: S3Blobs) -> None:
+    class MultipartHead:
+        def head_object(self, **_: Any) -> dict[str, Any]:
+            return {"ContentLength": 9, "ChecksumSHA256": "abc=-3"}
+
+    assert S3Blobs(MultipartHead(), "sagemaker-data").head("big") == (9, None)
+
+
+def test_a_directory_is_uploaded_whole(blobs: S3Blobs, tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/c.txt").write_text("c")
+    (tmp_path / "d").write_text("d")
+    assert blobs.put_tree("prefix/", tmp_path) == 2
+    assert blobs.get("prefix/a/b/c.txt") == b"c"
+
+
+def machine() -> StateMachines:
+    role = boto3.client("iam").create_role(RoleName="r", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    made = boto3.client("stepfunctions").create_state_machine(name="trainyard-run", definition='{"StartAt":"a","States":{}}', roleArn=role)
+    arn = made["stateMachineArn"]
+    return StateMachines(boto3.client("stepfunctions"), {"run": arn, "cluster": arn, "teardown": arn})
+
+
+def test_starting_the_same_execution_twice_is_one_start() -> None:
+    machines = machine()
+    assert machines.status("run", "run-1-1") is None
+    machines.start("run", "run-1-1", {"runId": "run-1", "generation": 1})
+    machines.start("run", "run-1-1", {"runId": "run-1", "generation": 1})
+    assert machines.status("run", "run-1-1") == "RUNNING"
+    assert len(boto3.client("stepfunctions").list_executions(stateMachineArn=machines._arns["run"])["executions"]) == 1
+
+
+@pytest.mark.parametrize(("code", "woken"), [("TaskTimedOut", False), ("TaskDoesNotExist", False), ("InvalidToken", False), (None, True)])
+def test_waking_a_machine_whose_token_is_spent_is_false(code: str | None, woken: bool) -> None:
+    class Sfn:
+        def send_task_success(self, **request: str) -> None:
+            assert json.loads(request["output"]) == {"woken": True}
+            if code:
+                raise ClientError({"Error": {"Code": code, "Message": ""}}, "SendTaskSuccess")
+
+    assert StateMachines(Sfn(), {}).succeed("token", {"woken": True}) is woken
+
+
+def test_a_secret_is_made_once_and_deleted_for_good() -> None:
+    client = boto3.client("secretsmanager")
+    keys = SecretKeys(client, "prod")
+    arn = keys.ensure("trainyard/prod/demo/agent-key")
+    value = client.get_secret_value(SecretId=arn)["SecretString"]
+    assert len(value) == 64
+    assert keys.ensure("trainyard/prod/demo/agent-key") == arn
+    assert client.get_secret_value(SecretId=arn)["SecretString"] == value
+    keys.delete("trainyard/prod/demo/agent-key")
+    keys.delete("trainyard/prod/demo/agent-key")
+    assert keys.ensure("trainyard/prod/demo/agent-key")
+
+
+SPEC = ClusterSpec.model_validate({
+    "name": "demo",
+    "instanceGroups": [
+        {"name": "head", "role": "controller", "instanceType": "ml.m5.xlarge", "count": 1},
+        {"name": "workers", "role": "worker", "instanceType": "ml.p5.48xlarge", "count": 2, "spares": 1},
+    ],
+})  # fmt: skip
+
+
+class Pricing:
+    def __init__(self, prices: dict[str, str]) -> None:
+        self.prices, self.calls = prices, 0
+
+    def get_products(self, *, ServiceCode: str, Filters: list[dict[str, str]], MaxResults: int) -> dict[str, Any]:
+        self.calls += 1
+        wanted = {entry["Field"]: entry["Value"] for entry in Filters}
+        products = [("USE1-Host:" + wanted["instanceName"], "9.99")]
+        if wanted["instanceName"] in self.prices:
+            products.append(("USE1-Cluster:" + wanted["instanceName"], self.prices[wanted["instanceName"]]))
+        return {"PriceList": [_product(usage, price) for usage, price in products]}
+
+
+def _product(usage: str, price: str) -> str:
+    dimension = {"unit": "Hrs", "pricePerUnit": {"USD": price}}
+    term = {"OnDemand": {"X.Y": {"priceDimensions": {"X.Y.Z": dimension}}}}
+    return json.dumps({"product": {"attributes": {"usagetype": usage}}, "terms": term})
+
+
+def test_a_cluster_costs_the_cluster_price_of_every_instance_spares_included() -> None:
+    pricing = Pricing({"ml.m5.xlarge": "0.25", "ml.p5.48xlarge": "100"})
+    prices = PriceList(pricing, "us-east-1")
+    assert prices.hourly_usd(SPEC) == 300.25
+    assert prices.hourly_usd(SPEC) == 300.25
+    assert pricing.calls == 2, "a price is asked for once"
+
+
+def test_a_price_that_the_list_does_not_know_is_none_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    assert PriceList(Pricing({"ml.m5.xlarge": "0.25"}), "us-east-1").hourly_usd(SPEC) is None
+    assert "ml.p5.48xlarge" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("ThrottlingException", errors.Throttled),
+        ("InternalServerError", errors.RetryableError),
+        ("AccessDenied", errors.TrainyardError),
+    ],
+)
+def test_a_refusal_becomes_an_error_of_our_own(code: str, expected: type[errors.TrainyardError]) -> None:
+    with pytest.raises(expected, match="because") as caught, translated("read the table"):
+        raise ClientError({"Error": {"Code": code, "Message": "because"}}, "GetItem")
+    assert type(caught.value) is expected
+
+
+def test_a_call_that_does_not_go_through_is_retryable() -> None:
+    with pytest.raises(errors.RetryableError), translated("read the table"):
+        raise EndpointConnectionError(endpoint_url="https://dynamodb")

@@ -1,0 +1,76 @@
+"""Commands go to the controller's target, which is remembered until it is not connected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+
+import pytest
+
+from trainyard.aws.run_commands import SessionCommands
+from trainyard.domain import errors
+from trainyard.domain.records import Cluster, ClusterNode
+from trainyard.ports import CommandResult
+from trainyard_contracts.specs import ClusterSpec
+
+T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
+SPEC = ClusterSpec.model_validate({
+    "name": "demo",
+    "instanceGroups": [
+        {"name": "head", "role": "controller", "instanceType": "ml.m5.xlarge", "count": 1},
+        {"name": "workers", "role": "worker", "instanceType": "ml.m5.xlarge", "count": 1},
+    ],
+})  # fmt: skip
+CLUSTER = Cluster(name="demo", spec=SPEC, created_at=T0, updated_at=T0, arn="arn:aws:sagemaker:us-east-1:1:cluster/abcdefghijkl")
+
+
+class Channel:
+    """Runs nothing; the node is not connected as often as `misses` says."""
+
+    def __init__(self, misses: int = 0) -> None:
+        self.misses, self.targets, self.argv = misses, list[str](), list[str]()
+
+    def run(self, target: Callable[[bool], str], argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
+        self.argv = list(argv)
+        self.targets.append(target(False))
+        for _ in range(self.misses):
+            self.targets.append(target(True))
+        return CommandResult(0, "{}", "")
+
+
+class Nodes:
+    def __init__(self, count: int = 9) -> None:
+        self.asked, self.count = 0, count
+
+    def __call__(self, cluster: Cluster) -> ClusterNode | None:
+        self.asked += 1
+        if self.asked > self.count:
+            return None
+        return ClusterNode(instance_id=f"i-{self.asked}", group="head", role="controller", instance_type="ml.m5.xlarge", status="Running")
+
+
+def test_a_program_of_ours_is_named_by_its_absolute_path() -> None:
+    channel = Channel()
+    SessionCommands(channel, Nodes()).run(CLUSTER, ["trainyard-agent", "status", "--run", "r; x"], timeout_seconds=5)  # type: ignore[arg-type]
+    assert channel.argv == ["/opt/trainyard/bin/trainyard-agent", "status", "--run", "r; x"]
+    assert channel.targets == ["sagemaker-cluster:abcdefghijkl_head-i-1"]
+
+
+def test_the_controller_is_looked_up_once_and_again_when_it_is_not_connected() -> None:
+    nodes = Nodes()
+    commands = SessionCommands(Channel(), nodes)  # type: ignore[arg-type]
+    for _ in range(3):
+        commands.run(CLUSTER, ["trainyard-agent"], timeout_seconds=5)
+    assert nodes.asked == 1
+    moved = Channel(misses=1)
+    commands._channel = moved  # type: ignore[assignment]
+    commands.run(CLUSTER, ["trainyard-agent"], timeout_seconds=5)
+    assert [target[-1] for target in moved.targets] == ["1", "2"]
+
+
+def test_a_cluster_without_controller_or_arn_is_unreachable_for_now() -> None:
+    commands = SessionCommands(Channel(), Nodes(count=0))  # type: ignore[arg-type]
+    for cluster in (CLUSTER, CLUSTER.model_copy(update={"arn": None})):
+        with pytest.raises(errors.NodeUnreachable) as caught:
+            commands.run(cluster, ["trainyard-agent"], timeout_seconds=5)
+        assert caught.value.retryable
