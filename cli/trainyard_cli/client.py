@@ -1,0 +1,229 @@
+"""The Python SDK: one thin method for each call of the API, signed, retried where a repeat is safe.
+
+client = Client.connect()
+run = client.submit_run(spec)
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import httpx
+
+from .connection import Connection, state_directory
+from .problems import ApiProblem, Unreachable
+
+Json = dict[str, Any]
+
+#: Throttled, or no answer from the function: the call may not have happened, a repeat is what the API is made for.
+RETRIED = frozenset({429, 500, 502, 503, 504})
+TRIES = 5
+LONGEST_WAIT_SECONDS = 10.0
+
+
+class Client:
+    """Calls of one Trainyard API. Safe to share among threads. Raises ApiProblem and Unreachable."""
+
+    def __init__(self, connection: Connection, *, timeout_seconds: float = 35.0, transport: httpx.BaseTransport | None = None) -> None:
+        self.connection = connection
+        # The API gives up after 30 seconds, so that its answer and not our timeout ends a slow call.
+        self._http = httpx.Client(timeout=httpx.Timeout(timeout_seconds, connect=5.0), transport=transport)
+
+    @classmethod
+    def connect(cls, endpoint: str | None = None, state_dir: str | Path | None = None) -> Client:
+        """By `endpoint`, TRAINYARD_API_URL, or the local cloud of `state_dir` (TRAINYARD_STATE_DIR, ./.trainyard)."""
+        return cls(Connection.find(endpoint, state_dir))
+
+    @classmethod
+    def from_state_dir(cls, state_dir: str | Path) -> Client:
+        """The local cloud of this state directory, whatever the environment says."""
+        local = Connection.find(None, state_directory(state_dir))
+        return cls(local)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+        self.close()
+
+    # Runs
+
+    def submit_run(self, spec: Mapping[str, Any], *, idempotency_key: str | None = None) -> Json:
+        """Submit a run. The same key with the same spec is the same run however often it is sent; default: a key of this call's own."""
+        return self._call("POST", "/v1/runs", body=spec, key=idempotency_key or uuid.uuid4().hex)
+
+    def plan_run(self, spec: Mapping[str, Any]) -> Json:
+        """What submitting would do, with nothing done: backend request, files, batch script, price, warnings."""
+        return self._call("POST", "/v1/runs", {"dryrun": "true"}, body=spec)
+
+    def run(self, run_id: str) -> Json:
+        return self._call("GET", f"/v1/runs/{_segment(run_id)}")
+
+    def runs(self, *, status: str | None = None, at_most: int = 1000) -> list[Json]:
+        """Newest first."""
+        return self._all("/v1/runs", "runs", {"status": status}, at_most)
+
+    def events(self, run_id: str) -> list[Json]:
+        """The timeline, oldest first."""
+        return self._all(f"/v1/runs/{_segment(run_id)}/events", "events")
+
+    def event_page(self, run_id: str, token: str | None = None) -> Json:
+        """One page of the timeline: {events, nextToken}."""
+        return self._call("GET", f"/v1/runs/{_segment(run_id)}/events", {"limit": "100", "nextToken": token})
+
+    def checkpoints(self, run_id: str) -> list[Json]:
+        """Newest step first."""
+        return self._all(f"/v1/runs/{_segment(run_id)}/checkpoints", "checkpoints")
+
+    def logs(self, run_id: str, *, attempt: int | None = None, lines: int = 100, kind: str = "job") -> Json:
+        """{kind, attempt, source, text}: the tail of the job's or the lifecycle scripts' log."""
+        return self._call("GET", f"/v1/runs/{_segment(run_id)}/logs", {"attempt": attempt, "lines": lines, "kind": kind})
+
+    def metrics(self, run_id: str, *, since_seconds: int = 3600) -> Json:
+        """{nodes: {name: [sample]}, run: [sample]}, oldest first."""
+        return self._call("GET", f"/v1/runs/{_segment(run_id)}/metrics", {"sinceSeconds": since_seconds})
+
+    def cancel_run(self, run_id: str) -> Json:
+        return self._call("POST", f"/v1/runs/{_segment(run_id)}:cancel")
+
+    def resume_run(self, run_id: str) -> Json:
+        return self._call("POST", f"/v1/runs/{_segment(run_id)}:resume")
+
+    def export_run(self, run_id: str) -> Json:
+        return self._call("POST", f"/v1/runs/{_segment(run_id)}:export")
+
+    # Clusters and nodes
+
+    def create_cluster(self, spec: Mapping[str, Any]) -> Json:
+        return self._call("POST", "/v1/clusters", body=spec)
+
+    def plan_cluster(self, spec: Mapping[str, Any]) -> Json:
+        """What creating would do, with nothing done."""
+        return self._call("POST", "/v1/clusters", {"dryrun": "true"}, body=spec)
+
+    def cluster(self, name: str) -> Json:
+        return self._call("GET", f"/v1/clusters/{_segment(name)}")
+
+    def clusters(self, *, at_most: int = 1000) -> list[Json]:
+        return self._all("/v1/clusters", "clusters", None, at_most)
+
+    def delete_cluster(self, name: str) -> Json:
+        return self._call("DELETE", f"/v1/clusters/{_segment(name)}")
+
+    def nodes(self, cluster: str) -> list[Json]:
+        return list(self._call("GET", f"/v1/clusters/{_segment(cluster)}/nodes")["nodes"])
+
+    def replace_node(self, cluster: str, instance_id: str) -> Json:
+        """{successful, failed}."""
+        return self._call("POST", f"/v1/clusters/{_segment(cluster)}/nodes/{_segment(instance_id)}:replace", repeat=False)
+
+    def reboot_node(self, cluster: str, instance_id: str) -> Json:
+        """{successful, failed}."""
+        return self._call("POST", f"/v1/clusters/{_segment(cluster)}/nodes/{_segment(instance_id)}:reboot", repeat=False)
+
+    # The local cloud only
+
+    def fault(self, kind: str, cluster: str, *, node: str | None = None, run: str | None = None) -> Json:
+        """Inject a fault into the local cloud. Raises Unreachable on AWS, where faults are not ours to make."""
+        local = self.connection.local
+        if local is None:
+            raise Unreachable("No faults here", "faults can be injected into the local cloud only", "Start one with: trainyard local up")
+        body = {"kind": kind, "cluster": cluster, **({"node": node} if node else {}), **({"run": run} if run else {})}
+        answer = self._send(
+            "POST", f"{local['endpoint']}/_trainyard/fault", json.dumps(body).encode(), {"content-type": "application/json"}
+        )
+        return _document(answer)
+
+    # How calls travel
+
+    def _all(self, path: str, name: str, query: Mapping[str, Any] | None = None, at_most: int = 1_000_000) -> list[Json]:
+        found: list[Json] = []
+        for page in self._pages(path, {"limit": min(100, at_most), **(query or {})}):
+            found += page[name]
+            if len(found) >= at_most:
+                break
+        return found[:at_most]
+
+    def _pages(self, path: str, query: Mapping[str, Any]) -> Iterator[Json]:
+        token = None
+        while True:
+            page = self._call("GET", path, {**query, "nextToken": token})
+            yield page
+            token = page.get("nextToken")
+            if not token:
+                return
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        *,
+        body: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        repeat: bool = True,
+    ) -> Json:
+        """One call, repeated with the same Idempotency-Key while the API is throttled or away.
+
+        With repeat=False (the act is not idempotent) only answers that say that nothing was done are repeated.
+        """
+        given = {name: str(value) for name, value in (query or {}).items() if value is not None}
+        url = self.connection.api_url + path + ("?" + urlencode(given, quote_via=quote) if given else "")
+        content = b"" if body is None else json.dumps(body).encode()
+        headers = {**({"content-type": "application/json"} if body is not None else {}), **({"idempotency-key": key} if key else {})}
+        retried = RETRIED if repeat else frozenset({429, 503})
+        answer = None
+        for attempt in range(1, TRIES + 1):
+            try:
+                answer = self._send(method, url, content, self.connection.signed(method, url, content, headers))
+            except Unreachable:
+                if attempt == TRIES or not repeat:
+                    raise
+                time.sleep(_pause(attempt, None))
+                continue
+            if answer.status_code not in retried or attempt == TRIES:
+                break
+            time.sleep(_pause(attempt, answer.headers.get("retry-after")))
+        assert answer is not None
+        return _document(answer)
+
+    def _send(self, method: str, url: str, content: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        try:
+            return self._http.request(method, url, content=content, headers=dict(headers))
+        except httpx.TransportError as error:
+            hint = "Is it running? trainyard local status" if self.connection.local else "Check the address and the network."
+            raise Unreachable(
+                "The API cannot be reached", f"{method} {url.split('?', maxsplit=1)[0]}: {error or type(error).__name__}", hint
+            ) from error
+
+
+def _segment(text: str) -> str:
+    """One path segment; whatever a caller puts in stays one segment."""
+    return quote(text, safe="")
+
+
+def _pause(attempt: int, retry_after: str | None) -> float:
+    if retry_after and retry_after.isdigit():
+        return min(float(retry_after), LONGEST_WAIT_SECONDS)
+    return min(0.2 * 2.0**attempt, LONGEST_WAIT_SECONDS) * random.uniform(0.5, 1.0)
+
+
+def _document(answer: httpx.Response) -> Json:
+    try:
+        document = answer.json() if answer.content else {}
+    except ValueError:
+        document = {"title": f"HTTP status {answer.status_code}", "detail": answer.text[:500]}
+    if answer.is_error or not isinstance(document, dict):
+        raise ApiProblem(answer.status_code, document if isinstance(document, dict) else {})
+    return document

@@ -1,0 +1,189 @@
+"""`trainyard cluster ...` and `trainyard node ...`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from .client import Json
+from .context import Context, context_of
+from .output import ago, bytes_text, err, fields, out, print_json, styled, table
+from .problems import DETACHED, FAILED, ApiProblem
+from .run_commands import print_plan
+from .spec_files import read_spec
+
+clusters = typer.Typer(no_args_is_help=True, help="Clusters: node groups on a backend.")
+nodes = typer.Typer(no_args_is_help=True, help="Nodes of a cluster.")
+
+POLL_SECONDS = 1.0
+Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
+InstanceId = Annotated[str, typer.Argument(metavar="INSTANCE", help="instance id (i-...), from: trainyard node ls")]
+
+
+@clusters.command()
+def create(
+    typer_context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="ClusterSpec in YAML or JSON; - for standard input")],
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is ready")] = False,
+    dryrun: Annotated[bool, typer.Option("--dryrun", help="show exactly what would be created, and do nothing")] = False,
+) -> None:
+    """Create a cluster that stands on its own."""
+    context, spec = context_of(typer_context), read_spec(file)
+    if dryrun:
+        print_plan(context, context.client.plan_cluster(spec))
+        return
+    cluster = context.client.create_cluster(spec)
+    if wait:
+        cluster = (
+            _wait(context, cluster["name"], lambda found: found is None or found["status"] in ("Ready", "Failed", "Deleted")) or cluster
+        )
+    _print_cluster(context, cluster)
+    if cluster["status"] in ("Failed", "Deleted"):
+        raise typer.Exit(FAILED)
+
+
+@clusters.command("ls")
+def list_clusters(typer_context: typer.Context) -> None:
+    """List clusters."""
+    context = context_of(typer_context)
+    found = context.client.clusters()
+    if context.json:
+        print_json({"clusters": found})
+        return
+    rows = [
+        (
+            escape(cluster["name"]),
+            styled(cluster["status"]),
+            escape(cluster.get("ownerRun") or "-"),
+            _node_count(cluster),
+            ago(cluster["createdAt"]),
+        )
+        for cluster in found
+    ]
+    out.print(table(["cluster", "status", "made for", "nodes", "age"], rows) if rows else "No clusters.")
+
+
+def _node_count(cluster: Json) -> int:
+    return sum(group["count"] + group.get("spares", 0) for group in cluster["spec"]["instanceGroups"])
+
+
+@clusters.command()
+def show(typer_context: typer.Context, cluster: Name) -> None:
+    """Show a cluster."""
+    context = context_of(typer_context)
+    _print_cluster(context, context.client.cluster(cluster))
+
+
+@clusters.command()
+def delete(
+    typer_context: typer.Context, cluster: Name, wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is gone")] = False
+) -> None:
+    """Delete a cluster that no run uses."""
+    context = context_of(typer_context)
+    document = context.client.delete_cluster(cluster)
+    if wait:
+        document = _wait(context, cluster, lambda found: found is None or found["status"] in ("Deleted", "Failed")) or {
+            **document,
+            "status": "Deleted",
+        }
+    _print_cluster(context, document)
+    if document["status"] == "Failed":
+        raise typer.Exit(FAILED)
+
+
+def _wait(context: Context, name: str, done: Callable[[Json | None], bool]) -> Json | None:
+    """Poll the cluster until it is done; None = there is none any more."""
+    try:
+        with err.status(f"Waiting for cluster {escape(name)}") as status:
+            while True:
+                found = _cluster_or_none(context, name)
+                if done(found):
+                    return found
+                status.update(f"Cluster {escape(name)}: {(found or {}).get('status', 'gone')}")
+                time.sleep(POLL_SECONDS)
+    except KeyboardInterrupt:
+        err.print(f"\nDetached; nothing was stopped. Look again with: trainyard cluster show {escape(name)}", soft_wrap=True)
+        raise typer.Exit(DETACHED) from None
+
+
+def _cluster_or_none(context: Context, name: str) -> Json | None:
+    try:
+        return context.client.cluster(name)
+    except ApiProblem as problem:
+        if problem.status == 404:
+            return None
+        raise
+
+
+def _print_cluster(context: Context, cluster: Json) -> None:
+    if context.json:
+        print_json(cluster)
+        return
+    problem = cluster.get("problem")
+    out.print(
+        fields(
+            {
+                "cluster": escape(cluster["name"]),
+                "status": styled(cluster["status"]),
+                "backend": cluster["spec"]["backend"],
+                "groups": ", ".join(
+                    f"{group['name']} {group['count']}+{group.get('spares', 0)} {group['instanceType']}"
+                    for group in cluster["spec"]["instanceGroups"]
+                ),
+                "made for": cluster.get("ownerRun"),
+                "arn": cluster.get("arn"),
+                "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}" if problem else None,
+                "next step": escape(problem["nextStep"]) if problem else None,
+            }
+        )
+    )
+
+
+@nodes.command("ls")
+def list_nodes(typer_context: typer.Context, cluster: Name) -> None:
+    """List nodes with their health and newest sample."""
+    context = context_of(typer_context)
+    found = context.client.nodes(cluster)
+    if context.json:
+        print_json({"nodes": found})
+        return
+    columns = ["node", "instance", "group", "role", "type", "state", "agent", "Slurm", "CPU", "memory"]
+    out.print(table(columns, [_node_row(node) for node in found]) if found else "No nodes.")
+
+
+def _node_row(node: Json) -> list[object]:
+    sample = node.get("sample") or {}
+    memory = f"{bytes_text(sample['memoryUsedBytes'])} / {bytes_text(sample['memoryTotalBytes'])}" if sample else "-"
+    state = [styled(node[key]) for key in ("status", "agent", "scheduler")]
+    load = [f"{sample['cpuPercent']:.0f}%" if sample else "-", memory]
+    return [node.get("name") or "-", node["instanceId"], escape(node["group"]), node["role"], node["instanceType"], *state, *load]
+
+
+@nodes.command()
+def replace(typer_context: typer.Context, cluster: Name, instance: InstanceId) -> None:
+    """Replace a node by a new instance."""
+    context = context_of(typer_context)
+    _print_batch(context, context.client.replace_node(cluster, instance), "Replacing")
+
+
+@nodes.command()
+def reboot(typer_context: typer.Context, cluster: Name, instance: InstanceId) -> None:
+    """Reboot a node."""
+    context = context_of(typer_context)
+    _print_batch(context, context.client.reboot_node(cluster, instance), "Rebooting")
+
+
+def _print_batch(context: Context, result: Json, word: str) -> None:
+    if context.json:
+        print_json(result)
+    else:
+        for instance in result["successful"]:
+            out.print(f"{word} {instance}")
+        for instance, reason in result["failed"].items():
+            err.print(f"[red]{instance}[/] {escape(reason)}")
+    if result["failed"]:
+        raise typer.Exit(FAILED)

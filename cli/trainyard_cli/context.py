@@ -1,0 +1,37 @@
+"""What all commands share: the global options, and the client they lead to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import typer
+
+from .client import Client
+from .connection import state_directory
+
+
+@dataclass
+class Context:
+    """The global options of this call."""
+
+    endpoint: str | None = None
+    state_dir_option: str | None = None
+    json: bool = False
+
+    @cached_property
+    def client(self) -> Client:
+        """Raises Unreachable if nothing says where the API is."""
+        return Client.connect(self.endpoint, self.state_dir_option)
+
+    @property
+    def state_dir(self) -> Path:
+        return state_directory(self.state_dir_option)
+
+
+def context_of(typer_context: typer.Context) -> Context:
+    """The options that the root command put away."""
+    found = typer_context.find_object(Context)
+    assert found is not None
+    return found

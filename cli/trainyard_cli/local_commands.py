@@ -1,0 +1,119 @@
+"""`trainyard local ...` and `trainyard fault ...`: the local cloud, and what can go wrong in it on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from .client import Client
+from .context import context_of
+from .output import err, fields, out, print_json
+from .problems import FAILED, TrainyardError, Unreachable
+
+local = typer.Typer(no_args_is_help=True, help="The local cloud: template.yaml on this machine, with real nodes.")
+faults = typer.Typer(no_args_is_help=True, help="Faults in the local cloud, to see a run survive them.")
+
+Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
+Node = Annotated[str | None, typer.Option(help="instance id or Slurm name; default: one that trains")]
+Run = Annotated[str | None, typer.Option(help="id of the run; default: the one on the cluster")]
+
+
+def _control() -> ModuleType:
+    """The local cloud's package is optional: who only talks to AWS does not need it."""
+    try:
+        from trainyard_local import control
+    except ImportError as error:
+        raise TrainyardError(
+            "The local cloud is not installed", str(error), "Run make setup in a clone of Trainyard, or: pip install trainyard-local"
+        ) from error
+    return control
+
+
+@local.command()
+def up(
+    typer_context: typer.Context,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="loopback port")] = 4780,
+    template: Annotated[Path, typer.Option(help="the SAM template to deploy")] = Path("template.yaml"),
+) -> None:
+    """Start the local cloud and deploy the template."""
+    context, control = context_of(typer_context), _control()
+    if not template.is_file():
+        raise TrainyardError("No template", f"{template} does not exist", "Run this in a clone of Trainyard, or give --template")
+    with err.status("Starting the local cloud"):
+        document: dict[str, Any] = dict(control.up(state_dir=context.state_dir, port=port, template=template))
+    if context.json:
+        print_json(document)
+        return
+    out.print(fields({"API": document["apiUrl"], "endpoint": document["endpoint"], "state": str(context.state_dir)}))
+    err.print("Next: trainyard run submit examples/ddp-demo.yaml --watch")
+
+
+@local.command()
+def down(typer_context: typer.Context) -> None:
+    """Stop the local cloud and everything it started; also after it was killed."""
+    context, control = context_of(typer_context), _control()
+    with err.status("Stopping the local cloud"):
+        control.down(context.state_dir)
+    if context.json:
+        print_json({"state": "down"})
+    else:
+        out.print("The local cloud is down.")
+
+
+@local.command()
+def status(typer_context: typer.Context) -> None:
+    """Whether the local cloud is up, and what it runs."""
+    context, control = context_of(typer_context), _control()
+    document = control.status(context.state_dir)
+    if not document:
+        raise Unreachable("The local cloud is down", f"nothing runs in {context.state_dir}", "Start it with: trainyard local up")
+    if context.json:
+        print_json(document)
+    else:
+        out.print_json(data=dict(document))
+
+
+def _inject(typer_context: typer.Context, kind: str, cluster: str, node: str | None = None, run: str | None = None) -> None:
+    context = context_of(typer_context)
+    client = context.client if context.endpoint else Client.from_state_dir(context.state_dir)
+    answer = client.fault(kind, cluster, node=node, run=run)
+    if context.json:
+        print_json(answer)
+    else:
+        out.print(f"{kind} on {escape(cluster)}: {escape(', '.join(f'{key} {value}' for key, value in answer.items())) or 'done'}")
+    if answer.get("error"):
+        raise typer.Exit(FAILED)
+
+
+@faults.command("kill-node")
+def kill_node(typer_context: typer.Context, cluster: Cluster, node: Node = None) -> None:
+    """Kill everything on a node at once, as a power cut does."""
+    _inject(typer_context, "kill-node", cluster, node)
+
+
+@faults.command("stop-agent")
+def stop_agent(typer_context: typer.Context, cluster: Cluster, node: Node = None) -> None:
+    """Kill a node's agent only; training must not notice."""
+    _inject(typer_context, "stop-agent", cluster, node)
+
+
+@faults.command("start-agent")
+def start_agent(typer_context: typer.Context, cluster: Cluster, node: Node = None) -> None:
+    """Start a node's agent again."""
+    _inject(typer_context, "start-agent", cluster, node)
+
+
+@faults.command("kill-process")
+def kill_process(typer_context: typer.Context, cluster: Cluster, node: Node = None, run: Run = None) -> None:
+    """Kill one training process."""
+    _inject(typer_context, "kill-process", cluster, node, run)
+
+
+@faults.command("corrupt-checkpoint")
+def corrupt_checkpoint(typer_context: typer.Context, cluster: Cluster, run: Run = None) -> None:
+    """Flip a byte in the newest checkpoint."""
+    _inject(typer_context, "corrupt-checkpoint", cluster, run=run)

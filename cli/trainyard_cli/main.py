@@ -1,0 +1,77 @@
+"""The `trainyard` command: its groups, its global options, and one place that turns errors into words and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from .cluster_commands import clusters, nodes
+from .context import Context
+from .local_commands import faults, local
+from .output import print_error
+from .problems import EXIT_CODES, OK, TrainyardError
+from .run_commands import app as runs
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
+)
+app.add_typer(runs, name="run")
+app.add_typer(clusters, name="cluster")
+app.add_typer(nodes, name="node")
+app.add_typer(local, name="local")
+app.add_typer(faults, name="fault")
+
+
+@app.callback(help=f"Distributed training on AWS with nobody watching.\n\n{EXIT_CODES}", epilog="The options above may stand anywhere.")
+def options(
+    typer_context: typer.Context,
+    endpoint: Annotated[str | None, typer.Option(envvar="TRAINYARD_API_URL", help="URL of the API; default: the local cloud's")] = None,
+    state_dir: Annotated[
+        str | None, typer.Option(envvar="TRAINYARD_STATE_DIR", help="the local cloud's directory [default: .trainyard]")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there")] = False,
+) -> None:
+    typer_context.obj = Context(endpoint, state_dir, json)
+
+
+def hoist_options(arguments: Sequence[str]) -> list[str]:
+    """Move the global options to the front, so that they may stand anywhere before a `--`."""
+    front: list[str] = []
+    rest: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument == "--":
+            rest += [argument, *remaining]
+        elif argument == "--json" or argument.startswith(("--endpoint=", "--state-dir=")):
+            front.append(argument)
+        elif argument in ("--endpoint", "--state-dir"):
+            front += [argument, *[value for value in [next(remaining, None)] if value is not None]]
+        else:
+            rest.append(argument)
+    return front + rest
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; returns the exit code."""
+    given = hoist_options(arguments)
+    try:
+        app(given, prog_name="trainyard")
+    except TrainyardError as error:
+        print_error(error, as_json="--json" in given)
+        return error.exit_code
+    except SystemExit as end:  # how typer ends: wrong usage is 2, and typer.Exit carries the command's own code
+        return end.code if isinstance(end.code, int) else OK
+    except BrokenPipeError:  # `trainyard ... | head`
+        sys.stderr.close()
+    return OK
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

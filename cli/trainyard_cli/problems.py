@@ -1,0 +1,56 @@
+"""What can go wrong when the API is called, and the exit code for each: programs branch on the code, people read the words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+OK, FAILED, USAGE, NOT_FOUND, CONFLICT, UNREACHABLE, INVALID, REFUSED, DETACHED = 0, 1, 2, 3, 4, 5, 6, 7, 130
+
+EXIT_CODES = """Exit codes: 0 done, 1 the run or operation failed, 2 wrong usage, 3 not found, 4 conflict with the state of things, \
+5 the API cannot be reached, 6 the input is not valid, 7 access refused, 130 detached with Ctrl-C (the run goes on)."""
+
+
+class TrainyardError(Exception):
+    """An error for people: what is wrong, what to do next, and the exit code."""
+
+    exit_code = FAILED
+
+    def __init__(self, title: str, detail: str = "", next_step: str = "", *, code: str = "") -> None:
+        super().__init__(f"{title}: {detail}" if detail else title)
+        self.title, self.detail, self.next_step, self.code = title, detail, next_step, code
+
+    def as_json(self) -> dict[str, Any]:
+        return {"code": self.code, "title": self.title, "detail": self.detail, "nextStep": self.next_step}
+
+
+class Unreachable(TrainyardError):
+    """No answer from the API, or nothing says where it is."""
+
+    exit_code = UNREACHABLE
+
+
+class InvalidInput(TrainyardError):
+    """A file or argument is wrong before anything was sent."""
+
+    exit_code = INVALID
+
+
+class ApiProblem(TrainyardError):
+    """An answer of the API that is not a success (RFC 9457). `code` is closed; branch on it."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        title = str(problem.get("title") or problem.get("message") or f"HTTP status {status}")
+        super().__init__(title, str(problem.get("detail", "")), str(problem.get("nextStep", "")), code=str(problem.get("code", "")))
+        self.status = status
+        self.errors: list[Mapping[str, str]] = list(problem.get("errors") or [])
+        if status in (401, 403) and not self.next_step:
+            self.next_step = "Check the AWS credentials (aws sts get-caller-identity) and that their policy allows execute-api:Invoke."
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        by_status = {400: INVALID, 401: REFUSED, 403: REFUSED, 404: NOT_FOUND, 409: CONFLICT, 413: INVALID, 415: INVALID, 422: INVALID}
+        return by_status.get(self.status, FAILED)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**super().as_json(), "status": self.status, "errors": self.errors}
