@@ -223,7 +223,7 @@ def test_at_most_three_sessions_start_in_any_second() -> None:
         passes.append(clock[0])
     assert all(later - earlier >= 1 for earlier, later in zip(passes, passes[3:], strict=False))
     assert passes[2] == 0, "three may start at once"
-    assert passes[-1] < 3.01
+    assert passes[-1] < 3.2
 
 
 def test_one_command_adds_little_latency_of_our_own(service: Service) -> None:

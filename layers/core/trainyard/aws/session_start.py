@@ -14,6 +14,8 @@ from trainyard.aws.refusals import code_of, message_of, translated
 from trainyard.domain import errors
 
 CALLS_PER_SECOND = 3
+#: A little over a second: AWS counts when calls arrive, and those come closer together than they were sent.
+WINDOW_SECONDS = 1.05
 #: A node that just booted or is being replaced connects within seconds or not at all; the caller's caller repeats the whole step.
 NOT_CONNECTED_SECONDS = 20.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.25, 4.0
@@ -38,11 +40,11 @@ class RateLimit:
     def _reserve(self) -> float:
         with self._lock:
             now = self._monotonic()
-            self._passes = [at for at in self._passes if now - at < 1]
+            self._passes = [at for at in self._passes if now - at < WINDOW_SECONDS]
             if len(self._passes) < self._per_second:
                 self._passes.append(now)
                 return 0
-            return self._passes[0] + 1 - now
+            return self._passes[0] + WINDOW_SECONDS - now
 
 
 _LIMIT = RateLimit(CALLS_PER_SECOND)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from trainyard.ports import BackendCluster, BackendRequest, BatchResult, Blobs
 _PAGE = 100
 _BATCH = 25  # BatchReplaceClusterNodes and BatchRebootClusterNodes take no more
 _PARALLEL = 8
+_INSTANCE = re.compile(r"\bi-[0-9a-f]{8,17}\b")
 _HOST = re.compile(r"^ip(-\d{1,3}){4}")
 
 
@@ -94,16 +96,22 @@ class HyperPod:
                 found.append(
                     BackendCluster(
                         summary["ClusterArn"], summary["ClusterName"], summary["ClusterStatus"],
-                        tags=tags, created_at=summary.get("CreationTime"),
+                        tags=tags, created_at=_utc(summary.get("CreationTime")),
                     )
                 )  # fmt: skip
         return found
 
     def lifecycle_log(self, cluster: Cluster, *, lines: int, instance_id: str | None = None) -> str:
-        if instance_id is None and (known := self.describe(cluster.name)) is not None:
-            named = re.search(r"\bi-[0-9a-f]{8,17}\b", known.failure_message)
-            instance_id = named.group() if named else None
+        if instance_id is None:
+            instance_id = self._failed_instance(cluster)
         return lifecycle_tail(self._logs, cluster, lines, instance_id)
+
+    def _failed_instance(self, cluster: Cluster) -> str | None:
+        """The instance that AWS's failure message names, as recorded in our own words or asked for."""
+        told = cluster.problem.detail if cluster.problem else ""
+        if not (named := _INSTANCE.search(told)) and (known := self.describe(cluster.name)) is not None:
+            named = _INSTANCE.search(known.failure_message)
+        return named.group() if named else None
 
     def _upload(self, cluster: Cluster) -> None:
         prefix = lifecycle_prefix(cluster)
@@ -195,7 +203,7 @@ def _backend_cluster(name: str, answer: dict[str, Any]) -> BackendCluster:
             group["InstanceGroupName"]: (group.get("CurrentCount", 0), group.get("TargetCount", 0))
             for group in answer.get("InstanceGroups", [])
         },
-        created_at=answer.get("CreationTime"),
+        created_at=_utc(answer.get("CreationTime")),
     )
 
 
@@ -210,9 +218,14 @@ def _node(cluster: Cluster, summary: dict[str, Any], address: str | None) -> Clu
         message=summary["InstanceStatus"].get("Message") or "",
         name="ip-" + address.replace(".", "-") if address else None,
         address=address,
-        launched_at=summary.get("LaunchTime"),
+        launched_at=_utc(summary.get("LaunchTime")),
     )
 
 
 def _role(cluster: Cluster, group: str) -> Literal["controller", "worker", "login"]:
     return next((known.role for known in cluster.spec.instance_groups if known.name == group), "worker")
+
+
+def _utc(at: datetime | None) -> datetime | None:
+    """botocore gives times in the machine's own zone."""
+    return None if at is None else at.astimezone(timezone.utc)
