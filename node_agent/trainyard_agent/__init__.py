@@ -1,1 +1,1 @@
-"""The agent on every cluster node"""
+"""The agent on every cluster node: samples, checks, job control, checkpoints, export, and the events that report them."""

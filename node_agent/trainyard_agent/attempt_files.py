@@ -1,0 +1,111 @@
+"""Lays out an attempt's directory from its bundle: everything the job will read, no string of the user's in the script."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainyard_agent.fence import replace_file
+from trainyard_contracts.files import AgentConfig, JobBundle
+from trainyard_contracts.specs import relative_path
+
+_NODE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$")
+_PARTITION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
+
+
+class BadBundle(ValueError):
+    """The bundle is not what was asked for, or would leave its directory."""
+
+
+def parse_bundle(body: bytes, run_id: str, attempt: int, cluster_name: str) -> JobBundle:
+    """Raises BadBundle (also for pydantic's errors, in one line)."""
+    try:
+        bundle = JobBundle.model_validate_json(body)
+    except ValueError as error:
+        raise BadBundle(f"the bundle is malformed: {str(error)[:500]}") from error
+    if (bundle.run_id, bundle.attempt) != (run_id, attempt):
+        raise BadBundle(f"the bundle is of {bundle.run_id} attempt {bundle.attempt}, not of {run_id} attempt {attempt}")
+    if bundle.cluster_name != cluster_name:
+        raise BadBundle(f"the bundle is for cluster {bundle.cluster_name!r}, this is {cluster_name!r}")
+    for node in [*bundle.exclude_nodes, *bundle.down_nodes]:
+        if not _NODE_NAME.match(node):
+            raise BadBundle(f"{node!r} is not a node's name")
+    if bundle.partition is not None and not _PARTITION.match(bundle.partition):
+        raise BadBundle(f"{bundle.partition!r} is not a partition's name")
+    try:
+        relative_path(bundle.checkpoint_directory)
+        for path in bundle.files:
+            relative_path(path)
+    except ValueError as error:
+        raise BadBundle(f"the bundle names a path that leaves its root: {error}") from error
+    return bundle
+
+
+def write_attempt(directory: Path, bundle: JobBundle, config: AgentConfig, hosts: Mapping[str, str]) -> Path:
+    """Write everything, again and again with the same result; returns the batch script's path. Raises OSError."""
+    files = directory / "files"
+    files.mkdir(parents=True, exist_ok=True)
+    for name, text in bundle.files.items():
+        path = files / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text.encode())
+    document = bundle.model_dump_json(by_alias=True, indent=1).encode()
+    replace_file(directory / "bundle.json", document)
+    launch = {name: value for name, value in json.loads(document).items() if name not in ("batchScript", "files")}
+    replace_file(directory / "job.json", json.dumps(launch, indent=1).encode())
+    replace_file(directory / "hosts", "".join(f"{name} {address}\n" for name, address in sorted(hosts.items())).encode())
+    script = directory / "job.sbatch"
+    replace_file(script, render(bundle.batch_script, config, directory).encode())
+    return script
+
+
+def render(script: str, config: AgentConfig, directory: Path) -> str:
+    """Put this node's own paths, quoted, into the fixed text."""
+    values = {"@PYTHON@": config.python, "@LIBRARY@": config.library_dir, "@ATTEMPT_DIR@": str(directory)}
+    for mark, value in values.items():
+        script = script.replace(mark, shlex.quote(value))
+    return script
+
+
+def job_environment(config: AgentConfig, bundle: JobBundle, run_dir: Path, directory: Path) -> dict[str, str]:
+    """The attempt's variables; the user's own reach the program through job.json, past every shell."""
+    optional = {
+        "TRAINYARD_CHECKPOINT_EVERY_SECONDS": bundle.checkpoint_every_seconds,
+        "TRAINYARD_CHECKPOINT_EVERY_STEPS": bundle.checkpoint_every_steps,
+    }
+    return {
+        "TRAINYARD_RUN_ID": bundle.run_id,
+        "TRAINYARD_ATTEMPT": str(bundle.attempt),
+        "TRAINYARD_RUN_DIR": str(run_dir),
+        "TRAINYARD_ATTEMPT_DIR": str(directory),
+        "TRAINYARD_CHECKPOINT_DIR": str(run_dir / bundle.checkpoint_directory),
+        "TRAINYARD_CHECKPOINT_KEEP": str(bundle.checkpoint_keep),
+        **{name: str(value) for name, value in optional.items() if value is not None},
+    }
+
+
+def sbatch_options(bundle: JobBundle, directory: Path) -> list[str]:
+    """What sbatch is told; stronger than the script's own directives."""
+    options = [
+        f"--job-name={job_name(bundle.run_id, bundle.attempt)}",
+        f"--nodes={bundle.nodes}",
+        "--no-requeue",
+        "--open-mode=append",
+        f"--output={directory / 'job.log'}",
+        f"--chdir={directory}",
+        "--export=ALL",
+    ]
+    if bundle.partition:
+        options.append(f"--partition={bundle.partition}")
+    bad = sorted({*bundle.exclude_nodes, *bundle.down_nodes})
+    if bad:
+        options.append(f"--exclude={','.join(bad)}")
+    return options
+
+
+def job_name(run_id: str, attempt: int) -> str:
+    """By this name a job is found again after a crash between sbatch and the note of its id."""
+    return f"{run_id}-{attempt}"

@@ -1,0 +1,374 @@
+"""Follows every active attempt: started, first step, end with its evidence; each reported once, also across restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from trainyard_agent.attempt_files import job_name
+from trainyard_agent.configuration import attempt_dir
+from trainyard_agent.evidence import LOG_TAIL_BYTES, Diagnosis, Launch, diagnose
+from trainyard_agent.registry import Activity
+from trainyard_agent.reporting import Reporter
+from trainyard_agent.slurm import Job, Slurm, SlurmError
+from trainyard_contracts.events import AttemptEnded, AttemptStarted, AttemptStepped, NodeEvidence, RunSample
+from trainyard_contracts.files import AgentConfig, JobBundle, Progress
+
+log = logging.getLogger(__name__)
+
+State = Literal["intent", "submitting", "submitted", "running", "ended", "refused"]
+PROGRESS_SECONDS, SUSPICIOUS_SECONDS = 0.25, 0.05
+POLL_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.15
+EVIDENCE_SECONDS = 1.5
+#: An ended attempt still explains for this long why its nodes fell silent.
+RECENT_SECONDS = 60.0
+
+
+class Nodes(Protocol):
+    """What the registry knows."""
+
+    def suspicious(self, name: str) -> bool: ...
+
+    def lost(self, name: str) -> bool: ...
+
+    def evidence(self, name: str) -> NodeEvidence: ...
+
+
+@dataclass
+class Attempt:
+    """One attempt in this agent's memory; `state`, `job_id`, `nodes` and `stepped` are in the store as well."""
+
+    run_id: str
+    number: int
+    state: State
+    directory: Path
+    bundle_uri: str = ""
+    job_id: str = ""
+    nodes: tuple[str, ...] = ()
+    stepped: bool = False
+    job_state: str = ""
+    progress: Progress | None = None
+    progress_seen: tuple[int, int] = (0, 0)
+    stepped_at: float | None = None
+    step_seconds: float | None = None
+    job_ended: bool = False
+    ended_at: float | None = None
+    eager_until: float = 0.0
+    bundle: JobBundle | None = None
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def active(self) -> bool:
+        return self.state in ("submitted", "running")
+
+
+class Attempts:
+    """All attempts this controller knows."""
+
+    def __init__(self, config: AgentConfig, slurm: Slurm, reporter: Reporter) -> None:
+        self._config, self._slurm, self._reporter = config, slurm, reporter
+        self.nodes: Nodes
+        self.on_end: Callable[[Attempt], Coroutine[Any, Any, None]]
+        self.changed = asyncio.Event()
+        self.known: dict[tuple[str, int], Attempt] = {}
+        self.cancels: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._followed: set[Path] = set()
+        self._load()
+
+    def _load(self) -> None:
+        connection = self._reporter.store.connection
+        query = "SELECT run, attempt, state, bundle, job, nodes, stepped FROM attempts ORDER BY run, attempt"
+        for run, number, state, uri, job, nodes, stepped in connection.execute(query):
+            directory = attempt_dir(self._config, run, number)
+            attempt = Attempt(run, number, state, directory, uri, job, tuple(json.loads(nodes)), bool(stepped))
+            attempt.job_ended = state == "ended"
+            if state in ("ended", "refused"):
+                attempt.done.set()
+            self.known[run, number] = attempt
+        self.cancels = dict(connection.execute("SELECT run, attempt FROM cancels").fetchall())
+
+    def resume(self) -> None:
+        """After a restart: follow what is active, and find the jobs of submissions that were cut short."""
+        for attempt in self.known.values():
+            if attempt.state == "submitting":
+                self._spawn(self._adopt_patiently(attempt))
+            if attempt.active:
+                self.follow(attempt)
+
+    async def _adopt_patiently(self, attempt: Attempt) -> None:
+        """Slurm may be restarting together with us. A submit that is repeated meanwhile does the same."""
+        while attempt.state == "submitting":
+            try:
+                if await self.adopt(attempt):
+                    self.follow(attempt)
+                return
+            except SlurmError:
+                await asyncio.sleep(1.0)
+
+    async def adopt(self, attempt: Attempt) -> bool:
+        """Find the job that an interrupted submission made; whether there is one."""
+        try:
+            jobs = await self._slurm.jobs_named(job_name(attempt.run_id, attempt.number))
+        except SlurmError as error:
+            log.warning("cannot look for the job of %s attempt %d: %s", attempt.run_id, attempt.number, error)
+            raise
+        if jobs:
+            log.info("%s attempt %d: found job %s of an interrupted submission", attempt.run_id, attempt.number, jobs[-1])
+            self.save(attempt, state="submitted", job_id=jobs[-1])
+        return bool(jobs)
+
+    # -- the store ---------------------------------------------------------------------------------------------------
+    def save(self, attempt: Attempt, *events: Any, must: bool = False, **changes: Any) -> None:
+        """Change an attempt and report it, in one transaction. `must`: raise sqlite3.OperationalError if it cannot reach the disk."""
+        for name, value in changes.items():
+            setattr(attempt, name, value)
+        self.known[attempt.run_id, attempt.number] = attempt
+        row = (
+            attempt.run_id,
+            attempt.number,
+            attempt.state,
+            attempt.bundle_uri,
+            attempt.job_id,
+            json.dumps(attempt.nodes),
+            int(attempt.stepped),
+        )
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO attempts VALUES(?, ?, ?, ?, ?, ?, ?)", row)
+
+        if must:
+            self._reporter.store.apply_now(change)
+        else:
+            self._reporter.report(*events, change=change)
+        self.changed.set()
+
+    def request_cancel(self, attempt: Attempt) -> None:
+        """Note that this attempt ends because a person wants it to; later attempts of the run are not meant."""
+        self.cancels[attempt.run_id] = attempt.number
+        row = (attempt.run_id, attempt.number)
+        self._reporter.report(change=lambda db: _ignore(db.execute("INSERT OR REPLACE INTO cancels VALUES(?, ?)", row)))
+
+    def cancelled(self, attempt: Attempt) -> bool:
+        return self.cancels.get(attempt.run_id) == attempt.number
+
+    def newest(self, run_id: str) -> Attempt | None:
+        """The run's newest attempt."""
+        return max((a for (run, _), a in self.known.items() if run == run_id), key=lambda a: a.number, default=None)
+
+    def active(self) -> list[Attempt]:
+        return [attempt for attempt in self.known.values() if attempt.active]
+
+    # -- what others ask ---------------------------------------------------------------------------------------------
+    def on_node(self, node: str) -> Activity | None:
+        """registry.Jobs: the newest attempt that uses the node, active or ended a moment ago."""
+        now = time.monotonic()
+        using = [a for a in self.known.values() if node in a.nodes and (a.active or (a.ended_at or -1e9) > now - RECENT_SECONDS)]
+        if not using:
+            return None
+        attempt = max(using, key=lambda a: (a.active, a.number))
+        return Activity(attempt.run_id, attempt.number, attempt.job_ended, attempt.stepped_at, attempt.step_seconds)
+
+    def samples(self) -> list[RunSample]:
+        """Where every active run stands."""
+        found = []
+        for a in self.active():
+            step, loss = (a.progress.step, a.progress.loss) if a.progress else (None, None)
+            found.append(RunSample(run_id=a.run_id, attempt=a.number, job_state=a.job_state, step=step, loss=loss))
+        return found
+
+    def job_ended_somewhere(self) -> None:
+        """The epilog's hint: look at every active job now, and closely for a while."""
+        for attempt in self.active():
+            attempt.eager_until = time.monotonic() + 5.0
+            attempt.wake.set()
+
+    # -- following ---------------------------------------------------------------------------------------------------
+    def follow(self, attempt: Attempt) -> None:
+        """Watch an attempt until its end is reported."""
+        attempt.eager_until = time.monotonic() + 30.0
+        if attempt.directory not in self._followed:
+            self._followed.add(attempt.directory)
+            self._spawn(self._follow(attempt))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.result()  # an error here is the loop's to log and to end the agent on: see daemon.serve
+
+    async def _follow(self, attempt: Attempt) -> None:
+        polled = float("-inf")
+        while True:
+            self.read_progress(attempt)
+            now = time.monotonic()
+            if attempt.wake.is_set() or now - polled >= self._poll_seconds(attempt, now):
+                attempt.wake.clear()
+                polled = now
+                if await self._poll(attempt):
+                    return
+            pause = SUSPICIOUS_SECONDS if any(map(self.nodes.suspicious, attempt.nodes)) else PROGRESS_SECONDS
+            try:
+                await asyncio.wait_for(attempt.wake.wait(), min(pause, self._poll_seconds(attempt, now)))
+            except asyncio.TimeoutError:
+                continue
+
+    @staticmethod
+    def _poll_seconds(attempt: Attempt, now: float) -> float:
+        """Eagerly until the job runs and while it ends; else only as a fallback of the epilog's hint."""
+        eager = now < attempt.eager_until and (attempt.state == "submitted" or attempt.job_ended)
+        return EAGER_POLL_SECONDS if eager else POLL_SECONDS
+
+    async def _poll(self, attempt: Attempt) -> bool:
+        """Ask Slurm once; True when the attempt's end was reported."""
+        try:
+            job = await self._slurm.job(attempt.job_id)
+        except SlurmError as error:
+            log.warning("Slurm does not answer for job %s: %s", attempt.job_id, error)
+            return False
+        attempt.job_state = job.state if job else "UNKNOWN"
+        if job is not None and job.nodes and attempt.state == "submitted":
+            self._started(attempt, job)
+        if job is None or job.ended:
+            attempt.job_ended = True
+            await self._end(attempt, job)
+            return True
+        return False
+
+    def _started(self, attempt: Attempt, job: Job) -> None:
+        event = self._reporter.make(
+            AttemptStarted, run_id=attempt.run_id, attempt=attempt.number, job_id=attempt.job_id, nodes=list(job.nodes)
+        )  # fmt: skip
+        self.save(attempt, event, state="running", nodes=job.nodes)
+        log.info("%s attempt %d: job %s runs on %s", attempt.run_id, attempt.number, attempt.job_id, ",".join(job.nodes))
+
+    def read_progress(self, attempt: Attempt) -> None:
+        """Take up progress.json if it changed; report the first step."""
+        path = attempt.directory / "progress.json"
+        try:
+            stat = path.stat()
+            if (stat.st_mtime_ns, stat.st_ino) == attempt.progress_seen:
+                return
+            progress = Progress.model_validate_json(path.read_bytes())
+        except (OSError, ValueError):
+            return
+        attempt.progress_seen = (stat.st_mtime_ns, stat.st_ino)
+        self._note_step(attempt, progress)
+        if progress.first_step_at is not None and not attempt.stepped:
+            event = self._reporter.make(
+                AttemptStepped,
+                run_id=attempt.run_id,
+                attempt=attempt.number,
+                step=progress.step,
+                resumed_from=progress.resumed_from,
+                stepped_at=datetime.fromtimestamp(progress.first_step_at, timezone.utc),
+            )
+            self.save(attempt, event, stepped=True)
+            log.info("%s attempt %d: first step %d, resumed from %s", attempt.run_id, attempt.number, progress.step, progress.resumed_from)
+
+    @staticmethod
+    def _note_step(attempt: Attempt, progress: Progress) -> None:
+        before, attempt.progress = attempt.progress, progress
+        if before is None or progress.step == before.step:
+            return
+        attempt.stepped_at = time.monotonic()
+        if progress.step > before.step and progress.at > before.at:
+            seconds = (progress.at - before.at) / (progress.step - before.step)
+            attempt.step_seconds = seconds if attempt.step_seconds is None else 0.7 * attempt.step_seconds + 0.3 * seconds
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+    async def _end(self, attempt: Attempt, job: Job | None) -> None:
+        """Gather evidence for a moment, then report once."""
+        job = await self._await_evidence(attempt, job)
+        self.read_progress(attempt)
+        lost = [name for name in attempt.nodes if self.nodes.lost(name)]
+        newest = self.newest(attempt.run_id)
+        tail = read_tail(attempt.directory / "job.log", LOG_TAIL_BYTES)
+        diagnosis = diagnose(
+            job,
+            read_launches(attempt.directory),
+            tail,
+            lost=lost,
+            cancelled=self.cancelled(attempt),
+            superseded=newest is not None and newest.number > attempt.number,
+        )
+        attempt.ended_at = time.monotonic()
+        self.save(attempt, self._ended_event(attempt, diagnosis, tail), state="ended")
+        log.info("%s attempt %d ended: %s", attempt.run_id, attempt.number, diagnosis)
+        attempt.done.set()
+        await self.on_end(attempt)
+
+    async def _await_evidence(self, attempt: Attempt, job: Job | None) -> Job | None:
+        """Wait until no node of the job is in doubt and Slurm has made up its mind, but not long."""
+        deadline = time.monotonic() + EVIDENCE_SECONDS
+        while time.monotonic() < deadline:
+            doubt = any(map(self.nodes.suspicious, attempt.nodes))
+            undecided = job is not None and job.state == "COMPLETING" and job.exit_code == 0 and job.signal == 0
+            if not doubt and not undecided:
+                break
+            await asyncio.sleep(0.05)
+            if undecided:
+                try:
+                    job = await self._slurm.job(attempt.job_id) or job
+                except SlurmError as error:
+                    log.warning("Slurm does not answer for job %s: %s", attempt.job_id, error)
+        return job
+
+    def _ended_event(self, attempt: Attempt, diagnosis: Diagnosis, tail: str) -> AttemptEnded:
+        return self._reporter.make(
+            AttemptEnded,
+            run_id=attempt.run_id,
+            attempt=attempt.number,
+            job_id=attempt.job_id,
+            outcome=diagnosis.outcome,
+            exit_code=diagnosis.exit_code,
+            signal=diagnosis.signal,
+            error=diagnosis.error,
+            error_kind=diagnosis.error_kind,
+            failed_node=diagnosis.failed_node,
+            last_step=attempt.progress.step if attempt.progress else None,
+            nodes=[self.nodes.evidence(name) for name in attempt.nodes],
+            log_tail=tail,
+        )
+
+
+def read_tail(path: Path, limit: int) -> str:
+    """The last `limit` bytes of a text file at most, whole lines; '' if there is none."""
+    try:
+        with path.open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - limit))
+            body = stream.read(limit)
+    except OSError:
+        return ""
+    if size > limit:
+        body = body.partition(b"\n")[2] or body
+    return body.decode(errors="replace").encode()[-limit:].decode(errors="ignore")
+
+
+def read_launches(directory: Path) -> list[Launch]:
+    """Every launcher's report; one that cannot be read says nothing."""
+    found = []
+    for path in sorted(directory.glob("launch-*.json")):
+        try:
+            found.append(Launch.from_json(json.loads(path.read_text())))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("%s cannot be read: %s", path, error)
+    return found
+
+
+def _ignore(_: object) -> None:
+    return None

@@ -1,0 +1,269 @@
+"""Watches the checkpoints of active runs: verifies each new one once, reports it, and prunes, always keeping the newest whole ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Literal
+
+from trainyard_agent.attempts import Attempt, Attempts
+from trainyard_agent.configuration import run_dir
+from trainyard_agent.reporting import Reporter
+from trainyard_agent.s3 import Digest, digest
+from trainyard_contracts.events import CheckpointCommitted, CheckpointRejected
+from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, CheckpointManifest, JobBundle
+from trainyard_contracts.specs import relative_path
+
+log = logging.getLogger(__name__)
+
+NAME = re.compile(r"^step-(\d{12})-attempt-(\d+)$")
+SCAN_SECONDS = 1.0
+#: This many of the newest are looked at again for changes (a corrupted file changes its time or size).
+RECHECKED = 2
+#: Between blocks of 1 MiB: at most a good half of one core, however much there is to hash.
+_PAUSE_SECONDS = 0.0005
+_NICENESS = 10
+
+
+class NotWhole(Exception):
+    """The checkpoint does not verify; the text says which file and how."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One checkpoint looked at; `path` is relative to the run's directory."""
+
+    path: str
+    step: int
+    attempt: int
+    status: Literal["whole", "rejected"]
+    signature: str
+    reason: str = ""
+    bytes: int = 0
+    files: int = 0
+    committed_at: datetime | None = None
+
+
+def verify(directory: Path, run_id: str | None = None) -> tuple[CheckpointManifest, dict[str, Digest]]:
+    """Read every file of a checkpoint and compare it with the manifest. Raises NotWhole."""
+    manifest = read_manifest(directory, run_id)
+    digests = {}
+    for item in manifest.files:
+        path = directory / item.path
+        try:
+            # The size first: it costs nothing and finds most torn files.
+            size = path.stat().st_size
+            if size != item.bytes:
+                raise NotWhole(f"{item.path} has {size} bytes, the manifest says {item.bytes}")
+            found = digest(path, pause=lambda: time.sleep(_PAUSE_SECONDS))
+        except OSError as error:
+            raise NotWhole(f"{item.path} cannot be read: {error.strerror or error}") from error
+        if (found.size, found.sha256) != (item.bytes, item.sha256):
+            raise NotWhole(f"{item.path} does not have the hash that the manifest says")
+        digests[item.path] = found
+    return manifest, digests
+
+
+def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
+    """Raises NotWhole."""
+    try:
+        manifest = CheckpointManifest.model_validate_json((directory / MANIFEST_NAME).read_bytes())
+        for item in manifest.files:
+            relative_path(item.path)
+    except FileNotFoundError as error:
+        raise NotWhole("it has no manifest.json") from error
+    except OSError as error:
+        raise NotWhole(f"manifest.json cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise NotWhole(f"manifest.json is malformed: {str(error).splitlines()[0][:200]}") from error
+    if run_id is not None and manifest.run_id != run_id:
+        raise NotWhole(f"it belongs to run {manifest.run_id}")
+    return manifest
+
+
+def signature(directory: Path) -> str:
+    """Changes when any file of the checkpoint is replaced, written to, or removed; '' if the directory is gone."""
+    parts = []
+    try:
+        for root, _, names in os.walk(directory):
+            for name in sorted(names):
+                stat = os.stat(os.path.join(root, name))
+                parts.append(f"{os.path.relpath(os.path.join(root, name), directory)}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ino}")
+    except OSError:
+        return ""
+    return "|".join(parts) if parts or directory.is_dir() else ""
+
+
+def listing(directory: Path) -> list[Path]:
+    """Committed checkpoints, newest (step, then attempt) first."""
+    try:
+        names = [name for name in os.listdir(directory) if NAME.match(name)]
+    except OSError:
+        return []
+    return [directory / name for name in sorted(names, key=order, reverse=True)]
+
+
+def order(name: str) -> tuple[int, int]:
+    match = NAME.match(name.rpartition("/")[2])
+    return (int(match.group(1)), int(match.group(2))) if match else (-1, -1)
+
+
+def scan(root: Path, directory: str, run_id: str, known: Mapping[str, tuple[str, str]]) -> tuple[list[Finding], set[str]]:
+    """Look at what is new or changed; (findings, paths that exist). `known`: path -> (status, signature)."""
+    findings, present = [], set()
+    for position, path in enumerate(listing(root / directory)):
+        name = str(path.relative_to(root))
+        present.add(name)
+        if name in known and position >= RECHECKED:
+            continue
+        now = signature(path)
+        if not now and not path.is_dir():
+            continue
+        if name in known and known[name][1] == now:
+            continue
+        finding = look(path, name, run_id, now)
+        if finding is not None:
+            findings.append(finding)
+    return findings, present
+
+
+def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
+    """Verify one checkpoint; None if it was removed meanwhile."""
+    step, attempt = order(name)
+    try:
+        manifest, digests = verify(path, run_id)
+    except NotWhole as error:
+        if not path.is_dir():
+            return None
+        return Finding(name, step, attempt, "rejected", now, str(error))
+    if manifest.step != step:
+        return Finding(name, step, attempt, "rejected", now, f"its manifest is of step {manifest.step}")
+    size = sum(item.size for item in digests.values())
+    committed = datetime.fromtimestamp((path / MANIFEST_NAME).stat().st_mtime, timezone.utc)
+    return Finding(name, step, attempt, "whole", now, "", size, len(digests), committed)
+
+
+def to_prune(known: Mapping[str, str], keep: int) -> list[str]:
+    """Paths of the whole checkpoints beyond the `keep` newest; never the last whole one. `known`: path -> status."""
+    whole = sorted((path for path, status in known.items() if status == "whole"), key=order, reverse=True)
+    return whole[max(1, keep) :]
+
+
+def remove(path: Path) -> None:
+    """Rename first, so that nobody ever sees half of a checkpoint under a valid name."""
+    aside = path.with_name(f".old-{path.name}-by-agent")
+    try:
+        os.rename(path, aside)
+    except FileNotFoundError:
+        pass
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+class Checkpoints:
+    """Runs in the event loop; reading and hashing in one thread of low priority."""
+
+    def __init__(self, config: AgentConfig, attempts: Attempts, reporter: Reporter) -> None:
+        self._config, self._attempts, self._reporter = config, attempts, reporter
+        self._pool = ThreadPoolExecutor(1, "checkpoints", initializer=_lower_priority)
+        self._known: dict[str, dict[str, tuple[str, str]]] = {}
+        self.exporting: set[str] = set()
+        query = "SELECT run, path, status, signature FROM checkpoints"
+        for run, path, status, sign in reporter.store.connection.execute(query):
+            self._known.setdefault(run, {})[path] = (status, sign)
+
+    def known(self, run_id: str) -> list[dict[str, Any]]:
+        """Newest first, as `status` shows them."""
+        found = self._known.get(run_id, {})
+        paths = sorted(found, key=order, reverse=True)
+        return [{"path": path, "step": order(path)[0], "attempt": order(path)[1], "status": found[path][0]} for path in paths]
+
+    async def watch(self) -> None:
+        while True:
+            for attempt in self._attempts.active():
+                await self.look_at(attempt)
+            await asyncio.sleep(SCAN_SECONDS)
+
+    async def look_at(self, attempt: Attempt) -> None:
+        """Scan one run; report what is new; prune."""
+        bundle = bundle_of(attempt)
+        if bundle is None:
+            return
+        root = run_dir(self._config, attempt.run_id)
+        known = self._known.setdefault(attempt.run_id, {})
+        loop = asyncio.get_running_loop()
+        findings, present = await loop.run_in_executor(
+            self._pool, scan, root, bundle.checkpoint_directory, attempt.run_id, dict(known)
+        )  # fmt: skip
+        for finding in sorted(findings, key=lambda item: (item.step, item.attempt)):
+            self._record(attempt.run_id, finding)
+        for path in set(known) - present:
+            self._forget(attempt.run_id, path)
+        await self._prune(attempt.run_id, root, bundle.checkpoint_keep)
+
+    def _record(self, run_id: str, finding: Finding) -> None:
+        before = self._known[run_id].get(finding.path)
+        self._known[run_id][finding.path] = (finding.status, finding.signature)
+        row = (run_id, finding.path, finding.step, finding.attempt, finding.status, finding.signature)
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO checkpoints VALUES(?, ?, ?, ?, ?, ?)", row)
+
+        if before is not None and before[0] == finding.status:
+            return self._reporter.report(change=change)
+        facts = {"run_id": run_id, "attempt": max(1, finding.attempt), "step": finding.step, "path": finding.path}
+        if finding.status == "whole":
+            event: Any = self._reporter.make(
+                CheckpointCommitted, **facts, bytes=finding.bytes, files=finding.files, committed_at=finding.committed_at
+            )  # fmt: skip
+        else:
+            event = self._reporter.make(CheckpointRejected, **facts, reason=finding.reason)
+            log.warning("%s: checkpoint %s is not whole: %s", run_id, finding.path, finding.reason)
+        return self._reporter.report(event, change=change)
+
+    def _forget(self, run_id: str, path: str) -> None:
+        self._known[run_id].pop(path, None)
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM checkpoints WHERE run = ? AND path = ?", (run_id, path))
+
+        self._reporter.report(change=change)
+
+    async def _prune(self, run_id: str, root: Path, keep: int) -> None:
+        if run_id in self.exporting:
+            return
+        statuses = {path: status for path, (status, _) in self._known[run_id].items()}
+        for path in to_prune(statuses, keep):
+            await asyncio.get_running_loop().run_in_executor(self._pool, remove, root / path)
+            self._forget(run_id, path)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def bundle_of(attempt: Attempt) -> JobBundle | None:
+    """The attempt's bundle, also after a restart."""
+    if attempt.bundle is None:
+        try:
+            attempt.bundle = JobBundle.model_validate_json((attempt.directory / "bundle.json").read_bytes())
+        except (OSError, ValueError) as error:
+            log.warning("the bundle of %s attempt %d cannot be read: %s", attempt.run_id, attempt.number, error)
+    return attempt.bundle
+
+
+def _lower_priority() -> None:
+    """On Linux a thread has a niceness of its own: training comes first."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+    except OSError:
+        pass

@@ -1,0 +1,133 @@
+"""The daemon's side of the command socket: one JSON line in, one JSON line out, every input checked before it is used."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from trainyard_agent.attempt_files import BadBundle
+from trainyard_agent.errors import CommandRefused
+from trainyard_agent.fence import FenceBusy, Fenced
+from trainyard_agent.identifiers import RUN_ID
+from trainyard_agent.local_socket import COMMAND_SOCKET, JOB_END_SOCKET, address
+from trainyard_agent.slurm import SlurmError
+
+log = logging.getLogger(__name__)
+
+MAX_LINE = 64 * 1024
+Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+#: What a command may end with, besides its answer.
+_CODES: dict[type[Exception], str] = {
+    BadBundle: "bundle-refused",
+    Fenced: "fenced",
+    FenceBusy: "busy",
+    SlurmError: "slurm",
+    sqlite3.OperationalError: "disk-full",
+    OSError: "disk",
+    ValueError: "invalid-request",
+}
+
+
+class CommandServer:
+    """Listens on agent.sock (0600), and on job-end.sock for the epilog, which may run as another user and can only say 'look'."""
+
+    def __init__(self, state_dir: str, handlers: dict[str, Handler], on_job_end: Callable[[], None]) -> None:
+        self._state_dir, self._handlers, self._on_job_end = state_dir, handlers, on_job_end
+        self._server: asyncio.Server | None = None
+        self._datagrams: socket.socket | None = None
+
+    async def start(self) -> None:
+        listener = _bind(self._state_dir, COMMAND_SOCKET, socket.SOCK_STREAM, 0o600)
+        self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MAX_LINE)
+        # Whoever writes here only makes us ask Slurm sooner, so any user of the node may.
+        self._datagrams = _bind(self._state_dir, JOB_END_SOCKET, socket.SOCK_DGRAM, 0o666)
+        asyncio.get_running_loop().add_reader(self._datagrams.fileno(), self._job_end)
+
+    def _job_end(self) -> None:
+        assert self._datagrams is not None
+        try:
+            self._datagrams.recv(64)
+        except BlockingIOError:
+            return
+        self._on_job_end()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            line = await asyncio.wait_for(reader.readline(), 10)
+            writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
+            await writer.drain()
+        except (OSError, ValueError, asyncio.TimeoutError) as error:
+            log.info("a command was not answered: %s", error or type(error).__name__)
+        finally:
+            writer.close()
+
+    async def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = json.loads(line)
+            handler = self._handlers.get(str(request.get("command"))) if isinstance(request, dict) else None
+            if handler is None:
+                raise CommandRefused(
+                    "invalid-request", f"this node's agent has no such command; it has {', '.join(self._handlers) or 'none'}"
+                )
+            return await handler(request)
+        except CommandRefused as error:
+            return {"error": error.code, "message": str(error)}
+        except tuple(_CODES) as error:
+            code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
+            log.warning("a command failed: %s: %s", code, error)
+            return {"error": code, "message": str(error)}
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._datagrams is not None:
+            asyncio.get_running_loop().remove_reader(self._datagrams.fileno())
+            self._datagrams.close()
+        for name in (COMMAND_SOCKET, JOB_END_SOCKET):
+            Path(self._state_dir, name).unlink(missing_ok=True)
+
+
+def _bind(directory: str, name: str, kind: socket.SocketKind, mode: int) -> socket.socket:
+    """A bound unix socket; one left by a killed daemon is replaced."""
+    Path(directory, name).unlink(missing_ok=True)
+    bound = socket.socket(socket.AF_UNIX, kind)
+    bound.setblocking(False)
+    before = os.umask(0o777 & ~mode)
+    try:
+        with address(directory, name) as path:
+            bound.bind(path)
+    finally:
+        os.umask(before)
+    return bound
+
+
+def run_of(request: dict[str, Any]) -> str:
+    """The request's run id. Raises CommandRefused."""
+    run = request.get("run")
+    if not isinstance(run, str) or not RUN_ID.match(run):
+        raise CommandRefused("invalid-request", f"--run must be a run's id (run-<26 characters>), got {str(run)[:64]!r}")
+    return run
+
+
+def number_of(request: dict[str, Any], name: str, highest: int) -> int:
+    """A whole number from 1. Raises CommandRefused."""
+    text = str(request.get(name, ""))
+    if not text.isdigit() or not 1 <= int(text[:12]) <= highest:
+        raise CommandRefused("invalid-request", f"--{name} must be a whole number from 1 to {highest}, got {text[:32]!r}")
+    return int(text)
+
+
+def text_of(request: dict[str, Any], name: str) -> str:
+    """Raises CommandRefused."""
+    value = request.get(name)
+    if not isinstance(value, str) or not value:
+        raise CommandRefused("invalid-request", f"--{name.replace('_', '-')} is missing")
+    return value

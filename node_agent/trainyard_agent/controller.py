@@ -1,0 +1,140 @@
+"""What only the controller's agent does: link server, registry, job control, checkpoints, export, outbox, heartbeat."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from trainyard_agent.attempts import Attempt, Attempts
+from trainyard_agent.checkpoints import Checkpoints
+from trainyard_agent.commands import CommandServer, number_of, run_of, text_of
+from trainyard_agent.export import Exports
+from trainyard_agent.health import Health
+from trainyard_agent.jobs import JobControl
+from trainyard_agent.link_server import LinkServer
+from trainyard_agent.outbox import Sender
+from trainyard_agent.registry import Registry
+from trainyard_agent.reporting import Reporter
+from trainyard_agent.s3 import S3
+from trainyard_agent.sampling import Sampler
+from trainyard_agent.slurm import Slurm
+from trainyard_agent.store import Store
+from trainyard_contracts.events import ClusterHeartbeat
+from trainyard_contracts.files import AgentConfig
+
+log = logging.getLogger(__name__)
+
+#: A heartbeat carries at most this many nodes: PutEvents takes 256 KB an event.
+NODES_PER_HEARTBEAT = 300
+MIN_HEARTBEAT_SECONDS = 0.5
+
+
+class Controller:
+    """Built once; everything in it runs in one event loop, but for the outbox's sender and blocking reads."""
+
+    def __init__(self, config: AgentConfig, key: bytes, sampler: Sampler, health: Health) -> None:
+        self._config, self._sampler, self._health = config, sampler, health
+        path = Path(config.state_dir) / "outbox.sqlite"
+        self._store = Store(path)
+        self._sender = Sender(path, config.event_bus, config.region)
+        self._store.on_commit = self._sender.wake
+        self._reporter = Reporter(config, self._store)
+        slurm, s3 = Slurm(config), S3(config.region)
+        self._attempts = Attempts(config, slurm, self._reporter)
+        self._registry = Registry(config, slurm, self._reporter, self._attempts)
+        self._link = LinkServer(config, key, self._registry)
+        self._registry.drop_link = self._link.drop
+        self._checkpoints = Checkpoints(config, self._attempts, self._reporter)
+        self._attempts.nodes, self._attempts.on_end = self._registry, self._attempt_ended
+        self._jobs = JobControl(
+            config, slurm, attempts=self._attempts, registry=self._registry, link=self._link, s3=s3, checkpoints=self._checkpoints
+        )
+        self._exports = Exports(config, self._attempts, self._checkpoints, self._reporter, s3)
+        self._commands = CommandServer(config.state_dir, self._handlers(), self._attempts.job_ended_somewhere)
+
+    def _handlers(self) -> dict[str, Any]:
+        return {
+            "submit": lambda r: self._jobs.submit(run_of(r), number_of(r, "attempt", 100000), text_of(r, "bundle")),
+            "cancel": lambda r: self._jobs.cancel(run_of(r)),
+            "status": self._status,
+            "export": self._export,
+            "logs": self._logs,
+            "nodes": self._nodes,
+        }
+
+    async def start(self) -> None:
+        """Serve, and take up what an earlier daemon left."""
+        self._sender.start()
+        await self._link.start()
+        self._attempts.resume()
+        self._jobs.resume_cancels()
+        self._exports.resume()
+        await self._commands.start()
+
+    def parts(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._registry.watch(), self._registry.refresh(), self._checkpoints.watch(), self._heartbeats(), self._own_checks()]
+
+    def close(self) -> None:
+        self._commands.close()
+        self._link.close()
+        self._checkpoints.close()
+        self._sender.stop()
+        self._sender.join(5)
+        self._store.close()
+
+    async def _attempt_ended(self, attempt: Attempt) -> None:
+        """Once more for the checkpoints it committed last; its log goes to S3."""
+        await self._checkpoints.look_at(attempt)
+        await self._jobs.upload_log(attempt)
+
+    # -- commands ----------------------------------------------------------------------------------------------------
+    async def _status(self, request: dict[str, Any]) -> dict[str, Any]:
+        return self._jobs.status(run_of(request))
+
+    async def _export(self, request: dict[str, Any]) -> dict[str, Any]:
+        names = ("export_id", "destination", "checkpoints")
+        return self._exports.start(run_of(request), *(text_of(request, name) for name in names))
+
+    async def _logs(self, request: dict[str, Any]) -> dict[str, Any]:
+        return self._jobs.logs(run_of(request), number_of(request, "attempt", 100000), number_of(request, "lines", 10000))
+
+    async def _nodes(self, _: dict[str, Any]) -> dict[str, Any]:
+        samples = self._registry.samples(self._sampler.take())
+        return {"nodes": [sample.model_dump(mode="json", by_alias=True) for sample in samples]}
+
+    # -- loops -------------------------------------------------------------------------------------------------------
+    async def _heartbeats(self) -> None:
+        """Every heartbeat_seconds, and at once when a node or an attempt changed."""
+        while True:
+            began = time.monotonic()
+            self._store.flush_held()
+            self._heartbeat()
+            await asyncio.sleep(MIN_HEARTBEAT_SECONDS)
+            await self._changed_or(max(0.0, self._config.heartbeat_seconds - (time.monotonic() - began)))
+
+    async def _changed_or(self, seconds: float) -> None:
+        waits = [asyncio.create_task(event.wait()) for event in (self._registry.changed, self._attempts.changed)]
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        self._registry.changed.clear()
+        self._attempts.changed.clear()
+
+    def _heartbeat(self) -> None:
+        samples, runs = self._registry.samples(self._sampler.take()), self._attempts.samples()
+        dropped = int(self._store.flag("dropped-samples") or 0)
+        for start in range(0, len(samples), NODES_PER_HEARTBEAT):
+            part = samples[start : start + NODES_PER_HEARTBEAT]
+            self._reporter.sample(self._reporter.make(ClusterHeartbeat, nodes=part, runs=runs, dropped_samples=dropped))
+
+    async def _own_checks(self) -> None:
+        """The controller has no link to itself; its verdicts go straight to the registry."""
+        while True:
+            await asyncio.sleep(2.0)
+            self._registry.take_verdicts(self._config.node_name, self._health.verdicts())

@@ -1,0 +1,134 @@
+"""Composes the agent of one node: sampler, checks and link everywhere; registry, job control and outbox on the controller."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import logging.handlers
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from trainyard_agent.accelerators import Accelerators
+from trainyard_agent.checks import Node, discover
+from trainyard_agent.configuration import load, load_key
+from trainyard_agent.health import Health
+from trainyard_agent.link_client import LinkClient
+from trainyard_agent.sampling import Sampler
+from trainyard_contracts.files import AgentConfig
+
+log = logging.getLogger("trainyard_agent")
+
+
+class AlreadyRunning(Exception):
+    """Another daemon serves this node."""
+
+
+def run_daemon(config_path: str) -> int:
+    """Run until SIGTERM; 0 then, 1 if it cannot start."""
+    try:
+        config = load(config_path)
+        key = load_key(config)
+        prepare(config)
+        lock = take_lock(Path(config.state_dir) / "agent.pid")
+    except (OSError, ValueError, AlreadyRunning) as error:
+        print(f"trainyard-agent cannot start: {error}", file=sys.stderr)
+        return 1
+    try:
+        asyncio.run(serve(config, key))
+    finally:
+        os.close(lock)
+    return 0
+
+
+def prepare(config: AgentConfig) -> None:
+    """State directory and log; the directory may be entered by others because the epilog's socket lies in it."""
+    state = Path(config.state_dir)
+    state.mkdir(parents=True, exist_ok=True, mode=0o711)
+    handlers: list[logging.Handler] = [logging.StreamHandler()]
+    log_dir = state.parent.parent / "log" / "trainyard"
+    if log_dir.is_dir():
+        handlers = [logging.handlers.RotatingFileHandler(log_dir / "agent.log", maxBytes=4 * 1024 * 1024, backupCount=2)]
+    logging.basicConfig(level=logging.INFO, handlers=handlers, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("botocore").setLevel(logging.WARNING)
+
+
+def take_lock(path: Path) -> int:
+    """Hold agent.pid while this process lives. Raises AlreadyRunning."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise AlreadyRunning(f"another agent holds {path}; stop it first") from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    return descriptor
+
+
+async def serve(config: AgentConfig, key: bytes) -> None:
+    """Everything this node's role needs, until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().set_exception_handler(break_off)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    accelerators = Accelerators()
+    sampler = Sampler(config, accelerators)
+    health = Health(Node(config, accelerators), discover())
+    log.info("agent of %s (%s) starts", config.node_name, config.role)
+    parts: list[Coroutine[Any, Any, None]] = [check_health(health)]
+    closing = accelerators.close
+    if config.role == "controller":
+        from trainyard_agent.controller import Controller  # workers never load what only the controller needs
+
+        controller = Controller(config, key, sampler, health)
+        await controller.start()
+        parts.extend(controller.parts())
+        closing = _both(controller.close, accelerators.close)
+    else:
+        parts.append(LinkClient(config, key, sampler.take, health.verdicts).run())
+    tasks = [asyncio.create_task(keep_running(part)) for part in parts]
+    await stop.wait()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    closing()
+    log.info("agent of %s stops", config.node_name)
+
+
+def _both(first: Any, second: Any) -> Any:
+    def close() -> None:
+        first()
+        second()
+
+    return close
+
+
+async def keep_running(part: Coroutine[Any, Any, None]) -> None:
+    """A part that breaks ends the whole agent; its supervisor starts it again from its stored state."""
+    try:
+        await part
+    except asyncio.CancelledError:
+        raise
+    except Exception:  # noqa: BLE001
+        break_off(asyncio.get_running_loop(), {"message": "a part of the agent broke", "exception": sys.exc_info()[1]})
+
+
+def break_off(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Half an agent is worse than none for a second."""
+    error = context.get("exception")
+    if isinstance(error, OSError):
+        return loop.default_exception_handler(context)
+    log.critical("%s; the agent ends and is started again", context["message"], exc_info=error)
+    logging.shutdown()
+    os._exit(70)
+
+
+async def check_health(health: Health) -> None:
+    while True:
+        await asyncio.sleep(min(60.0, max(0.2, health.next_due())))
+        await asyncio.to_thread(health.run_due)

@@ -1,0 +1,135 @@
+"""Why an attempt ended: a pure reading of what Slurm, the launchers, the log and the nodes say, root cause before consequence."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from trainyard_agent.slurm import Job
+
+Kind = Literal["python-error", "signal", "node", "checkpoint", "unknown"]
+
+#: A rank whose peer died raises one of these: a consequence, never the cause.
+_CONSEQUENCES = (
+    "connection closed by peer", "connection reset by peer", "connection refused", "connectfullmesh failed", "gloo/transport",
+    "socket closed", "broken pipe", "timed out waiting", "nccl error", "distbackenderror", "distnetworkerror", "diststoreerror",
+    "childfailederror", "signalexception", "rendezvousconnectionerror", "rendezvousclosederror", "keyboardinterrupt",
+)  # fmt: skip
+_EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?::\s?(.*))?$")
+_PREFIX = re.compile(r"^(?:\d+: ?)?(?:\[(?:rank|default)\d+\]: ?)?")
+_ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
+_MAX_ERROR = 500
+LOG_TAIL_BYTES = 8192
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launcher's report of its node (launch-<node>.json); without `ended` it was killed itself."""
+
+    node: str
+    ended: float | None
+    exit_code: int | None = None
+    signal: int | None = None
+    kind: str | None = None
+    error: str | None = None
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Launch:
+        """Raises KeyError, TypeError, ValueError on a file that is none."""
+        ended = document.get("ended")
+        return cls(
+            node=str(document["node"]),
+            ended=float(ended) if ended is not None else None,
+            exit_code=document.get("exitCode"),
+            signal=document.get("signal"),
+            kind=document.get("kind"),
+            error=document.get("error"),
+        )
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The fields of AttemptEnded that need judgement."""
+
+    outcome: Literal["succeeded", "failed", "cancelled"]
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+    error_kind: Kind | None = None
+    failed_node: str | None = None
+
+
+def diagnose(
+    job: Job | None, launches: Sequence[Launch], log_tail: str, *, lost: Sequence[str], cancelled: bool, superseded: bool
+) -> Diagnosis:
+    """`lost`: nodes of the job that are lost; `cancelled`: we were asked to; `superseded`: a newer attempt ended this one."""
+    if job is not None and not lost and job.exit_code == 0 and job.signal == 0 and job.state in ("COMPLETED", "COMPLETING"):
+        return Diagnosis("succeeded", exit_code=0)
+    code, number = (job.exit_code, job.signal or None) if job else (None, None)
+    if cancelled or (job is not None and job.state == "CANCELLED" and not superseded and not lost):
+        return Diagnosis("cancelled", exit_code=code, signal=number)
+    if lost or (job is not None and job.state == "NODE_FAIL"):
+        return Diagnosis("failed", code, number, error_kind="node", failed_node=lost[0] if lost else None)
+    if job is not None and job.state in ("OUT_OF_MEMORY", "TIMEOUT", "DEADLINE", "BOOT_FAIL"):
+        words = {"OUT_OF_MEMORY": "the node ran out of memory", "TIMEOUT": "the job's time limit was reached"}
+        return Diagnosis("failed", code, number, error=f"Slurm: {words.get(job.state, job.state)}", error_kind="unknown")
+    return _of_launches(launches, code) or _of_log(log_tail, code, number)
+
+
+def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | None:
+    """The first launcher that reported a cause; else one that was killed before it could report."""
+    causes = [item for item in launches if item.ended is not None and item.kind in ("signal", "python-error", "checkpoint")]
+    if causes:
+        first = min(causes, key=lambda item: item.ended or 0.0)
+        kind: Kind = {"signal": "signal", "checkpoint": "checkpoint"}.get(first.kind or "", "python-error")  # type: ignore[assignment]
+        return Diagnosis("failed", first.exit_code, first.signal, _one_line(first.error), kind, first.node)
+    vanished = [item for item in launches if item.ended is None]
+    if vanished and len(vanished) < len(launches):
+        return Diagnosis("failed", code, int(signal.SIGKILL), None, "signal", vanished[0].node)
+    plain = [item for item in launches if item.ended is not None and item.kind == "exit"]
+    if plain:
+        first = min(plain, key=lambda item: item.ended or 0.0)
+        return Diagnosis("failed", first.exit_code, None, f"the program exited with {first.exit_code}", "unknown", first.node)
+    return None
+
+
+def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
+    """Without a launcher's word: a traceback that is no consequence, torchrun's summary, the batch script's own end."""
+    error = first_exception(log_tail)
+    if error is not None:
+        return Diagnosis("failed", code, number, error, "python-error")
+    root = _ROOT_CAUSE.search(log_tail)
+    if root is not None and int(root.group(2)) < 0:
+        return Diagnosis("failed", code, -int(root.group(2)), None, "signal")
+    if number:
+        return Diagnosis("failed", code, number, None, "signal")
+    if code is not None and 128 < code < 160 and code != 128 + signal.SIGTERM:
+        return Diagnosis("failed", code, code - 128, None, "signal")
+    last = next((line.strip() for line in reversed(log_tail.splitlines()) if line.strip()), None)
+    return Diagnosis("failed", code, number, _one_line(last), "unknown")
+
+
+def first_exception(log: str) -> str | None:
+    """The last line of the first Python traceback that is not a mere consequence of a peer's death."""
+    inside = False
+    for line in log.splitlines():
+        text = _PREFIX.sub("", line)
+        if text.startswith("Traceback (most recent call last)"):
+            inside = True
+        elif inside and text and not text.startswith((" ", "\t")):
+            inside = False
+            if _EXCEPTION.match(text) and not is_consequence(text):
+                return _one_line(text)
+    return None
+
+
+def is_consequence(text: str) -> bool:
+    """The error says that another process went away."""
+    return any(part in text.lower() for part in _CONSEQUENCES)
+
+
+def _one_line(text: str | None) -> str | None:
+    return text.strip().splitlines()[0][:_MAX_ERROR] if text and text.strip() else None

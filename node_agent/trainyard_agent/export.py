@@ -1,0 +1,205 @@
+"""Copies a run to S3 and proves it: every object's size and SHA-256 read back, the manifest last, resumable after any crash."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from trainyard_agent.attempts import Attempts
+from trainyard_agent.checkpoints import Checkpoints, NotWhole, bundle_of, listing, verify
+from trainyard_agent.configuration import run_dir
+from trainyard_agent.errors import CommandRefused
+from trainyard_agent.reporting import Reporter
+from trainyard_agent.s3 import S3, Digest, Location, digest, parse_uri
+from trainyard_agent.signed_http import Refused, Unreachable
+from trainyard_contracts.events import ExportFinished
+from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, ExportedObject, ExportManifest
+
+log = logging.getLogger(__name__)
+
+MANIFEST_KEY = "export-manifest.json"
+AT_ONCE = 4
+TRIES = 8
+_ID = re.compile(r"^[A-Za-z0-9_.-]{1,128}$")
+
+
+class ExportFailed(Exception):
+    """The export cannot be completed; the text says what failed."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One file to upload; `key` is relative to the export's prefix."""
+
+    key: str
+    path: Path
+    known: Digest
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything an export consists of, each file read and hashed."""
+
+    items: tuple[Item, ...]
+    last_step: int | None
+    final_model: bool
+
+
+def make_plan(root: Path, run_id: str, checkpoint_directory: str, selection: str) -> Plan:
+    """Read and verify what is to be exported (blocks). Raises ExportFailed."""
+    items: list[Item] = []
+    last_step: int | None = None
+    for path in listing(root / checkpoint_directory) if selection != "none" else []:
+        try:
+            manifest, digests = verify(path, run_id)
+        except NotWhole as error:
+            log.warning("%s: checkpoint %s is not exported: %s", run_id, path.name, error)
+            continue
+        items.extend(_items(f"checkpoints/{path.name}", path, digests))
+        last_step = manifest.step if last_step is None else last_step
+        if selection == "last":
+            break
+    final = root / "final"
+    if final.is_dir():
+        try:
+            items.extend(_items("final", final, verify(final, run_id)[1]))
+        except NotWhole as error:
+            raise ExportFailed(f"the final model does not verify: {error}") from error
+    return Plan(tuple(items), last_step, final.is_dir())
+
+
+def _items(prefix: str, directory: Path, digests: dict[str, Digest]) -> list[Item]:
+    """The files of a verified checkpoint and its manifest, which goes last here, too."""
+    found = [Item(f"{prefix}/{name}", directory / name, known) for name, known in digests.items()]
+    return [*found, Item(f"{prefix}/{MANIFEST_NAME}", directory / MANIFEST_NAME, digest(directory / MANIFEST_NAME))]
+
+
+class Exports:
+    """One export at a time for each export id; the daemon goes on with unfinished ones after a restart."""
+
+    def __init__(self, config: AgentConfig, attempts: Attempts, checkpoints: Checkpoints, reporter: Reporter, s3: S3) -> None:
+        self._config, self._attempts, self._checkpoints = config, attempts, checkpoints
+        self._reporter, self._s3 = reporter, s3
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._uploads = asyncio.Semaphore(AT_ONCE)
+
+    def start(self, run_id: str, export_id: str, destination: str, selection: str) -> dict[str, Any]:
+        """Begin, or say how the export of this id stands; one that failed begins again where it stopped."""
+        if not _ID.match(export_id) or selection not in ("all", "last", "none"):
+            raise CommandRefused(
+                "invalid-request", "--export-id needs 1 to 128 letters, digits, '_', '.', '-'; --checkpoints all, last or none"
+            )
+        parse_uri(destination)
+        row = self._reporter.store.connection.execute("SELECT run, state FROM exports WHERE id = ?", (export_id,)).fetchone()
+        if row is not None and row[0] != run_id:
+            raise CommandRefused("conflict", f"export {export_id} is of another run")
+        if row is not None and row[1] == "finished":
+            return {"state": "finished"}
+        if export_id not in self._running:
+            values = (export_id, run_id, destination, selection, "running", "")
+            self._reporter.store.apply_now(
+                lambda db: _ignore(db.execute("INSERT OR REPLACE INTO exports VALUES(?, ?, ?, ?, ?, ?)", values))
+            )
+            self._spawn(run_id, export_id, destination, selection)
+        return {"state": "running"}
+
+    def resume(self) -> None:
+        """After a restart."""
+        query = "SELECT run, id, destination, checkpoints FROM exports WHERE state = 'running'"
+        for run_id, export_id, destination, selection in self._reporter.store.connection.execute(query).fetchall():
+            log.info("%s: going on with export %s", run_id, export_id)
+            self._spawn(run_id, export_id, destination, selection)
+
+    def _spawn(self, run_id: str, export_id: str, destination: str, selection: str) -> None:
+        task = asyncio.create_task(self._run(run_id, export_id, parse_uri(destination), selection))
+        self._running[export_id] = task
+        task.add_done_callback(lambda _: self._running.pop(export_id, None))
+
+    async def _run(self, run_id: str, export_id: str, destination: Location, selection: str) -> None:
+        self._checkpoints.exporting.add(run_id)
+        try:
+            objects, size = await self._copy(run_id, destination, selection)
+            self._finish(run_id, export_id, ok=True, objects=objects, bytes=size, manifest_key=destination.under(MANIFEST_KEY).key)
+        except (ExportFailed, Refused, OSError) as error:
+            log.error("%s: export %s failed: %s", run_id, export_id, error)
+            self._finish(run_id, export_id, ok=False, reason=str(error)[:1000])
+        finally:
+            self._checkpoints.exporting.discard(run_id)
+
+    async def _copy(self, run_id: str, destination: Location, selection: str) -> tuple[int, int]:
+        root = run_dir(self._config, run_id)
+        newest = self._attempts.newest(run_id)
+        bundle = bundle_of(newest) if newest else None
+        directory = bundle.checkpoint_directory if bundle else "checkpoints"
+        plan = await asyncio.to_thread(make_plan, root, run_id, directory, selection)
+        # Logs grow while a job runs, so each is copied as it is at this moment.
+        logs = {f"logs/attempt-{path.parent.name}.log": path for path in sorted((root / "attempts").glob("*/job.log"))}
+        uploads = [self._verified(destination.under(item.key), item) for item in plan.items]
+        uploads += [self._verified_bytes(destination.under(key), path) for key, path in logs.items()]
+        digests = await asyncio.gather(*uploads)
+        objects = [
+            ExportedObject(key=key, bytes=known.size, sha256=known.sha256)
+            for key, known in zip([*(item.key for item in plan.items), *logs], digests, strict=True)
+        ]
+        manifest = ExportManifest(
+            run_id=run_id,
+            created_at=datetime.now(timezone.utc),
+            objects=objects,
+            last_step=plan.last_step,
+            final_model=plan.final_model,
+        )
+        body = manifest.model_dump_json(by_alias=True, indent=1).encode()
+        at = destination.under(MANIFEST_KEY)
+        await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, body)))
+        return len(objects), sum(item.bytes for item in objects)
+
+    async def _verified(self, at: Location, item: Item) -> Digest:
+        def upload() -> Digest:
+            if self._s3.head(at) != (item.known.size, item.known.checksum):
+                self._s3.put_file(at, item.path, item.known)
+            return self._prove(at, item.known)
+
+        return await self._patiently(upload)
+
+    async def _verified_bytes(self, at: Location, path: Path) -> Digest:
+        return await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, path.read_bytes()[-64 * 1024 * 1024 :])))
+
+    def _prove(self, at: Location, known: Digest) -> Digest:
+        """Ask S3 what it holds. Raises Unreachable (so that it is uploaded again) if that is not what we have."""
+        found = self._s3.head(at)
+        if found != (known.size, known.checksum):
+            raise Unreachable(f"S3 holds {found} at {at.key}, not {(known.size, known.checksum)}")
+        return known
+
+    async def _patiently(self, work: Callable[[], Digest]) -> Digest:
+        """Run blocking work in a thread, again and again with growing pauses. Raises ExportFailed."""
+        async with self._uploads:
+            for attempt in range(TRIES):
+                try:
+                    return await asyncio.to_thread(work)
+                except Unreachable as error:
+                    log.warning("export: %s", error)
+                    last = error
+                    await asyncio.sleep(min(15.0, 0.2 * 2**attempt))
+        raise ExportFailed(f"gave up after {TRIES} tries: {last}")
+
+    def _finish(self, run_id: str, export_id: str, *, ok: bool, **facts: Any) -> None:
+        event = self._reporter.make(ExportFinished, run_id=run_id, export_id=export_id, ok=ok, **facts)
+        values = ("finished" if ok else "failed", facts.get("reason", ""), export_id)
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("UPDATE exports SET state = ?, reason = ? WHERE id = ?", values)
+
+        self._reporter.report(event, change=change)
+        log.info("%s: export %s %s: %s", run_id, export_id, values[0], facts)
+
+
+def _ignore(_: object) -> None:
+    return None

@@ -1,0 +1,62 @@
+"""The run's fence: the newest attempt's number, raised under the lock that a committing trainer holds."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+LOCK_SECONDS = 5.0
+
+
+class Fenced(Exception):
+    """A newer attempt of the run exists."""
+
+
+class FenceBusy(Exception):
+    """Somebody holds the fence's lock and does not let go."""
+
+
+def raise_fence(run_dir: Path, attempt: int) -> None:
+    """Raise the fence to `attempt`; once this returns no older attempt can commit. Raises Fenced, FenceBusy, OSError."""
+    descriptor = os.open(run_dir / "fence.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        _lock(descriptor, run_dir)
+        newest = read_fence(run_dir)
+        if newest > attempt:
+            raise Fenced(f"attempt {newest} of this run exists already; attempt {attempt} must not run")
+        if newest < attempt:
+            replace_file(run_dir / "fence", f"{attempt}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, run_dir: Path) -> None:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise FenceBusy(f"{run_dir / 'fence.lock'} was held for {LOCK_SECONDS:.0f} s; try again") from None
+            time.sleep(0.01)
+
+
+def read_fence(run_dir: Path) -> int:
+    """0 if there is none."""
+    try:
+        return int((run_dir / "fence").read_text().strip() or 0)
+    except FileNotFoundError:
+        return 0
+
+
+def replace_file(path: Path, body: bytes, mode: int = 0o644) -> None:
+    """Write a file so that readers see the old one or the whole new one, also after a crash."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(body)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)

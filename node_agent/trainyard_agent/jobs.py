@@ -1,0 +1,213 @@
+"""Submit, cancel, status, logs: what the control plane asks of the controller, each safe to repeat after a crash at any line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from trainyard_agent.attempt_files import job_environment, parse_bundle, sbatch_options, write_attempt
+from trainyard_agent.attempts import Attempt, Attempts, read_tail
+from trainyard_agent.checkpoints import Checkpoints
+from trainyard_agent.configuration import attempt_dir, run_dir
+from trainyard_agent.errors import CommandRefused
+from trainyard_agent.fence import raise_fence
+from trainyard_agent.link_server import LinkServer
+from trainyard_agent.registry import REASON, Registry
+from trainyard_agent.s3 import S3, parse_uri
+from trainyard_agent.signed_http import Refused, Unreachable
+from trainyard_agent.slurm import Slurm, SlurmError
+from trainyard_contracts.files import AgentConfig, JobBundle
+
+log = logging.getLogger(__name__)
+
+#: Between the request to stop and the end by force: time for a checkpoint at the next step boundary.
+CANCEL_GRACE_SECONDS = 20.0
+MAX_LOG_BYTES = 256 * 1024
+
+
+class JobControl:
+    """Commands about runs. One command at a time for each run."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        slurm: Slurm,
+        *,
+        attempts: Attempts,
+        registry: Registry,
+        link: LinkServer,
+        s3: S3,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self._config, self._slurm, self._attempts = config, slurm, attempts
+        self._registry, self._link, self._s3, self._checkpoints = registry, link, s3, checkpoints
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- submit ------------------------------------------------------------------------------------------------------
+    async def submit(self, run_id: str, number: int, bundle_uri: str) -> dict[str, Any]:
+        """Submit the attempt's job, or say which job it already has."""
+        async with self._locks[run_id]:
+            attempt = self._attempts.known.get((run_id, number))
+            if attempt is None or not attempt.job_id:
+                attempt = await self._submit(run_id, number, bundle_uri, attempt)
+            return {"jobId": attempt.job_id, "state": attempt.state, "attempt": number}
+
+    async def _submit(self, run_id: str, number: int, bundle_uri: str, before: Attempt | None) -> Attempt:
+        newest = self._attempts.newest(run_id)
+        if newest is not None and newest.number > number:
+            raise CommandRefused("fenced", f"attempt {newest.number} of {run_id} exists already; attempt {number} must not run")
+        bundle = parse_bundle(await self._fetch(bundle_uri), run_id, number, self._config.cluster_name)
+        attempt = before or Attempt(run_id, number, "intent", attempt_dir(self._config, run_id, number), bundle_uri)
+        attempt.bundle = bundle
+        if attempt.state == "submitting" and await self._attempts.adopt(attempt):
+            self._attempts.follow(attempt)
+            return attempt
+        self._attempts.save(attempt, must=True, state="intent")
+        await self._end_older(run_id, number)
+        script = await asyncio.to_thread(self._prepare, attempt, bundle)
+        await self._set_down(bundle.down_nodes)
+        # From here on a job may exist that we do not know of: after a crash it is looked for by its name.
+        self._attempts.save(attempt, must=True, state="submitting")
+        environment = job_environment(self._config, bundle, run_dir(self._config, run_id), attempt.directory)
+        job_id = await self._slurm.submit(sbatch_options(bundle, attempt.directory), str(script), environment)
+        self._attempts.save(attempt, state="submitted", job_id=job_id)
+        log.info("%s attempt %d: submitted as job %s, excluding %s", run_id, number, job_id, bundle.exclude_nodes or "nothing")
+        self._attempts.follow(attempt)
+        self._background(self._cancel_older(run_id, number))
+        return attempt
+
+    async def _fetch(self, uri: str) -> bytes:
+        try:
+            body = await asyncio.to_thread(self._s3.get, parse_uri(uri))
+        except Unreachable as error:
+            raise CommandRefused("unreachable", f"S3 does not answer: {error}; the same command again is safe") from error
+        except Refused as error:
+            raise CommandRefused("bundle-refused", f"S3 refuses {uri}: {error}") from error
+        if body is None:
+            raise CommandRefused("bundle-missing", f"there is no object {uri}")
+        return body
+
+    async def _end_older(self, run_id: str, number: int) -> None:
+        """SIGKILL what older attempts left on every node that answers; what is on a silent node is kept out by the fence."""
+        older = [a for (run, n), a in self._attempts.known.items() if run == run_id and n < number]
+        if number > 1 or older:
+            killed = await self._link.kill(run_id, number - 1, [a.job_id for a in older if a.job_id])
+            log.info("%s: leftovers killed: %s", run_id, killed)
+
+    def _prepare(self, attempt: Attempt, bundle: JobBundle) -> Path:
+        """In a thread: files, then the fence."""
+        root = run_dir(self._config, attempt.run_id)
+        root.mkdir(parents=True, exist_ok=True)
+        hosts = {name: node.address for name, node in self._registry.slurm_nodes.items()}
+        hosts |= {name: node.address for name, node in self._registry.nodes.items() if node.address}
+        hosts = {name: address for name, address in hosts.items() if re.match(r"^[0-9a-fA-F.:]+$", address)}
+        script = write_attempt(attempt.directory, bundle, self._config, hosts)
+        raise_fence(root, attempt.number)
+        return script
+
+    async def _set_down(self, nodes: list[str]) -> None:
+        """Slurm then lets go of the dead node at once instead of waiting for it."""
+        for node in nodes:
+            if node in self._registry.slurm_nodes:
+                await self._slurm.set_node(node, "down", REASON)
+
+    async def _cancel_older(self, run_id: str, number: int) -> None:
+        """After the new job is in: older jobs that still wait or run are ended (before it, this would cost seconds: measured)."""
+        for (run, n), older in list(self._attempts.known.items()):
+            if run == run_id and n < number and older.job_id and not older.done.is_set():
+                try:
+                    await self._slurm.cancel(older.job_id)
+                except SlurmError as error:
+                    log.warning("job %s of attempt %d cannot be cancelled: %s", older.job_id, n, error)
+                older.eager_until = time.monotonic() + 10.0
+                older.wake.set()
+
+    # -- cancel ------------------------------------------------------------------------------------------------------
+    async def cancel(self, run_id: str) -> dict[str, Any]:
+        """Ask the job to stop; end it by force if it does not in time."""
+        async with self._locks[run_id]:
+            attempt = self._attempts.newest(run_id)
+            if attempt is None:
+                return {"state": "none"}
+            if attempt.state == "submitting" and await self._attempts.adopt(attempt):
+                self._attempts.follow(attempt)
+            if not attempt.active:
+                return {"state": "ended"}
+            if not self._attempts.cancelled(attempt):
+                self._attempts.request_cancel(attempt)
+                self._background(self._stop(attempt))
+            return {"state": "cancelling"}
+
+    def resume_cancels(self) -> None:
+        """After a restart: go on with what was being cancelled."""
+        for attempt in self._attempts.active():
+            if self._attempts.cancelled(attempt):
+                self._background(self._stop(attempt))
+
+    async def _stop(self, attempt: Attempt) -> None:
+        try:
+            if attempt.state == "running":
+                await self._slurm.cancel(attempt.job_id, "--signal=TERM")
+                try:
+                    await asyncio.wait_for(attempt.done.wait(), CANCEL_GRACE_SECONDS)
+                    return
+                except asyncio.TimeoutError:
+                    log.warning("%s did not stop within %.0f s: killing it", attempt.run_id, CANCEL_GRACE_SECONDS)
+                await self._link.kill(attempt.run_id, attempt.number, [attempt.job_id])
+            await self._slurm.cancel(attempt.job_id)
+            attempt.wake.set()
+        except SlurmError as error:
+            log.error("%s cannot be cancelled: %s", attempt.run_id, error)
+            self._attempts.cancels.pop(attempt.run_id, None)
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+    def status(self, run_id: str) -> dict[str, Any]:
+        """Where the run's newest attempt stands."""
+        attempt = self._attempts.newest(run_id)
+        if attempt is None:
+            raise CommandRefused("run-not-found", f"this cluster has no attempt of {run_id}")
+        self._attempts.read_progress(attempt)
+        progress = attempt.progress
+        return {
+            "attempt": attempt.number,
+            "jobId": attempt.job_id,
+            "state": attempt.state,
+            "jobState": attempt.job_state,
+            "step": progress.step if progress else None,
+            "loss": progress.loss if progress else None,
+            "checkpoints": self._checkpoints.known(run_id),
+        }
+
+    def logs(self, run_id: str, number: int, lines: int) -> dict[str, Any]:
+        """The tail of the attempt's log."""
+        text = read_tail(attempt_dir(self._config, run_id, number) / "job.log", MAX_LOG_BYTES)
+        return {"text": "\n".join(text.splitlines()[-max(1, lines) :])}
+
+    async def upload_log(self, attempt: Attempt) -> None:
+        """Keep an ended attempt's log where it outlives the cluster."""
+        path = attempt.directory / "job.log"
+        if not path.exists():
+            return
+        at = parse_uri(f"s3://{self._config.data_bucket}/runs/{attempt.run_id}/logs/attempt-{attempt.number}.log")
+        for pause in (0.5, 2.0, 10.0, 60.0):
+            try:
+                body = await asyncio.to_thread(read_tail, path, 16 * 1024 * 1024)
+                await asyncio.to_thread(self._s3.put_bytes, at, body.encode())
+                return
+            except (Unreachable, OSError) as error:
+                log.warning("the log of %s attempt %d cannot be uploaded yet: %s", attempt.run_id, attempt.number, error)
+                await asyncio.sleep(pause)
+            except Refused as error:
+                log.error("the log of %s attempt %d is refused: %s", attempt.run_id, attempt.number, error)
+                return
+
+    def _background(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,108 @@
+"""The controller's side of the link: one authenticated connection a node, beats in, orders out."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from trainyard_agent.frames import Frames, LinkError, greet_as_server
+from trainyard_contracts.files import AgentConfig
+
+log = logging.getLogger(__name__)
+
+ORDER_SECONDS = 2.0
+
+
+class Beats(Protocol):
+    """Who wants to know of links and beats."""
+
+    def linked(self, node: str, instance_id: str, address: str) -> None: ...
+
+    def beat(self, node: str, message: dict[str, Any]) -> None: ...
+
+    def unlinked(self, node: str) -> None: ...
+
+
+class LinkServer:
+    """A node that connects again replaces its older connection."""
+
+    def __init__(self, config: AgentConfig, key: bytes, beats: Beats) -> None:
+        self._config, self._key, self._beats = config, key, beats
+        self._links: dict[str, Frames] = {}
+        self._orders: dict[int, asyncio.Future[int]] = {}
+        self._numbers = itertools.count(1)
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(
+            self._serve, self._config.address, self._config.link_port, limit=65536, reuse_address=True
+        )
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for frames in self._links.values():
+            frames.close()
+
+    def drop(self, node: str) -> None:
+        """Close a connection that is open but says nothing any more."""
+        frames = self._links.pop(node, None)
+        if frames is not None:
+            frames.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = writer.get_extra_info("peername")
+        try:
+            frames, node, instance = await greet_as_server(reader, writer, self._key)
+        except (LinkError, OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
+            log.warning("refused a link from %s: %s", peer, error or type(error).__name__)
+            writer.close()
+            return
+        self.drop(node)
+        self._links[node] = frames
+        self._beats.linked(node, instance, str(peer[0]))
+        try:
+            while True:
+                self._take(node, await frames.receive())
+        except (LinkError, OSError, asyncio.IncompleteReadError) as error:
+            log.info("the link of %s ended: %s", node, error or type(error).__name__)
+        finally:
+            writer.close()
+            if self._links.get(node) is frames:
+                del self._links[node]
+                self._beats.unlinked(node)
+
+    def _take(self, node: str, message: dict[str, Any]) -> None:
+        kind = message.get("is")
+        if kind == "beat":
+            self._beats.beat(node, message)
+        elif kind == "done":
+            order = self._orders.get(message["id"]) if isinstance(message.get("id"), int) else None
+            if order is not None and not order.done():
+                order.set_result(int(message.get("killed") or 0))
+
+    async def kill(self, run_id: str, attempt: int, job_ids: Iterable[str]) -> dict[str, int]:
+        """Order every linked node to end what older attempts left; node -> processes killed. A node that does not answer is left out."""
+        jobs = list(job_ids)
+        nodes = list(self._links)
+        answers = await asyncio.gather(
+            *(self._order(node, {"is": "kill", "run": run_id, "attempt": attempt, "jobs": jobs}) for node in nodes)
+        )
+        return {node: count for node, count in zip(nodes, answers, strict=True) if count is not None}
+
+    async def _order(self, node: str, message: dict[str, Any]) -> int | None:
+        frames, number = self._links.get(node), next(self._numbers)
+        if frames is None:
+            return None
+        self._orders[number] = asyncio.get_running_loop().create_future()
+        try:
+            frames.send({**message, "id": number})
+            return await asyncio.wait_for(self._orders[number], ORDER_SECONDS)
+        except (asyncio.TimeoutError, OSError) as error:
+            log.warning("%s did not answer the order %s: %s", node, message["is"], error or "timeout")
+            return None
+        finally:
+            del self._orders[number]

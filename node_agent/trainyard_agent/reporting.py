@@ -1,0 +1,54 @@
+"""Makes events: each with an id of its own, stored together with the change of state that it reports."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
+from trainyard_agent import outbox
+from trainyard_agent.identifiers import ulid
+from trainyard_agent.store import Change, Store
+from trainyard_contracts.events import AgentEvent
+from trainyard_contracts.files import AgentConfig
+
+E = TypeVar("E", bound=AgentEvent)
+
+
+class Reporter:
+    """For the event loop's thread; `on_event` lets the heartbeat follow a change at once."""
+
+    def __init__(self, config: AgentConfig, store: Store) -> None:
+        self._config, self.store = config, store
+
+    def make(self, kind: Callable[..., E], **fields: Any) -> E:
+        """An event that happened now, on this node."""
+        return kind(
+            id=ulid(),
+            at=datetime.now(timezone.utc),
+            cluster_name=self._config.cluster_name,
+            cluster_arn=self._config.cluster_arn,
+            node=self._config.node_name,
+            **fields,
+        )
+
+    def report(self, *events: AgentEvent, change: Change | None = None) -> None:
+        """Commit a change and its events in one transaction; they are sent at once."""
+
+        def commit(connection: sqlite3.Connection) -> None:
+            if change is not None:
+                change(connection)
+            for event in events:
+                outbox.add(connection, event)
+
+        self.store.apply(commit)
+
+    def sample(self, event: AgentEvent) -> None:
+        """Queue an event that may be dropped when there is no room: the next one says the same, newer."""
+
+        def commit(connection: sqlite3.Connection) -> None:
+            outbox.add(connection, event, sample=True)
+            self.store.trim_samples()
+
+        self.store.apply(commit)

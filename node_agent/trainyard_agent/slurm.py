@@ -1,0 +1,182 @@
+"""Slurm's commands as argument lists, each with a timeout and a clean environment, and the parsing of their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainyard_contracts.files import AgentConfig
+
+COMMAND_SECONDS = 10.0
+DEFAULT_SLURMD_PORT = 6818
+_ENDED = frozenset({
+    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "PREEMPTED", "COMPLETING",
+})  # fmt: skip
+
+
+class SlurmError(Exception):
+    """A Slurm command failed or did not answer in time; the text is Slurm's."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What `scontrol show job` says."""
+
+    job_id: str
+    state: str
+    exit_code: int
+    signal: int
+    nodes: tuple[str, ...]
+    reason: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Its processes are gone or being ended; a COMPLETING job never runs again."""
+        return self.state in _ENDED
+
+
+@dataclass(frozen=True)
+class SlurmNode:
+    """What `scontrol show node` says; `state` lower case with Slurm's flags, e.g. 'idle', 'down*', 'idle+drain'."""
+
+    name: str
+    state: str
+    address: str
+    port: int
+    reason: str = ""
+
+    @property
+    def serves(self) -> bool:
+        """Slurm would run or is running jobs here."""
+        return self.state in ("idle", "allocated", "mixed", "completing", "allocated+completing", "idle+completing")
+
+
+def fields(line: str) -> dict[str, str]:
+    """`Key=value Key=value ...` of scontrol's one-line output; values with spaces (Reason, OS) keep up to the next key."""
+    found = re.findall(r"(?:^| )([A-Za-z/:_&]+)=(.*?)(?=\s+[A-Za-z/:_&]+=|\s*$)", line)
+    return dict(reversed(found))
+
+
+def expand(hosts: str) -> tuple[str, ...]:
+    """Node names of Slurm's compressed list: `ip-10-0-0-[1-3,7],other`."""
+    if hosts in ("", "(null)", "None"):
+        return ()
+    names: list[str] = []
+    for part in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*", hosts):
+        names.extend(_expand_one(part.strip(",")))
+    return tuple(names)
+
+
+def _expand_one(part: str) -> list[str]:
+    match = re.match(r"^([^\[]*)\[([^\]]*)\](.*)$", part)
+    if match is None:
+        return [part] if part else []
+    prefix, ranges, rest = match.groups()
+    numbers = []
+    for piece in ranges.split(","):
+        low, _, high = piece.partition("-")
+        numbers.extend([str(n).zfill(len(low)) for n in range(int(low), int(high or low) + 1)])
+    return [prefix + number + tail for number in numbers for tail in (_expand_one(rest) or [""])]
+
+
+def parse_job(text: str) -> Job | None:
+    """None if there is no such job."""
+    found = fields(text.strip().splitlines()[0]) if text.strip() else {}
+    if "JobId" not in found:
+        return None
+    code, _, signal = found.get("ExitCode", "0:0").partition(":")
+    reason = found.get("Reason", "")
+    return Job(found["JobId"], found.get("JobState", ""), int(code or 0), int(signal or 0), expand(found.get("NodeList", "")), reason)
+
+
+def parse_nodes(text: str) -> dict[str, SlurmNode]:
+    """Every node of `scontrol -o show nodes`."""
+    nodes = {}
+    for line in text.splitlines():
+        found = fields(line)
+        if "NodeName" in found:
+            port = found.get("Port", "")
+            nodes[found["NodeName"]] = SlurmNode(
+                found["NodeName"],
+                found.get("State", "unknown").lower(),
+                found.get("NodeAddr", found["NodeName"]),
+                int(port) if port.isdigit() else DEFAULT_SLURMD_PORT,
+                found.get("Reason", ""),
+            )
+    return nodes
+
+
+def clean_environment(config: AgentConfig) -> dict[str, str]:
+    """Nothing of the agent's own environment reaches Slurm or a job but these."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TRAINYARD_LOCAL") if name in os.environ}
+    conf = config.slurm_conf or os.environ.get("SLURM_CONF")
+    return {"PATH": "/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **kept, **({"SLURM_CONF": conf} if conf else {})}
+
+
+class Slurm:
+    """The controller's Slurm."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._bin = config.slurm_bin
+        self._environment = clean_environment(config)
+
+    async def job(self, job_id: str) -> Job | None:
+        """None if Slurm no longer knows the job. Raises SlurmError."""
+        try:
+            return parse_job(await self._run("scontrol", "-o", "show", "job", job_id))
+        except SlurmError as error:
+            if "Invalid job id" in str(error):
+                return None
+            raise
+
+    async def nodes(self) -> dict[str, SlurmNode]:
+        return parse_nodes(await self._run("scontrol", "-o", "show", "nodes"))
+
+    async def jobs_named(self, name: str) -> list[str]:
+        """Ids of every job of this name that Slurm remembers, oldest first."""
+        output = await self._run("squeue", "-h", "--states=all", f"--name={name}", "-o", "%i")
+        return sorted(output.split(), key=lambda job: int(re.match(r"\d+", job).group()) if re.match(r"\d+", job) else 0)  # type: ignore[union-attr]
+
+    async def set_node(self, name: str, state: str, reason: str | None = None) -> None:
+        await self._run("scontrol", "update", f"nodename={name}", f"state={state}", *([f"reason={reason}"] if reason else []))
+
+    async def submit(self, options: Sequence[str], script: str, environment: dict[str, str]) -> str:
+        """sbatch; returns the job's id."""
+        output = await self._run("sbatch", "--parsable", *options, script, environment=environment)
+        return output.strip().split(";")[0]
+
+    async def cancel(self, job_id: str, *options: str) -> None:
+        """scancel; a job that has ended already is fine."""
+        try:
+            await self._run("scancel", *options, job_id)
+        except SlurmError as error:
+            if not re.search(r"Invalid job id|already completing|Job/step already", str(error)):
+                raise
+
+    async def _run(self, command: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
+        program = os.path.join(self._bin, command) if self._bin else command
+        try:
+            process = await asyncio.create_subprocess_exec(
+                program,
+                *arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env={**self._environment, **(environment or {})},
+            )
+        except OSError as error:
+            raise SlurmError(f"{program} cannot be started: {error}; is slurmBin in agent.json right?") from error
+        try:
+            out, err = await asyncio.wait_for(process.communicate(), COMMAND_SECONDS)
+        except (asyncio.TimeoutError, asyncio.CancelledError) as error:
+            process.kill()
+            await process.wait()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            raise SlurmError(f"{command} did not answer within {COMMAND_SECONDS:.0f} s; is slurmctld running?") from error
+        if process.returncode != 0:
+            raise SlurmError(f"{command}: {(err or out).decode(errors='replace').strip()[-800:]}")
+        return out.decode(errors="replace")

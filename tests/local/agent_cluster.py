@@ -1,0 +1,411 @@
+"""A real Slurm of several nodes on loopback, with an agent on each, for the tests and benchmarks of the agent."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SLURM_PORT = int(os.environ.get("TRAINYARD_TEST_SLURM_PORT", "23000"))
+LINK_PORT = int(os.environ.get("TRAINYARD_TEST_LINK_PORT", "5000"))
+SLURM_SBIN = next((d for d in ("/usr/sbin", "/opt/slurm/sbin") if Path(d, "slurmctld").exists()), "")
+PYTHON_PATH = os.pathsep.join(str(REPOSITORY / part) for part in ("node_agent", "layers/contracts", "trainers"))
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 20, what: str = "the condition") -> Any:
+    """Return the first true value of `condition`, polled; fail with `what` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not come true within {seconds} s")
+
+
+def processes_with(**variables: str) -> list[int]:
+    """Pids whose environment has all these variables with these values."""
+    wanted = {f"{name}={value}".encode() for name, value in variables.items()}
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if wanted <= set((entry / "environ").read_bytes().split(b"\0")):
+                found.append(int(entry.name))
+    return found
+
+
+def kill_all(find: Callable[[], list[int]]) -> None:
+    """SIGKILL until nothing is found any more."""
+    for _ in range(50):
+        pids = find()
+        if not pids:
+            return
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+class Sink:
+    """Stands for EventBridge and S3: keeps every event and object in memory, over real HTTP. `reachable=False` answers 503."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, dict[str, Any], float]] = []
+        self.objects: dict[str, tuple[bytes, str | None]] = {}
+        self.reachable = True
+        self.refuse_next_entries = 0
+        self.corrupt_puts = False
+        self.before_put: Callable[[str], None] | None = None
+        sink = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                import socket
+
+                self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+            def log_message(self, *_: object) -> None:
+                return
+
+            def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name.replace("_", "-"), value)
+                if "Content_Length" not in headers:
+                    self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
+
+            def body(self) -> bytes:
+                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+            def do_POST(self) -> None:
+                request = json.loads(self.body())
+                if not sink.reachable:
+                    return self.answer(503, b"{}")
+                entries = []
+                for entry in request["Entries"]:
+                    if sink.refuse_next_entries:
+                        sink.refuse_next_entries -= 1
+                        entries.append({"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"})
+                        continue
+                    sink.events.append((entry["DetailType"], json.loads(entry["Detail"]), time.time()))
+                    entries.append({"EventId": secrets.token_hex(8)})
+                failed = sum("ErrorCode" in entry for entry in entries)
+                return self.answer(200, json.dumps({"FailedEntryCount": failed, "Entries": entries}).encode())
+
+            def do_PUT(self) -> None:
+                body = self.body()
+                if not sink.reachable:
+                    return self.answer(503)
+                if sink.before_put is not None:
+                    sink.before_put(self.path)
+                given = self.headers.get("x-amz-checksum-sha256")
+                if given and given != b64encode(sha256(body).digest()).decode():
+                    return self.answer(400, b"<Error><Code>BadDigest</Code></Error>")
+                sink.objects[self.path.lstrip("/")] = (body[:-1] if sink.corrupt_puts else body, given)
+                return self.answer(200)
+
+            def do_GET(self) -> None:
+                found = sink.objects.get(self.path.lstrip("/"))
+                if not sink.reachable:
+                    return self.answer(503)
+                if found is None:
+                    return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+                headers = {"Content_Length": str(len(found[0]))}
+                if found[1]:
+                    headers["x_amz_checksum_sha256"] = found[1]
+                return self.answer(200, found[0], **headers)
+
+            do_HEAD = do_GET
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def of(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
+        """Details of the events of one kind whose fields have these values."""
+        return [d for k, d, _ in self.events if k == kind and all(d.get(name) == value for name, value in fields.items())]
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@dataclass
+class Node:
+    """One node of the test cluster."""
+
+    name: str
+    instance_id: str
+    address: str
+    role: str
+    root: Path
+    agent: subprocess.Popen[bytes] | None = None
+
+    @property
+    def config(self) -> Path:
+        return self.root / "etc/trainyard/agent.json"
+
+
+@dataclass
+class AgentCluster:
+    """Slurm controller, workers, and their agents; everything below `directory`."""
+
+    directory: Path
+    workers: int = 3
+    sink: Sink = field(default_factory=Sink)
+    index: int = 0
+
+    def __post_init__(self) -> None:
+        self.directory = self.directory.resolve()
+        self.shared = self.directory / "shared"
+        self.slurm_conf = self.directory / "slurm.conf"
+        self.nodes = [self._node(i) for i in range(self.workers + 1)]
+        self.controller, self.worker_nodes = self.nodes[0], self.nodes[1:]
+
+    def _node(self, number: int) -> Node:
+        address = f"127.23.{self.index}.{10 + number}"
+        name = "ip-" + address.replace(".", "-")
+        instance = f"i-{self.index:02d}{number:015d}"
+        return Node(name, instance, address, "worker" if number else "controller", self.directory / "nodes" / instance)
+
+    # -- up and down -------------------------------------------------------------------------------------------------
+    def start(self, *, agents: bool = True, **config: Any) -> AgentCluster:
+        """Bring up Slurm and the agents."""
+        for part in ("munge", "run", "log", "state", "spool", "shared"):
+            (self.directory / part).mkdir(parents=True, exist_ok=True)
+        self._write_slurm_conf()
+        self._start_munge()
+        self.run([f"{SLURM_SBIN}/slurmctld", "-c"], self.environment(self.controller))
+        for node in self.worker_nodes:
+            self.start_slurmd(node)
+        for node in self.nodes:
+            self._write_agent_config(node, config)
+            if agents:
+                self.start_agent(node)
+        wait_for(lambda: self.idle() == self.workers, what="all Slurm nodes idle")
+        return self
+
+    def _start_munge(self) -> None:
+        munge = self.directory / "munge"
+        os.chmod(munge, 0o755)
+        key = munge / "key"
+        key.write_bytes(secrets.token_bytes(128))
+        os.chmod(key, 0o600)
+        options = [f"--key-file={key}", f"--socket={munge}/sock", f"--pid-file={self.directory}/run/munged.pid"]
+        options += [f"--log-file={self.directory}/log/munged.log", f"--seed-file={munge}/seed", "--num-threads=2", "--force"]
+        munged = next(path for path in ("/usr/sbin/munged", "/usr/local/sbin/munged") if Path(path).exists())
+        self.run([munged, *options], self.environment(self.controller))
+
+    def start_slurmd(self, node: Node) -> None:
+        self.run([f"{SLURM_SBIN}/slurmd", "-N", node.name], self.environment(node))
+
+    def start_agent(self, node: Node) -> None:
+        log = (node.root / "agent.log").open("ab")
+        argv = [sys.executable, "-m", "trainyard_agent", "daemon", "--config", str(node.config)]
+        node.agent = subprocess.Popen(argv, env=self.environment(node), stdout=log, stderr=log, start_new_session=True)
+        log.close()
+
+    def environment(self, node: Node) -> dict[str, str]:
+        """What everything on a node is started with."""
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": "/tmp",
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": PYTHON_PATH,
+            "SLURM_CONF": str(self.slurm_conf),
+            "TRAINYARD_LOCAL": str(self.directory),
+            "TRAINYARD_NODE": node.instance_id,
+            "TRAINYARD_ROOT": str(node.root),
+            "AWS_ENDPOINT_URL": self.sink.endpoint,
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+        }
+
+    def _write_slurm_conf(self) -> None:
+        base = SLURM_PORT + 40 * self.index
+        d = self.directory
+        user = __import__("getpass").getuser()
+        epilog = d / "slurm-job-end"
+        epilog.write_text(
+            f"#!/bin/sh\nTRAINYARD_ROOT={self.controller.root} PYTHONPATH={PYTHON_PATH} exec {sys.executable} -m trainyard_agent notify-job-end\n"
+        )
+        epilog.chmod(0o755)
+        lines = f"""
+ClusterName=agents{self.index}
+SlurmctldHost=localhost(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+SlurmctldPort={base}
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={d}/munge/sock,cred_expire=5
+SlurmctldPidFile={d}/run/slurmctld.pid
+SlurmdPidFile={d}/run/slurmd-%n.pid
+SlurmctldLogFile={d}/log/slurmctld.log
+SlurmdLogFile={d}/log/slurmd-%n.log
+StateSaveLocation={d}/state
+SlurmdSpoolDir={d}/spool/%n
+EpilogSlurmctld={epilog}
+LogTimeFormat=iso8601_ms
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+SwitchType=switch/none
+MpiDefault=none
+MailProg=/bin/true
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+SelectType=select/linear
+SlurmdParameters=config_overrides
+ReturnToService=0
+SlurmctldTimeout=10
+SlurmdTimeout=10
+MessageTimeout=2
+TCPTimeout=1
+BatchStartTimeout=10
+KillWait=2
+UnkillableStepTimeout=10
+MinJobAge=300
+InactiveLimit=0
+Waittime=0
+CompleteWait=0
+PropagateResourceLimits=NONE
+""".strip().splitlines()
+        for number, node in enumerate(self.worker_nodes, start=1):
+            lines.append(
+                f"NodeName={node.name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={base + number} CPUs=2 RealMemory=1000 State=UNKNOWN"
+            )
+        lines.append("PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE")
+        self.slurm_conf.write_text("\n".join(lines) + "\n")
+
+    def _write_agent_config(self, node: Node, changes: dict[str, Any]) -> None:
+        for part in ("etc/trainyard", "var/lib/trainyard", "var/log/trainyard"):
+            (node.root / part).mkdir(parents=True, exist_ok=True)
+        key = node.root / "etc/trainyard/key"
+        key.write_text("test-cluster-key-" + "0" * 32)
+        key.chmod(0o600)
+        config = {
+            "clusterName": "agents",
+            "clusterArn": "arn:aws:sagemaker:us-east-1:123456789012:cluster/agents000001",
+            "nodeName": node.name,
+            "instanceId": node.instance_id,
+            "instanceGroup": node.role,
+            "role": node.role,
+            "address": node.address,
+            "controllerAddress": self.controller.address,
+            "linkPort": LINK_PORT + self.index,
+            "keyFile": str(key),
+            "sharedRoot": str(self.shared),
+            "stateDir": str(node.root / "var/lib/trainyard"),
+            "python": sys.executable,
+            "libraryDir": PYTHON_PATH,
+            "eventBus": "agents-bus",
+            "region": "us-east-1",
+            "dataBucket": "data",
+            "slurmConf": str(self.slurm_conf),
+            "heartbeatSeconds": 1.0,
+            "silentAfterSeconds": 3.0,
+            "expectedWorkers": self.workers,
+        } | changes
+        node.config.write_text(json.dumps(config))
+
+    def stop(self) -> None:
+        """End everything that carries this cluster's TRAINYARD_LOCAL."""
+        kill_all(lambda: processes_with(TRAINYARD_LOCAL=str(self.directory)))
+        for node in self.nodes:
+            if node.agent is not None:
+                node.agent.wait(5)
+        self.sink.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    # -- Slurm -------------------------------------------------------------------------------------------------------
+    @staticmethod
+    def run(argv: list[str], env: dict[str, str]) -> str:
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=20, check=False)
+        assert done.returncode == 0, f"{argv}: {done.stdout} {done.stderr}"
+        return done.stdout
+
+    def slurm(self, *argv: str) -> str:
+        return self.run(list(argv), self.environment(self.controller))
+
+    def idle(self) -> int:
+        done = subprocess.run(
+            ["sinfo", "-h", "-t", "idle", "-o", "%D"], env=self.environment(self.controller), capture_output=True, text=True, check=False
+        )
+        return int(done.stdout.split()[0]) if done.stdout.split() else 0
+
+    def node_state(self, node: Node) -> str:
+        found = re.search(r"State=(\S+)", self.slurm("scontrol", "-o", "show", "node", node.name))
+        return found.group(1) if found else ""
+
+    # -- faults ------------------------------------------------------------------------------------------------------
+    def node_processes(self, node: Node) -> list[int]:
+        local = str(self.directory)
+        return processes_with(TRAINYARD_LOCAL=local, TRAINYARD_NODE=node.instance_id) + processes_with(
+            TRAINYARD_LOCAL=local, SLURMD_NODENAME=node.name
+        )
+
+    def kill_node(self, node: Node) -> float:
+        """SIGKILL everything on a node at once; returns the moment."""
+        at = time.time()
+        kill_all(lambda: self.node_processes(node))
+        return at
+
+    def kill_agent(self, node: Node) -> None:
+        assert node.agent is not None
+        node.agent.kill()
+        node.agent.wait()
+
+    # -- agent's commands --------------------------------------------------------------------------------------------
+    def agent(self, *argv: str, node: Node | None = None) -> dict[str, Any]:
+        """Run `trainyard-agent ...` on the controller and return its JSON."""
+        done = subprocess.run(
+            [sys.executable, "-m", "trainyard_agent", *argv],
+            env=self.environment(node or self.controller),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stdout, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        assert (done.returncode == 1) == ("error" in answer), done
+        return answer
+
+
+@contextlib.contextmanager
+def agent_cluster(directory: Path, *, workers: int = 3, index: int = 0, agents: bool = True, **config: Any) -> Iterator[AgentCluster]:
+    """A running cluster, ended in every case."""
+    cluster = AgentCluster(directory, workers=workers, index=index)
+    try:
+        yield cluster.start(agents=agents, **config)
+    finally:
+        cluster.stop()
