@@ -22,9 +22,11 @@ from demo.measure import attempt, newest_whole_step, recovery
 from demo.objects import differences, verify_export, weights
 from rich.console import Console
 from rich.table import Table
+from trainyard_cli.problems import ApiProblem, Unreachable
 
 OUTPUT = REPOSITORY / "build/bench/recovery.json"
 CLUSTER = "bench"
+TROUBLE = (TimeoutError, RuntimeError, LookupError, OSError, ApiProblem, Unreachable)
 ENDED = ("Succeeded", "Failed", "Cancelled")
 STEPS, STEP_SECONDS, CHECKPOINT_SECONDS = 100, 0.15, 2.0
 
@@ -88,7 +90,7 @@ class Bench:
         found = Round(kind.name, number, load_average=os.getloadavg()[0])
         try:
             self._play(kind, found)
-        except (TimeoutError, RuntimeError, LookupError, OSError) as error:
+        except TROUBLE as error:
             found.error = f"{type(error).__name__}: {error}"
             self._give_up(found.run_id)
         return found
@@ -170,7 +172,7 @@ class Bench:
                 self.cloud.api.cancel_run(run_id)
                 self._train_to_the_end(run_id)
             self._wait("every node serves again", self._all_serve, 120)
-        except (TimeoutError, RuntimeError, LookupError, OSError) as error:
+        except TROUBLE as error:
             self.console.print(f"could not clean up after {run_id}: {error}", highlight=False)
 
     def _wait(self, what: str, condition: Any, seconds: float) -> Any:

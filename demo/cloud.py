@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import httpx
 from botocore.exceptions import ClientError
 from trainyard_cli.client import Client
 
@@ -31,13 +30,10 @@ class LocalCloud:
     api: Client
     up_seconds: float
 
-    def fault(self, kind: str, cluster: str, **target: str) -> float:
+    def fault(self, kind: str, cluster: str, *, node: str | None = None, run: str | None = None) -> float:
         """Inject a fault; returns the epoch time just before it was asked for, so that no time is left out."""
         at = time.time()
-        body = {"kind": kind, "cluster": cluster, **target}
-        answer = httpx.post(f"{self.local['endpoint']}/_trainyard/fault", json=body, timeout=30)
-        if answer.is_error:
-            raise RuntimeError(f"the local cloud refused the fault {body}: {answer.text}")
+        self.api.fault(kind, cluster, node=node, run=run)
         return at
 
     def aws(self, service: str) -> Any:

@@ -17,7 +17,7 @@ from trainyard.http.problems import internal_response, invalid_request, problem_
 from trainyard.http.requests import check_parameters, parse_object, readable
 from trainyard.ports import Ports
 
-log = Logger(service="api")
+log = Logger(service="api", serialize_stacktrace=False)
 
 
 class Api:
