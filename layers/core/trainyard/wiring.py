@@ -35,18 +35,18 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.table import Table
     from trainyard.aws.waits import TableWaits
 
-    table = Table(Lazy("dynamodb"), settings.table_name)
-    blobs = S3Blobs(Lazy("s3"), settings.data_bucket)
+    table = Table(Lazy("dynamodb", settings.region), settings.table_name)
+    blobs = S3Blobs(Lazy("s3", settings.region), settings.data_bucket)
     backend = _backend(settings, blobs)
     return Ports(
         runs=TableRuns(table),
         clusters=TableClusters(table),
         waits=TableWaits(table),
         backend=backend,
-        commands=SessionCommands(SessionChannel(Lazy("ssm")), backend.controller),
+        commands=SessionCommands(SessionChannel(Lazy("ssm", settings.region)), backend.controller),
         blobs=blobs,
-        executions=StateMachines(Lazy("stepfunctions"), _machines(settings)),
-        secrets=SecretKeys(Lazy("secretsmanager"), settings.stage),
+        executions=StateMachines(Lazy("stepfunctions", settings.region), _machines(settings)),
+        secrets=SecretKeys(Lazy("secretsmanager", settings.region), settings.stage),
         prices=PriceList(Lazy("pricing", "us-east-1"), settings.region),
         clock=SystemClock(),
         ids=Ulids(),
@@ -70,7 +70,7 @@ def _backend(settings: Settings, blobs: S3Blobs) -> HyperPod:
         default_subnet_ids=settings.default_subnet_ids,
         default_security_group_ids=settings.default_security_group_ids,
     )
-    return HyperPod(Lazy("sagemaker"), Lazy("logs"), blobs, hyperpod)
+    return HyperPod(Lazy("sagemaker", settings.region), Lazy("logs", settings.region), blobs, hyperpod)
 
 
 def _machines(settings: Settings) -> dict[Machine, str]:

@@ -21,8 +21,8 @@ def session() -> Session:
 
 
 @cache
-def client(service: str, region: str | None = None) -> Any:
-    """The client of a service. Price List and some others live in one region only: name it."""
+def client(service: str, region: str) -> Any:
+    """The client of a service. The region is always named: Lambda sets AWS_REGION, which boto3 does not read."""
     from botocore.config import Config
 
     config = Config(retries={"mode": "standard", "max_attempts": 3}, max_pool_connections=16, **_TIMEOUTS)
@@ -32,7 +32,7 @@ def client(service: str, region: str | None = None) -> Any:
 class Lazy:
     """A client that is made on the first call, so that a function pays only for the services it uses."""
 
-    def __init__(self, service: str, region: str | None = None) -> None:
+    def __init__(self, service: str, region: str) -> None:
         self._service = service
         self._region = region
 
