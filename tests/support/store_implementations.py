@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tests.support.memory import MemoryClusters, MemoryRuns, MemoryWaits
 from tests.support.store_table import dynamodb_table
+
 from trainyard.aws.clusters import TableClusters
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.waits import TableWaits

@@ -1,0 +1,142 @@
+"""What DynamoDB's limits ask of the stores: item size, pages, unprocessed keys, contended transactions, times to live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from tests.contract.test_store_conformance import heartbeat, run
+from tests.support.store_table import dynamodb_table
+
+from trainyard.aws import table as table_module
+from trainyard.aws.clusters import TableClusters
+from trainyard.aws.items import COMPRESS_ABOVE_BYTES, pack, stamp, unpack, unstamp
+from trainyard.aws.runs import TableRuns
+from trainyard.aws.table import Table
+from trainyard.domain import errors
+from trainyard.domain.records import Attempt, Fact, Run, TimelineEntry
+
+T0 = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def table() -> Iterator[Table]:
+    with dynamodb_table() as made:
+        yield made
+
+
+def attempts(count: int, nodes: int) -> list[Attempt]:
+    return [Attempt(number=n, nodes=[f"ip-10-{n % 250}-{i // 250}-{i % 250}" for i in range(nodes)]) for n in range(1, count + 1)]
+
+
+def test_a_run_with_many_attempts_on_many_nodes_fits_into_an_item(table: Table) -> None:
+    runs = TableRuns(table)
+    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    big = runs.put(made.model_copy(update={"attempts": attempts(100, 500)}))
+    item = table.get(f"run#{made.id}", "run")
+    assert item is not None
+    assert len(item["doc"]["B"]) < 400 * 1024
+    assert runs.get(made.id) == big, "compressed, not shortened"
+
+
+def test_when_even_that_is_too_much_old_attempts_keep_their_outcome_and_lose_their_nodes(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainyard.aws.items.LARGEST_DOCUMENT_BYTES", 60_000)
+    runs = TableRuns(table)
+    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    runs.put(made.model_copy(update={"attempts": attempts(100, 500)}))
+    kept = runs.get(made.id).attempts
+    assert [attempt.number for attempt in kept] == list(range(1, 101))
+    assert [len(attempt.nodes) for attempt in kept] == [0] * 80 + [500] * 20
+
+
+def test_small_documents_stay_readable_and_large_ones_are_compressed() -> None:
+    small = Fact(id="a", type="T", at=T0, data={"ratio": 0.1, "n": None, "deep": {"x": [1, 2.5]}})
+    large = small.model_copy(update={"data": {"text": "x" * COMPRESS_ABOVE_BYTES}})
+    assert "S" in pack(small)
+    assert len(pack(large)["B"]) < 1000
+    assert [unpack(Fact, {"doc": pack(fact)}) for fact in (small, large)] == [small, large]
+
+
+def test_times_sort_as_text_whatever_their_zone() -> None:
+    east = T0.astimezone(timezone(timedelta(hours=9)))
+    assert stamp(east) == stamp(T0)
+    assert unstamp(stamp(T0 + timedelta(microseconds=1))) == T0 + timedelta(microseconds=1)
+    assert stamp(T0) < stamp(T0 + timedelta(microseconds=1))
+
+
+def test_a_timeline_of_more_than_one_megabyte_is_read_whole(table: Table) -> None:
+    runs = TableRuns(table)
+    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    for number in range(12):
+        entry = TimelineEntry(id=f"e{number:02d}", at=T0 + timedelta(seconds=number), kind="fact", type="T", message="x" * 120_000)
+        table.put({
+            "pk": {"S": f"run#{made.id}"}, "sk": {"S": f"line#{stamp(entry.at)}#{entry.id}"}, "doc": {"S": entry.model_dump_json(by_alias=True)},
+        })  # fmt: skip
+    assert len(runs.timeline(made.id, limit=50, token=None).items) == 12
+
+
+def test_keys_and_heartbeats_expire(table: Table) -> None:
+    TableRuns(table).create(run(1), idempotency_key="key", body_hash="h")
+    TableClusters(table).put_heartbeat(heartbeat(1, 0))
+    expiring = [item for item in table._dynamodb.scan(TableName=table.name)["Items"] if "expiresAt" in item]
+    assert sorted(item["pk"]["S"].split("#")[0] for item in expiring) == ["beat", "key"]
+
+
+class Contended:
+    """DynamoDB that reports a conflict with another transaction, as often as told, before it writes."""
+
+    def __init__(self, conflicts: int, then: list[str] | None = None) -> None:
+        self.conflicts, self.then, self.calls = conflicts, then, 0
+
+    def transact_write_items(self, **_: Any) -> None:
+        self.calls += 1
+        reasons = ["TransactionConflict", "None"] if self.calls <= self.conflicts else self.then
+        if reasons:
+            reply = {
+                "Error": {"Code": "TransactionCanceledException", "Message": ""},
+                "CancellationReasons": [{"Code": r} for r in reasons],
+            }
+            raise ClientError(reply, "TransactWriteItems")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("then", "expected"), [(None, []), (["None", "ConditionalCheckFailed"], [1])])
+def test_a_transaction_that_meets_another_is_repeated(monkeypatch: pytest.MonkeyPatch, then: list[str] | None, expected: list[int]) -> None:
+    monkeypatch.setattr(table_module.time, "sleep", lambda _seconds: None)
+    assert Table(Contended(3, then), "t").transact({}, {}) == expected
+
+
+def test_a_transaction_that_always_meets_others_is_retryable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module.time, "sleep", lambda _seconds: None)
+    with pytest.raises(errors.RetryableError):
+        Table(Contended(99), "t").transact({}, {})
+
+
+def test_a_throttled_transaction_is_said_to_be_throttled() -> None:
+    class Throttled:
+        def transact_write_items(self, **_: Any) -> None:
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, "TransactWriteItems")
+
+    with pytest.raises(errors.Throttled):
+        Table(Throttled(), "t").transact({})
+
+
+def test_unprocessed_keys_are_asked_for_again() -> None:
+    class Sparing:
+        """Answers one key a call."""
+
+        def batch_get_item(self, *, RequestItems: dict[str, Any]) -> dict[str, Any]:
+            first, *rest = RequestItems["t"]["Keys"]
+            return {"Responses": {"t": [first]}, "UnprocessedKeys": {"t": {"Keys": rest}} if rest else {}}
+
+    keys = [(f"run#{number}", "run") for number in range(7)]
+    assert [item["pk"]["S"] for item in Table(Sparing(), "t").batch_get(keys)] == [pk for pk, _ in keys]
+
+
+def test_a_run_written_by_a_newer_version_is_still_read() -> None:
+    document = run(1).model_dump_json(by_alias=True).replace('"generation":1', '"generation":1,"addedLater":{"x":1}', 1)
+    assert unpack(Run, {"doc": {"S": document}}) == run(1)
