@@ -11,7 +11,7 @@ from trainyard.domain.decisions import Decision, Draft, Next
 from trainyard.domain.facts import CANCEL_REQUESTED, EXPORT_REQUESTED, Book
 from trainyard.domain.observing import observe
 from trainyard.domain.problems import problem
-from trainyard.domain.records import Attempt, Cluster, Export, Fact, Incident, Problem, Run
+from trainyard.domain.records import Action, Attempt, Cluster, Export, Fact, Incident, Problem, Run
 
 #: After its cluster's own deadline the run gives up too; the cluster's machine knows the reason better, so it goes first.
 GRACE_SECONDS = 120
@@ -138,6 +138,9 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
         draft.note(f"stop-{finding.fact.id}", "Stopped", f"{finding.because} Stopped: trying again would not help.", cause=finding.cause)
         return
     _plan(draft, finding)
+    if finding.outcome == "lost" and draft.attempt == draft.run.attempts[-1] and draft.attempt.ended_at is not None:
+        # No successor will kill what is left of this job on the surviving nodes.
+        draft.act(Action(id=f"cancel-job-{attempt.number}", kind="cancel-job", reason=finding.because))
 
 
 def _open_incident(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:

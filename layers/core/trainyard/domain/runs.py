@@ -22,6 +22,7 @@ def stopped(run: Run, now: datetime, outcome: Outcome, reason: str, problem: Pro
 
 def reopened(run: Run, now: datetime, *, outcome: Outcome | None, reason: str) -> Run:
     """An ended run's next life: new budgets and a new execution. With an outcome it only exports, tears down and ends again."""
+    kept = run.problem if outcome is not None and run.problem is not None and run.problem.code != "export-failed" else None
     return run.model_copy(
         update={
             "status": "Pending" if outcome is None else "Exporting",
@@ -31,7 +32,7 @@ def reopened(run: Run, now: datetime, *, outcome: Outcome | None, reason: str) -
             "updated_at": now,
             "finished_at": None,
             "outcome": outcome,
-            "problem": None if outcome is None else run.problem,
+            "problem": kept,
             "reason": reason,
             "export": None,
             "cluster_generation": None if outcome is None else run.cluster_generation,

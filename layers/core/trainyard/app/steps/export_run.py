@@ -7,10 +7,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trainyard.app.saved import remember_copies
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer
 from trainyard.app.waking import done, store_wait
-from trainyard.domain import names
+from trainyard.domain import facts, names
 from trainyard.domain.errors import BlobNotFound, CommandFailed
 from trainyard.domain.records import Export, Fact, Run, TimelineEntry
 from trainyard.ports import Ports
@@ -100,6 +101,8 @@ def _ask(ports: Ports, run: Run, export: Export) -> Run:
 def _save(ports: Ports, run: Run, export: Export) -> Run:
     if export.state in ("verified", "failed"):
         ports.runs.note(run.id, _entry(ports, export))
+    if export.state == "verified" and export.final:
+        remember_copies(ports, run, facts.SAVED_RUN)
     return ports.runs.put(run.model_copy(update={"export": export, "updated_at": ports.clock.now()}))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.saved import remember_copies
 from trainyard.app.situation import cluster_of
 from trainyard.app.steps.inputs import StepInput
 from trainyard.domain import facts, teardown
 from trainyard.domain.closing import final_status
 from trainyard.domain.problems import problem
-from trainyard.domain.records import Cluster, Fact, Run, TimelineEntry
+from trainyard.domain.records import Cluster, Run, TimelineEntry
 from trainyard.ports import Ports
 
 
@@ -20,7 +21,9 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
         return {"status": run.status}
     cluster = cluster_of(ports, run)
     if cluster is not None:
-        _leave(ports, run, cluster)
+        ports.clusters.touch(cluster.name, used_at=ports.clock.now())
+    if cluster is not None and cluster.status != "Deleted" and teardown.has_something_to_lose(run):
+        remember_copies(ports, run, facts.UNSAVED_RUN)
     now = ports.clock.now()
     ended = _ended(run, cluster).model_copy(update={"finished_at": now, "updated_at": now})
     message = f"The run is {ended.status}: {ended.reason}"
@@ -37,13 +40,3 @@ def _ended(run: Run, cluster: Cluster | None) -> Run:
     reason = run.reason if run.outcome != "succeeded" or trouble is None else trouble.detail
     status = final_status(run.outcome, trouble is not None)
     return run.model_copy(update={"status": status, "problem": trouble, "cluster_deleted": deleted, "reason": reason, "actions": []})
-
-
-def _leave(ports: Ports, run: Run, cluster: Cluster) -> None:
-    """Tell the cluster whether it holds the only copy of this run's checkpoints; teardown asks for it."""
-    now = ports.clock.now()
-    unsaved = teardown.has_something_to_lose(run) and cluster.status != "Deleted"
-    type_ = facts.UNSAVED_RUN if unsaved else facts.SAVED_RUN
-    data = {"runId": run.id, "generation": cluster.generation}
-    ports.clusters.record(cluster.name, Fact(id=f"{type_}-{run.id}-{run.life}", type=type_, at=now, data=data))
-    ports.clusters.touch(cluster.name, used_at=now)

@@ -1,0 +1,341 @@
+"""A run's life told as stories, on the real state machine definitions and in-memory twins of every port."""
+
+from __future__ import annotations
+
+from tests.support.story import Story, cluster_spec, make_cluster, run_spec
+
+LOST = "ip-127-0-1-12"
+
+
+def started(**extra: object) -> Story:
+    story = Story()
+    story.submit(**extra)  # type: ignore[arg-type]
+    story.ready()
+    story.training()
+    return story
+
+
+def assert_nothing_left(story: Story) -> None:
+    assert story.machines.running == []
+    assert story.world.backend.clusters == {}
+    assert story.world.secrets.names == set()
+    assert story.agent.active == {}
+    assert story.world.waits.stored == {}
+
+
+def test_a_healthy_run_makes_its_cluster_trains_exports_verifies_and_leaves_nothing() -> None:
+    story = started()
+    assert story.run.status == "Running"
+    story.end(lastStep=200)
+    assert story.run.status == "Succeeded"
+    assert story.run.export is not None
+    assert story.run.export.state == "verified"
+    assert story.run.cluster_deleted
+    assert story.cluster.status == "Deleted"
+    assert "Export verified: 1 objects" in story.said
+    assert_nothing_left(story)
+
+
+def test_healthy_training_costs_no_transition() -> None:
+    story = started()
+    walker = next(walker for key, walker in story.machines.walkers.items() if key[0] == "run")
+    before = len(walker.visited)
+    for step in range(10, 100, 10):
+        story.checkpoint(step)
+        story.pass_time(60)
+    assert len(walker.visited) == before
+
+
+def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> None:
+    story = started()
+    story.checkpoint(120)
+    story.lose(LOST)
+    run = story.run
+    assert [attempt.outcome for attempt in run.attempts] == ["lost", None]
+    assert run.attempts[1].exclude == [LOST]
+    assert run.attempts[1].down == [LOST]
+    assert story.agent.jobs[run.id, 2] == "101"
+    assert story.world.backend.replaced == ["i-00000012"]
+    assert "its agent fell silent and its Slurm daemon refuses connections. Resuming at once on the spare from step 120" in story.said
+    story.training("ip-127-0-1-13", "ip-127-0-1-14", step=121)
+    assert story.run.incidents[0].resumed_at is not None
+    assert story.run.status == "Running"
+    story.end(lastStep=200)
+    assert story.run.status == "Succeeded"
+    assert_nothing_left(story)
+
+
+def test_the_job_is_submitted_before_the_replacement_is_asked_for() -> None:
+    story = started()
+    order: list[str] = []
+    submit, replace = story.agent.submit, story.world.backend.replace
+    story.agent.submit = lambda options: (order.append("submit"), submit(options))[1]  # type: ignore[method-assign,func-returns-value]
+    story.world.backend.replace = lambda name, ids: (order.append("replace"), replace(name, ids))[1]  # type: ignore[method-assign,func-returns-value]
+    story.lose(LOST)
+    assert order == ["submit", "replace"]
+
+
+def test_steps_lost_are_counted_from_what_the_job_reached() -> None:
+    story = started()
+    story.checkpoint(120)
+    evidence = [{"node": LOST, "instanceId": "i-00000012", "agent": "silent", "scheduler": "down"}]
+    story.end("failed", lastStep=127, errorKind="node", failedNode=LOST, nodes=evidence)
+    assert "Resuming at once on the spare from step 120; 7 steps are lost." in story.said
+    assert story.run.attempts[1].exclude == [LOST]
+
+
+def test_a_job_that_fails_because_of_a_lost_node_is_not_taken_for_a_program_error() -> None:
+    story = started()
+    evidence = [{"node": LOST, "instanceId": "i-00000012", "agent": "silent", "scheduler": "down"}]
+    story.end("failed", lastStep=127, errorKind="python-error", error="RuntimeError: connection closed by peer", nodes=evidence)
+    assert story.run.incidents[0].cause == "node-lost"
+    story.lose(LOST)
+    assert len(story.run.attempts) == 2
+
+
+def test_a_lost_spare_changes_nothing_for_the_job_and_is_replaced() -> None:
+    story = started()
+    story.lose("ip-127-0-1-14")
+    assert len(story.run.attempts) == 1
+    assert story.world.backend.replaced == ["i-00000014"]
+    assert "The run does not use it, so training goes on; no spare is left." in story.said
+
+
+def test_a_silent_agent_changes_nothing_and_is_said() -> None:
+    story = started()
+    story.send("AgentSilent", silent={"node": LOST, "agent": "silent", "scheduler": "up"})
+    story.rest()
+    assert len(story.run.attempts) == 1
+    assert f"The agent on {LOST} is silent, but its node works on: nothing is done to the job." in story.said
+
+
+def test_without_a_spare_the_run_waits_for_the_node_and_goes_on_when_it_returns() -> None:
+    story = started(cluster={"spec": cluster_spec(spares=0)})
+    story.checkpoint(50)
+    story.lose(LOST)
+    assert story.run.status == "WaitingForNode"
+    assert "No spare is left: 1 of 2 nodes are usable." in story.said
+    assert story.world.backend.replaced == ["i-00000012"]
+    story.send("NodeReturned", returned=LOST, instanceId="i-new")
+    story.rest()
+    assert story.run.attempts[-1].number == 2
+    assert story.run.attempts[-1].exclude == []
+    assert "A node is back. Resuming from step 50" in story.said
+
+
+def test_a_node_that_never_returns_ends_the_run_with_its_checkpoints_exported() -> None:
+    story = started(cluster={"spec": cluster_spec(spares=0)}, recovery={"waitForNodeSeconds": 600})
+    story.lose(LOST)
+    story.pass_time(599)
+    assert story.run.status == "WaitingForNode"
+    story.pass_time(3)
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.code == "nodes-exhausted"
+    assert story.run.export is not None
+    assert story.run.export.state == "verified"
+    assert_nothing_left(story)
+
+
+def kill_process(story: Story, step: int = 10) -> None:
+    story.end("failed", errorKind="signal", signal=9, failedNode=LOST, lastStep=step)
+
+
+def test_a_killed_worker_process_restarts_in_place_and_leaves_the_node_when_it_repeats_there() -> None:
+    story = started()
+    kill_process(story)
+    assert story.run.attempts[1].exclude == []
+    assert f"A worker process on {LOST} was killed by SIGKILL. Starting again in place" in story.said
+    story.training()
+    kill_process(story, 20)
+    assert story.run.attempts[2].exclude == []
+    story.training()
+    kill_process(story, 30)
+    assert story.run.attempts[3].exclude == [LOST]
+    assert story.run.attempts[3].down == []
+    assert story.world.backend.replaced == []
+
+
+def test_an_excluded_node_is_not_left_out_when_nothing_else_is_free() -> None:
+    story = started(cluster={"spec": cluster_spec(spares=0)}, recovery={"inPlaceRestartsPerNode": 0})
+    kill_process(story)
+    assert story.run.attempts[1].exclude == []
+    assert "no other node is free" in story.said
+
+
+def test_the_same_python_error_at_the_same_step_stops_the_run_with_its_evidence() -> None:
+    story = started()
+    error = {"errorKind": "python-error", "error": "ValueError: bad batch", "lastStep": 42, "logTail": "Traceback\nValueError: bad batch"}
+    story.end("failed", **error)
+    assert len(story.run.attempts) == 2
+    assert "Trying once more" in story.said
+    story.training()
+    story.end("failed", **error)
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.code == "same-error"
+    assert "ValueError: bad batch" in story.run.problem.detail
+    assert "Traceback" in story.run.problem.detail
+    assert len(story.run.attempts) == 2
+    assert_nothing_left(story)
+
+
+def test_different_errors_are_bounded_by_the_attempts() -> None:
+    story = started(recovery={"maxAttempts": 3})
+    for step in (1, 2, 3):
+        story.end("failed", errorKind="python-error", error="OSError: disk", lastStep=step)
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.code == "attempts-exhausted"
+    assert len(story.run.attempts) == 3
+
+
+def test_a_torn_newest_checkpoint_changes_nothing_but_the_step_that_is_resumed_from() -> None:
+    story = started()
+    story.checkpoint(100)
+    story.checkpoint(120)
+    path = "checkpoints/step-000000000120-attempt-1"
+    story.send("CheckpointRejected", run=story.run_id, attempt=1, step=120, path=path, reason="model.pt: SHA-256 differs")
+    story.rest()
+    assert len(story.run.attempts) == 1
+    kill_process(story, 125)
+    assert "from step 100; 25 steps are lost." in story.said
+    kept = story.world.runs.checkpoints(story.run_id, limit=10, token=None).items
+    assert [(item.step, item.status) for item in kept] == [(120, "rejected"), (100, "whole")]
+
+
+def test_a_cancelled_run_stops_its_job_exports_and_leaves_nothing() -> None:
+    story = started()
+    story.cancel()
+    story.cancel()
+    story.rest()
+    assert story.run.status == "Cancelled"
+    assert story.run.problem is not None
+    assert story.run.problem.code == "cancelled"
+    assert story.run.export is not None
+    assert story.run.export.state == "verified"
+    assert ["trainyard-agent", "cancel", "--run", story.run_id] in story.world.commands.ran
+    assert story.cancel().status == "Cancelled"
+    assert_nothing_left(story)
+
+
+def test_a_run_cancelled_while_its_cluster_is_made_leaves_nothing() -> None:
+    story = Story()
+    story.submit()
+    story.rest()
+    story.cancel()
+    story.rest()
+    assert story.run.status == "Cancelled"
+    assert_nothing_left(story)
+
+
+def test_the_longest_duration_stops_exports_and_tears_down() -> None:
+    story = started(limits={"maxDurationSeconds": 3600})
+    story.pass_time(3601)
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.code == "duration-exceeded"
+    assert_nothing_left(story)
+
+
+def test_an_export_that_does_not_verify_keeps_the_cluster_with_the_only_copy() -> None:
+    story = started()
+    story.agent.corrupt = True
+    story.end()
+    assert story.run.status == "Failed"
+    assert story.run.problem is not None
+    assert story.run.problem.code == "export-failed"
+    assert "final/model.pt has" in story.run.problem.detail
+    assert story.cluster.status == "Ready"
+    assert story.run.export is not None
+    assert story.run.export.tries == 3
+    story.world.clock.tick(100_000)
+    assert [swept.action for swept in story.sweep()] == ["kept"]
+    assert story.cluster.status == "Ready"
+
+
+def test_an_export_of_an_ended_run_saves_what_its_cluster_still_holds_and_lets_it_go() -> None:
+    from trainyard.app.request_export import request_export
+
+    story = started()
+    story.agent.corrupt = True
+    story.end()
+    story.agent.corrupt = False
+    request_export(story.world.ports, story.run_id)
+    story.rest()
+    assert story.run.export is not None
+    assert story.run.export.state == "verified"
+    assert story.cluster.status == "Deleted"
+    assert story.run.status == "Succeeded"
+
+
+def test_an_export_while_training_disturbs_nothing() -> None:
+    from trainyard.app.request_export import request_export
+
+    story = started()
+    request_export(story.world.ports, story.run_id)
+    story.rest()
+    assert story.run.status == "Running"
+    assert story.run.export is not None
+    assert story.run.export.state == "verified"
+    assert not story.run.export.final
+    story.end()
+    assert story.run.export.final
+    assert story.run.status == "Succeeded"
+
+
+def test_two_runs_share_a_cluster_and_neither_deletes_it() -> None:
+    story = Story()
+    make_cluster(story)
+    first = story.submit(run_spec(cluster={"name": "shared"}))
+    second = story.submit(run_spec(cluster={"name": "shared"}))
+    story.rest()
+    assert {run for run, _ in story.agent.jobs} == {first.id, second.id}
+    story.training()
+    story.end()
+    assert story.run.status == "Succeeded"
+    assert story.world.runs.stored[second.id].status in ("Submitting", "Running")
+    assert story.cluster.status == "Ready"
+
+
+def test_a_run_that_made_its_cluster_leaves_it_to_another_run_that_uses_it() -> None:
+    story = started()
+    other = story.submit(run_spec(cluster={"name": story.cluster.name}))
+    story.rest()
+    story.end()
+    assert story.run.status == "Succeeded"
+    assert story.cluster.status == "Ready"
+    assert f"is used by {other.id}" in story.said
+
+
+def test_a_failed_run_resumes_in_a_new_life_with_new_budgets() -> None:
+    from trainyard.app.resume_run import resume_run
+
+    story = Story()
+    make_cluster(story)
+    story.submit(run_spec(cluster={"name": "shared"}, recovery={"maxAttempts": 1}))
+    story.rest()
+    story.checkpoint(10)
+    story.end("failed", errorKind="signal", signal=9, failedNode=LOST)
+    assert story.run.status == "Failed"
+    resume_run(story.world.ports, story.run_id)
+    story.rest()
+    assert story.run.life == 2
+    assert story.attempt == 2
+    assert "Submitting the job from step 10" in story.said
+    story.end()
+    assert story.run.status == "Succeeded"
+
+
+def test_ten_runs_at_once_all_end() -> None:
+    story = Story()
+    ids = [story.submit().id for _ in range(10)]
+    for run_id in ids:
+        story.run_id = run_id
+        story.ready()
+        story.training()
+    for run_id in ids:
+        story.run_id = run_id
+        story.end()
+    assert {story.world.runs.stored[run_id].status for run_id in ids} == {"Succeeded"}
+    assert_nothing_left(story)

@@ -1,0 +1,464 @@
+"""In-memory twins of every port: as strict as the real ones, and able to die before or after any call."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from trainyard.domain import errors
+from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Fact, Run, TimelineEntry, Wait
+from trainyard.ports import BackendCluster, BackendRequest, BatchResult, CommandResult, Config, Page, Ports
+from trainyard_contracts.events import ClusterHeartbeat
+from trainyard_contracts.specs import ClusterSpec
+
+START = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+class Died(BaseException):
+    """The process is gone at this very line. Not an Exception: nothing may catch it."""
+
+
+class Fuse:
+    """Counts port calls and kills the process at the chosen one, before or after its effect."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.die_at: int | None = None
+        self.after = False
+
+    def arm(self, call: int | None, *, after: bool = False) -> None:
+        self.calls, self.die_at, self.after = 0, call, after
+
+    def wrap(self, target: Any) -> Any:
+        return _Fused(self, target)
+
+
+class _Fused:
+    def __init__(self, fuse: Fuse, target: Any) -> None:
+        self._fuse, self._target = fuse, target
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._target, name)
+        if not callable(value) or name.startswith("_"):
+            return value
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            fuse = self._fuse
+            fuse.calls += 1
+            mine = fuse.calls == fuse.die_at
+            if mine and not fuse.after:
+                raise Died(name)
+            result = value(*args, **kwargs)
+            if mine:
+                raise Died(name)
+            return result
+
+        return call
+
+
+class MemoryClock:
+    def __init__(self, now: datetime = START) -> None:
+        self.time = now
+
+    def now(self) -> datetime:
+        return self.time
+
+    def tick(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+class MemoryIds:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def ulid(self) -> str:
+        self.count += 1
+        number, text = self.count, ""
+        while number:
+            number, rest = divmod(number, 32)
+            text = ALPHABET[rest] + text
+        return "01" + text.rjust(24, "0")
+
+
+def page(items: Sequence[Any], limit: int, token: str | None, query: str) -> Page[Any]:
+    """A page whose token is bound to its query."""
+    start = 0
+    if token is not None:
+        try:
+            bound, position = json.loads(token)
+        except ValueError:
+            raise errors.BadPageToken("nextToken: not a page token") from None
+        if bound != query:
+            raise errors.BadPageToken("nextToken: it belongs to another query")
+        start = int(position)
+    chosen = list(items[start : start + limit])
+    more = start + limit < len(items)
+    return Page(chosen, json.dumps([query, start + limit]) if more else None)
+
+
+class MemoryRuns:
+    def __init__(self) -> None:
+        self.stored: dict[str, Run] = {}
+        self.keys: dict[str, tuple[str, str]] = {}
+        self.kept_facts: dict[str, dict[str, Fact]] = {}
+        self.entries: dict[str, dict[str, TimelineEntry]] = {}
+        self.kept_checkpoints: dict[str, dict[tuple[int, int], Checkpoint]] = {}
+
+    def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
+        if idempotency_key is not None and idempotency_key in self.keys:
+            known, known_hash = self.keys[idempotency_key]
+            if known_hash != body_hash:
+                raise errors.IdempotencyConflict("Idempotency-Key: used with another body")
+            return self.stored[known]
+        if idempotency_key is not None:
+            self.keys[idempotency_key] = (run.id, body_hash)
+        self.stored[run.id] = run
+        return run
+
+    def get(self, run_id: str) -> Run:
+        if run_id not in self.stored:
+            raise errors.RunNotFound(f"There is no run {run_id}.")
+        return self.stored[run_id]
+
+    def put(self, run: Run) -> Run:
+        if self.get(run.id).version != run.version:
+            raise errors.ConflictError(f"Run {run.id} was changed in between.")
+        fresh = Run.model_validate_json(run.model_copy(update={"version": run.version + 1}).model_dump_json())
+        self.stored[run.id] = fresh
+        return fresh
+
+    def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
+        found = [run for run in reversed(self.stored.values()) if status in (None, run.status)]
+        return page(found, limit, token, f"runs/{status}")
+
+    def active(self) -> list[Run]:
+        return [run for run in self.stored.values() if not run.terminal]
+
+    def on_cluster(self, cluster_name: str) -> list[Run]:
+        return [run for run in self.active() if run.cluster_name == cluster_name]
+
+    def record(self, run_id: str, fact: Fact, message: str) -> bool:
+        known = self.kept_facts.setdefault(run_id, {})
+        if fact.id in known:
+            return False
+        known[fact.id] = fact
+        entry = TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=fact.type, message=message, attempt=fact.attempt, data=fact.data)
+        self.note(run_id, entry)
+        return True
+
+    def facts(self, run_id: str, attempt: int | None = None) -> list[Fact]:
+        found = [fact for fact in self.kept_facts.get(run_id, {}).values() if attempt is None or fact.attempt in (None, attempt)]
+        return sorted(found, key=lambda fact: (fact.at, fact.id))
+
+    def note(self, run_id: str, entry: TimelineEntry) -> None:
+        self.entries.setdefault(run_id, {}).setdefault(entry.id, entry)
+
+    def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
+        entries = sorted(self.entries.get(run_id, {}).values(), key=lambda entry: (entry.at, entry.id))
+        return page(entries, limit, token, f"timeline/{run_id}")
+
+    def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
+        kept = self.kept_checkpoints.setdefault(run_id, {})
+        old = kept.get((checkpoint.step, checkpoint.attempt))
+        if old is None or old.status == "whole":
+            kept[checkpoint.step, checkpoint.attempt] = checkpoint
+
+    def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
+        found = sorted(self.kept_checkpoints.get(run_id, {}).values(), key=lambda item: (-item.step, -item.attempt))
+        return page(found, limit, token, f"checkpoints/{run_id}")
+
+    def messages(self, run_id: str) -> list[str]:
+        """Every line of the timeline, for tests."""
+        return [entry.message for entry in self.timeline(run_id, limit=10_000, token=None).items]
+
+
+class MemoryClusters:
+    def __init__(self) -> None:
+        self.stored: dict[str, Cluster] = {}
+        self.kept_facts: dict[str, dict[str, Fact]] = {}
+        self.beats: dict[str, dict[str, ClusterHeartbeat]] = {}
+
+    def create(self, cluster: Cluster) -> Cluster:
+        old = self.stored.get(cluster.name)
+        if old is not None and old.status != "Deleted":
+            raise errors.ClusterExists(f"Cluster '{cluster.name}' exists.")
+        fresh = cluster.model_copy(update={"generation": old.generation + 1 if old else 1})
+        self.stored[cluster.name] = fresh
+        return fresh
+
+    def get(self, name: str) -> Cluster:
+        if name not in self.stored:
+            raise errors.ClusterNotFound(f"There is no cluster '{name}'.")
+        return self.stored[name]
+
+    def put(self, cluster: Cluster) -> Cluster:
+        if self.get(cluster.name).version != cluster.version:
+            raise errors.ConflictError(f"Cluster '{cluster.name}' was changed in between.")
+        fresh = Cluster.model_validate_json(cluster.model_copy(update={"version": cluster.version + 1}).model_dump_json())
+        self.stored[cluster.name] = fresh
+        return fresh
+
+    def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
+        return page(list(self.stored.values()), limit, token, "clusters")
+
+    def active(self) -> list[Cluster]:
+        return [cluster for cluster in self.stored.values() if cluster.status != "Deleted"]
+
+    def touch(self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None) -> None:
+        cluster = self.get(name)
+        update: dict[str, Any] = {}
+        if used_at is not None and (cluster.last_used_at is None or used_at > cluster.last_used_at):
+            update["last_used_at"] = used_at
+        if heartbeat_at is not None and (cluster.last_heartbeat_at is None or heartbeat_at > cluster.last_heartbeat_at):
+            update["last_heartbeat_at"] = heartbeat_at
+        self.stored[name] = cluster.model_copy(update=update)
+
+    def record(self, name: str, fact: Fact) -> bool:
+        known = self.kept_facts.setdefault(name, {})
+        new = fact.id not in known
+        known.setdefault(fact.id, fact)
+        return new
+
+    def facts(self, name: str) -> list[Fact]:
+        return sorted(self.kept_facts.get(name, {}).values(), key=lambda fact: (fact.at, fact.id))
+
+    def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
+        self.beats.setdefault(heartbeat.cluster_name, {})[heartbeat.id] = heartbeat
+
+    def heartbeats(self, name: str, *, since: datetime, limit: int) -> list[ClusterHeartbeat]:
+        found = sorted((beat for beat in self.beats.get(name, {}).values() if beat.at >= since), key=lambda beat: beat.at)
+        return found[-limit:]
+
+
+class MemoryWaits:
+    def __init__(self) -> None:
+        self.stored: dict[str, Wait] = {}
+
+    def store(self, wait: Wait) -> None:
+        self.stored[wait.owner] = wait
+
+    def get(self, owner: str) -> Wait | None:
+        return self.stored.get(owner)
+
+    def mark_woken(self, owner: str, token: str, at: datetime) -> bool:
+        wait = self.stored.get(owner)
+        if wait is None or wait.token != token:
+            return False
+        self.stored[owner] = wait.model_copy(update={"woken_at": at})
+        return True
+
+    def clear(self, owner: str, token: str) -> None:
+        if owner in self.stored and self.stored[owner].token == token:
+            del self.stored[owner]
+
+    def all(self) -> list[Wait]:
+        return list(self.stored.values())
+
+
+class MemoryBackend:
+    """One HyperPod in memory. Tests move a cluster's state with `advance`, or make calls fail through `refuse`."""
+
+    def __init__(self, clock: MemoryClock, stage: str) -> None:
+        self.clock, self.stage = clock, stage
+        self.clusters: dict[str, BackendCluster] = {}
+        self.node_lists: dict[str, list[ClusterNode]] = {}
+        self.refuse: dict[str, Exception] = {}
+        self.log = ""
+        self.replaced: list[str] = []
+        self.rebooted: list[str] = []
+        self.made = 0
+        self.deleting_takes = 1
+
+    def _maybe_refuse(self, operation: str) -> None:
+        if operation in self.refuse:
+            raise self.refuse[operation]
+
+    def plan(self, cluster: Cluster) -> BackendRequest:
+        return BackendRequest("CreateCluster", {"ClusterName": cluster.name}, {"lifecycle/on_create.sh": 100})
+
+    def create(self, cluster: Cluster) -> str:
+        self._maybe_refuse("create")
+        if cluster.name in self.clusters:
+            return self.clusters[cluster.name].arn
+        self.made += 1
+        arn = f"arn:aws:sagemaker:us-east-1:123456789012:cluster/c{self.made:011d}"
+        tags = {"trainyard:stage": self.stage}
+        self.clusters[cluster.name] = BackendCluster(arn, cluster.name, "Creating", tags=tags, created_at=self.clock.now())
+        self.node_lists[cluster.name] = list(_nodes(cluster.spec))
+        return arn
+
+    def describe(self, name: str) -> BackendCluster | None:
+        seen = self.clusters.get(name)
+        if seen is not None and seen.status == "Deleting":
+            self.deleting_takes -= 1
+            if self.deleting_takes <= 0:
+                del self.clusters[name]
+                return None
+        return seen
+
+    def advance(self, name: str, status: str, message: str = "") -> None:
+        self.clusters[name] = replace(self.clusters[name], status=status, failure_message=message)
+
+    def nodes(self, cluster: Cluster) -> list[ClusterNode]:
+        return list(self.node_lists.get(cluster.name, []))
+
+    def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
+        self._maybe_refuse("replace")
+        known = {node.instance_id for node in self.node_lists.get(name, [])}
+        good = [instance for instance in instance_ids if instance in known]
+        self.replaced += good
+        fresh = {instance: f"{instance}-new" for instance in good}
+        self.node_lists[name] = [
+            node.model_copy(update={"instance_id": fresh.get(node.instance_id, node.instance_id)}) for node in self.node_lists[name]
+        ]
+        return BatchResult(good, {instance: "not found" for instance in instance_ids if instance not in known})
+
+    def reboot(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
+        self.rebooted += list(instance_ids)
+        return BatchResult(list(instance_ids), {})
+
+    def delete(self, name: str) -> bool:
+        self._maybe_refuse("delete")
+        if name not in self.clusters:
+            return False
+        self.advance(name, "Deleting")
+        return True
+
+    def tagged(self) -> list[BackendCluster]:
+        return [seen for seen in self.clusters.values() if seen.tags.get("trainyard:stage") == self.stage]
+
+    def lifecycle_log(self, cluster: Cluster, *, lines: int, instance_id: str | None = None) -> str:
+        self._maybe_refuse("log")
+        return self.log
+
+
+def _nodes(spec: ClusterSpec) -> Iterator[ClusterNode]:
+    number = 10
+    for group in spec.instance_groups:
+        for _ in range(group.count + group.spares):
+            number += 1
+            name = f"ip-127-0-1-{number}"
+            yield ClusterNode(
+                instance_id=f"i-{number:08d}",
+                group=group.name,
+                role=group.role,
+                instance_type=group.instance_type,
+                status="Running",
+                name=name,
+            )
+
+
+class MemoryBlobs:
+    bucket = "sagemaker-trainyard-test"
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def put(self, key: str, body: bytes) -> None:
+        self.objects[key] = body
+
+    def get(self, key: str) -> bytes:
+        if key not in self.objects:
+            raise errors.BlobNotFound(f"There is no object {key}.")
+        return self.objects[key]
+
+    def head(self, key: str) -> tuple[int, str | None] | None:
+        body = self.objects.get(key)
+        return None if body is None else (len(body), hashlib.sha256(body).hexdigest())
+
+    def put_tree(self, prefix: str, directory: Path) -> int:
+        files = [path for path in directory.rglob("*") if path.is_file()]
+        for path in files:
+            self.put(f"{prefix}{path.relative_to(directory)}", path.read_bytes())
+        return len(files)
+
+
+class MemoryCommands:
+    """A controller's agent; `answer` decides what a command says."""
+
+    def __init__(self) -> None:
+        self.ran: list[list[str]] = []
+        self.answer: Callable[[Cluster, list[str]], CommandResult] = lambda cluster, argv: CommandResult(0, "{}", "")
+
+    def run(self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
+        self.ran.append(list(argv))
+        return self.answer(cluster, list(argv))
+
+
+@dataclass
+class Execution:
+    machine: str
+    name: str
+    payload: dict[str, Any]
+    status: str = "RUNNING"
+
+
+class MemoryExecutions:
+    def __init__(self) -> None:
+        self.started: dict[tuple[str, str], Execution] = {}
+        self.tokens: dict[str, dict[str, Any] | None] = {}
+
+    def start(self, machine: str, name: str, payload: Mapping[str, Any]) -> None:
+        assert len(name) <= 80, name
+        self.started.setdefault((machine, name), Execution(machine, name, dict(payload)))
+
+    def status(self, machine: str, name: str) -> str | None:
+        found = self.started.get((machine, name))
+        return found.status if found else None
+
+    def succeed(self, token: str, output: Mapping[str, Any]) -> bool:
+        if self.tokens.get(token, {}) is not None:
+            return False
+        self.tokens[token] = dict(output)
+        return True
+
+
+class MemorySecrets:
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def ensure(self, name: str) -> str:
+        self.names.add(name)
+        return f"arn:aws:secretsmanager:us-east-1:123456789012:secret:{name}"
+
+    def delete(self, name: str) -> None:
+        self.names.discard(name)
+
+
+class MemoryPrices:
+    def hourly_usd(self, spec: ClusterSpec) -> float | None:
+        return 1.5 * sum(group.count + group.spares for group in spec.instance_groups)
+
+
+@dataclass
+class World:
+    """Everything of one test, with its ports; `fuse` kills the process at a chosen port call."""
+
+    clock: MemoryClock = field(default_factory=MemoryClock)
+    ids: MemoryIds = field(default_factory=MemoryIds)
+    fuse: Fuse = field(default_factory=Fuse)
+    runs: MemoryRuns = field(default_factory=MemoryRuns)
+    clusters: MemoryClusters = field(default_factory=MemoryClusters)
+    waits: MemoryWaits = field(default_factory=MemoryWaits)
+    commands: MemoryCommands = field(default_factory=MemoryCommands)
+    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
+    executions: MemoryExecutions = field(default_factory=MemoryExecutions)
+    secrets: MemorySecrets = field(default_factory=MemorySecrets)
+    backend: MemoryBackend = field(init=False)
+    ports: Ports = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.backend = MemoryBackend(self.clock, "test")
+        wrap = self.fuse.wrap
+        self.ports = Ports(
+            runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits), backend=wrap(self.backend),
+            commands=wrap(self.commands), blobs=wrap(self.blobs), executions=wrap(self.executions), secrets=wrap(self.secrets),
+            prices=MemoryPrices(), clock=self.clock, ids=self.ids,
+            config=Config(stage="test", heartbeat_seconds=60, secret_prefix="trainyard/test", node_role_arn="arn:aws:iam::123456789012:role/nodes"),
+        )  # fmt: skip
