@@ -114,7 +114,7 @@ class _Picture:
     """One picture that is redrawn in place."""
 
     def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, refresh_per_second=4, transient=False, vertical_overflow="crop")
+        self._live = Live(console=console, auto_refresh=False, transient=False, vertical_overflow="crop")
         self._note = ""
         self._last: Snapshot | None = None
 
@@ -128,11 +128,11 @@ class _Picture:
     def note(self, words: str) -> None:
         self._note = words
         if self._last is not None:
-            self._live.update(picture(self._last, words))
+            self._live.update(picture(self._last, words), refresh=True)
 
     def show(self, snapshot: Snapshot) -> None:
         self._note, self._last = "", snapshot
-        self._live.update(picture(snapshot))
+        self._live.update(picture(snapshot), refresh=True)
 
 
 def event_line(event: Json) -> str:

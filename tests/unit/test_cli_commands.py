@@ -1,0 +1,438 @@
+"""The command and the SDK against a real HTTP server on loopback that checks signatures and can misbehave."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from rich.console import Console
+
+from trainyard_cli import client as client_module
+from trainyard_cli import live, main
+from trainyard_cli.client import Client
+from trainyard_cli.connection import Connection
+from trainyard_cli.problems import ApiProblem, Unreachable
+
+RUN = "run-01jd0000000000000000000000"
+T = "2026-11-20T20:00:00Z"
+Answer = tuple[int, dict[str, Any]]
+
+
+def a_run(status: str = "Running", **fields: Any) -> dict[str, Any]:
+    attempt = {
+        "number": 1,
+        "generation": 1,
+        "jobId": "7",
+        "nodes": ["ip-127-0-0-2"],
+        "startedAt": T,
+        "resumedFrom": None,
+        "outcome": None,
+        "reason": "",
+    }
+    return {
+        "id": RUN, "name": "mine [bold]", "status": status, "createdAt": T, "updatedAt": T, "clusterName": "mine-abc", "clusterDeleted": False,
+        "attempts": [attempt], "incidents": [], "reason": "because", "problem": None, "export": None,
+        "latest": {"runId": RUN, "attempt": 1, "step": 41, "loss": 0.25}, **fields,
+    }  # fmt: skip
+
+
+def an_event(number: int, message: str, kind: str = "fact") -> dict[str, Any]:
+    return {"id": f"E{number}", "at": T, "kind": kind, "type": "X", "message": message, "attempt": 1, "data": {}}
+
+
+SAMPLE = {"cpuPercent": 55.0, "memoryUsedBytes": 2**30, "memoryTotalBytes": 2**32}
+NODE = {
+    "instanceId": "i-1", "group": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "status": "Running", "name": "ip-127-0-0-2",
+    "agent": "linked", "scheduler": "idle", "sample": SAMPLE,
+}  # fmt: skip
+CLUSTER = {"name": "mine-abc", "status": "Ready", "createdAt": T, "spec": {"backend": "hyperpod", "instanceGroups": [{"name": "w", "count": 2, "instanceType": "ml.c5.xlarge"}]}}  # fmt: skip
+
+
+class FakeApi:
+    """Answers by `METHOD /path`; an answer may be a list that is used up one by one (the last stays), or a function of the query."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = {}
+        self.requests: list[dict[str, Any]] = []
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = -1  # head and body in one packet; two would wait for each other for 40 ms
+
+            def log_message(self, *_: object) -> None: ...
+
+            def answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                url = urlsplit(self.path)
+                query = {name: values[0] for name, values in parse_qs(url.query).items()}
+                fake.requests.append(
+                    {"method": self.command, "path": url.path, "query": query, "headers": dict(self.headers), "body": body}
+                )
+                status, document = fake.find(f"{self.command} {url.path.removeprefix('/stage')}", query)
+                if url.path.startswith("/stage") and not fake.signed(self.command, self.path, self.headers, body):
+                    status, document = 403, {"message": "Forbidden"}
+                content = json.dumps(document).encode()
+                self.send_response(status)
+                self.send_header("content-length", str(len(content)))
+                self.send_header("retry-after", "0")
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_POST = do_DELETE = answer
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def find(self, key: str, query: dict[str, str]) -> Answer:
+        found = self.answers.get(
+            key, (404, {"title": "No such run", "code": "run-not-found", "detail": key, "nextStep": "trainyard run ls"})
+        )
+        if isinstance(found, list):
+            found = found.pop(0) if len(found) > 1 else found[0]
+        return found(query) if callable(found) else found
+
+    def signed(self, method: str, path: str, headers: Any, body: bytes) -> bool:
+        """Recompute the signature from what arrived."""
+        given = headers.get("authorization", "")
+        names = given.partition("SignedHeaders=")[2].partition(",")[0].split(";")
+        request = AWSRequest(method, self.endpoint + path, data=body, headers={name: headers[name] for name in names if name in headers})
+        request.context["timestamp"] = headers.get("x-amz-date")
+        signer = SigV4Auth(Credentials("AKIDLOCAL", "secret"), "execute-api", "us-east-1")
+        signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
+        return bool(given) and given.endswith(f"Signature={signature}")
+
+    def calls(self, key: str) -> list[dict[str, Any]]:
+        return [request for request in self.requests if f"{request['method']} {request['path'].removeprefix('/stage')}" == key]
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
+    fake = FakeApi()
+    local = {
+        "endpoint": fake.endpoint, "apiUrl": f"{fake.endpoint}/stage", "region": "us-east-1", "accessKeyId": "AKIDLOCAL", "secretAccessKey": "secret",
+    }  # fmt: skip
+    (tmp_path / "local.json").write_text(json.dumps(local))
+    monkeypatch.setenv("TRAINYARD_STATE_DIR", str(tmp_path))
+    monkeypatch.delenv("TRAINYARD_API_URL", raising=False)
+    monkeypatch.setattr(live, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr("trainyard_cli.snapshot.SLOW_SECONDS", 0.0)
+    monkeypatch.setattr("trainyard_cli.output.out.width", 200)
+    yield fake
+    fake.server.shutdown()
+    fake.server.server_close()
+
+
+@pytest.fixture
+def trainyard(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main.run(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    (tmp_path / "spec.yaml").write_text("name: mine\ncluster: {name: shared}\n")
+    return str(tmp_path / "spec.yaml")
+
+
+def serve_a_whole_run(api: FakeApi, last: str = "Succeeded") -> None:
+    events = [an_event(number, f"message {number}") for number in range(3)]
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": [
+            (200, a_run("Provisioning", attempts=[], latest=None)),
+            (200, a_run()),
+            (200, a_run(last, clusterDeleted=True)),
+        ],
+        f"GET /v1/runs/{RUN}/events": [(200, {"events": events[:2]}), (200, {"events": events})],
+        f"GET /v1/runs/{RUN}/checkpoints": (
+            200,
+            {"checkpoints": [{"step": 40, "attempt": 1, "status": "whole", "bytes": 99, "committedAt": T}]},
+        ),
+        "GET /v1/clusters/mine-abc": (200, CLUSTER),
+        "GET /v1/clusters/mine-abc/nodes": (200, {"nodes": [NODE]}),
+    }
+
+
+def test_a_call_is_signed_and_the_signature_covers_query_and_verb(api: FakeApi) -> None:
+    api.answers |= {"GET /v1/runs": (200, {"runs": [a_run()]}), f"POST /v1/runs/{RUN}:cancel": (202, a_run("Cancelled"))}
+    client = Client.connect()
+    assert client.runs(status="Running", at_most=5)[0]["id"] == RUN
+    assert client.cancel_run(RUN)["status"] == "Cancelled"
+
+
+def test_an_unsigned_or_wrongly_signed_call_is_refused_with_the_next_step(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    local = json.loads((tmp_path / "local.json").read_text())
+    (tmp_path / "local.json").write_text(json.dumps({**local, "secretAccessKey": "other"}))
+    code, _, err = trainyard("run", "ls")
+    assert code == 7
+    assert "Forbidden" in err
+    assert "Next: Check the AWS credentials" in err
+
+
+def test_a_throttled_submit_is_repeated_with_the_same_key_and_makes_one_run(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str
+) -> None:
+    api.answers["POST /v1/runs"] = [(503, {}), (429, {}), (202, a_run("Pending"))]
+    code, out, err = trainyard("run", "submit", spec)
+    assert (code, out.strip()) == (0, RUN)
+    assert f"trainyard run watch {RUN}" in err
+    keys = {request["headers"]["idempotency-key"] for request in api.calls("POST /v1/runs")}
+    assert (len(api.calls("POST /v1/runs")), len(keys)) == (3, 1)
+
+
+def test_a_node_is_not_replaced_twice_because_an_answer_was_lost(api: FakeApi) -> None:
+    api.answers["POST /v1/clusters/c/nodes/i-1:replace"] = (500, {"title": "Internal"})
+    with pytest.raises(ApiProblem):
+        Client.connect().replace_node("c", "i-1")
+    assert len(api.calls("POST /v1/clusters/c/nodes/i-1:replace")) == 1
+
+
+@pytest.mark.parametrize(("status", "code"), [(400, 6), (404, 3), (409, 4), (413, 6), (422, 6), (403, 7)])
+def test_a_problem_is_told_with_its_fields_and_the_next_step(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str, status: int, code: int
+) -> None:
+    errors = [{"field": "job.nodes", "message": "must be [at most] 2"}]
+    api.answers["POST /v1/runs"] = (status, {"title": "Bad", "code": "x", "detail": "d", "nextStep": "Correct it", "errors": errors})
+    got, out, err = trainyard("run", "submit", spec)
+    assert (got, out) == (code, "")
+    assert "job.nodes  must be [at most] 2" in err
+    assert "Next: Correct it" in err
+    got, out, err = trainyard("run", "submit", spec, "--json")
+    assert (got, err) == (code, "")
+    assert json.loads(out)["error"]["errors"] == errors
+
+
+def test_no_server_is_told_as_such(trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module.time, "sleep", lambda _: None)
+    monkeypatch.delenv("TRAINYARD_API_URL", raising=False)
+    code, _, err = trainyard("--state-dir", str(tmp_path), "run", "ls")
+    assert (code, "trainyard local up" in err) == (5, True)
+    local = {
+        "endpoint": "http://127.0.0.1:1",
+        "apiUrl": "http://127.0.0.1:1/x",
+        "region": "us-east-1",
+        "accessKeyId": "a",
+        "secretAccessKey": "b",
+    }
+    (tmp_path / "local.json").write_text(json.dumps(local))
+    code, _, err = trainyard("run", "ls", "--state-dir", str(tmp_path))
+    assert (code, "trainyard local status" in err) == (5, True)
+
+
+def test_the_local_keys_never_go_to_another_host(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDMINE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mine")
+    elsewhere = Connection.find("https://abc.execute-api.eu-west-1.amazonaws.com/")
+    assert (elsewhere.local, elsewhere.region, elsewhere.credentials.access_key) == (None, "eu-west-1", "AKIDMINE")
+    with pytest.raises(Unreachable, match="local cloud only"):
+        Client(elsewhere).fault("kill-node", "c")
+
+
+def test_every_page_is_read_and_no_more_than_asked(api: FakeApi) -> None:
+    api.answers["GET /v1/runs"] = lambda query: (
+        (200, {"runs": [a_run()] * 2, "nextToken": "t2"}) if "nextToken" not in query else (200, {"runs": [a_run()] * 2})
+    )
+    assert len(Client.connect().runs()) == 4
+    assert len(Client.connect().runs(at_most=2)) == 2
+
+
+def test_an_id_stays_one_path_segment(api: FakeApi) -> None:
+    with pytest.raises(ApiProblem):
+        Client.connect().run("../clusters?x#y")
+    assert api.requests[-1]["path"] == "/stage/v1/runs/..%2Fclusters%3Fx%23y"
+
+
+def test_json_is_all_that_is_on_stdout_and_the_option_may_stand_anywhere(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    serve_a_whole_run(api)
+    api.answers |= {
+        "GET /v1/runs": (200, {"runs": [a_run()]}),
+        "GET /v1/clusters": (200, {"clusters": [CLUSTER]}),
+        f"GET /v1/runs/{RUN}/logs": (200, {"kind": "job", "attempt": 1, "source": "node", "text": "a\nb\n"}),
+        f"POST /v1/runs/{RUN}:export": (202, a_run("Exporting")),
+        "POST /_trainyard/fault": (200, {"node": "i-1"}),
+    }
+    commands = ["run ls", f"run show {RUN}", f"run events {RUN}", f"run logs {RUN}", f"run watch {RUN}", f"run export {RUN}", "cluster ls",
+                "cluster show mine-abc", "node ls mine-abc", "fault kill-node mine-abc"]  # fmt: skip
+    for command in commands:
+        for arguments in (["--json", *command.split()], [*command.split(), "--json"]):
+            code, out, err = trainyard(*arguments)
+            assert (code, err, bool(json.loads(out))) == (0, "", True), command
+
+
+def test_tables_show_what_users_wrote_as_they_wrote_it(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    serve_a_whole_run(api)
+    api.answers["GET /v1/runs"] = (200, {"runs": [a_run()]})
+    _, out, _ = trainyard("run", "ls")
+    assert "mine [bold]" in out
+    _, out, _ = trainyard("node", "ls", "mine-abc")
+    assert "ip-127-0-0-2" in out
+    assert "55%" in out
+    assert "1.0 GiB / 4.0 GiB" in out
+    _, out, _ = trainyard("run", "show", RUN)
+    assert "Checkpoints" in out
+
+
+@pytest.mark.parametrize(("status", "code"), [("Succeeded", 0), ("Failed", 1), ("Cancelled", 1)])
+def test_watching_tells_each_line_once_and_ends_as_the_run_does(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str, status: str, code: int
+) -> None:
+    serve_a_whole_run(api, status)
+    api.answers["POST /v1/runs"] = (202, a_run("Pending"))
+    got, out, _ = trainyard("run", "submit", spec, "--watch")
+    assert got == code
+    assert [out.count(f"message {number}") for number in range(3)] == [1, 1, 1]
+    assert "attempt 1, step 41, loss 0.25000, 1 checkpoints, newest at step 40" in out
+    assert "agent linked, Slurm idle, CPU 55%, memory 1.0 GiB of 4.0 GiB" in out
+    assert f"run {RUN} {status}: because" in out
+
+
+def test_on_a_terminal_the_picture_has_run_nodes_and_timeline(api: FakeApi) -> None:
+    serve_a_whole_run(api)
+    seen: list[str] = []
+    console = Console(file=io.StringIO(), force_terminal=True, width=140, height=50, _environ={})
+    run = live.follow(Client.connect(), RUN, console, on_update=lambda snapshot: seen.append(snapshot.run["status"]))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert (run["status"], seen) == ("Succeeded", ["Provisioning", "Running", "Succeeded"])
+    for part in ("Timeline", "message 2", "ip-127-0-0-2", "step 41", "mine [bold]", "55%"):
+        assert part in text
+
+
+def test_watching_outlives_an_api_that_is_away_for_a_moment(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve_a_whole_run(api)
+    client = Client.connect()
+    real, failures = client.run, iter([True, True])
+
+    def sometimes(run_id: str) -> dict[str, Any]:
+        if next(failures, False):
+            raise Unreachable("The API cannot be reached", "connection refused")
+        return real(run_id)
+
+    monkeypatch.setattr(client, "run", sometimes)
+    console = Console(file=io.StringIO(), width=200)
+    assert live.follow(client, RUN, console)["status"] == "Succeeded"
+    assert console.file.getvalue().count("trying again") == 1  # type: ignore[attr-defined]
+
+
+def test_ctrl_c_detaches_says_how_to_come_back_and_cancels_nothing(api: FakeApi, tmp_path: Path) -> None:
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run()),
+        f"GET /v1/runs/{RUN}/events": (200, {"events": [an_event(1, "message 1")]}),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+        "GET /v1/clusters/mine-abc": (200, CLUSTER),
+        "GET /v1/clusters/mine-abc/nodes": (200, {"nodes": [NODE]}),
+    }
+    command = [sys.executable, "-m", "trainyard_cli.main", "run", "watch", RUN]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TRAINYARD_STATE_DIR": str(tmp_path)}
+    )
+    deadline = time.monotonic() + 20
+    while len(api.calls(f"GET /v1/runs/{RUN}")) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert f"Detached; run {RUN} goes on. Come back with: trainyard run watch {RUN}" in err
+    assert {request["method"] for request in api.requests} == {"GET"}
+
+
+def test_a_dry_run_shows_the_plan_and_asks_for_nothing_else(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str
+) -> None:
+    plan = {"operation": "CreateCluster", "request": {"ClusterName": "mine"}, "files": {"on_create.sh": 2048}, "batchScript": "#!/bin/bash [x]",
+            "hourlyUsd": 1.5, "warnings": ["no spare"]}  # fmt: skip
+    api.answers["POST /v1/runs"] = (200, plan)
+    code, out, _ = trainyard("run", "submit", spec, "--dryrun")
+    assert code == 0
+    for part in ("CreateCluster", "1.50 USD an hour", "#!/bin/bash [x]", "no spare", "1 files, 2.0 KiB"):
+        assert part in out
+    assert [request["query"] for request in api.requests] == [{"dryrun": "true"}]
+
+
+def test_a_fault_goes_to_the_local_cloud(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    api.answers["POST /_trainyard/fault"] = (200, {"node": "i-1"})
+    code, out, _ = trainyard("fault", "kill-process", "mine-abc", "--node", "i-1", "--run", RUN)
+    assert (code, "i-1" in out) == (0, True)
+    assert json.loads(api.requests[-1]["body"]) == {"kind": "kill-process", "cluster": "mine-abc", "node": "i-1", "run": RUN}
+
+
+def test_a_node_that_cannot_be_rebooted_gives_awss_reason(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    api.answers["POST /v1/clusters/c/nodes/i-1:reboot"] = (202, {"successful": [], "failed": {"i-1": "InvalidInstanceStatus"}})
+    code, _, err = trainyard("node", "reboot", "c", "i-1")
+    assert (code, "InvalidInstanceStatus" in err) == (1, True)
+
+
+def test_waiting_for_a_cluster_ends_with_it(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainyard_cli.cluster_commands.POLL_SECONDS", 0.01)
+    api.answers |= {
+        "POST /v1/clusters": (202, {**CLUSTER, "status": "Pending"}),
+        "GET /v1/clusters/mine-abc": [(200, {**CLUSTER, "status": "Creating"}), (200, {**CLUSTER, "status": "Failed"})],
+        "DELETE /v1/clusters/gone": (202, {**CLUSTER, "name": "gone", "status": "Deleting"}),
+    }
+    assert trainyard("cluster", "create", spec, "--wait")[0] == 1
+    code, out, _ = trainyard("cluster", "delete", "gone", "--wait", "--json")
+    assert (code, json.loads(out)["status"]) == (0, "Deleted")
+
+
+@pytest.mark.parametrize(("content", "words"), [("a: [1", "is not YAML"), ("", "empty"), ("- 1", "no mapping"), (None, "cannot be read")])
+def test_a_spec_that_cannot_be_read_is_told_before_anything_is_sent(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path, content: str | None, words: str
+) -> None:
+    path = tmp_path / "bad.yaml"
+    if content is not None:
+        path.write_text(content)
+    code, _, err = trainyard("run", "submit", str(path))
+    assert (code, words in err, api.requests) == (6, True, [])
+
+
+def test_wrong_usage_is_exit_code_2(trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    assert trainyard("run", "ls", "--nope")[0] == 2
+    assert trainyard("nope")[0] == 2
+
+
+def test_the_log_is_followed_without_saying_a_line_twice(api: FakeApi) -> None:
+    logs = [{"kind": "job", "attempt": n, "source": "node", "text": text} for n, text in ((1, "a\nb"), (1, "a\nb\nc"), (2, "a"))]
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": [(200, a_run()), (200, a_run()), (200, a_run("Succeeded"))],
+        f"GET /v1/runs/{RUN}/logs": [(200, log) for log in logs],
+    }
+    lines: list[str] = []
+    live.follow_log(Client.connect(), RUN, lines.append, lines=100, kind="job", attempt=None)
+    assert lines == ["a", "b", "c", "a"]
+
+
+def test_options_are_hoisted_up_to_the_double_dash() -> None:
+    assert main.hoist_options(["run", "ls", "--json", "--state-dir", "x", "--", "--json"]) == [
+        "--json",
+        "--state-dir",
+        "x",
+        "run",
+        "ls",
+        "--",
+        "--json",
+    ]
