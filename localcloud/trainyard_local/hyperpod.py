@@ -299,7 +299,9 @@ def _describe_event(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any
     if event is None:
         raise ResourceNotFound(f"Event {params['EventId']} was not found in cluster {cluster.name}")
     node = cluster.nodes.get(event.get("InstanceId", ""))
-    metadata = {"Instance": {"FailureMessage": node.message}} if node and node.message else {}
+    # A union: exactly one member, that of the resource the event is about.
+    message = node.message if node else cluster.failure_message
+    metadata = {event["ResourceType"]: {"FailureMessage": message}}
     return {"EventDetails": event | {"EventDetails": {"EventMetadata": metadata}}}
 
 

@@ -153,7 +153,10 @@ class Node:
     def kill(self) -> int:
         """Power off: SIGKILL of everything on the node at once. Returns how many processes died."""
         self.powered = False
-        return node_processes.kill(self._mine())
+        killed = node_processes.kill(self._mine())
+        # /var/run is memory on a real machine; its pid files must not outlive the power.
+        shutil.rmtree(self.root / "var/run", ignore_errors=True)
+        return killed
 
     def destroy(self) -> None:
         """Power off and lose the disk."""

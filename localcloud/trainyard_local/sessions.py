@@ -73,6 +73,7 @@ class Session:
         self._handshake: dict[str, Any] | None = None
         self._answered = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._waiting_signal: int | None = None
         self._begun = False
         self._terminated = False
         self._lock = threading.Lock()
@@ -150,6 +151,8 @@ class Session:
                 raise OSError("the session was terminated")
             stderr = subprocess.PIPE if self._separate else subprocess.STDOUT
             self._process = self.node.start(argv, stdout=subprocess.PIPE, stderr=stderr)
+            if self._waiting_signal is not None:
+                _signal_group(self._process, self._waiting_signal)
 
     def _start_failed(self, error: Exception) -> str:
         message = f"Unable to start command: {error}"
@@ -200,8 +203,15 @@ class Session:
             self._answered.set()
         elif frame.payload_type == TYPE_FLAG and int.from_bytes(frame.payload, "big") == FLAG_TERMINATE:
             self.terminate()
-        elif frame.payload_type == TYPE_OUTPUT and frame.payload in SIGNALS and self._process is not None:
-            _signal_group(self._process, SIGNALS[frame.payload])
+        elif frame.payload_type == TYPE_OUTPUT and frame.payload in SIGNALS:
+            self._interrupt(SIGNALS[frame.payload])
+
+    def _interrupt(self, number: int) -> None:
+        """A control character from the client; one that comes before the command has started waits for it."""
+        with self._lock:
+            process, self._waiting_signal = self._process, number
+        if process is not None:
+            _signal_group(process, number)
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:

@@ -13,8 +13,11 @@ mkdir -p "$run_dir" "$log_dir/slurm" "$log_dir/trainyard"
 say() { echo "[trainyard] services: $*"; }
 
 alive() { # PID_FILE PROGRAM: the recorded process still runs, and its number was not given to another program
-  local pid
-  [[ -r $1 ]] && pid=$(<"$1") && [[ -n $pid ]] && [[ $(cat "/proc/$pid/comm" 2>/dev/null) == "${2:0:15}" ]]
+  local pid command
+  [[ -r $1 ]] && pid=$(<"$1") && [[ -n $pid ]] || return 1
+  # A killed process that nobody has reaped yet still has a name, but no command line.
+  IFS= read -r -d '' command 2>/dev/null <"/proc/$pid/cmdline" && [[ -n $command ]] || return 1
+  [[ $(cat "/proc/$pid/comm" 2>/dev/null) == "${2:0:15}" ]]
 }
 
 start_detached() { # NAME PROGRAM [ARGUMENT...]

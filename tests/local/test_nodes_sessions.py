@@ -1,0 +1,301 @@
+"""Session Manager on the local cloud: the whole data-channel protocol over a real websocket, commands on real nodes."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from tests.support.node_cloud import NodeCloud, eventually
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from trainyard.aws.session_channel import SessionChannel
+from trainyard.domain import errors
+from trainyard_local.hyperpod_cluster import LocalCluster
+from trainyard_local.session_frames import Frame, decode
+
+pytestmark = pytest.mark.local
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCloud]:
+    cloud = NodeCloud(tmp_path_factory.mktemp("cloud"))
+    yield cloud
+    cloud.close()
+    assert cloud.leftovers() == []
+
+
+@pytest.fixture(scope="module")
+def cluster(nodes: NodeCloud) -> LocalCluster:
+    return nodes.create("sessions", workers=1)
+
+
+class Client:
+    """A plain client of the data channel that a test can make misbehave; it acknowledges everything unless told otherwise."""
+
+    def __init__(self, session: dict[str, Any], token: str | None = None) -> None:
+        self.socket: ClientConnection = connect(session["StreamUrl"], compression=None)
+        self.socket.send(json.dumps({
+            "MessageSchemaVersion": "1.0", "RequestId": str(uuid.uuid4()), "TokenValue": token or session["TokenValue"],
+            "ClientId": str(uuid.uuid4()), "ClientVersion": "1.2.650.0",
+        }))  # fmt: skip
+        self.seen: dict[int, Frame] = {}
+        self.repeated: list[int] = []
+        self.closed: dict[str, Any] | None = None
+        self.acknowledged: list[int] = []
+        self.sequence = 0
+
+    def read(self, *, acknowledge: bool = True, seconds: float = 10) -> Frame:
+        frame = decode(self.socket.recv(timeout=seconds))  # type: ignore[arg-type]
+        if frame.message_type == "output_stream_data":
+            if frame.sequence in self.seen:
+                self.repeated.append(frame.sequence)
+            self.seen[frame.sequence] = frame
+            if acknowledge:
+                self.acknowledge(frame)
+        elif frame.message_type == "acknowledge":
+            self.acknowledged.append(json.loads(frame.payload)["AcknowledgedMessageSequenceNumber"])
+        elif frame.message_type == "channel_closed":
+            self.closed = json.loads(frame.payload)
+        return frame
+
+    def acknowledge(self, frame: Frame) -> None:
+        content = {
+            "AcknowledgedMessageType": "output_stream_data", "AcknowledgedMessageId": str(frame.message_id),
+            "AcknowledgedMessageSequenceNumber": frame.sequence, "IsSequentialMessage": True,
+        }  # fmt: skip
+        self.socket.send(Frame("acknowledge", 0, json.dumps(content).encode(), flags=3).encode())
+
+    def shake_hands(self, status: int = 1, *, twice: bool = False) -> None:
+        request = self.read()
+        assert request.payload_type == 5
+        actions = [
+            {"ActionType": action["ActionType"], "ActionStatus": status, "ActionResult": None, "Error": ""}
+            for action in json.loads(request.payload)["RequestedClientActions"]
+        ]
+        content = {"ClientVersion": "1.2.650.0", "ProcessedClientActions": actions, "Errors": []}
+        for _ in range(2 if twice else 1):
+            self.put(6, json.dumps(content).encode(), self.sequence)
+        self.sequence += 1
+
+    def put(self, payload_type: int, payload: bytes, sequence: int) -> None:
+        self.socket.send(Frame("input_stream_data", sequence, payload, payload_type).encode())
+
+    def until_type(self, payload_type: int) -> None:
+        while self.read().payload_type != payload_type:
+            pass
+
+    def until_closed(self) -> None:
+        while self.closed is None:
+            self.read()
+
+    def text(self, payload_type: int) -> str:
+        frames = (frame for _, frame in sorted(self.seen.items()))
+        return b"".join(frame.payload for frame in frames if frame.payload_type == payload_type).decode()
+
+
+def start(nodes: NodeCloud, cluster: LocalCluster, command: str, *, separate: bool = True, node: Any = None) -> dict[str, Any]:
+    """StartSession on the controller, waiting while the account's three starts a second are used up."""
+    request = {
+        "Target": nodes.target(cluster, node or cluster.controller),
+        "DocumentName": "AWS-StartNonInteractiveCommand",
+        "Parameters": {"command": [command], "separateOutputStream": [str(separate).lower()]},
+    }
+
+    def attempt() -> Any:
+        try:
+            return nodes.ssm.start_session(**request)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ThrottlingException":
+                raise
+            return None
+
+    answer: dict[str, Any] = eventually(attempt, "a session")
+    return answer
+
+
+def code_of(call: Any, **params: Any) -> str:
+    with pytest.raises(ClientError) as caught:
+        call(**params)
+    return str(caught.value.response["Error"]["Code"])
+
+
+def test_the_control_planes_client_runs_a_command_on_the_controller(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    channel = SessionChannel(nodes.ssm)
+    assert cluster.controller is not None
+    target = nodes.target(cluster, cluster.controller)
+    result = channel.run(lambda again: target, ["trainyard-agent", "status", "--run", "a b; $(x) 'y'"], timeout_seconds=20)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {"argv": ["status", "--run", "a b; $(x) 'y'"], "root": str(cluster.controller.root)}
+    by_path = channel.run(lambda again: target, ["/opt/trainyard/bin/trainyard-agent", "nodes"], timeout_seconds=20)
+    assert json.loads(by_path.stdout)["argv"] == ["nodes"]
+    failed = channel.run(lambda again: target, ["bash", "-c", "echo out; echo err >&2; exit 3"], timeout_seconds=20)
+    assert (failed.exit_code, failed.stdout, failed.stderr) == (3, "out\n", "err\n")
+    big = channel.run(lambda again: target, ["bash", "-c", "head -c 300000 /dev/zero | tr '\\0' x"], timeout_seconds=20)
+    assert big.stdout == "x" * 300000
+
+
+def test_the_control_planes_client_says_that_a_dead_node_is_unreachable(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    worker = nodes.workers(cluster)[0]
+    target = nodes.target(cluster, worker)
+    session = start(nodes, cluster, "sleep 60", node=worker)
+    client = Client(session)
+    client.shake_hands()
+    client.until_type(7)
+    nodes.fault("kill-node", cluster, node=worker.name)
+    with pytest.raises(ConnectionClosed):
+        client.until_closed()
+    assert client.closed is None
+    assert code_of(nodes.ssm.start_session, Target=target, DocumentName="AWS-StartNonInteractiveCommand", Parameters={"command": ["true"]}) in (
+        "TargetNotConnected", "ThrottlingException",
+    )  # fmt: skip
+    with pytest.raises(errors.NodeUnreachable):
+        SessionChannel(nodes.ssm).run(lambda again: target, ["true"], timeout_seconds=2)
+    nodes.sagemaker.batch_reboot_cluster_nodes(ClusterName="sessions", NodeIds=[worker.instance_id])
+    eventually(lambda: worker.status == "Running" and worker.connected, "back")
+
+
+def test_output_comes_live_in_order_and_the_exit_code_last(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    client = Client(start(nodes, cluster, "bash -c 'echo one; sleep 0.2; echo two; exit 5'"))
+    client.shake_hands()
+    client.until_closed()
+    assert client.text(1) == "one\ntwo\n"
+    assert client.text(12) == "EXIT_CODE: 5"
+    assert sorted(client.seen) == list(range(len(client.seen)))
+    assert client.seen[max(client.seen)].payload_type == 12
+    assert client.acknowledged == [0]
+    assert client.closed is not None
+    assert client.closed["Output"] == ""
+
+
+def test_no_shell_reads_the_command(nodes: NodeCloud, cluster: LocalCluster, tmp_path: Path) -> None:
+    client = Client(start(nodes, cluster, f"echo $HOME && touch {tmp_path}/pwned; `id` 'a b'"))
+    client.shake_hands()
+    client.until_closed()
+    assert client.text(1) == f"$HOME && touch {tmp_path}/pwned; `id` a b\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_separate_streams_there_is_no_exit_code_and_output_comes_at_the_end(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    client = Client(start(nodes, cluster, "bash -c 'echo out; echo err >&2; exit 4'", separate=False))
+    client.shake_hands()
+    client.until_closed()
+    assert sorted(client.text(1).split()) == ["err", "out"]
+    assert client.text(12) == ""
+
+
+def test_a_command_that_cannot_start_has_exit_code_1_and_says_why(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    client = Client(start(nodes, cluster, "no-such-program at all"))
+    client.shake_hands()
+    client.until_closed()
+    assert client.text(12) == "EXIT_CODE: 1"
+    assert client.closed is not None
+    assert "no-such-program" in client.closed["Output"]
+
+
+def test_frames_without_acknowledgement_are_sent_again(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    client = Client(start(nodes, cluster, "echo hello"))
+    client.read(acknowledge=False)
+    assert client.read(acknowledge=False).sequence == 0
+    client.shake_hands(twice=True)
+    client.until_closed()
+    assert client.repeated
+    assert client.text(1) == "hello\n"
+    assert client.acknowledged == [0, 0]
+
+
+def test_input_is_taken_in_order_and_once(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    client = Client(start(nodes, cluster, "sleep 60"))
+    # The interrupt overtakes the handshake response; it must wait for it.
+    client.put(1, b"\x03", 1)
+    client.shake_hands()
+    client.until_closed()
+    assert client.text(12).startswith("EXIT_CODE: ")
+    assert sorted(set(client.acknowledged)) == [0, 1]
+
+
+def test_a_broken_connection_can_be_resumed_with_a_new_token(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    session = start(nodes, cluster, "bash -c 'echo before; read -t 0.5; echo after'")
+    first = Client(session)
+    first.shake_hands()
+    first.socket.socket.shutdown(socket.SHUT_RDWR)
+    resumed = nodes.ssm.resume_session(SessionId=session["SessionId"])
+    assert resumed["TokenValue"] != session["TokenValue"]
+    second = Client(resumed)
+    second.until_closed()
+    assert "after" in second.text(1)
+    assert second.text(12) == "EXIT_CODE: 0" or "EXIT_CODE" in second.text(12)
+
+
+def test_a_wrong_token_opens_nothing(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    client = Client(start(nodes, cluster, "true"), token="guess")
+    with pytest.raises(ConnectionClosed):
+        client.read()
+
+
+def test_a_malformed_frame_closes_the_connection(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    client = Client(start(nodes, cluster, "true"))
+    client.read()
+    client.socket.send(b"nonsense")
+    with pytest.raises(ConnectionClosed):
+        client.until_closed()
+
+
+def test_terminate_session_kills_the_command(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    session = start(nodes, cluster, "sleep 4242")
+    client = Client(session)
+    client.shake_hands()
+    assert cluster.controller is not None
+    controller = cluster.controller
+    eventually(lambda: any("sleep 4242" in process.command for process in controller.processes()), "it runs on the node")
+    assert nodes.ssm.terminate_session(SessionId=session["SessionId"])["SessionId"] == session["SessionId"]
+    client.until_closed()
+    assert not any("sleep 4242" in process.command for process in controller.processes())
+    assert code_of(nodes.ssm.terminate_session, SessionId="nobody-0123") == "DoesNotExistException"
+
+
+def test_starts_are_limited_to_three_a_second(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    assert cluster.controller is not None
+    request = {
+        "Target": nodes.target(cluster, cluster.controller),
+        "DocumentName": "AWS-StartNonInteractiveCommand",
+        "Parameters": {"command": ["true"]},
+    }
+    codes = []
+    for _ in range(6):
+        try:
+            nodes.ssm.start_session(**request)
+        except ClientError as error:
+            codes.append(error.response["Error"]["Code"])
+    assert len(codes) >= 3
+    assert set(codes) == {"ThrottlingException"}
+
+
+def test_bad_requests_are_refused(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    eventually(lambda: not nodes.sessions._starts or time.monotonic() - nodes.sessions._starts[-1] > 1, "the limit has room again")
+    target = nodes.target(cluster, cluster.controller)  # type: ignore[arg-type]
+    good = {"Target": target, "DocumentName": "AWS-StartNonInteractiveCommand", "Parameters": {"command": ["true"]}}
+    assert code_of(nodes.ssm.start_session, **{**good, "DocumentName": "AWS-Other"}) == "InvalidDocument"
+    assert code_of(nodes.ssm.start_session, **{**good, "Parameters": {}}) == "InvalidParameters"
+    assert code_of(nodes.ssm.start_session, **{**good, "Target": target[:-17] + "0" * 17}) == "TargetNotConnected"
+
+
+def test_an_encrypted_session_ends_with_the_clients_refusal(
+    nodes: NodeCloud, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes.sessions, "_kms_key", "arn:aws:kms:us-east-1:123456789012:key/x")
+    client = Client(start(nodes, cluster, "true"))
+    client.shake_hands(status=3)
+    client.until_closed()
+    assert client.closed is not None
+    assert "KMSEncryption failed on client with status 3" in client.closed["Output"]
+    target = nodes.target(cluster, cluster.controller)  # type: ignore[arg-type]
+    with pytest.raises(errors.SessionEncrypted):
+        SessionChannel(nodes.ssm).run(lambda again: target, ["true"], timeout_seconds=10)

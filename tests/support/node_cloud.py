@@ -1,0 +1,181 @@
+"""A cloud of nothing but HyperPod and Session Manager on moto in this process, with real nodes and a stand-in for the agent."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from moto.server import ThreadedMotoServer
+
+from trainyard_local import faults, hyperpod, node_processes, sessions
+from trainyard_local.cloud import Cloud
+from trainyard_local.hyperpod_cluster import LocalCluster, Settings
+from trainyard_local.nodes import Node
+
+LIFECYCLE = Path(__file__).parents[2] / "node_agent" / "lifecycle"
+ROLE = "arn:aws:iam::123456789012:role/Node"
+AGENT = """
+import json, os, sys, time
+def main():
+    if sys.argv[1] == "daemon":
+        config = json.load(open(sys.argv[3]))
+        open(config["stateDir"] + "/agent-started", "a").write(f"{os.getpid()}\\n")
+        while True:
+            time.sleep(60)
+    if sys.argv[1] == "notify-job-end":
+        root = os.environ["TRAINYARD_ROOT"]
+        open(root + "/var/lib/trainyard/job-ends", "a").write(os.environ.get("SLURM_JOB_ID", "?") + "\\n")
+        return 0
+    print(json.dumps({"argv": sys.argv[1:], "root": os.environ["TRAINYARD_ROOT"]}))
+    return 0
+"""
+
+
+def eventually(condition: Callable[[], Any], what: str, seconds: float = 15.0) -> Any:
+    """The condition's first true value; AssertionError after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+class NodeCloud:
+    """What the tests use: boto3 clients, what was published and logged, and the lifecycle files, which a test may change."""
+
+    def __init__(self, state_dir: Path, *, kms_key: str | None = None, **settings: Any) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.logs: dict[str, list[str]] = {}
+        self.files = bundle()
+        self._moto = ThreadedMotoServer(ip_address="127.0.0.1", port=free_port(4900), verbose=False)
+        self._moto.start()
+        port = int(self._moto.get_host_and_port()[1])
+        self.cloud = Cloud(state_dir, port, free_port(4950))
+        self.cloud.put_event = lambda source, kind, detail, resources: self.events.append((kind, json.loads(json.dumps(detail))))
+        self.cloud.write_log = lambda group, stream, lines: self.logs.setdefault(f"{group}:{stream}", []).extend(lines)
+        self.cloud.credentials = lambda role, name: {
+            "AWS_ACCESS_KEY_ID": "node", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token",
+        }  # fmt: skip
+        self.cloud.read_prefix = lambda bucket, prefix: dict(self.files)
+        self.hyperpod = hyperpod.install(self.cloud, Settings(slurm_port=22000, **{"retry_seconds": 0.2, **settings}))
+        self.sessions = sessions.install(self.cloud, kms_key)
+        self.sagemaker = self.client("sagemaker")
+        self.ssm = self.client("ssm")
+        secrets = self.client("secretsmanager")
+        with contextlib.suppress(secrets.exceptions.ResourceExistsException):  # moto's state outlives a cloud of the same process
+            secrets.create_secret(Name="trainyard/test/agent-key", SecretString="k" * 64)
+
+    def client(self, service: str) -> Any:
+        keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
+        return boto3.client(service, endpoint_url=self.cloud.endpoint, config=Config(retries={"max_attempts": 0}), **keys)
+
+    def close(self) -> None:
+        for callback in reversed(self.cloud.on_shutdown):
+            callback()
+        self._moto.stop()
+
+    def request(self, name: str, workers: int = 2, **more: Any) -> dict[str, Any]:
+        lifecycle = {"SourceS3Uri": "s3://sagemaker-data/clusters/x/", "OnCreate": "on_create.sh"}
+        common = {"InstanceType": "ml.m5.large", "LifeCycleConfig": lifecycle, "ExecutionRole": ROLE}
+        groups = [
+            {"InstanceGroupName": "controller-group", "InstanceCount": 1, "SlurmConfig": {"NodeType": "Controller"}, **common},
+            {
+                "InstanceGroupName": "workers", "InstanceCount": workers,
+                "SlurmConfig": {"NodeType": "Compute", "PartitionNames": ["main"]}, **common,
+            },
+        ]  # fmt: skip
+        return {"ClusterName": name, "InstanceGroups": groups, "Orchestrator": {"Slurm": {}}, "NodeProvisioningMode": "Continuous", **more}
+
+    def create(self, name: str, workers: int = 2, **more: Any) -> LocalCluster:
+        """Create a cluster and wait until every worker is idle in Slurm."""
+        self.sagemaker.create_cluster(**self.request(name, workers, **more))
+        cluster = self.hyperpod.find(name)
+        eventually(lambda: cluster.status != "Creating", "cluster created")
+        assert cluster.status == "InService", cluster.failure_message + json.dumps(self.logs, indent=1)
+        eventually(lambda: len(self.idle(cluster)) == workers, f"{workers} nodes idle in Slurm")
+        eventually(lambda: all(node.status == "Running" for node in cluster.members()), "all nodes Running")
+        return cluster
+
+    def idle(self, cluster: LocalCluster) -> list[str]:
+        return self.slurm(cluster, "sinfo", "-h", "-N", "-t", "idle", "-o", "%N").split()
+
+    def slurm(self, cluster: LocalCluster, *argv: str) -> str:
+        assert cluster.controller is not None
+        environment = {"PATH": os.environ["PATH"] + ":/usr/sbin", "SLURM_CONF": str(cluster.controller.slurm_conf)}
+        return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=10, check=False).stdout
+
+    def submit(self, cluster: LocalCluster, nodes: int = 1, seconds: int = 60, **variables: str) -> str:
+        """A job that runs `sleep` on every node, in the environment the agent gives to jobs."""
+        script = cluster.shared / "job.sh"
+        script.write_text(f"#!/bin/bash\nsrun bash -c 'sleep {seconds} & wait'\n")
+        exported = {"TRAINYARD_LOCAL": str(self.cloud.state_dir), **variables}
+        listing = "--export=" + ",".join(f"{key}={value}" for key, value in {"PATH": os.environ["PATH"], **exported}.items())
+        job = self.slurm(
+            cluster, "sbatch", "--parsable", f"--nodes={nodes}", "--no-requeue", "--output=/dev/null", listing, str(script)
+        ).strip()
+        eventually(lambda: self.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING", f"job {job} runs")
+        eventually(lambda: len(self.sleeping(cluster)) >= nodes, "the job's processes are there")
+        return job
+
+    def sleeping(self, cluster: LocalCluster) -> list[node_processes.Process]:
+        return [p for node in self.workers(cluster) for p in node.processes() if p.name == "sleep" and "SLURMD_NODENAME" in p.environment]
+
+    def workers(self, cluster: LocalCluster) -> list[Node]:
+        return cluster.members("workers")
+
+    def delete(self, name: str) -> None:
+        self.sagemaker.delete_cluster(ClusterName=name)
+        eventually(lambda: name not in self.hyperpod.clusters, f"cluster {name} gone")
+
+    def leftovers(self) -> list[str]:
+        """Commands of everything this cloud ever started and that still runs."""
+        return [process.command for process in node_processes.matching(node_processes.of_cloud(self.cloud.state_dir))]
+
+    def fault(self, kind: str, cluster: LocalCluster, **more: Any) -> dict[str, Any]:
+        return faults.apply(self.cloud, {"kind": kind, "cluster": cluster.name, **more})
+
+    def target(self, cluster: LocalCluster, node: Node) -> str:
+        return f"sagemaker-cluster:{cluster.id}_{node.group}-{node.instance_id}"
+
+    def statuses(self, name: str) -> list[str]:
+        return [detail["ClusterStatus"] for kind, detail in self.events if kind.endswith("State Change") and detail["ClusterName"] == name]
+
+    def log_text(self, cluster: LocalCluster) -> str:
+        return "\n".join(line for key, lines in self.logs.items() if cluster.id in key for line in lines)
+
+
+def bundle() -> dict[str, bytes]:
+    """What the control plane uploads: the lifecycle scripts, cluster.json, and here a stand-in for the agent's package."""
+    files = {path.name: path.read_bytes() for path in LIFECYCLE.iterdir() if path.is_file()}
+    files["cluster.json"] = json.dumps(cluster_json()).encode()
+    files["lib/trainyard_agent/__init__.py"] = b""
+    files["lib/trainyard_agent/cli.py"] = AGENT.encode()
+    return files
+
+
+def cluster_json() -> dict[str, Any]:
+    return {
+        "clusterName": "test", "region": "us-east-1", "eventBus": "bus", "dataBucket": "sagemaker-data", "secretName": "trainyard/test/agent-key",
+        "heartbeatSeconds": 2, "environment": {"kind": "venv", "path": "/opt/trainyard/env", "requirements": ["torch==2.13.0"]},
+        "users": [{"name": "ada", "uid": 2001, "sshKeys": ["ssh-ed25519 AAAA $(touch /tmp/pwned) ada"]}],
+        "s3Mounts": [{"bucket": "sagemaker-corpus", "mountPath": "/data/corpus", "prefix": None}], "sharedFilesystem": None,
+        "controllerGroup": "controller-group", "workerGroups": [{"name": "workers", "partition": "main"}], "expectedWorkers": 2, "linkPort": 4990,
+    }  # fmt: skip
+
+
+def free_port(first: int) -> int:
+    for port in range(first, first + 50):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
+    raise RuntimeError(f"no free port from {first}")
