@@ -100,7 +100,7 @@ class Walker:
             self.world.fuse.arm(None)
             self._failed(state, CRASH_ERROR, "the process died")
             return None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a Lambda error of any kind is what Retry and Catch are about
             self._failed(state, type(error).__name__, json.dumps({"errorMessage": str(error), "errorType": type(error).__name__}))
             return None
         json.dumps(answer)
@@ -143,7 +143,7 @@ class Walker:
                     break
                 except Died:
                     self.world.fuse.arm(None)
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - a Lambda error of any kind is what Retry and Catch are about
                     failure = error
             else:
                 self._failed(state, "ActionFailed", str(failure))
@@ -182,7 +182,8 @@ class Machines:
         for _ in range(limit):
             for key, execution in list(self.world.executions.started.items()):
                 self.walkers.setdefault(key, Walker(self.world, execution))
-            if not any([walker.step() for walker in self.walkers.values()]):
+            moved = [walker.step() for walker in self.walkers.values()]
+            if not any(moved):
                 return
         raise AssertionError(f"the machines never rest: {[(k, w.state, w.visited[-12:]) for k, w in self.walkers.items() if not w.over]}")
 

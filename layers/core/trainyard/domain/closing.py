@@ -69,7 +69,7 @@ def _exporting(draft: Draft) -> bool:
     export = run.export if run.export is not None and run.export.final else None
     if export is None or (export.state == "failed" and export.tries < EXPORT_TRIES):
         tries = export.tries + 1 if export else 1
-        draft.change(export=Export(id=f"final-{run.life}-{tries}", final=True, requested_at=draft.now, tries=tries))
+        draft.change(export=Export(id=f"{run.id}-final-{run.life}-{tries}", final=True, requested_at=draft.now, tries=tries))
         draft.status("Exporting")
         draft.note(f"export-{tries}", "Exporting", f"Exporting checkpoints and the final model to S3{_again(export)}.", kind="status")
         return True
