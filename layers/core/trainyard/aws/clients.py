@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 #: A function's own time limit is short: fail fast and let Step Functions repeat the step.
 _TIMEOUTS = {"connect_timeout": 3, "read_timeout": 10}
+_ATTEMPTS = 3
+#: A price is a courtesy in a dry run, which must not wait for it.
+_ATTEMPTS_OF = {"pricing": 1}
 
 
 @cache
@@ -25,7 +28,9 @@ def client(service: str, region: str) -> Any:
     """The client of a service. The region is always named: Lambda sets AWS_REGION, which boto3 does not read."""
     from botocore.config import Config
 
-    config = Config(retries={"mode": "standard", "max_attempts": 3}, max_pool_connections=16, **_TIMEOUTS)
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS_OF.get(service, _ATTEMPTS)}, max_pool_connections=16, **_TIMEOUTS
+    )
     return session().client(service, region_name=region, config=config)
 
 
