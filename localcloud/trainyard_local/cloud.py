@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainyard_local.access import Access
+    from trainyard_local.functions import Functions
+    from trainyard_local.gateway import Gateway
+    from trainyard_local.schedules import Schedules
 
 
 @dataclass
@@ -27,6 +33,12 @@ class Cloud:
     """read_prefix(bucket, prefix) -> relative key -> body, straight from moto's S3."""
     on_shutdown: list[Callable[[], None]] = field(default_factory=list)
     """Called once when the server ends in good order."""
+    reporters: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    """What each part adds to `GET /_trainyard/status` under its own name; anything json.dumps takes."""
+    access: Access = field(repr=False, default=None)  # type: ignore[assignment]
+    functions: Functions = field(repr=False, default=None)  # type: ignore[assignment]
+    gateway: Gateway = field(repr=False, default=None)  # type: ignore[assignment]
+    schedules: Schedules = field(repr=False, default=None)  # type: ignore[assignment]
 
     @property
     def endpoint(self) -> str:

@@ -1,0 +1,217 @@
+"""Starts, looks at and ends a local cloud from outside: what `trainyard local up | down | status` call."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from trainyard_local import processes
+
+TAG = "TRAINYARD_LOCAL"
+LOCAL_FILE = "local.json"
+LOG_FILE = "server.log"
+UP_SECONDS = 60.0
+#: What a cloud leaves in its state directory while it runs; the log stays for whoever asks why.
+RUNNING_PARTS = (LOCAL_FILE, "functions", "clusters", "run")
+_INHERITED = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "LANG",
+    "LC_ALL",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "SSL_CERT_FILE",
+)
+
+Progress = Callable[[str], None]
+
+
+class ControlError(Exception):
+    """The local cloud could not be started or ended; the message says why and what to do."""
+
+
+def up(
+    state_dir: Path,
+    port: int = 4780,
+    template: Path | None = None,
+    parameters: Mapping[str, str] | None = None,
+    on_progress: Progress = lambda _: None,
+    *,
+    enforce_iam: bool = True,
+) -> dict[str, Any]:
+    """Start a local cloud with the template deployed; returns what local.json holds.
+
+    Port 0 takes a free one. What a killed cloud left behind in the same state directory is removed first.
+    Raises ControlError when one runs already, the port is taken, or the template cannot be deployed.
+    """
+    state_dir, template = state_dir.resolve(), (template or Path("template.yaml")).resolve()
+    state_dir.mkdir(parents=True, exist_ok=True)
+    with _exclusive(state_dir):
+        running = _server(state_dir)
+        if running:
+            raise ControlError(
+                f"a local cloud is running already in {state_dir} (process {running['pid']}). End it with `trainyard local down`."
+            )
+        if processes.tagged({TAG: str(state_dir)}) or (state_dir / LOCAL_FILE).exists():
+            on_progress("removing what a killed cloud left behind")
+        _clean(state_dir)
+        return _start(state_dir, port, template, dict(parameters or {}), on_progress, enforce_iam)
+
+
+def down(state_dir: Path) -> dict[str, Any]:
+    """End everything of the cloud in this state directory: nodes, workers, server; also after the server was killed. Idempotent.
+
+    Returns {"stopped": was a server running, "graceful": it ended by itself, "killed": [{"pid", "command"}]}.
+    Raises ControlError when a process cannot be ended.
+    """
+    state_dir = state_dir.resolve()
+    if not state_dir.is_dir():
+        return {"stopped": False, "graceful": False, "killed": []}
+    with _exclusive(state_dir):
+        server = _server(state_dir)
+        graceful = _shut_down(state_dir, server) if server else False
+        killed = _clean(state_dir)
+    return {"stopped": server is not None, "graceful": graceful, "killed": [{"pid": p.pid, "command": p.command} for p in killed]}
+
+
+def status(state_dir: Path) -> dict[str, Any]:
+    """{"running", "local": local.json or None, "processes": count, "cloud": the server's own status or None}."""
+    state_dir = state_dir.resolve()
+    server = _server(state_dir)
+    found = processes.tagged({TAG: str(state_dir)})
+    cloud = _call(server, "GET", "status", 10.0) if server else None
+    shown = {k: v for k, v in server.items() if k != "secretAccessKey"} if server else None
+    return {
+        "running": cloud is not None,
+        "local": shown,
+        "processes": [{"pid": p.pid, "command": p.command} for p in found],
+        "cloud": cloud,
+    }
+
+
+def _start(
+    state_dir: Path, port: int, template: Path, parameters: dict[str, str], on_progress: Progress, enforce_iam: bool
+) -> dict[str, Any]:
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "trainyard_local.server", "--state-dir", str(state_dir), "--port", str(port)]
+    command += ["--template", str(template), "--parameters", json.dumps(parameters), "--notify-fd", str(writing)]
+    command += [] if enforce_iam else ["--no-iam"]
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    with open(state_dir / LOG_FILE, "ab") as log:
+        process = subprocess.Popen(
+            command,
+            env={**environment, TAG: str(state_dir)},
+            cwd=state_dir,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[writing],
+            start_new_session=True,
+        )
+    os.close(writing)
+    try:
+        return _await_ready(reading, process, state_dir, on_progress)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        process.wait()
+        _clean(state_dir)
+        raise
+
+
+def _await_ready(reading: int, process: subprocess.Popen[bytes], state_dir: Path, on_progress: Progress) -> dict[str, Any]:
+    with os.fdopen(reading) as messages:
+        for line in messages:
+            message = json.loads(line)
+            if "progress" in message:
+                on_progress(message["progress"])
+            elif "error" in message:
+                raise ControlError(message["error"])
+            else:
+                ready: dict[str, Any] = message["ready"]
+                return ready
+    raise ControlError(f"the local cloud ended while it started (exit status {process.wait()}); its log is {state_dir / LOG_FILE}")
+
+
+def _server(state_dir: Path) -> dict[str, Any] | None:
+    """local.json of a server that is alive and ours; a pid alone may have been given to another process."""
+    try:
+        local: dict[str, Any] = json.loads((state_dir / LOCAL_FILE).read_text())
+    except (OSError, ValueError):
+        return None
+    ours = {p.pid for p in processes.tagged({TAG: str(state_dir)}) if "trainyard_local.server" in p.command}
+    return local if local["pid"] in ours else None
+
+
+def _shut_down(state_dir: Path, server: Mapping[str, Any]) -> bool:
+    """Ask the server to end; True if it did in time."""
+    if _call(server, "POST", "shutdown", 5.0) is None:
+        return False
+    deadline = time.monotonic() + 8.0
+    while time.monotonic() < deadline:
+        if server["pid"] not in {p.pid for p in processes.tagged({TAG: str(state_dir)})}:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _call(server: Mapping[str, Any], method: str, path: str, seconds: float) -> dict[str, Any] | None:
+    connection = http.client.HTTPConnection(server["endpoint"].removeprefix("http://"), timeout=seconds)
+    try:
+        connection.request(method, f"/_trainyard/{path}")
+        answer: dict[str, Any] = json.loads(connection.getresponse().read())
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+    return answer
+
+
+def _clean(state_dir: Path) -> list[processes.Process]:
+    """Kill every process with our tag, then remove what only a running cloud needs."""
+    try:
+        killed = processes.kill_tagged({TAG: str(state_dir)}, spare=_ancestors())
+    except TimeoutError as error:
+        raise ControlError(str(error)) from None
+    for name in RUNNING_PARTS:
+        part = state_dir / name
+        if part.is_dir() and not part.is_symlink():
+            shutil.rmtree(part)
+        else:
+            part.unlink(missing_ok=True)
+    return killed
+
+
+def _ancestors() -> set[int]:
+    """Our parents: someone may have run us with the tag in the environment, and must not be killed for it."""
+    found, pid = set(), os.getpid()
+    while pid > 1:
+        found.add(pid)
+        with open(f"/proc/{pid}/stat") as stat:
+            pid = int(stat.read().rpartition(")")[2].split()[1])
+    return found
+
+
+@contextlib.contextmanager
+def _exclusive(state_dir: Path) -> Iterator[None]:
+    """One `up` or `down` at a time in a state directory."""
+    with open(state_dir / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ControlError(f"another `trainyard local up` or `down` is at work in {state_dir}; wait for it") from None
+        yield

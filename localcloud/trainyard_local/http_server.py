@@ -1,0 +1,127 @@
+"""The loopback HTTP server under everything: WSGI with keep-alive (werkzeug's own closes every connection, which halves the speed)."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from typing import IO, Any
+
+from moto.moto_server.werkzeug_app import MotoRequestHandler
+from werkzeug.serving import ThreadedWSGIServer
+
+log = logging.getLogger("trainyard.http")
+
+WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
+_IN_MEMORY_BYTES = 8 * 1024 * 1024
+
+
+class PortTaken(Exception):
+    """Somebody else listens on the port."""
+
+
+class _Handler(MotoRequestHandler):  # type: ignore[misc]
+    """Reads a request wholly, then answers it wholly, so that the connection can carry the next one."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = 65536
+
+    def run_wsgi(self) -> None:
+        environ = self.make_environ()
+        body = self._body(environ)
+        environ["wsgi.input"] = body
+        environ["wsgi.input_terminated"] = True
+        started: list[Any] = []
+
+        def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            started[:] = [status, headers]
+            return None
+
+        try:
+            answer = self.server.app(environ, start_response)
+            content = b"".join(answer)
+            if hasattr(answer, "close"):
+                answer.close()
+        except Exception as error:  # noqa: BLE001 - moto raises whatever it likes; the caller gets what AWS gives for its own defects
+            log.exception("%s %s failed", self.command, self.path)
+            started[:] = [
+                "500 Internal Server Error",
+                [("Content-Type", "application/x-amz-json-1.0"), ("x-amzn-ErrorType", "InternalFailure")],
+            ]
+            content = json.dumps(
+                {"__type": "InternalFailure", "message": f"defect of the local cloud: {type(error).__name__}: {error}"}
+            ).encode()
+        finally:
+            body.close()
+        self._send(started[0], started[1], content)
+
+    def _body(self, environ: dict[str, Any]) -> IO[bytes]:
+        if environ.get("wsgi.input_terminated"):  # chunked; moto wants to know the length of what it gets
+            content = environ["wsgi.input"].read()
+            environ["CONTENT_LENGTH"] = str(len(content))
+            environ.pop("HTTP_TRANSFER_ENCODING", None)
+            return io.BytesIO(content)
+        left = int(environ.get("CONTENT_LENGTH") or 0)
+        if left <= _IN_MEMORY_BYTES:
+            return io.BytesIO(self.rfile.read(left))
+        spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by run_wsgi
+        while left and (chunk := self.rfile.read(min(left, 1 << 20))):
+            spool.write(chunk)
+            left -= len(chunk)
+        spool.seek(0)
+        return spool
+
+    def _send(self, status: str, headers: list[tuple[str, str]], content: bytes) -> None:
+        code, _, reason = status.partition(" ")
+        self.send_response(int(code), reason)
+        names = {name.lower() for name, _ in headers}
+        for name, value in headers:
+            if name.lower() not in ("transfer-encoding", "connection"):
+                self.send_header(name, value)
+        bodiless = self.command == "HEAD" or code in ("204", "304")
+        if "content-length" not in names and not bodiless:
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if not bodiless:
+            self.wfile.write(content)
+        self.wfile.flush()
+
+    def handle_expect_100(self) -> bool:
+        going_on = super().handle_expect_100()
+        self.wfile.flush()
+        return bool(going_on)
+
+    def log_request(self, code: Any = "-", size: Any = "-") -> None:
+        pass
+
+
+class LoopbackServer:
+    """A thread-per-connection server on 127.0.0.1. Port 0 takes a free one. Raises PortTaken."""
+
+    def __init__(self, port: int, app: WsgiApp) -> None:
+        try:
+            listener = socket.create_server(("127.0.0.1", port), backlog=512)
+        except OSError as error:
+            raise PortTaken(
+                f"cannot listen on 127.0.0.1:{port}: {error.strerror}. Another local cloud may be running there: "
+                "stop it, or start this one with another --port (0 takes a free one)."
+            ) from None
+        listener.set_inheritable(False)
+        self.port: int = listener.getsockname()[1]
+        self._server = ThreadedWSGIServer("127.0.0.1", self.port, app, handler=_Handler, fd=listener.fileno())
+        self._server.daemon_threads = True
+        self._listener = listener
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True, name="http")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._listener.close()

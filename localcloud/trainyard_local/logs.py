@@ -1,0 +1,49 @@
+"""Writes lines into moto's CloudWatch Logs from one thread, so that nobody who logs waits."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+
+from trainyard_local.cloud import Cloud
+
+log = logging.getLogger("trainyard.logs")
+
+
+class LogWriter:
+    """A queue in front of CloudWatch Logs. Lines of one stream keep their order."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._queue: queue.SimpleQueue[tuple[str, str, int, list[str]] | None] = queue.SimpleQueue()
+        self._known: set[tuple[str, str]] = set()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="logs")
+        self._thread.start()
+
+    def write(self, group: str, stream: str, lines: list[str]) -> None:
+        """Lines into a stream of a group; both are made when they are missing."""
+        self._queue.put((group, stream, int(time.time() * 1000), lines))
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._thread.join(2.0)
+
+    def _run(self) -> None:
+        while entry := self._queue.get():
+            try:
+                self._append(*entry)
+            except Exception:  # noqa: BLE001 - a log line that moto refuses must not end all logging
+                log.exception("a log line for %s was lost", entry[0])
+
+    def _append(self, group: str, stream: str, at: int, lines: list[str]) -> None:
+        from moto.logs.models import logs_backends
+
+        backend = logs_backends[self._cloud.account_id][self._cloud.region]
+        if (group, stream) not in self._known:
+            if group not in backend.groups:
+                backend.create_log_group(group, {})
+            backend.ensure_log_stream(group, stream)
+            self._known.add((group, stream))
+        backend.put_log_events(group, stream, [{"timestamp": at, "message": line} for line in lines])

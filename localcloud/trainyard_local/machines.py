@@ -1,0 +1,209 @@
+"""Makes moto's Step Functions interpreter run our machines: fast Lambda tasks under the machine's role, exact tokens, true idempotency.
+
+Supported is what the template uses: JSONPath machines whose tasks are `lambda:invoke`, with or without `.waitForTaskToken`.
+Anything else is refused when the machine is created.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from trainyard_local.access import Denied
+from trainyard_local.cloud import Cloud
+from trainyard_local.functions import NoSuchFunction
+from trainyard_local.pinned import replace, wrap
+
+log = logging.getLogger("trainyard.machines")
+
+LAMBDA_TASKS = ("arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken")
+
+
+def check_definition(name: str, definition: str) -> None:
+    """Raises ValueError, naming the state, for what this interpreter would not run as AWS does."""
+    machine = json.loads(definition)
+    if machine.get("QueryLanguage", "JSONPath") != "JSONPath":
+        raise ValueError(f"state machine {name}: the local cloud runs JSONPath machines only, not {machine['QueryLanguage']}")
+    if machine["StartAt"] not in machine["States"]:
+        raise ValueError(f"state machine {name}: StartAt names no state: {machine['StartAt']}")
+    for label, state, siblings in _states(machine):
+        where = f"state machine {name}, state {label}"
+        if state.get("QueryLanguage", "JSONPath") != "JSONPath":
+            raise ValueError(f"{where}: the local cloud runs JSONPath states only")
+        if state["Type"] == "Task" and state["Resource"] not in LAMBDA_TASKS:
+            raise ValueError(f"{where}: the local cloud runs {' and '.join(LAMBDA_TASKS)} only, not {state['Resource']}")
+        for target in _targets(state):
+            if target not in siblings:
+                raise ValueError(f"{where}: leads to {target}, which does not exist")
+
+
+def _states(machine: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    siblings = machine["States"]
+    for label, state in siblings.items():
+        yield label, state, siblings
+        for inner in [state.get("ItemProcessor"), state.get("Iterator"), *state.get("Branches", [])]:
+            if inner:
+                yield from _states(inner)
+
+
+def _targets(state: Mapping[str, Any]) -> list[str]:
+    rules = [*state.get("Catch", []), *state.get("Choices", [])]
+    return [t for t in [state.get("Next"), state.get("Default"), *(rule.get("Next") for rule in rules)] if t]
+
+
+def install(cloud: Cloud) -> None:
+    """Hook moto's interpreter; once per process, before the first state machine is created."""
+    from moto.core.config import default_user_config
+
+    default_user_config["stepfunctions"]["execute_state_machine"] = True
+    _install_quiet_errors()
+    _install_parse_cache()
+    _install_start_execution()
+    _install_task_tokens()
+    _install_lambda_tasks(cloud)
+
+
+def _install_quiet_errors() -> None:
+    """A step's error is in the execution's history; moto also prints the whole parsed state machine for it, several times."""
+    from moto.stepfunctions.parser.asl.component.eval_component import EvalComponent
+
+    def failure(self: Any, failure_event_exception: Any) -> None:
+        name = failure_event_exception.failure_event.error_name
+        log.info("%s: %s", type(self).__name__, name and name.error_name)
+
+    def other(self: Any, exception: Exception) -> None:
+        log.info("%s: %r", type(self).__name__, exception)
+
+    replace(EvalComponent, "_log_failure_event_exception", failure, parameters=("self", "failure_event_exception"))
+    replace(EvalComponent, "_log_exception", other, parameters=("self", "exception"))
+
+
+def _install_parse_cache() -> None:
+    """moto parses the definition with ANTLR for every execution (hundreds of ms); the parsed program keeps its state in the environment."""
+    from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
+
+    lock = threading.Lock()
+
+    def cached(original: Any) -> Any:
+        parse = functools.lru_cache(64)(original)
+
+        def one_at_a_time(definition: str) -> Any:
+            with lock:
+                return parse(definition)
+
+        return staticmethod(one_at_a_time)
+
+    wrap(AmazonStateLanguageParser, "parse", cached)
+
+
+def _install_start_execution() -> None:
+    """Unnamed executions get names (moto calls them all None), and two calls with one name cannot both start one."""
+    from moto.stepfunctions.parser.models import StepFunctionsParserBackend as Backend
+
+    lock = threading.Lock()
+
+    def start(
+        self: Any, state_machine_arn: str, name: str | None = None, execution_input: str | None = None, trace_header: str | None = None
+    ) -> Any:
+        with lock:
+            return original(self, state_machine_arn, name or str(uuid.uuid4()), execution_input or "{}", trace_header)
+
+    expected = ("self", "state_machine_arn", "name", "execution_input", "trace_header")
+    original = replace(Backend, "start_execution", start, parameters=expected)
+
+
+def _install_task_tokens() -> None:
+    """A token works once: moto takes a spent one again, and looks only at running executions that have an environment already."""
+    from moto.stepfunctions.parser import api
+    from moto.stepfunctions.parser.asl.eval.callback.callback import CallbackOutcomeFailure, CallbackOutcomeSuccess
+    from moto.stepfunctions.parser.models import StepFunctionsParserBackend as Backend
+
+    lock = threading.Lock()
+
+    def notify(backend: Any, token: str, outcome: Any) -> None:
+        with lock:
+            execution, endpoint = _endpoint(backend, token)
+            if endpoint is None:
+                raise api.InvalidToken
+            if execution.status != "RUNNING" or endpoint._notify_event.is_set() or endpoint.consumer_error is not None:
+                raise api.TaskTimedOut("Task Timed Out: 'Provided task does not exist anymore'")
+            endpoint.notify(outcome=outcome)
+
+    def succeed(self: Any, task_token: str, outcome: str) -> None:
+        try:
+            json.loads(outcome)
+        except ValueError:
+            raise api.InvalidOutput(f"Invalid Output: 'the output of the task is no JSON: {outcome[:100]!r}'") from None
+        notify(self, task_token, CallbackOutcomeSuccess(callback_id=task_token, output=outcome))
+
+    def fail(self: Any, task_token: str, error: str | None = None, cause: str | None = None) -> Any:
+        notify(self, task_token, CallbackOutcomeFailure(callback_id=task_token, error=error, cause=cause))
+        return api.SendTaskFailureOutput()
+
+    replace(Backend, "send_task_success", succeed, parameters=("self", "task_token", "outcome"))
+    replace(Backend, "send_task_failure", fail, parameters=("self", "task_token", "error", "cause"))
+
+
+def _endpoint(backend: Any, token: str) -> tuple[Any, Any]:
+    for machine in backend.state_machines:
+        for execution in machine.executions:
+            environment = execution.exec_worker and execution.exec_worker.env
+            endpoint = environment and environment.callback_pool_manager.get(token)
+            if endpoint is not None:
+                return execution, endpoint
+    return None, None
+
+
+def _install_lambda_tasks(cloud: Cloud) -> None:
+    """Tasks go straight to the worker, under the machine's role; moto would make a new boto3 client for every call and ignore the role."""
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
+
+    def invoke(parameters: dict[str, Any], region: str, state_credentials: Any) -> dict[str, Any]:
+        name = parameters["FunctionName"]
+        try:
+            function = cloud.functions.get(name)
+            cloud.access.require_role(state_credentials.role_arn, "states", "lambda:InvokeFunction", function.config.arn)
+        except NoSuchFunction as error:
+            raise _client_error("ResourceNotFoundException", 404, str(error)) from None
+        except Denied as error:
+            raise _client_error("AccessDeniedException", 403, str(error)) from None
+        outcome = function.pool.invoke(parameters.get("Payload") or b"{}")
+        response: dict[str, Any] = {"StatusCode": 200, "ExecutedVersion": "$LATEST", "Payload": _json(outcome.result)}
+        if outcome.failed:
+            response["FunctionError"] = "Unhandled"
+        return response
+
+    replace(lambda_eval_utils, "_invoke_lambda_function", invoke, parameters=("parameters", "region", "state_credentials"))
+
+
+def _json(payload: bytes) -> Any:
+    text = payload.decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _client_error(code: str, status: int, message: str) -> ClientError:
+    """As botocore raises it; the interpreter needs the request id, which moto's own errors lack."""
+    metadata = {"HTTPStatusCode": status, "RequestId": str(uuid.uuid4())}
+    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}, "Invoke")  # type: ignore[arg-type]
+
+
+def report(cloud: Cloud) -> dict[str, Any]:
+    """Executions by machine and status, for the status page."""
+    from moto.stepfunctions.parser.models import stepfunctions_parser_backends
+
+    counts: dict[str, dict[str, int]] = {}
+    for machine in stepfunctions_parser_backends[cloud.account_id][cloud.region].state_machines:
+        by_status = counts.setdefault(machine.name, {})
+        for execution in machine.executions:
+            by_status[execution.status] = by_status.get(execution.status, 0) + 1
+    return counts

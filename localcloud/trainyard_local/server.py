@@ -1,0 +1,249 @@
+"""The local cloud's one process: `python -m trainyard_local.server --state-dir DIR` hooks moto, deploys the template and serves both."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from trainyard_local.cloud import Cloud
+
+STACK = "trainyard"
+#: How many workers to start at deploy: the first request and the first steps of a run must not wait for an interpreter to start.
+WARM_WORKERS = 1
+log = logging.getLogger("trainyard.server")
+
+Notify = Callable[[Mapping[str, Any]], None]
+
+
+def main() -> int:
+    """Entry point; progress and the outcome of the start go to --notify-fd as JSON lines."""
+    options = _options()
+    notify = _notifier(options.notify_fd)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    _environment(options.state_dir)
+    try:
+        return _run(options, notify)
+    except Exception as error:  # noqa: BLE001 - whatever went wrong, the one who called `up` must be told
+        notify({"error": _explain(error)})
+        return 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m trainyard_local.server", description=__doc__)
+    parser.add_argument("--state-dir", type=lambda text: Path(text).resolve(), required=True)
+    parser.add_argument("--port", type=int, default=4780)
+    parser.add_argument("--template", type=lambda text: Path(text).resolve(), required=True)
+    parser.add_argument("--parameters", type=json.loads, default={}, help="JSON object of template parameters")
+    parser.add_argument("--no-iam", action="store_true", help="let every role do everything")
+    parser.add_argument("--notify-fd", type=int)
+    return parser.parse_args()
+
+
+def _notifier(fd: int | None) -> Notify:
+    if fd is None:
+        return lambda message: print(json.dumps(message), flush=True)
+    os.set_inheritable(fd, False)
+    pipe = os.fdopen(fd, "w")
+
+    def notify(message: Mapping[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # whoever started us may be gone; the cloud is not
+            pipe.write(json.dumps(message) + "\n")
+            pipe.flush()
+
+    return notify
+
+
+def _environment(state_dir: Path) -> None:
+    """The tag by which `down` finds us, no look at the machine's AWS configuration, and no call to a metadata service."""
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ.update(
+        TRAINYARD_LOCAL=str(state_dir), AWS_DEFAULT_REGION="us-east-1", AWS_EC2_METADATA_DISABLED="true", MOTO_ACCOUNT_ID="123456789012"
+    )
+
+
+def _explain(error: Exception) -> str:
+    from trainyard_local.http_server import PortTaken
+    from trainyard_local.intrinsics import TemplateError
+    from trainyard_local.pinned import MotoChanged
+
+    if isinstance(error, PortTaken | TemplateError | MotoChanged):
+        return str(error)
+    log.error("the local cloud could not start", exc_info=error)
+    return f"{type(error).__name__}: {error} (the server's log has the whole story)"
+
+
+def _run(options: argparse.Namespace, notify: Notify) -> int:
+    began = time.monotonic()
+    notify({"progress": "starting the cloud"})
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    translated = _translate(options)
+    cloud, serve = build(options.state_dir, options.port, enforce_iam=not options.no_iam, end=ended.set)
+    with serve:
+        notify({"progress": "deploying the template"})
+        facts = deploy(cloud, translated, options.template, options.parameters)
+        facts["upSeconds"] = round(time.monotonic() - began, 3)
+        write_local(options.state_dir, facts)
+        serve.admin.ready = True
+        notify({"ready": facts})
+        ended.wait()
+    return 0
+
+
+def _translate(options: argparse.Namespace) -> dict[str, Any]:
+    """The template as CloudFormation, checked before anything is started for it."""
+    from trainyard_local import cloudformation, template as sam
+
+    translated = sam.load(options.template, options.parameters, options.state_dir / "functions" / "staged", "us-east-1")
+    cloudformation.check(translated, options.parameters)
+    return translated
+
+
+class Serving:
+    """The running parts of a cloud, ended together."""
+
+    def __init__(self, cloud: Cloud, end: Callable[[], None], port: int) -> None:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+        from trainyard_local.admin import Admin
+        from trainyard_local.front import Front
+        from trainyard_local.http_server import LoopbackServer
+
+        self.cloud = cloud
+        self.admin = Admin(cloud, end)
+        self.server = LoopbackServer(port, Front(cloud, self.admin, DomainDispatcherApplication(create_backend_app)))
+        cloud.port = self.server.port
+
+    def __enter__(self) -> Serving:
+        self.server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for callback in reversed(self.cloud.on_shutdown):
+            try:
+                callback()
+            except Exception:  # noqa: BLE001 - one part that cannot end must not keep the others running
+                log.exception("a part did not end in good order")
+        with contextlib.suppress(FileNotFoundError):
+            (self.cloud.state_dir / "local.json").unlink()
+
+
+def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], None]) -> tuple[Cloud, Serving]:
+    """Hook moto and install every part. Raises PortTaken, MotoChanged. Once per process."""
+    from trainyard_local import checksums, gate, locks, machines, pinned
+    from trainyard_local.access import Access
+    from trainyard_local.bus import Bus
+    from trainyard_local.functions import Functions
+    from trainyard_local.gateway import Gateway
+    from trainyard_local.logs import LogWriter
+    from trainyard_local.schedules import Schedules
+
+    pinned.check_version()
+    cloud = Cloud(state_dir=state_dir, port=port, session_port=_free_port())
+    serving = Serving(cloud, end, port)
+    cloud.access = Access(cloud.account_id, enforce=enforce_iam)
+    cloud.credentials = cloud.access.environment
+    writer, bus = LogWriter(cloud), Bus(cloud)
+    cloud.write_log, cloud.put_event, cloud.read_prefix = (
+        writer.write,
+        bus.put_event,
+        lambda bucket, prefix: _read_prefix(cloud, bucket, prefix),
+    )
+    cloud.functions = Functions(cloud)
+    cloud.functions.send_dead_letter = bus.send_to_queue
+    cloud.gateway = Gateway(cloud)
+    cloud.schedules = Schedules(cloud)
+    cloud.on_shutdown += [writer.close, cloud.functions.close, bus.close, cloud.schedules.close]
+    cloud.reporters.update(
+        apis=cloud.gateway.report, iam=cloud.access.report, functions=cloud.functions.report, bus=bus.report,
+        schedules=cloud.schedules.report, machines=lambda: machines.report(cloud),
+    )  # fmt: skip
+    locks.install()
+    checksums.install()
+    gate.install(cloud.access)
+    bus.install()
+    machines.install(cloud)
+    _install_nodes(cloud)
+    return cloud, serving
+
+
+def _install_nodes(cloud: Cloud) -> None:
+    """SageMaker's clusters and Session Manager, backed by real nodes."""
+    from trainyard_local import hyperpod, sessions
+
+    hyperpod.install(cloud)
+    sessions.install(cloud)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def _read_prefix(cloud: Cloud, bucket: str, prefix: str) -> dict[str, bytes]:
+    from moto.s3.models import s3_backends
+
+    keys = s3_backends[cloud.account_id]["aws"].get_bucket(bucket).keys
+    return {name.removeprefix(prefix): key.value for name, key in keys.items() if name.startswith(prefix) and hasattr(key, "value")}
+
+
+def deploy(cloud: Cloud, translated: Mapping[str, Any], template: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
+    """Deploy the template as the stack `trainyard`; returns the contents of local.json. Raises TemplateError."""
+    from trainyard_local import cloudformation, template as sam
+    from trainyard_local.resources import Maker
+
+    code = cloud.state_dir / "functions"
+    maker = Maker(cloud, code / "staged", lambda layers: sam.merge_layers(layers, code / "opt"))
+    stack = cloudformation.deploy(cloud, STACK, translated, parameters, maker)
+    cloud.functions.warm({name: WARM_WORKERS for name in cloud.functions.names()})
+    return _facts(cloud, stack, template)
+
+
+def _facts(cloud: Cloud, stack: Any, template: Path) -> dict[str, Any]:
+    apis = stack.of_type("AWS::ApiGatewayV2::Api")
+    tables, buckets = stack.of_type("AWS::DynamoDB::Table"), stack.of_type("AWS::S3::Bucket")
+    return {
+        "pid": os.getpid(),
+        "endpoint": cloud.endpoint,
+        "apiUrl": cloud.gateway.url(apis[0].physical_id) if apis else None,
+        "region": cloud.region,
+        "accountId": cloud.account_id,
+        "accessKeyId": cloud.access.owner.access_key_id,
+        "secretAccessKey": cloud.access.owner.secret_access_key,
+        "table": tables[0].physical_id if tables else None,
+        "bucket": buckets[0].physical_id if buckets else None,
+        "sessionPort": cloud.session_port,
+        "stateDir": str(cloud.state_dir),
+        "template": str(template),
+        "stack": stack.name,
+        "outputs": dict(stack.outputs),
+        "resources": {r.logical_id: r.physical_id for r in stack.resources.values()},
+    }
+
+
+def write_local(state_dir: Path, facts: Mapping[str, Any]) -> None:
+    """local.json, readable by its owner only, there either wholly or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=state_dir, prefix=".local-", suffix=".json")  # mkstemp gives mode 0600
+    with os.fdopen(handle, "w") as file:
+        json.dump(facts, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, state_dir / "local.json")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,421 @@
+"""The local cloud as a whole, with a sample template: what AWS would do with it, it does."""
+
+from __future__ import annotations
+
+import base64
+import concurrent.futures
+import hashlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.config import Config
+from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
+
+from tests.support import cloud_sample
+from trainyard_local import control, processes
+
+pytestmark = pytest.mark.local
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("cloud")
+    template = cloud_sample.write(folder / "app")
+    facts = control.up(folder / "state", 0, template)
+    yield facts
+    control.down(folder / "state")
+    assert processes.tagged({"TRAINYARD_LOCAL": facts["stateDir"]}) == []
+
+
+def client(local: dict[str, Any], service: str, keys: dict[str, str] | None = None) -> Any:
+    keys = keys or {"aws_access_key_id": local["accessKeyId"], "aws_secret_access_key": local["secretAccessKey"]}
+    return boto3.client(
+        service,
+        endpoint_url=local["endpoint"],
+        region_name=local["region"],
+        config=Config(retries={"max_attempts": 0}, max_pool_connections=50),
+        **keys,
+    )
+
+
+def role_keys(local: dict[str, Any]) -> dict[str, str]:
+    keys = client(local, "sts").assume_role(RoleArn=local["outputs"]["Role"], RoleSessionName="test")["Credentials"]
+    return {
+        "aws_access_key_id": keys["AccessKeyId"],
+        "aws_secret_access_key": keys["SecretAccessKey"],
+        "aws_session_token": keys["SessionToken"],
+    }
+
+
+def signed(local: dict[str, Any], method: str, path: str, body: bytes = b"", **changes: Any) -> tuple[int, dict[str, str], bytes]:
+    url = local["apiUrl"] + path
+    keys = Credentials(local["accessKeyId"], changes.get("secret", local["secretAccessKey"]))
+    request = AWSRequest(method=method, url=url, data=body, headers={"Content-Type": "application/json"})
+    SigV4Auth(keys, "execute-api", local["region"]).add_auth(request)
+    return send(url, method, changes.get("sent", body), dict(request.headers))
+
+
+def send(url: str, method: str, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, data=body or None, method=method, headers=headers), timeout=60) as answer:
+            return answer.status, dict(answer.headers), answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, dict(error.headers), error.read()
+
+
+def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while True:
+        if found := check():
+            return found
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
+
+
+def run_flow(local: dict[str, Any], **payload: Any) -> dict[str, Any]:
+    sfn = client(local, "stepfunctions")
+    arn = sfn.start_execution(stateMachineArn=local["outputs"]["Flow"], input=json.dumps(payload))["executionArn"]
+    return eventually(lambda: (d := sfn.describe_execution(executionArn=arn))["status"] != "RUNNING" and d, 30)
+
+
+def item(local: dict[str, Any], pk: str, sk: str) -> dict[str, Any] | None:
+    return client(local, "dynamodb").get_item(TableName=local["outputs"]["Table"], Key={"pk": {"S": pk}, "sk": {"S": sk}}).get("Item")
+
+
+# ---- the gateway ----
+
+
+def test_a_signed_request_reaches_the_function_as_a_payload_2_event(local: dict[str, Any]) -> None:
+    status, headers, body = signed(local, "POST", "/v1/runs/run-1:cancel?a=1&a=2&b=%20x", b'{"k": 1}')
+    assert status == 201
+    assert headers["x-sample"] == "yes"
+    assert headers["Set-Cookie"] == "a=b"
+    answer = json.loads(body)
+    event = answer["event"]
+    assert event["version"] == "2.0"
+    assert event["routeKey"] == "ANY /v1/{proxy+}"
+    assert event["rawPath"] == "/v1/runs/run-1:cancel"
+    assert event["pathParameters"] == {"proxy": "runs/run-1:cancel"}
+    assert event["queryStringParameters"] == {"a": "1,2", "b": " x"}
+    assert event["body"] == '{"k": 1}'
+    assert event["requestContext"]["authorizer"]["iam"]["userArn"] == "arn:aws:iam::123456789012:user/local"
+    assert event["requestContext"]["http"]["method"] == "POST"
+    assert answer["greeting"] == "hello"
+    assert answer["layer"] == "shared"
+    assert answer["plain"] is True
+    assert answer["tag"] == local["stateDir"]
+
+
+def test_a_request_without_a_signature_is_refused(local: dict[str, Any]) -> None:
+    status, _, body = send(local["apiUrl"] + "/v1/runs", "GET", b"", {})
+    assert (status, json.loads(body)) == (403, {"message": "Missing Authentication Token"})
+
+
+def test_a_wrong_secret_is_refused(local: dict[str, Any]) -> None:
+    status, _, body = signed(local, "GET", "/v1/runs", secret="wrong")
+    assert status == 403
+    assert "does not match" in json.loads(body)["message"]
+
+
+def test_a_body_changed_after_signing_is_refused(local: dict[str, Any]) -> None:
+    assert signed(local, "POST", "/v1/runs", b'{"a": 1}', sent=b'{"a": 2}')[0] == 403
+
+
+def test_an_unknown_path_is_not_found(local: dict[str, Any]) -> None:
+    assert signed(local, "GET", "/v2/runs")[0] == 404
+
+
+def test_a_body_over_ten_megabytes_is_too_long(local: dict[str, Any]) -> None:
+    assert signed(local, "POST", "/v1/runs", b"x" * (10 * 1024 * 1024 + 1))[0] == 413
+
+
+def test_a_function_that_raises_answers_500_and_one_that_dies_is_replaced(local: dict[str, Any]) -> None:
+    assert signed(local, "GET", "/v1/boom")[0] == 500
+    assert signed(local, "GET", "/v1/crash")[0] == 500
+    assert signed(local, "GET", "/v1/runs")[0] == 201
+
+
+def test_a_function_over_its_time_is_killed_and_answers_503(local: dict[str, Any]) -> None:
+    began = time.monotonic()
+    assert signed(local, "GET", "/v1/sleep")[0] == 503
+    assert 9 < time.monotonic() - began < 14
+
+
+def test_a_worker_killed_from_outside_fails_its_call_and_the_next_one_works(local: dict[str, Any]) -> None:
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        call = pool.submit(signed, local, "GET", "/v1/sleep")
+        tags = {"TRAINYARD_LOCAL": local["stateDir"], "AWS_LAMBDA_FUNCTION_NAME": "trainyard-api"}
+        eventually(lambda: control.status(Path(local["stateDir"]))["cloud"])
+        time.sleep(0.5)
+        for process in processes.tagged(tags):
+            os.kill(process.pid, signal.SIGKILL)
+        assert call.result(10)[0] == 500
+    assert signed(local, "GET", "/v1/runs")[0] == 201
+
+
+# ---- roles ----
+
+
+def test_a_function_acts_under_its_own_role(local: dict[str, Any]) -> None:
+    _, _, body = signed(local, "GET", "/v1/whoami")
+    assert ":assumed-role/trainyard-FunctionRole-" in json.loads(body)["arn"]
+
+
+def test_a_role_may_do_what_its_policies_say_and_nothing_else(local: dict[str, Any]) -> None:
+    assert signed(local, "GET", "/v1/put")[0] == 201
+    assert item(local, "a", "b")
+    assert signed(local, "GET", "/v1/delete-table")[0] == 500
+    denials = control.status(Path(local["stateDir"]))["cloud"]["iam"]["denials"]
+    assert any(d["action"] == "dynamodb:DeleteTable" for d in denials)
+
+
+def test_object_permissions_end_where_the_prefix_ends(local: dict[str, Any]) -> None:
+    owner, role = client(local, "s3"), client(local, "s3", role_keys(local))
+    for key in ("open/a", "closed/a"):
+        owner.put_object(Bucket=local["bucket"], Key=key, Body=b"x")
+    assert role.get_object(Bucket=local["bucket"], Key="open/a")["Body"].read() == b"x"
+    with pytest.raises(ClientError, match="AccessDenied"):
+        role.get_object(Bucket=local["bucket"], Key="closed/a")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        role.put_object(Bucket=local["bucket"], Key="open/b", Body=b"x")
+
+
+def test_a_transaction_needs_the_permission_of_each_of_its_parts(local: dict[str, Any]) -> None:
+    role, table = client(local, "dynamodb", role_keys(local)), local["outputs"]["Table"]
+    put = {"Put": {"TableName": table, "Item": {"pk": {"S": "t"}, "sk": {"S": "1"}}}}
+    role.transact_write_items(TransactItems=[put])
+    with pytest.raises(ClientError, match="DeleteItem"):
+        role.transact_write_items(TransactItems=[put, {"Delete": {"TableName": table, "Key": {"pk": {"S": "t"}, "sk": {"S": "2"}}}}])
+
+
+def test_keys_that_were_not_issued_are_refused(local: dict[str, Any]) -> None:
+    stranger = client(local, "dynamodb", {"aws_access_key_id": "AKIASTRANGER", "aws_secret_access_key": "x"})
+    with pytest.raises(ClientError, match="AccessDenied"):
+        stranger.list_tables()
+
+
+# ---- state machines ----
+
+
+def test_a_machine_retries_what_may_be_retried(local: dict[str, Any]) -> None:
+    done = run_flow(local, do="retry", key="r1")
+    assert done["status"] == "SUCCEEDED"
+    assert json.loads(done["output"]) == {"answer": {"tries": 2}}
+
+
+@pytest.mark.parametrize(("do", "error"), [("fail", "ValueError"), ("crash", "Runtime.ExitError"), ("sleep", "Sandbox.Timedout")])
+def test_a_machine_catches_a_failed_step_by_its_error(local: dict[str, Any], do: str, error: str) -> None:
+    assert json.loads(run_flow(local, do=do)["output"])["trouble"]["Error"] == error
+
+
+def test_a_machine_may_call_only_the_functions_its_role_names(local: dict[str, Any]) -> None:
+    assert json.loads(run_flow(local, do="forbidden")["output"])["trouble"]["Error"] == "Lambda.AccessDeniedException"
+
+
+def test_a_wait_that_succeeds_its_own_token_goes_on(local: dict[str, Any]) -> None:
+    assert run_flow(local, do="wait", then="at-once")["status"] == "SUCCEEDED"
+
+
+def test_a_token_wakes_its_wait_once(local: dict[str, Any]) -> None:
+    sfn = client(local, "stepfunctions")
+    arn = sfn.start_execution(stateMachineArn=local["outputs"]["Flow"], input=json.dumps({"do": "wait", "then": "store", "key": "w1"}))[
+        "executionArn"
+    ]
+    token = eventually(lambda: item(local, "w1", "token"))["token"]["S"]
+    assert sfn.describe_execution(executionArn=arn)["status"] == "RUNNING"
+    sfn.send_task_success(taskToken=token, output="{}")
+    eventually(lambda: sfn.describe_execution(executionArn=arn)["status"] == "SUCCEEDED")
+    with pytest.raises(sfn.exceptions.TaskTimedOut):
+        sfn.send_task_success(taskToken=token, output="{}")
+    with pytest.raises(sfn.exceptions.InvalidToken):
+        sfn.send_task_success(taskToken="never", output="{}")
+
+
+def test_the_same_name_and_input_starts_one_execution_and_another_input_is_refused(local: dict[str, Any]) -> None:
+    sfn, machine = client(local, "stepfunctions"), local["outputs"]["Flow"]
+    waiting = json.dumps({"do": "wait", "then": "store", "key": "w2"})
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        arns = set(pool.map(lambda _: sfn.start_execution(stateMachineArn=machine, name="once", input=waiting)["executionArn"], range(8)))
+    assert len(arns) == 1
+    with pytest.raises(sfn.exceptions.ExecutionAlreadyExists):
+        sfn.start_execution(stateMachineArn=machine, name="once", input="{}")
+    sfn.send_task_success(taskToken=eventually(lambda: item(local, "w2", "token"))["token"]["S"], output="{}")
+    eventually(lambda: sfn.describe_execution(executionArn=arns.copy().pop())["status"] == "SUCCEEDED")
+    with pytest.raises(sfn.exceptions.ExecutionAlreadyExists):
+        sfn.start_execution(stateMachineArn=machine, name="once", input=waiting)
+
+
+# ---- events and schedules ----
+
+
+def put_event(local: dict[str, Any], source: str, detail_type: str, detail: dict[str, Any]) -> None:
+    entry = {"Source": source, "DetailType": detail_type, "Detail": json.dumps(detail), "EventBusName": local["outputs"]["Bus"]}
+    assert client(local, "events").put_events(Entries=[entry])["FailedEntryCount"] == 0
+
+
+def next_dead_letter(local: dict[str, Any]) -> dict[str, Any]:
+    sqs, queue = client(local, "sqs"), local["outputs"]["Queue"]
+    message = eventually(lambda: sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5, MessageAttributeNames=["All"]).get("Messages"), 20)[
+        0
+    ]
+    sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+    return message
+
+
+def test_an_event_reaches_the_function_of_its_rule(local: dict[str, Any]) -> None:
+    put_event(local, "sample", "Happened", {"key": "e1"})
+    event = json.loads(eventually(lambda: item(local, "fact", "e1"))["event"]["S"])
+    assert (event["source"], event["detail-type"], event["account"], event["version"]) == ("sample", "Happened", "123456789012", "0")
+
+
+def test_an_event_whose_function_keeps_failing_ends_in_the_dead_letter_queue(local: dict[str, Any]) -> None:
+    put_event(local, "sample", "Poison", {"key": "p1"})
+    message = next_dead_letter(local)
+    assert json.loads(message["Body"])["detail"] == {"key": "p1"}
+    assert "cannot record this" in message["MessageAttributes"]["ErrorMessage"]["StringValue"]
+
+
+def test_an_event_that_may_not_be_delivered_ends_in_the_rules_dead_letter_queue(local: dict[str, Any]) -> None:
+    put_event(local, "forbidden", "Happened", {"key": "f1"})
+    message = next_dead_letter(local)
+    assert message["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "NO_PERMISSIONS"
+
+
+def test_a_schedule_invokes_its_function(local: dict[str, Any]) -> None:
+    status, _, body = send(local["endpoint"] + "/_trainyard/fire", "POST", b'{"schedule": "trainyard-minutely"}', {})
+    assert (status, json.loads(body)) == (202, {"fired": "trainyard-minutely"})
+    event = json.loads(eventually(lambda: item(local, "fact", "scheduled"))["event"]["S"])
+    assert (event["source"], event["detail-type"], event["detail"]) == ("aws.scheduler", "Scheduled Event", "{}")
+
+
+def test_what_a_function_prints_is_in_its_log_group(local: dict[str, Any]) -> None:
+    put_event(local, "sample", "Loud", {"key": "l1"})
+    logs = client(local, "logs")
+    found = eventually(lambda: logs.filter_log_events(logGroupName="/aws/lambda/trainyard-fact", filterPattern="Loud")["events"])
+    assert found[0]["message"] == "a fact: Loud"
+
+
+# ---- data ----
+
+
+def test_concurrent_counters_and_conditional_writes_lose_nothing(local: dict[str, Any]) -> None:
+    ddb, table = client(local, "dynamodb"), local["outputs"]["Table"]
+
+    def once(n: int) -> bool:
+        ddb.update_item(
+            TableName=table,
+            Key={"pk": {"S": "count"}, "sk": {"S": "x"}},
+            UpdateExpression="ADD n :o",
+            ExpressionAttributeValues={":o": {"N": "1"}},
+        )
+        try:
+            ddb.put_item(
+                TableName=table, Item={"pk": {"S": "once"}, "sk": {"S": str(n % 10)}}, ConditionExpression="attribute_not_exists(pk)"
+            )
+        except ddb.exceptions.ConditionalCheckFailedException:
+            return False
+        return True
+
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        won = list(pool.map(once, range(200)))
+    assert item(local, "count", "x")["n"]["N"] == "200"  # type: ignore[index]
+    assert sum(won) == 10
+
+
+def test_the_table_has_its_index_and_point_in_time_recovery(local: dict[str, Any]) -> None:
+    ddb, table = client(local, "dynamodb"), local["outputs"]["Table"]
+    ddb.put_item(TableName=table, Item={"pk": {"S": "i"}, "sk": {"S": "1"}, "gpk": {"S": "group"}})
+    hits = ddb.query(TableName=table, IndexName="gsi1", KeyConditionExpression="gpk = :g", ExpressionAttributeValues={":g": {"S": "group"}})
+    assert hits["Count"] == 1
+    backups = ddb.describe_continuous_backups(TableName=table)["ContinuousBackupsDescription"]
+    assert backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"] == "ENABLED"
+
+
+def test_the_checksum_of_an_object_is_kept(local: dict[str, Any]) -> None:
+    s3 = client(local, "s3")
+    checksum = base64.b64encode(hashlib.sha256(b"content").digest()).decode()
+    s3.put_object(Bucket=local["bucket"], Key="sum", Body=b"content", ChecksumSHA256=checksum)
+    head = s3.head_object(Bucket=local["bucket"], Key="sum", ChecksumMode="ENABLED")
+    assert (head["ChecksumSHA256"], head["ContentLength"]) == (checksum, 7)
+    s3.put_object(Bucket=local["bucket"], Key="sum2", Body=b"content", ChecksumAlgorithm="SHA256")
+    assert s3.head_object(Bucket=local["bucket"], Key="sum2", ChecksumMode="ENABLED")["ChecksumSHA256"] == checksum
+    with pytest.raises(ClientError):
+        s3.put_object(Bucket=local["bucket"], Key="sum3", Body=b"other", ChecksumSHA256=checksum)
+
+
+def test_a_large_object_survives_a_multipart_upload(local: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(os.urandom(20 * 1024 * 1024))
+    s3 = client(local, "s3")
+    s3.upload_file(str(tmp_path / "big"), local["bucket"], "big")
+    s3.download_file(local["bucket"], "big", str(tmp_path / "back"))
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "big").read_bytes()
+
+
+def test_a_function_can_be_invoked_by_its_api(local: dict[str, Any]) -> None:
+    answer = client(local, "lambda").invoke(FunctionName="trainyard-steps", Payload=b'{"do": "fail"}')
+    assert answer["FunctionError"] == "Unhandled"
+    assert json.loads(answer["Payload"].read())["errorType"] == "ValueError"
+
+
+# ---- the process ----
+
+
+def test_local_json_is_for_its_owner_only(local: dict[str, Any]) -> None:
+    path = Path(local["stateDir"]) / "local.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text()) == local
+
+
+def test_another_cloud_runs_beside_it_and_its_port_and_state_are_its_own(local: dict[str, Any], tmp_path: Path) -> None:
+    template = cloud_sample.write(tmp_path / "app")
+    port = int(local["endpoint"].rsplit(":", 1)[1])
+    with pytest.raises(control.ControlError, match=f"cannot listen on 127.0.0.1:{port}"):
+        control.up(tmp_path / "state", port, template)
+    with pytest.raises(control.ControlError, match="running already"):
+        control.up(Path(local["stateDir"]), 0, template)
+    other = control.up(tmp_path / "state", 0, template)
+    try:
+        assert signed(other, "GET", "/v1/runs")[0] == 201
+        os.kill(other["pid"], signal.SIGKILL)
+    finally:
+        ended = control.down(tmp_path / "state")
+    assert not ended["graceful"]
+    assert processes.tagged({"TRAINYARD_LOCAL": other["stateDir"]}) == []
+    assert not (tmp_path / "state" / "local.json").exists()
+    assert control.down(tmp_path / "state") == {"stopped": False, "graceful": False, "killed": []}
+    assert signed(local, "GET", "/v1/runs")[0] == 201
+
+
+def test_a_template_that_cannot_be_deployed_is_refused_and_nothing_stays(tmp_path: Path) -> None:
+    template = cloud_sample.write(tmp_path / "app", template=cloud_sample.TEMPLATE.replace("rate(1 minute)", "cron(0 12 * * *)"))
+    with pytest.raises(control.ControlError, match=r"FactFunctionMinutely.*fires rate\(...\) schedules only"):
+        control.up(tmp_path / "state", 0, template)
+    assert processes.tagged({"TRAINYARD_LOCAL": str(tmp_path / "state")}) == []
+    assert not (tmp_path / "state" / "functions").exists()
+
+
+def test_a_request_for_another_host_name_is_refused(local: dict[str, Any]) -> None:
+    assert send(local["endpoint"] + "/_trainyard/status", "GET", b"", {"Host": "evil.example"})[0] == 421
+
+
+def test_the_server_ends_in_good_order(tmp_path: Path) -> None:
+    facts = control.up(tmp_path / "state", 0, cloud_sample.write(tmp_path / "app"))
+    ended = control.down(tmp_path / "state")
+    assert ended["stopped"]
+    assert ended["graceful"]
+    assert ended["killed"] == []
+    assert subprocess.run(["kill", "-0", str(facts["pid"])], capture_output=True, check=False).returncode != 0
