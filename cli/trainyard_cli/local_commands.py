@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -11,14 +13,15 @@ from rich.markup import escape
 
 from .client import Client
 from .context import context_of
-from .output import err, fields, out, print_json
-from .problems import FAILED, TrainyardError, Unreachable
+from .output import err, fields, out, print_json, styled, table
+from .problems import FAILED, UNREACHABLE, TrainyardError, Unreachable
 
 local = typer.Typer(no_args_is_help=True, help="The local cloud: template.yaml on this machine, with real nodes.")
 faults = typer.Typer(no_args_is_help=True, help="Faults in the local cloud, to see a run survive them.")
 
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
 Node = Annotated[str | None, typer.Option(help="instance id or Slurm name; default: one that trains")]
+ThatNode = Annotated[str, typer.Option(help="instance id or Slurm name")]
 Run = Annotated[str | None, typer.Option(help="id of the run; default: the one on the cluster")]
 
 
@@ -33,6 +36,15 @@ def _control() -> ModuleType:
     return control
 
 
+@contextlib.contextmanager
+def _told(control: ModuleType) -> Iterator[None]:
+    """The local cloud's own errors, as every other error is told."""
+    try:
+        yield
+    except control.ControlError as error:
+        raise TrainyardError("The local cloud says no", str(error), "Its log is server.log in the state directory") from error
+
+
 @local.command()
 def up(
     typer_context: typer.Context,
@@ -43,8 +55,10 @@ def up(
     context, control = context_of(typer_context), _control()
     if not template.is_file():
         raise TrainyardError("No template", f"{template} does not exist", "Run this in a clone of Trainyard, or give --template")
-    with err.status("Starting the local cloud"):
-        document: dict[str, Any] = dict(control.up(state_dir=context.state_dir, port=port, template=template))
+    with _told(control), err.status("Starting the local cloud") as shown:
+        document: dict[str, Any] = control.up(
+            context.state_dir, port, template, on_progress=lambda words: shown.update(escape(f"Local cloud: {words}"))
+        )
     if context.json:
         print_json(document)
         return
@@ -56,25 +70,43 @@ def up(
 def down(typer_context: typer.Context) -> None:
     """Stop the local cloud and everything it started; also after it was killed."""
     context, control = context_of(typer_context), _control()
-    with err.status("Stopping the local cloud"):
-        control.down(context.state_dir)
+    with _told(control), err.status("Stopping the local cloud"):
+        document: dict[str, Any] = control.down(context.state_dir)
     if context.json:
-        print_json({"state": "down"})
+        print_json(document)
     else:
-        out.print("The local cloud is down.")
+        killed = len(document["killed"])
+        out.print("The local cloud is down." + (f" {killed} processes had to be killed." if killed else ""))
 
 
 @local.command()
 def status(typer_context: typer.Context) -> None:
     """Whether the local cloud is up, and what it runs."""
     context, control = context_of(typer_context), _control()
-    document = control.status(context.state_dir)
-    if not document:
-        raise Unreachable("The local cloud is down", f"nothing runs in {context.state_dir}", "Start it with: trainyard local up")
+    document: dict[str, Any] = control.status(context.state_dir)
     if context.json:
         print_json(document)
-    else:
-        out.print_json(data=dict(document))
+    elif document["running"]:
+        _print_status(document)
+    if not document["running"]:
+        if context.json:
+            raise typer.Exit(UNREACHABLE)
+        left = f"; {len(document['processes'])} processes are left of it" if document["processes"] else ""
+        raise Unreachable("The local cloud is down", f"nothing runs in {context.state_dir}{left}", "Start it with: trainyard local up")
+
+
+def _print_status(document: dict[str, Any]) -> None:
+    there, cloud = document["local"], document["cloud"]
+    out.print(
+        fields({"API": there["apiUrl"], "endpoint": there["endpoint"], "process": there["pid"], "processes": len(document["processes"])})
+    )
+    for cluster in (cloud.get("nodes") or cloud.get("hyperpod") or {}).get("clusters", []):
+        rows = [(node["name"], node["instanceId"], node["group"], node["status"], len(node["pids"])) for node in cluster["nodes"]]
+        out.print(
+            f"\n[bold]{escape(cluster['name'])}[/] {styled(cluster['status'])}",
+            table(["node", "instance", "group", "state", "processes"], rows),
+            sep="\n",
+        )
 
 
 def _inject(typer_context: typer.Context, kind: str, cluster: str, node: str | None = None, run: str | None = None) -> None:
@@ -96,13 +128,13 @@ def kill_node(typer_context: typer.Context, cluster: Cluster, node: Node = None)
 
 
 @faults.command("stop-agent")
-def stop_agent(typer_context: typer.Context, cluster: Cluster, node: Node = None) -> None:
+def stop_agent(typer_context: typer.Context, cluster: Cluster, node: ThatNode) -> None:
     """Kill a node's agent only; training must not notice."""
     _inject(typer_context, "stop-agent", cluster, node)
 
 
 @faults.command("start-agent")
-def start_agent(typer_context: typer.Context, cluster: Cluster, node: Node = None) -> None:
+def start_agent(typer_context: typer.Context, cluster: Cluster, node: ThatNode) -> None:
     """Start a node's agent again."""
     _inject(typer_context, "start-agent", cluster, node)
 

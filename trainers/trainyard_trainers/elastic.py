@@ -81,6 +81,8 @@ def _pass_on(number: int, _frame: FrameType | None) -> None:
 
 def _forked(command: Sequence[str]) -> None:
     """A worker that was forked from the agent: torch keeps its exception to itself, so it is printed here."""
+    # What ps shows is the launcher's, and so is /proc/<pid>/environ; this name says which rank it is.
+    Path("/proc/self/comm").write_text(f"trainer-{os.environ['RANK']}"[:15])
     try:
         program.run(command)
     except Exception:
