@@ -28,17 +28,13 @@ class TableRuns:
         self._table = table
 
     def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
-        writes = [self._table.new(_run_item(run))]
-        if idempotency_key is not None:
-            key = _key_item(run, idempotency_key, body_hash)
-            now = {":now": number(int(run.created_at.timestamp()))}
-            writes.append(self._table.new(key, unless="expiresAt < :now", values=now))
-        failed = self._table.transact(*writes)
-        if not failed:
-            return run
-        if idempotency_key is not None and failed != [0]:
-            return self._known(idempotency_key, body_hash)
-        return self.get(run.id)  # our own write, whose answer was lost: ids are never made twice
+        if idempotency_key is None:
+            written = self._table.put(_run_item(run), condition="attribute_not_exists(pk)")
+            return run if written else self.get(run.id)  # our own write, whose answer was lost: ids are never made twice
+        key = _key_item(run, idempotency_key, body_hash)
+        now = {":now": number(int(run.created_at.timestamp()))}
+        failed = self._table.transact(self._table.new(_run_item(run)), self._table.new(key, unless="expiresAt < :now", values=now))
+        return self._known(idempotency_key, body_hash) if failed else run
 
     def get(self, run_id: str) -> Run:
         item = self._table.get(_pk(run_id), "run")

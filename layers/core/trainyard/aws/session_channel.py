@@ -74,7 +74,10 @@ def _channel(url: str, deadline: float) -> Any:
 
     left = max(deadline - time.monotonic(), 0.1)
     try:
-        with connect(url, open_timeout=min(left, 10), close_timeout=_CLOSE_SECONDS, compression=None, max_size=None, proxy=None) as socket:
+        with connect(
+            url, open_timeout=min(left, 10), close_timeout=_CLOSE_SECONDS, ping_interval=None,
+            compression=None, max_size=None, proxy=None,
+        ) as socket:  # fmt: skip
             yield socket
     except BrokenFrame as broken:
         raise errors.NodeUnreachable(f"the session's data channel sent something that is no frame: {broken}") from broken
