@@ -98,22 +98,9 @@ class Attempts:
         self.cancels = dict(connection.execute("SELECT run, attempt FROM cancels").fetchall())
 
     def resume(self) -> None:
-        """After a restart: follow what is active, and find the jobs of submissions that were cut short."""
-        for attempt in self.known.values():
-            if attempt.state == "submitting":
-                self._spawn(self._adopt_patiently(attempt))
-            if attempt.active:
-                self.follow(attempt)
-
-    async def _adopt_patiently(self, attempt: Attempt) -> None:
-        """Slurm may be restarting together with us. A submit that is repeated meanwhile does the same."""
-        while attempt.state == "submitting":
-            try:
-                if await self.adopt(attempt):
-                    self.follow(attempt)
-                return
-            except SlurmError:
-                await asyncio.sleep(1.0)
+        """After a restart: follow what is active."""
+        for attempt in self.active():
+            self.follow(attempt)
 
     async def adopt(self, attempt: Attempt) -> bool:
         """Find the job that an interrupted submission made; whether there is one."""
@@ -293,6 +280,7 @@ class Attempts:
     async def _end(self, attempt: Attempt, job: Job | None) -> None:
         """Gather evidence for a moment, then report once."""
         job = await self._await_evidence(attempt, job)
+        attempt.job_state = job.state if job else "UNKNOWN"
         self.read_progress(attempt)
         lost = [name for name in attempt.nodes if self.nodes.lost(name)]
         newest = self.newest(attempt.run_id)

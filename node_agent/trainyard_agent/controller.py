@@ -71,7 +71,7 @@ class Controller:
         self._sender.start()
         await self._link.start()
         self._attempts.resume()
-        self._jobs.resume_cancels()
+        self._jobs.resume()
         self._exports.resume()
         await self._commands.start()
 

@@ -144,11 +144,24 @@ class JobControl:
                 self._background(self._stop(attempt))
             return {"state": "cancelling"}
 
-    def resume_cancels(self) -> None:
-        """After a restart: go on with what was being cancelled."""
-        for attempt in self._attempts.active():
-            if self._attempts.cancelled(attempt):
+    def resume(self) -> None:
+        """After a restart: find the jobs of submissions that were cut short, go on with what was being cancelled."""
+        for attempt in self._attempts.known.values():
+            if attempt.state == "submitting":
+                self._background(self._adopt(attempt))
+            elif attempt.active and self._attempts.cancelled(attempt):
                 self._background(self._stop(attempt))
+
+    async def _adopt(self, attempt: Attempt) -> None:
+        """Under the run's lock, because the control plane repeats a submit that was cut short."""
+        while True:
+            try:
+                async with self._locks[attempt.run_id]:
+                    if attempt.state == "submitting" and await self._attempts.adopt(attempt):
+                        self._attempts.follow(attempt)
+                    return
+            except SlurmError:
+                await asyncio.sleep(1.0)  # Slurm may be starting together with us
 
     async def _stop(self, attempt: Attempt) -> None:
         try:

@@ -88,6 +88,10 @@ class Sink:
             def log_message(self, *_: object) -> None:
                 return
 
+            def handle(self) -> None:
+                with contextlib.suppress(ConnectionError):
+                    super().handle()
+
             def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
                 self.send_response(status)
                 for name, value in headers.items():
@@ -344,7 +348,8 @@ PropagateResourceLimits=NONE
             if node.agent is not None:
                 node.agent.wait(5)
         self.sink.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if not os.environ.get("TRAINYARD_KEEP"):
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     # -- Slurm -------------------------------------------------------------------------------------------------------
     @staticmethod

@@ -1,0 +1,312 @@
+"""Job control and liveness of the agent on a real Slurm of four nodes, with faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.local.agent_cluster import REPOSITORY, AgentCluster, agent_cluster, processes_with, wait_for
+
+RUN = "run-01j0000000000000000000000a"
+LIGHT_TRAINER = (REPOSITORY / "tests/support/light_trainer.py").read_text()
+#: As in a collective, no rank goes on without the others: a dead peer makes training stand still.
+LOCKSTEP = """
+def lockstep(step):
+    (ATTEMPT_DIR / f"rank-{RANK}").write_text(str(step))
+    for rank in range(int(os.environ["SLURM_NTASKS"])):
+        other = ATTEMPT_DIR / f"rank-{rank}"
+        while not other.exists() or int(other.read_text() or 0) < step:
+            time.sleep(0.002)
+
+
+def main() -> None:"""
+TRAINER = LIGHT_TRAINER.replace("def main() -> None:", LOCKSTEP).replace(
+    "        value += step\n", "        value += step\n        lockstep(step)\n"
+)
+assert TRAINER.count("lockstep(step)") == 2
+BATCH = """#!/bin/bash
+#SBATCH --ntasks-per-node=1
+#SBATCH --exclusive
+set -euo pipefail
+export PYTHONPATH=@LIBRARY@
+exec srun --kill-on-bad-exit=1 --wait=5 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[AgentCluster]:
+    with agent_cluster(tmp_path / "c", workers=3) as running:
+        wait_for(lambda: running.sink.of("ClusterReady"), what="ClusterReady")
+        yield running
+
+
+def put_bundle(cluster: AgentCluster, attempt: int = 1, *, run: str = RUN, **changes: Any) -> str:
+    """Store a bundle as the control plane does; returns its address."""
+    bundle = {
+        "runId": run,
+        "attempt": attempt,
+        "clusterName": "agents",
+        "batchScript": BATCH,
+        "nodes": 2,
+        "processesPerNode": 1,
+        "program": ["train.py"],
+        "recipe": "command",
+        "arguments": ["--steps", "100000", "--step-seconds", "0.02", "--every", "10"],
+        "files": {"train.py": TRAINER},
+        "checkpointKeep": 3,
+    } | changes
+    key = f"data/runs/{run}/attempts/{attempt}/bundle.json"
+    cluster.sink.objects[key] = (json.dumps(bundle).encode(), None)
+    return f"s3://{key}"
+
+
+def submit(cluster: AgentCluster, attempt: int = 1, *, run: str = RUN, **changes: Any) -> dict[str, Any]:
+    uri = put_bundle(cluster, attempt, run=run, **changes)
+    return cluster.agent("submit", "--run", run, "--attempt", str(attempt), "--bundle", uri)
+
+
+def event(cluster: AgentCluster, kind: str, seconds: float = 20, **fields: Any) -> dict[str, Any]:
+    return wait_for(lambda: cluster.sink.of(kind, **fields), seconds, f"{kind} {fields}")[0]
+
+
+def training(cluster: AgentCluster, attempt: int = 1, **changes: Any) -> list[str]:
+    """Submit and wait until the first checkpoint is committed; returns the job's nodes, batch host first."""
+    assert "jobId" in submit(cluster, attempt, **changes)
+    event(cluster, "AttemptStepped", attempt=attempt)
+    event(cluster, "CheckpointCommitted", attempt=attempt)
+    nodes: list[str] = event(cluster, "AttemptStarted", attempt=attempt)["nodes"]
+    return nodes
+
+
+def node_named(cluster: AgentCluster, name: str) -> Any:
+    return next(node for node in cluster.nodes if node.name == name)
+
+
+def arrival(cluster: AgentCluster, kind: str, **fields: Any) -> float:
+    """When the bus got the first such event."""
+    return next(at for k, d, at in cluster.sink.events if k == kind and all(d.get(n) == v for n, v in fields.items()))
+
+
+def test_a_job_starts_steps_commits_checkpoints_and_succeeds(cluster: AgentCluster) -> None:
+    answer = submit(cluster, arguments=["--steps", "60", "--step-seconds", "0.02", "--every", "10", "--echo", "a;b $(id) `id`"])
+    again = submit(cluster)
+    assert answer["jobId"] == again["jobId"], "the same attempt is never submitted twice"
+    ended = event(cluster, "AttemptEnded")
+    assert (ended["outcome"], ended["exitCode"], ended["errorKind"], ended["lastStep"]) == ("succeeded", 0, None, 60)
+    assert len(event(cluster, "AttemptStarted")["nodes"]) == 2
+    stepped = event(cluster, "AttemptStepped")
+    assert stepped["resumedFrom"] is None
+    assert "a;b $(id) `id`" in ended["logTail"], "the user's strings arrive as data"
+    committed = wait_for(lambda: cluster.sink.of("CheckpointCommitted", step=60), what="the last checkpoint's event")[0]
+    assert committed["path"] == "checkpoints/step-000000000060-attempt-1"
+    status = cluster.agent("status", "--run", RUN)
+    assert (status["step"], status["jobState"], status["state"]) == (60, "COMPLETED", "ended")
+    wait_for(lambda: f"data/runs/{RUN}/logs/attempt-1.log" in cluster.sink.objects, what="the log in S3")
+    assert [event for event in cluster.sink.events if event[0] in ("NodeLost", "AgentSilent", "CheckpointRejected")] == []
+    kept = sorted(path.name for path in (cluster.shared / f"trainyard/runs/{RUN}/checkpoints").iterdir())
+    assert kept[-1].startswith("step-000000000060")
+    assert len(kept) == 3, f"older checkpoints are pruned: {kept}"
+    assert len(cluster.sink.of("AttemptEnded")) == 1
+
+
+@pytest.mark.parametrize("victim", ["batch host", "other worker"])
+def test_a_killed_node_is_lost_within_seconds_and_the_next_attempt_resumes_on_the_spare(cluster: AgentCluster, victim: str) -> None:
+    nodes = training(cluster)
+    bad = nodes[0] if victim == "batch host" else nodes[1]
+    fault = cluster.kill_node(node_named(cluster, bad))
+    lost = event(cluster, "NodeLost")
+    noticed = arrival(cluster, "NodeLost") - fault
+    assert (lost["lost"]["node"], lost["lost"]["agent"], lost["lost"]["scheduler"]) == (bad, "silent", "down")
+    assert (lost["runId"], lost["attempt"]) == (RUN, 1)
+    assert noticed < 2.0, f"NodeLost came after {noticed:.2f} s"
+    answer = submit(cluster, 2, downNodes=[bad], excludeNodes=[bad])
+    submitted = time.time() - fault
+    assert answer["state"] == "submitted"
+    stepped = event(cluster, "AttemptStepped", attempt=2)
+    print(
+        f"\n{victim}: lost after {noticed:.2f} s, submitted {submitted:.2f} s, first step {arrival(cluster, 'AttemptStepped', attempt=2) - fault:.2f} s"
+    )
+    assert stepped["resumedFrom"] >= 10
+    assert bad not in event(cluster, "AttemptStarted", attempt=2)["nodes"]
+    ended = event(cluster, "AttemptEnded", attempt=1)
+    assert (ended["outcome"], ended["errorKind"], ended["failedNode"]) == ("failed", "node", bad)
+    fence = cluster.shared / f"trainyard/runs/{RUN}/fence"
+    assert fence.read_text().strip() == "2"
+    assert not processes_with(TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1")
+
+
+def test_a_lost_node_that_comes_back_serves_again(cluster: AgentCluster) -> None:
+    nodes = training(cluster)
+    node = node_named(cluster, nodes[1])
+    cluster.kill_node(node)
+    event(cluster, "NodeLost")
+    submit(cluster, 2, downNodes=[node.name])
+    event(cluster, "AttemptStepped", attempt=2)
+    assert "DOWN" in cluster.node_state(node)
+    cluster.start_slurmd(node)
+    cluster.start_agent(node)
+    assert event(cluster, "NodeReturned")["returned"] == node.name
+    assert cluster.node_state(node).startswith("IDLE")
+
+
+def test_a_dead_agent_changes_nothing_while_training_goes_on(cluster: AgentCluster) -> None:
+    nodes = training(cluster)
+    node = node_named(cluster, nodes[1])
+    cluster.kill_agent(node)
+    silent = event(cluster, "AgentSilent")
+    assert (silent["silent"]["node"], silent["silent"]["scheduler"]) == (node.name, "up")
+    cluster.start_agent(node)
+    assert event(cluster, "AgentBack")["back"] == node.name
+    assert cluster.sink.of("NodeLost") == []
+    assert cluster.sink.of("AttemptEnded") == []
+
+
+def test_agent_and_slurmd_dead_is_no_lost_node_while_steps_advance(cluster: AgentCluster) -> None:
+    nodes = training(cluster, files={"train.py": LIGHT_TRAINER})
+    node = node_named(cluster, nodes[1])
+    cluster.kill_agent(node)
+    slurmd = (cluster.directory / "run" / f"slurmd-{node.name}.pid").read_text()
+    os.kill(int(slurmd), signal.SIGKILL)
+    event(cluster, "AgentSilent")
+    step = cluster.agent("status", "--run", RUN)["step"]
+    wait_for(lambda: cluster.agent("status", "--run", RUN)["step"] > step + 20, what="training advances")
+    assert cluster.sink.of("NodeLost") == []
+
+
+def test_a_killed_worker_process_is_a_signal_on_its_node(cluster: AgentCluster) -> None:
+    nodes = training(cluster)
+    victims = [
+        pid
+        for pid in processes_with(TRAINYARD_RUN_ID=RUN, SLURMD_NODENAME=nodes[1])
+        if b"train.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    ended = event(cluster, "AttemptEnded")
+    assert (ended["outcome"], ended["errorKind"], ended["signal"], ended["failedNode"]) == ("failed", "signal", 9, nodes[1])
+    assert {node["agent"] for node in ended["nodes"]} == {"linked"}
+    submit(cluster, 2)
+    assert event(cluster, "AttemptStepped", attempt=2)["resumedFrom"] >= 10
+
+
+def test_a_python_error_is_reported_with_its_last_line(cluster: AgentCluster) -> None:
+    submit(cluster, arguments=["--steps", "100", "--step-seconds", "0.01", "--fail-at", "7"])
+    ended = event(cluster, "AttemptEnded")
+    assert (ended["outcome"], ended["errorKind"], ended["error"]) == ("failed", "python-error", "ValueError: bad batch at step 7")
+    assert "ValueError: bad batch at step 7" in ended["logTail"]
+
+
+def test_a_cancelled_run_stops_at_a_checkpoint(cluster: AgentCluster) -> None:
+    training(cluster, arguments=["--steps", "100000", "--step-seconds", "0.02", "--every", "50"])
+    assert cluster.agent("cancel", "--run", RUN) == {"state": "cancelling"}
+    assert cluster.agent("cancel", "--run", RUN)["state"] in ("cancelling", "ended")
+    assert event(cluster, "AttemptEnded")["outcome"] == "cancelled"
+    assert cluster.agent("cancel", "--run", RUN) == {"state": "ended"}
+
+
+def test_a_restarted_daemon_goes_on_and_sends_nothing_twice(cluster: AgentCluster) -> None:
+    training(cluster)
+    cluster.kill_agent(cluster.controller)
+    cluster.start_agent(cluster.controller)
+    step = cluster.agent("status", "--run", RUN)["step"]
+    wait_for(lambda: cluster.agent("status", "--run", RUN)["step"] > step, what="training advances")
+    assert cluster.agent("cancel", "--run", RUN) == {"state": "cancelling"}
+    assert event(cluster, "AttemptEnded")["outcome"] == "cancelled"
+    for kind in ("ClusterReady", "AttemptStarted", "AttemptStepped", "AttemptEnded"):
+        assert len({detail["id"] for detail in cluster.sink.of(kind)}) == 1, kind
+    assert cluster.sink.of("NodeLost") == []
+
+
+def test_a_job_that_ends_while_the_daemon_is_dead_is_reported_afterwards(cluster: AgentCluster) -> None:
+    submit(cluster, arguments=["--steps", "40", "--step-seconds", "0.02"])
+    event(cluster, "AttemptStarted")
+    cluster.kill_agent(cluster.controller)
+    wait_for(lambda: cluster.idle() == 3, what="the job's end")
+    cluster.start_agent(cluster.controller)
+    assert event(cluster, "AttemptEnded")["outcome"] == "succeeded"
+
+
+def test_an_interrupted_submission_finds_its_job_by_name(cluster: AgentCluster) -> None:
+    submit(cluster)
+    event(cluster, "AttemptStarted")
+    cluster.kill_agent(cluster.controller)
+    import sqlite3
+
+    with sqlite3.connect(cluster.controller.root / "var/lib/trainyard/outbox.sqlite") as database:
+        (job,) = database.execute("SELECT job FROM attempts").fetchone()
+        database.execute("UPDATE attempts SET state = 'submitting', job = ''")
+    cluster.start_agent(cluster.controller)
+    assert submit(cluster)["jobId"] == job
+    assert len(cluster.slurm("squeue", "-h").splitlines()) == 1
+
+
+def test_events_wait_for_an_unreachable_bus_and_arrive_in_order(cluster: AgentCluster) -> None:
+    uri = put_bundle(cluster, arguments=["--steps", "30", "--step-seconds", "0.02"])
+    assert "jobId" in cluster.agent("submit", "--run", RUN, "--attempt", "1", "--bundle", uri)
+    cluster.sink.reachable = False
+    before = len(cluster.sink.events)
+    wait_for(lambda: cluster.agent("status", "--run", RUN)["state"] == "ended", what="the end")
+    cluster.kill_agent(cluster.controller)
+    cluster.sink.reachable = True
+    cluster.start_agent(cluster.controller)
+    event(cluster, "AttemptEnded")
+    kinds = [kind for kind, detail, _ in cluster.sink.events[max(0, before - 3) :] if detail.get("runId") and kind.startswith("Attempt")]
+    assert kinds == sorted(kinds, key=["AttemptStarted", "AttemptStepped", "AttemptEnded"].index)
+    assert kinds[-1] == "AttemptEnded"
+
+
+def test_a_corrupted_checkpoint_is_rejected_and_never_deleted(cluster: AgentCluster) -> None:
+    training(cluster, arguments=["--steps", "100000", "--step-seconds", "0.05", "--every", "40"])
+    newest = wait_for(lambda: sorted((cluster.shared / f"trainyard/runs/{RUN}/checkpoints").glob("step-*"))[-1:], what="a checkpoint")[0]
+    payload = newest / "payload.json"
+    payload.write_bytes(payload.read_bytes()[::-1])
+    rejected = event(cluster, "CheckpointRejected")
+    assert rejected["path"] == f"checkpoints/{newest.name}"
+    assert "hash" in rejected["reason"]
+    assert newest.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["submit", "--run", "run-$(id)", "--attempt", "1", "--bundle", "s3://data/x"], "invalid-request"),
+        (["submit", "--run", RUN, "--attempt", "0", "--bundle", "s3://data/x"], "invalid-request"),
+        (["submit", "--run", RUN, "--attempt", "1", "--bundle", "file:///etc/passwd"], "invalid-request"),
+        (["submit", "--run", RUN, "--attempt", "1", "--bundle", "s3://data/nothing"], "bundle-missing"),
+        (["submit", "--run", RUN], "invalid-request"),
+        (["status", "--run", RUN], "run-not-found"),
+        (["explode"], "invalid-request"),
+    ],
+)
+def test_a_bad_command_is_refused_with_a_code(refusing: AgentCluster, arguments: list[str], code: str) -> None:
+    assert refusing.agent(*arguments)["error"] == code
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"files": {"../../escape.py": "x"}},
+        {"checkpointDirectory": "../../elsewhere"},
+        {"excludeNodes": ["a;reboot"]},
+        {"partition": "main --wrap=id"},
+        {"clusterName": "another"},
+        {"attempt": 2},
+        {"nodes": 0},
+    ],
+)
+def test_a_bad_bundle_is_refused_before_anything_is_written(refusing: AgentCluster, changes: dict[str, Any]) -> None:
+    uri = put_bundle(refusing, **changes)
+    assert refusing.agent("submit", "--run", RUN, "--attempt", "1", "--bundle", uri)["error"] == "bundle-refused"
+    assert not (refusing.shared / f"trainyard/runs/{RUN}").exists()
+
+
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentCluster]:
+    with agent_cluster(tmp_path_factory.mktemp("refusing"), workers=1, index=1) as running:
+        yield running
