@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +12,9 @@ from pathlib import Path
 
 PROC = Path("/proc")
 KILL_ROUNDS = 200
+#: These write their title over their whole environment (setproctitle), and are children of init.
+TITLED = frozenset({"slurmstepd", "slurmscriptd"})
+NODE_DIRECTORY = re.compile(r"(?P<state>/.*)/clusters/(?P<cluster>[a-z0-9]{12})/nodes/(?P<node>i-[0-9a-f]{17})(?:[/ ]|$)")
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,20 @@ def _read(pid: int) -> Process | None:
     if fields[0] in "ZX":
         return None
     environment = dict(item.split("=", 1) for item in raw.decode(errors="replace").split("\0") if "=" in item)
+    if name in TITLED and "TRAINYARD_LOCAL" not in environment:
+        environment |= _tags_by_directory(directory)
     return Process(pid, int(fields[1]), name, environment)
+
+
+def _tags_by_directory(directory: str) -> dict[str, str]:
+    """The tags of a Slurm process that wrote its title over its environment: its working directory is its slurmd's, on the node's disk."""
+    try:
+        found = NODE_DIRECTORY.match(os.readlink(f"{directory}/cwd"))
+    except OSError:
+        return {}
+    if not found:
+        return {}
+    return {"TRAINYARD_LOCAL": found["state"], "TRAINYARD_CLUSTER": found["cluster"], "TRAINYARD_NODE": found["node"]}
 
 
 def matching(wanted: Callable[[Mapping[str, str]], bool]) -> list[Process]:

@@ -9,6 +9,7 @@ node_name=$(<"$root/etc/trainyard/node-name")
 run_dir=$root/var/run/trainyard
 log_dir=$root/var/log
 mkdir -p "$run_dir" "$log_dir/slurm" "$log_dir/trainyard"
+cd "$root/" # the daemons' working directory, and the one thing that still tells whose a slurmstepd is
 
 say() { echo "[trainyard] services: $*"; }
 

@@ -130,8 +130,10 @@ def test_killing_a_node_kills_its_job_processes_and_nothing_else(nodes: NodeClou
     victim, other = nodes.workers(cluster)
     before = {process.pid for process in other.processes() if process.name in ("slurmd", "bash")}
     done = nodes.fault("kill-node", cluster, node=victim.name)
-    assert done["killed"] >= 4
+    assert done["killed"] >= 6
     assert victim.processes() == []
+    assert nodes.inside(victim.root.resolve()) == []
+    assert nodes.inside(other.root.resolve()) != []
     assert before & {process.pid for process in other.processes()}
     assert not victim.connected
     assert nodes.sagemaker.describe_cluster(ClusterName="main-cluster")["ClusterStatus"] == "InService"

@@ -138,8 +138,19 @@ class NodeCloud:
         eventually(lambda: name not in self.hyperpod.clusters, f"cluster {name} gone")
 
     def leftovers(self) -> list[str]:
-        """Commands of everything this cloud ever started and that still runs."""
-        return [process.command for process in node_processes.matching(node_processes.of_cloud(self.cloud.state_dir))]
+        """Commands of everything this cloud ever started and that still runs, found by tag and, independently, by directory."""
+        return [process.command for process in node_processes.matching(node_processes.of_cloud(self.cloud.state_dir))] + self.inside(
+            self.cloud.state_dir
+        )
+
+    def inside(self, directory: Path) -> list[str]:
+        """Names of living processes whose working directory lies in `directory`, which may be gone."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and os.readlink(entry / "cwd").startswith(f"{directory}/"):
+                    found.append((entry / "comm").read_text().strip())
+        return found
 
     def fault(self, kind: str, cluster: LocalCluster, **more: Any) -> dict[str, Any]:
         return faults.apply(self.cloud, {"kind": kind, "cluster": cluster.name, **more})
