@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support import store_implementations
+from tests.support.store_table import mocked_dynamodb
 
 from trainyard.domain import errors
 from trainyard.domain.records import Attempt, Checkpoint, Cluster, Fact, Run, TimelineEntry, Wait
@@ -43,12 +44,17 @@ DURABLE_ONLY = {
 }
 
 
+@pytest.fixture(scope="module")
+def dynamodb() -> Iterator[Any]:
+    with mocked_dynamodb() as client:
+        yield client
+
+
 @pytest.fixture(params=store_implementations.NAMES)
-def stores(request: pytest.FixtureRequest) -> Iterator[Stores]:
+def stores(request: pytest.FixtureRequest, dynamodb: Any) -> Stores:
     if request.param == "memory" and request.function.__name__ in DURABLE_ONLY:
         pytest.skip("the in-memory twin is simpler here")
-    with store_implementations.opened(request.param) as (runs, clusters, waits):
-        yield Stores(runs, clusters, waits)
+    return Stores(*store_implementations.opened(request.param, dynamodb))
 
 
 def at(seconds: float) -> datetime:

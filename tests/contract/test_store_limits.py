@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from tests.contract.test_store_conformance import heartbeat, run
-from tests.support.store_table import dynamodb_table
+from tests.support.store_table import mocked_dynamodb, new_table
 
 from trainyard.aws import table as table_module
 from trainyard.aws.clusters import TableClusters
@@ -22,10 +22,15 @@ from trainyard.domain.records import Attempt, Fact, Run, TimelineEntry
 T0 = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 
 
+@pytest.fixture(scope="module")
+def dynamodb() -> Iterator[Any]:
+    with mocked_dynamodb() as client:
+        yield client
+
+
 @pytest.fixture
-def table() -> Iterator[Table]:
-    with dynamodb_table() as made:
-        yield made
+def table(dynamodb: Any) -> Table:
+    return new_table(dynamodb)
 
 
 def attempts(count: int, nodes: int) -> list[Attempt]:

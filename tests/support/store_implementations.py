@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from typing import Any
 
 from tests.support.memory import MemoryClusters, MemoryRuns, MemoryWaits
-from tests.support.store_table import dynamodb_table
+from tests.support.store_table import new_table
 
 from trainyard.aws.clusters import TableClusters
 from trainyard.aws.runs import TableRuns
@@ -16,11 +15,9 @@ from trainyard.ports import Clusters, Runs, Waits
 NAMES = ["dynamodb", "memory"]
 
 
-@contextlib.contextmanager
-def opened(name: str) -> Iterator[tuple[Runs, Clusters, Waits]]:
+def opened(name: str, dynamodb: Any) -> tuple[Runs, Clusters, Waits]:
     """Empty stores of one implementation."""
     if name == "memory":
-        yield MemoryRuns(), MemoryClusters(), MemoryWaits()
-        return
-    with dynamodb_table() as table:
-        yield TableRuns(table), TableClusters(table), TableWaits(table)
+        return MemoryRuns(), MemoryClusters(), MemoryWaits()
+    table = new_table(dynamodb)
+    return TableRuns(table), TableClusters(table), TableWaits(table)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator
+from typing import Any
 from unittest.mock import patch
 
 import boto3
@@ -12,7 +14,7 @@ from moto import mock_aws
 
 from trainyard.aws.table import Table
 
-TABLE_NAME = "trainyard-test"
+_numbers = itertools.count()
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
@@ -23,25 +25,29 @@ ENVIRONMENT = {
 
 
 @contextlib.contextmanager
-def dynamodb_table() -> Iterator[Table]:
-    """An empty table with the index of template.yaml."""
-    unset = {name: "" for name in os.environ if name.startswith("AWS_ENDPOINT_URL")}
+def mocked_dynamodb() -> Iterator[Any]:
+    """A client of moto's DynamoDB; starting it costs more than a test, so a module shares one."""
     with patch.dict(os.environ, ENVIRONMENT), mock_aws():
-        for name in unset:
+        for name in [name for name in os.environ if name.startswith("AWS_ENDPOINT_URL")]:
             del os.environ[name]
-        dynamodb = boto3.client("dynamodb", region_name="us-east-1")
-        keys = ("pk", "sk", "gsi1pk", "gsi1sk")
-        dynamodb.create_table(
-            TableName=TABLE_NAME,
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in keys],
-            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-            GlobalSecondaryIndexes=[
-                {
-                    "IndexName": "gsi1",
-                    "KeySchema": [{"AttributeName": "gsi1pk", "KeyType": "HASH"}, {"AttributeName": "gsi1sk", "KeyType": "RANGE"}],
-                    "Projection": {"ProjectionType": "KEYS_ONLY"},
-                }
-            ],
-        )
-        yield Table(dynamodb, TABLE_NAME)
+        yield boto3.client("dynamodb", region_name="us-east-1")
+
+
+def new_table(dynamodb: Any) -> Table:
+    """An empty table with the index of template.yaml, of a name of its own."""
+    name = f"trainyard-test-{next(_numbers)}"
+    keys = ("pk", "sk", "gsi1pk", "gsi1sk")
+    dynamodb.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "gsi1",
+                "KeySchema": [{"AttributeName": "gsi1pk", "KeyType": "HASH"}, {"AttributeName": "gsi1sk", "KeyType": "RANGE"}],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+        ],
+    )
+    return Table(dynamodb, name)
