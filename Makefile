@@ -5,6 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
+BENCHES := $(filter-out __init__ figures recovery,$(basename $(notdir $(wildcard bench/*.py))))
 
 .PHONY: help setup demo test check bench bench-recovery lock clean
 
@@ -24,8 +25,8 @@ test: setup ## all tests
 check: setup ## format, lint, types, import rules, generated files, SAM and ASL
 	@$(BIN)/python scripts/check.py
 
-bench: setup ## small measurements: API latency, agent at rest, local cloud start
-	@$(BIN)/python -m bench
+bench: setup ## every measurement in bench/ but the recovery one
+	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done
 
 bench-recovery: setup ## many faults, one after another; writes build/bench/recovery.json
 	@$(BIN)/python -m bench.recovery

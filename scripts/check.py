@@ -39,6 +39,7 @@ def checks() -> list[Check]:
     return [
         Check("sam validate and build", python("scripts/sam.py")),
         Check("mypy, packages", [str(BIN / "mypy"), *PACKAGES]),
+        Check("mypy, demo and bench", [str(BIN / "mypy"), "demo", "bench"]),
         Check("asl-validator", python("scripts/asl.py")),
         Check("cfn-lint", [str(BIN / "cfn-lint"), "template.yaml"]),
         # Handlers share one module name, so each is a program of its own to mypy.
