@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 
+from trainyard.app.request_export import request_export
+from trainyard.app.resume_run import resume_run
+
 LOST = "ip-127-0-1-12"
 
 
@@ -32,7 +35,7 @@ def test_a_healthy_run_makes_its_cluster_trains_exports_verifies_and_leaves_noth
     assert story.run.export.state == "verified"
     assert story.run.cluster_deleted
     assert story.cluster.status == "Deleted"
-    assert "Export verified: 1 objects" in story.said
+    assert "Export verified: 1 object," in story.said
     assert_nothing_left(story)
 
 
@@ -255,8 +258,6 @@ def test_an_export_that_does_not_verify_keeps_the_cluster_with_the_only_copy() -
 
 
 def test_an_export_of_an_ended_run_saves_what_its_cluster_still_holds_and_lets_it_go() -> None:
-    from trainyard.app.request_export import request_export
-
     story = started()
     story.agent.corrupt = True
     story.end()
@@ -270,8 +271,6 @@ def test_an_export_of_an_ended_run_saves_what_its_cluster_still_holds_and_lets_i
 
 
 def test_an_export_while_training_disturbs_nothing() -> None:
-    from trainyard.app.request_export import request_export
-
     story = started()
     request_export(story.world.ports, story.run_id)
     story.rest()
@@ -309,8 +308,6 @@ def test_a_run_that_made_its_cluster_leaves_it_to_another_run_that_uses_it() -> 
 
 
 def test_a_failed_run_resumes_in_a_new_life_with_new_budgets() -> None:
-    from trainyard.app.resume_run import resume_run
-
     story = Story()
     make_cluster(story)
     story.submit(run_spec(cluster={"name": "shared"}, recovery={"maxAttempts": 1}))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ DEFINITIONS = Path(__file__).parents[2] / "statemachines"
 CRASH_ERROR = "Lambda.Unknown"
 
 
+@functools.cache
 def definition(machine: str) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads((DEFINITIONS / f"{machine}.asl.json").read_text())
     return loaded
@@ -84,8 +87,6 @@ class Walker:
             seconds = _path(self.data, state["TimeoutSecondsPath"])
             assert isinstance(seconds, int)
             assert seconds > 0
-            from datetime import timedelta
-
             self.token, self.wait_until = token, self.world.clock.now() + timedelta(seconds=seconds)
             return
         self._result(state, {"Payload": answer})
@@ -178,12 +179,17 @@ class Machines:
     world: World
     walkers: dict[tuple[str, str], Walker] = field(default_factory=dict)
 
+    def step(self) -> bool:
+        """Move every execution by one state; False when all of them wait or are over."""
+        for key, execution in list(self.world.executions.started.items()):
+            if key not in self.walkers:
+                self.walkers[key] = Walker(self.world, execution)
+        moved = [walker.step() for walker in self.walkers.values()]
+        return any(moved)
+
     def run_until_rest(self, limit: int = 2000) -> None:
         for _ in range(limit):
-            for key, execution in list(self.world.executions.started.items()):
-                self.walkers.setdefault(key, Walker(self.world, execution))
-            moved = [walker.step() for walker in self.walkers.values()]
-            if not any(moved):
+            if not self.step():
                 return
         raise AssertionError(f"the machines never rest: {[(k, w.state, w.visited[-12:]) for k, w in self.walkers.items() if not w.over]}")
 

@@ -67,6 +67,7 @@ def _exporting(draft: Draft) -> bool:
         _give_up(draft, f"Cluster '{run.cluster_name}' cannot be reached any more.")
         return False
     export = run.export if run.export is not None and run.export.final else None
+    draft.by(draft.now + timedelta(seconds=EXPORT_ASK_SECONDS))
     if export is None or (export.state == "failed" and export.tries < EXPORT_TRIES):
         tries = export.tries + 1 if export else 1
         draft.change(export=Export(id=f"{run.id}-final-{run.life}-{tries}", final=True, requested_at=draft.now, tries=tries))
@@ -82,7 +83,6 @@ def _exporting(draft: Draft) -> bool:
         _give_up(draft, reason)
         return False
     draft.status("Exporting")
-    draft.by(draft.now + timedelta(seconds=EXPORT_ASK_SECONDS))
     return True
 
 

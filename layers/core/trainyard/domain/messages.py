@@ -25,6 +25,10 @@ def size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _ready(event: events.ClusterReady) -> str:
     return f"The cluster is ready: {len(event.nodes)} nodes joined Slurm ({', '.join(event.nodes[:8])})."
 
@@ -39,7 +43,7 @@ def _stepped(event: events.AttemptStepped) -> str:
 
 
 def _committed(event: events.CheckpointCommitted) -> str:
-    return f"Checkpoint of step {event.step} is committed and verified: {event.files} files, {size(event.bytes)}."
+    return f"Checkpoint of step {event.step} is committed and verified: {counted(event.files, 'file')}, {size(event.bytes)}."
 
 
 def _rejected(event: events.CheckpointRejected) -> str:
@@ -70,7 +74,7 @@ def _unhealthy(event: events.NodeUnhealthy) -> str:
 def _exported(event: events.ExportFinished) -> str:
     if not event.ok:
         return f"The export failed on the cluster: {event.reason}"
-    return f"The export is uploaded: {event.objects} objects, {size(event.bytes)}; every object is verified next."
+    return f"The export is uploaded: {counted(event.objects, 'object')}, {size(event.bytes)}; every object is verified next."
 
 
 WRITERS: dict[type[AgentEvent], Callable[..., str]] = {

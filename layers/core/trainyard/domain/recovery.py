@@ -216,14 +216,14 @@ def _continuation(draft: Draft, resume_as: str) -> str:
         return f"{resume_as}."
     reached = _reached(draft, previous)
     if step is None:
-        lost = f"; {reached} steps are lost" if reached else ""
+        lost = f"; {_steps(reached)} lost" if reached else ""
         return f"{resume_as} from the beginning, for no checkpoint was committed yet{lost}."
     lost = f"; {_steps(max(0, reached - step))} lost" if reached is not None else ""
     return f"{resume_as} from step {step}{lost}."
 
 
 def _steps(count: int) -> str:
-    return "1 step is" if count == 1 else f"{count} steps are"
+    return {0: "no step is", 1: "1 step is"}.get(count, f"{count} steps are")
 
 
 def _reached(draft: Draft, attempt: Attempt) -> int | None:

@@ -13,6 +13,7 @@ from trainyard.app.steps.submit_attempt import agent_answer
 from trainyard.app.waking import done, store_wait
 from trainyard.domain import facts, names
 from trainyard.domain.errors import BlobNotFound, CommandFailed
+from trainyard.domain.messages import counted, size
 from trainyard.domain.records import Export, Fact, Run, TimelineEntry
 from trainyard.ports import Ports
 from trainyard_contracts.files import ExportedObject, ExportManifest
@@ -107,7 +108,7 @@ def _save(ports: Ports, run: Run, export: Export) -> Run:
 
 
 def _entry(ports: Ports, export: Export) -> TimelineEntry:
-    verified = f"Export verified: {export.objects} objects, {export.bytes} bytes, size and SHA-256 of each checked."
+    verified = f"Export verified: {counted(export.objects, 'object')}, {size(export.bytes)}; size and SHA-256 of each checked."
     message = verified if export.state == "verified" else f"Export failed (try {export.tries}): {export.reason}."
     type_ = "ExportVerified" if export.state == "verified" else "ExportFailed"
     return TimelineEntry(id=f"status-{export.state}-{export.id}", at=ports.clock.now(), kind="status", type=type_, message=message)

@@ -1,0 +1,113 @@
+"""What events do: recorded once, or dropped with a reason; never a state change of their own, never a retry storm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.story import Story, make_cluster, run_spec
+
+from trainyard.app.record_fact import record_fact
+
+EVENTS = Path(__file__).parents[1] / "events"
+
+
+def training() -> Story:
+    story = Story()
+    make_cluster(story, "demo-cluster")
+    story.submit(run_spec(cluster={"name": "demo-cluster"}))
+    story.rest()
+    return story
+
+
+def delivered(story: Story, name: str, **detail: Any) -> tuple[str, str]:
+    """An event from tests/events, told about this story's run and cluster."""
+    envelope = json.loads((EVENTS / name).read_text())
+    known = {"runId": story.run_id, "clusterArn": story.cluster.arn, "clusterName": story.cluster.name}
+    for key in set(envelope["detail"]) & set(known):
+        envelope["detail"][key] = known[key]
+    for key in set(envelope["detail"]) & {"ClusterArn", "ClusterName"}:
+        envelope["detail"][key] = known["c" + key[1:]]
+    envelope["detail"].update(detail)
+    recorded = record_fact(story.world.ports, envelope)
+    return recorded.result, recorded.reason
+
+
+@pytest.mark.parametrize("path", sorted(EVENTS.glob("*.json")), ids=lambda path: path.stem)
+def test_every_sample_event_is_recorded_or_dropped_with_a_reason(path: Path) -> None:
+    story = training()
+    result, reason = delivered(story, path.name)
+    expected = "dropped" if path.stem.startswith("bad-") else "recorded"
+    assert (result, bool(reason)) == (expected, True), reason
+
+
+def test_a_duplicate_is_one_fact_and_one_line() -> None:
+    story = training()
+    delivered(story, "checkpoint-committed.json")
+    delivered(story, "checkpoint-committed.json")
+    assert len(story.world.runs.checkpoints(story.run_id, limit=10, token=None).items) == 1
+    assert story.said.count("is committed and verified") == 1
+
+
+def test_an_event_of_another_cluster_of_the_same_name_is_dropped() -> None:
+    story = training()
+    arn = "arn:aws:sagemaker:us-east-1:123456789012:cluster/someoneelses"
+    result, reason = delivered(story, "attempt-ended.json", clusterArn=arn)
+    assert (result, reason) == ("dropped", "it is from another cluster of this name")
+    assert story.run.outcome is None
+
+
+def test_an_event_of_an_unknown_run_is_dropped() -> None:
+    story = training()
+    assert delivered(story, "attempt-ended.json", runId="run-00000000000000000000000000") == ("dropped", "no such run")
+
+
+def test_an_event_of_a_run_on_another_cluster_is_dropped() -> None:
+    story = training()
+    make_cluster(story, "other")
+    other = story.submit(run_spec(cluster={"name": "other"}))
+    story.rest()
+    assert delivered(story, "attempt-ended.json", runId=other.id) == ("dropped", "the run is on another cluster")
+
+
+def test_an_event_of_an_ended_run_is_dropped() -> None:
+    story = training()
+    story.end()
+    assert delivered(story, "attempt-ended.json") == ("dropped", "the run is Succeeded")
+
+
+@pytest.mark.parametrize(
+    "envelope", [{}, {"source": "aws.ec2"}, {"source": "trainyard.agent"}, {"source": "aws.sagemaker", "detail": None}]
+)
+def test_garbage_is_dropped(envelope: dict[str, Any]) -> None:
+    recorded = record_fact(training().world.ports, envelope)
+    assert recorded.result == "dropped"
+    assert recorded.reason
+
+
+def test_a_clock_that_runs_ahead_does_not_put_facts_into_the_future() -> None:
+    story = training()
+    delivered(story, "node-lost.json", at="2099-01-01T00:00:00Z")
+    assert all(fact.at <= story.world.clock.now() for fact in story.world.runs.facts(story.run_id))
+
+
+def test_heartbeats_are_kept_and_shown() -> None:
+    from trainyard.app.list_nodes import list_nodes
+    from trainyard.app.read_metrics import read_metrics
+    from trainyard.app.show_run import show_run
+
+    story = training()
+    beat = json.loads((EVENTS / "cluster-heartbeat.json").read_text())["detail"]
+    runs = [{**beat["runs"][0], "runId": story.run_id}]
+    delivered(story, "cluster-heartbeat.json", at=story.at, runs=runs)
+    _, sample = show_run(story.world.ports, story.run_id)
+    assert sample is not None
+    assert sample.step == 42
+    metrics = read_metrics(story.world.ports, story.run_id)
+    assert [sample.cpu_percent for sample in metrics.nodes["ip-127-0-1-12"]] == [55.5]
+    assert [sample.loss for _, sample in metrics.run] == [0.25]
+    worker = next(node for node in list_nodes(story.world.ports, story.cluster.name) if node.name == "ip-127-0-1-12")
+    assert (worker.agent, worker.scheduler) == ("linked", "alloc")
+    assert story.cluster.last_heartbeat_at == story.world.clock.now()

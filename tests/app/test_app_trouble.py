@@ -1,0 +1,362 @@
+"""Trouble of every kind: after each a clear state, a clear reason, nothing lost, nothing left running."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.support.story import Story, cluster_spec, make_cluster, run_spec
+
+from trainyard.app.create_cluster import create_cluster
+from trainyard.app.delete_cluster import delete_cluster
+from trainyard.app.record_fact import record_fact
+from trainyard.app.resume_run import resume_run
+from trainyard.app.submit_run import submit_run
+from trainyard.domain import errors
+from trainyard.domain.records import Cluster, Problem
+from trainyard.ports import BackendCluster, CommandResult
+from trainyard_contracts.specs import ClusterSpec
+
+
+def problem(story: Story) -> Problem:
+    assert story.run.problem is not None
+    return story.run.problem
+
+
+def assert_gone(story: Story) -> None:
+    assert story.machines.running == []
+    assert story.world.backend.clusters == {}
+    assert story.world.secrets.names == set()
+
+
+def test_a_lifecycle_script_that_fails_ends_the_run_with_the_tail_of_its_log_and_no_cluster() -> None:
+    story = Story()
+    story.submit()
+    story.rest()
+    story.world.backend.log = "mount: /fsx: no such device\nexit 32"
+    story.world.backend.advance(story.cluster.name, "Failed", "Lifecycle scripts did not run successfully.")
+    arn, name = story.cluster.arn, story.cluster.name
+    detail = {"ClusterArn": arn, "ClusterName": name, "ClusterStatus": "Failed"}
+    kind = "SageMaker HyperPod Cluster State Change"
+    record_fact(story.world.ports, {"source": "aws.sagemaker", "detail-type": kind, "id": "e1", "detail": detail})
+    story.rest()
+    assert story.run.status == "Failed"
+    assert problem(story).code == "lifecycle-failed"
+    assert "mount: /fsx: no such device" in problem(story).detail
+    assert story.cluster.status == "Deleted"
+    assert_gone(story)
+
+
+def test_a_lifecycle_script_that_hangs_ends_at_the_deadline_and_says_that_its_log_is_empty() -> None:
+    story = Story()
+    story.submit(limits={"clusterDeadlineSeconds": 300})
+    for _ in range(7):
+        story.pass_time(61)
+    assert story.run.status == "Failed"
+    assert problem(story).code == "cluster-deadline"
+    assert "The lifecycle log is empty." in problem(story).detail
+    assert_gone(story)
+
+
+def test_a_lifecycle_log_that_cannot_be_read_does_not_hide_the_failure() -> None:
+    story = Story()
+    story.submit()
+    story.rest()
+    story.world.backend.refuse["log"] = errors.Throttled("slow down")
+    story.world.backend.advance(story.cluster.name, "Failed", "Lifecycle scripts did not run successfully.")
+    story.pass_time(61)
+    assert problem(story).code == "lifecycle-failed"
+    assert "could not be read: slow down" in problem(story).detail
+    assert_gone(story)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        (errors.BackendRejected("ResourceLimitExceeded: ml.m5.large"), "backend-rejected"),
+        (errors.NoCapacity("InsufficientCapacity"), "no-capacity"),
+        (errors.ClusterNameTaken("not ours"), "cluster-failed"),
+    ],
+)
+def test_a_cluster_that_aws_refuses_ends_the_run_with_its_reason(refusal: errors.TrainyardError, code: str) -> None:
+    story = Story()
+    story.world.backend.refuse["create"] = refusal
+    story.submit()
+    story.rest()
+    assert story.run.status == "Failed"
+    assert problem(story).code == code
+    assert refusal.detail in problem(story).detail
+    assert_gone(story)
+
+
+def test_a_cluster_of_the_same_name_that_is_not_ours_is_never_deleted() -> None:
+    story = Story()
+    story.world.backend.refuse["create"] = errors.ClusterNameTaken("not ours")
+    story.submit()
+    foreign = replace(_foreign(), name=story.run.cluster_name)
+    story.world.backend.clusters[foreign.name] = foreign
+    story.rest()
+    assert story.run.status == "Failed"
+    assert story.world.backend.clusters[foreign.name].status == "InService"
+
+
+def _foreign() -> BackendCluster:
+    return BackendCluster("arn:aws:sagemaker:us-east-1:123456789012:cluster/foreign00000", "x", "InService")
+
+
+def test_a_submission_that_fails_for_good_ends_the_run_clearly() -> None:
+    story = Story()
+    story.world.commands.answer = lambda cluster, argv: CommandResult(1, '{"error": "sbatch", "message": "no partition"}', "")
+    story.submit()
+    story.ready()
+    assert story.run.status == "Failed"
+    assert problem(story).code == "submit-failed"
+    assert "no partition" in problem(story).detail
+    assert_gone(story)
+
+
+def test_a_controller_that_is_unreachable_for_a_while_only_delays_the_submission() -> None:
+    story = Story()
+    left = [3]
+
+    def flaky(cluster, argv):  # type: ignore[no-untyped-def]
+        if left[0] > 0:
+            left[0] -= 1
+            raise errors.NodeUnreachable("TargetNotConnected")
+        return story.agent(cluster, argv)
+
+    story.world.commands.answer = flaky
+    story.submit()
+    story.ready()
+    assert story.run.attempts[0].submitted_at is not None
+    story.training()
+    assert story.run.status == "Running"
+
+
+def test_a_replacement_that_aws_refuses_does_not_hold_up_training() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    story.world.backend.refuse["replace"] = errors.BackendRejected("no capacity")
+    story.lose("ip-127-0-1-12")
+    assert story.run.attempts[-1].number == 2
+    assert story.run.actions == []
+    assert "AWS did not replace ip-127-0-1-12: no capacity" in story.said
+    assert story.run.outcome is None
+
+
+def test_an_exporting_agent_that_says_the_disk_is_full_is_asked_three_times_then_the_cluster_is_kept() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    story.agent.export_ok = False
+    story.end()
+    assert story.run.status == "Failed"
+    assert problem(story).code == "export-failed"
+    assert "the disk of the controller is full" in problem(story).detail
+    assert story.cluster.status == "Ready"
+    with pytest.raises(errors.ClusterInUse, match="only copy"):
+        delete_cluster(story.world.ports, story.cluster.name)
+
+
+def test_an_export_whose_end_is_never_told_is_asked_for_again() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    story.agent.active.clear()
+    story.send("AttemptEnded", run=story.run_id, attempt=1, jobId="100", outcome="succeeded")
+    story.machines.run_until_rest()
+    story.later.clear()
+    story.agent.exported.clear()
+    story.pass_time(601)
+    assert story.run.status == "Succeeded"
+
+
+def test_a_node_lost_while_exporting_does_not_disturb_the_export() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    story.agent.active.clear()
+    story.send("AttemptEnded", run=story.run_id, attempt=1, jobId="100", outcome="succeeded")
+    story.machines.run_until_rest()
+    evidence = {"node": "ip-127-0-1-12", "instanceId": "i-00000012", "agent": "silent", "scheduler": "down"}
+    story.send("NodeLost", lost=evidence)
+    story.rest()
+    assert story.run.status == "Succeeded"
+    assert len(story.run.attempts) == 1
+
+
+def test_a_cluster_deleted_outside_trainyard_ends_the_run_by_two_signals() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    story.world.backend.clusters.clear()
+    assert story.sweep() == []
+    story.world.clock.tick(200)
+    assert "cluster lost" in [swept.action for swept in story.sweep()]
+    assert story.run.status == "Failed"
+    assert problem(story).code == "cluster-failed"
+    story.world.clock.tick(60)
+    story.sweep()
+    assert story.cluster.status == "Deleted"
+    assert_gone(story)
+
+
+def test_a_silent_controller_whose_backend_is_fine_is_left_alone() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    story.world.clock.tick(400)
+    assert story.sweep() == []
+    assert story.run.status == "Running"
+
+
+def test_a_lost_start_execution_is_repaired_by_the_sweep() -> None:
+    story = Story()
+    start = story.world.executions.start
+    story.world.executions.start = lambda *args: None  # type: ignore[method-assign]
+    story.submit()
+    story.world.executions.start = start  # type: ignore[method-assign]
+    story.world.clock.tick(31)
+    assert [swept.action for swept in story.sweep()] == ["started"]
+    assert story.run.status == "Provisioning"
+
+
+def test_a_dead_execution_is_followed_by_the_next_generation_which_goes_on_where_the_run_stands() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    next(iter(story.world.executions.started.values())).status = "FAILED"
+    story.world.clock.tick(31)
+    assert "restarted" in [swept.action for swept in story.sweep()]
+    assert story.run.generation == 2
+    assert len(story.run.attempts) == 1
+    story.end()
+    assert story.run.status == "Succeeded"
+    assert "started again (generation 2)" in story.said
+
+
+def test_a_dead_cluster_machine_is_started_again() -> None:
+    story = Story()
+    story.submit()
+    story.rest()
+    story.world.executions.started["cluster", f"{story.cluster.name}-1"].status = "FAILED"
+    story.world.clock.tick(31)
+    assert "machine started" in [swept.action for swept in story.sweep()]
+    story.ready()
+    assert story.run.attempts
+
+
+def test_an_orphan_with_our_tag_is_deleted_after_ten_minutes_and_nothing_else_is() -> None:
+    story = Story()
+    orphan = ClusterSpec.model_validate({**cluster_spec(), "name": "orphan"})
+    now = story.world.clock.now()
+    story.world.backend.create(Cluster(name="orphan", spec=orphan, created_at=now, updated_at=now))
+    story.world.backend.clusters["x"] = _foreign()
+    story.world.clock.tick(599)
+    assert story.sweep() == []
+    story.world.clock.tick(2)
+    assert [swept.action for swept in story.sweep()] == ["orphan deleted"]
+    assert story.world.backend.clusters["x"].status == "InService"
+
+
+def test_an_idle_cluster_is_deleted_and_a_used_one_is_not() -> None:
+    story = Story()
+    make_cluster(story)
+    story.submit(run_spec(cluster={"name": "shared"}))
+    story.rest()
+    story.world.clock.tick(7200)
+    assert story.sweep() == []
+    story.end()
+    story.world.clock.tick(1801)
+    assert [swept.action for swept in story.sweep()] == ["teardown"]
+    story.pass_time(60)
+    assert story.cluster.status == "Deleted"
+    assert_gone(story)
+
+
+def test_a_cluster_that_is_deleted_while_it_is_made_leaves_nothing() -> None:
+    story = Story()
+    create_cluster(story.world.ports, ClusterSpec.model_validate({**cluster_spec(), "name": "alone"}))
+    story.rest()
+    delete_cluster(story.world.ports, "alone")
+    story.rest()
+    assert story.world.clusters.stored["alone"].status == "Deleted"
+    assert_gone(story)
+
+
+def test_a_deletion_that_conflicts_with_another_operation_is_waited_out() -> None:
+    story = Story()
+    make_cluster(story)
+    story.world.backend.refuse["delete"] = errors.ConflictError("an update runs")
+    delete_cluster(story.world.ports, "shared")
+    for _ in range(10):
+        story.machines.step()
+    assert story.world.clusters.stored["shared"].status == "Deleting"
+    story.world.backend.refuse.clear()
+    story.rest()
+    assert story.world.clusters.stored["shared"].status == "Deleted"
+
+
+def test_a_wait_that_was_woken_but_never_ended_is_ended_by_the_sweep() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    wait = story.world.waits.get(f"run:{story.run_id}")
+    assert wait is not None
+    story.world.waits.mark_woken(wait.owner, wait.token, story.world.clock.now())
+    story.world.clock.tick(21)
+    assert [swept.action for swept in story.sweep()] == ["woken again"]
+
+
+def test_unknown_clusters_too_many_nodes_and_dying_clusters_are_refused() -> None:
+    story = Story()
+    with pytest.raises(errors.ClusterNotFound) as unknown:
+        submit_run(story.world.ports, run_spec(cluster={"name": "nowhere"}))
+    assert unknown.value.errors[0].field == "cluster.name"
+    make_cluster(story)
+    with pytest.raises(errors.InvalidRequest, match="3 nodes asked, but cluster 'shared' has 2 worker nodes; ask for at most 2"):
+        submit_run(story.world.ports, run_spec(cluster={"name": "shared"}, nodes=3))
+    delete_cluster(story.world.ports, "shared")
+    story.rest()
+    with pytest.raises(errors.ClusterInUse, match="is Deleted"):
+        submit_run(story.world.ports, run_spec(cluster={"name": "shared"}))
+
+
+def test_the_same_key_is_the_same_run_and_another_body_is_refused() -> None:
+    story = Story()
+    first = submit_run(story.world.ports, run_spec(), idempotency_key="k")
+    assert submit_run(story.world.ports, run_spec(), idempotency_key="k").id == first.id
+    with pytest.raises(errors.IdempotencyConflict):
+        submit_run(story.world.ports, run_spec(nodes=1), idempotency_key="k")
+
+
+def test_resume_of_a_running_a_succeeded_and_a_vanished_run_is_refused_clearly() -> None:
+    story = Story()
+    story.submit()
+    with pytest.raises(errors.RunActive):
+        resume_run(story.world.ports, story.run_id)
+    story.ready()
+    story.training()
+    story.cancel()
+    story.rest()
+    with pytest.raises(errors.ConflictError, match="is gone"):
+        resume_run(story.world.ports, story.run_id)
+    other = Story()
+    other.submit()
+    other.ready()
+    other.training()
+    other.end()
+    with pytest.raises(errors.RunFinished):
+        resume_run(other.world.ports, other.run_id)
+    with pytest.raises(errors.RunFinished):
+        other.cancel()
+    with pytest.raises(errors.RunNotFound):
+        resume_run(other.world.ports, "run-00000000000000000000000000")
