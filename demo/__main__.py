@@ -11,9 +11,11 @@ import time
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from demo.cloud import REPOSITORY, local_cloud
+from demo.recording import Recording
 from demo.story import Story, count_leftovers
 from demo.verdict import Measured
 
@@ -23,12 +25,12 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _arguments(argv)
     # A terminated demo tears down like an interrupted one.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    console = Console(record=arguments.record is not None, width=None if sys.stdout.isatty() else 140)
-    measured = Measured()
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    measured, recording = Measured(), Recording()
     started = time.monotonic()
     state_dir: Path = arguments.state_dir.resolve()
     try:
-        _play(console, measured, state_dir, arguments.port, started + arguments.timeout_seconds)
+        _play(console, measured, recording, state_dir, arguments.port, started + arguments.timeout_seconds)
     except KeyboardInterrupt:
         measured.trouble.append("it was interrupted")
     except Exception as error:  # noqa: BLE001  (whatever goes wrong is part of the verdict, and the exit status)
@@ -38,16 +40,16 @@ def main(argv: list[str] | None = None) -> int:
     _write(arguments.output, measured)
     _show(console, measured, arguments.output, state_dir)
     if arguments.record:
-        console.save_svg(str(arguments.record), title="make demo")
+        recording.save(arguments.record, lambda recorder: _show(recorder, measured, arguments.output, state_dir))
     return 0 if not measured.failures() else 1
 
 
-def _play(console: Console, measured: Measured, state_dir: Path, port: int, deadline: float) -> None:
+def _play(console: Console, measured: Measured, recording: Recording, state_dir: Path, port: int, deadline: float) -> None:
     console.rule("[bold]Trainyard")
     console.print("Starting the local cloud and deploying template.yaml ...")
     with local_cloud(state_dir, port) as cloud:
         console.print(f"It is up after {cloud.up_seconds:.1f} s: {cloud.local['apiUrl']}", highlight=False)
-        Story(cloud, console, measured, deadline).play()
+        Story(cloud, console, measured, recording, deadline).play()
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -74,7 +76,7 @@ def _show(console: Console, measured: Measured, output: Path, state_dir: Path) -
     console.print(table)
     failures = measured.failures()
     for failure in failures:
-        console.print(f"[red]not true:[/] {failure}", highlight=False)
+        console.print(f"[red]not true:[/] {escape(failure)}", highlight=False)
     if failures:
         console.print(f"Logs: {state_dir}/ (server, functions, and clusters/*/nodes/*/root/var/log/trainyard/)", highlight=False)
     verdict = "[green]Everything is true.[/]" if not failures else "[red]The demo failed.[/]"

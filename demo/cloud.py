@@ -11,9 +11,9 @@ from typing import Any
 
 import boto3
 from botocore.exceptions import ClientError
-from trainyard_cli.client import Client
 
 from demo.leftovers import processes_of
+from trainyard_cli.client import Client
 from trainyard_contracts.files import Progress
 from trainyard_local import control
 

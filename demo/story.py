@@ -9,14 +9,15 @@ from typing import Any
 
 import yaml
 from rich.console import Console
-from trainyard_cli.live import watch
 
 from demo.cloud import REPOSITORY, LocalCloud
 from demo.leftovers import processes_of
 from demo.measure import newest_whole_step, recovery
 from demo.objects import Exported, differences, verify_export, weights
+from demo.recording import Recording
 from demo.saboteur import Fault, Saboteur
 from demo.verdict import Measured
+from trainyard_cli.live import print_timeline, watch
 
 EXAMPLE = REPOSITORY / "examples/ddp-demo.yaml"
 
@@ -24,8 +25,9 @@ EXAMPLE = REPOSITORY / "examples/ddp-demo.yaml"
 class Story:
     """Runs the acts in order and writes what it sees into `measured`."""
 
-    def __init__(self, cloud: LocalCloud, console: Console, measured: Measured, deadline: float) -> None:
+    def __init__(self, cloud: LocalCloud, console: Console, measured: Measured, recording: Recording, deadline: float) -> None:
         self.cloud, self.console, self.measured, self.deadline = cloud, console, measured, deadline
+        self.recording = recording
         self.spec: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
 
     def play(self) -> None:
@@ -40,10 +42,13 @@ class Story:
         run = self._submit(self.spec)
         self.measured.run_id = run["id"]
         with Saboteur(self.cloud, run["id"], tell=self._say) as saboteur:
-            final = self._watch(run["id"])
+            final = self._watch(run["id"], self.recording)
         self.measured.run_status = final["status"]
         self.measured.attempts = len(final["attempts"])
         self._measure_recovery(final, saboteur.fault)
+        if self.console.is_terminal and self.recording.last:  # without a terminal its lines were printed one by one
+            self.console.rule("The whole timeline")
+            print_timeline(self.console, self.recording.last.events)
         exported = verify_export(self.cloud.aws("s3"), self.cloud.local["bucket"], run["id"])
         self.measured.exported_objects, self.measured.exported_bytes = exported.objects, exported.size
         self.measured.export_verified = not exported.wrong
@@ -69,7 +74,7 @@ class Story:
     def _clusters_gone(self, run: dict[str, Any]) -> None:
         self.measured.cluster_deleted = run["clusterDeleted"] and self.cloud.cluster_is_gone(run["clusterName"])
         nodes = self.cloud.node_processes()
-        self.measured.trouble += [f"process {pid} of a node outlived its cluster: {command[:120]}" for pid, command in nodes.items()]
+        self.measured.trouble += named("processes of nodes outlived their clusters", nodes)
 
     def _measure_recovery(self, run: dict[str, Any], fault: Fault) -> None:
         if fault.at is None:
@@ -88,8 +93,9 @@ class Story:
         self._say(f"POST /v1/runs: {run['id']} ({spec['name']})")
         return run
 
-    def _watch(self, run_id: str) -> dict[str, Any]:
-        return watch(self.cloud.api, run_id, self.console, timeout_seconds=self.deadline - time.monotonic())
+    def _watch(self, run_id: str, recording: Recording | None = None) -> dict[str, Any]:
+        left = self.deadline - time.monotonic()
+        return watch(self.cloud.api, run_id, self.console, on_update=(recording or Recording()).see, timeout_seconds=left)
 
     def _say(self, words: str) -> None:
         self.console.print(words, highlight=False, markup=False)
@@ -101,4 +107,10 @@ def count_leftovers(state_dir: Path, measured: Measured, patience_seconds: float
     while (left := processes_of(state_dir)) and time.monotonic() < end:
         time.sleep(0.1)
     measured.leftover_processes = len(left)
-    measured.trouble += [f"left behind: {pid} {command[:120]}" for pid, command in left.items()]
+    measured.trouble += named("processes were left behind", left)
+
+
+def named(what: str, processes: dict[int, str]) -> list[str]:
+    """One line about processes that should not be there, none if there are none."""
+    shown = "; ".join(f"{pid} {command[:80]}" for pid, command in list(processes.items())[:4])
+    return [f"{len(processes)} {what}: {shown}"] if processes else []
