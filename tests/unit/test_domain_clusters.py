@@ -1,0 +1,98 @@
+"""Where the making of a cluster stands, and when a cluster may be deleted."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from trainyard.domain import facts
+from trainyard.domain.clusters import Seen, failure, judge
+from trainyard.domain.records import Attempt, Cluster, Export, Fact, Run
+from trainyard.domain.teardown import blocker
+from trainyard_contracts.specs import ClusterSpec, RunSpec
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
+SPEC = ClusterSpec.model_validate({
+    "name": "c",
+    "instanceGroups": [
+        {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
+        {"name": "workers", "role": "worker", "instanceType": "ml.m5.large", "count": 2},
+    ],
+})  # fmt: skip
+
+
+def cluster(**update: Any) -> Cluster:
+    return Cluster(name="c", spec=SPEC, status="Creating", created_at=NOW, updated_at=NOW, arn="arn:c/1").model_copy(update=update)
+
+
+def fact(type_: str, **data: Any) -> Fact:
+    return Fact(id=f"{type_}-{len(data)}-{sorted(map(str, data.values()))}", type=type_, at=NOW, data=data)
+
+
+def run(**update: Any) -> Run:
+    spec = RunSpec.model_validate({"name": "demo", "cluster": {"name": "c"}, "job": {"nodes": 2, "module": "train"}})
+    return Run(id="run-1", name="demo", spec=spec, created_at=NOW, updated_at=NOW, cluster_name="c").model_copy(update=update)
+
+
+def test_a_cluster_is_ready_when_its_nodes_joined_not_when_aws_says_in_service() -> None:
+    assert judge(cluster(), [], Seen("InService"), NOW, 600).next == "await"
+    assert judge(cluster(), [], Seen("InService"), NOW, 600).in_service
+    assert judge(cluster(), [fact("ClusterReady")], Seen("InService"), NOW, 600).next == "ready"
+
+
+def test_a_failed_cluster_keeps_awss_reason() -> None:
+    decision = judge(cluster(), [], Seen("Failed", "Lifecycle scripts did not run successfully."), NOW, 600)
+    assert decision.next == "fail"
+    assert decision.problem is not None
+    assert decision.problem.code == "lifecycle-failed"
+    assert "did not run successfully" in decision.problem.detail
+
+
+def test_a_lifecycle_script_that_fails_again_and_again_is_not_paid_for_without_end() -> None:
+    broken = [fact(facts.LIFECYCLE_FAILED, description=f"i-{number} failed") for number in range(3)]
+    assert judge(cluster(), broken[:2], Seen("InService"), NOW, 600).next == "await"
+    assert judge(cluster(), broken, Seen("InService"), NOW, 600).next == "fail"
+
+
+def test_the_deadline_ends_the_wait() -> None:
+    late = NOW + timedelta(seconds=600)
+    decision = judge(cluster(), [], Seen("Creating"), late, 600)
+    assert decision.problem is not None
+    assert decision.problem.code == "cluster-deadline"
+    assert judge(cluster(), [], Seen("Creating"), late - timedelta(seconds=3), 600).timeout_seconds == 4
+
+
+def test_a_new_cluster_that_is_not_visible_yet_is_waited_for() -> None:
+    assert judge(cluster(), [], None, NOW + timedelta(seconds=30), 600).next == "await"
+    assert judge(cluster(), [], None, NOW + timedelta(seconds=130), 600).next == "fail"
+
+
+@pytest.mark.parametrize("status", ["Ready", "Deleting", "Deleted", "Failed"])
+def test_a_cluster_that_is_ready_or_going_needs_no_maker(status: str) -> None:
+    assert judge(cluster(status=status), [], Seen("InService"), NOW, 600).next == "stop"
+
+
+def test_the_codes_of_failures() -> None:
+    assert failure("InsufficientInstanceCapacity").code == "no-capacity"
+    assert failure("something").code == "cluster-failed"
+
+
+def test_a_cluster_in_use_or_with_the_only_copy_is_not_deleted() -> None:
+    ready = cluster(status="Ready")
+    assert blocker(ready, [], []) is None
+    assert "used by run-1" in str(blocker(ready, [run()], []))
+    trained = [Attempt(number=1, submitted_at=NOW)]
+    assert "used by run-1" in str(blocker(ready, [run(outcome="succeeded", attempts=trained)], []))
+    verified = Export(id="x", state="verified", final=True, requested_at=NOW)
+    assert blocker(ready, [run(outcome="succeeded", attempts=trained, export=verified)], []) is None
+    unsaved = fact(facts.UNSAVED_RUN, runId="run-9", generation=1)
+    assert "only copy of the checkpoints of run-9" in str(blocker(ready, [], [unsaved]))
+    saved = fact(facts.SAVED_RUN, runId="run-9", generation=1).model_copy(update={"at": NOW + timedelta(seconds=1)})
+    assert blocker(ready, [], [unsaved, saved]) is None
+    assert blocker(cluster(status="Failed"), [run()], [unsaved]) is None
+
+
+def test_checkpoints_of_an_earlier_cluster_of_the_same_name_block_nothing() -> None:
+    assert blocker(cluster(status="Ready", generation=2), [], [fact(facts.UNSAVED_RUN, runId="run-9", generation=1)]) is None

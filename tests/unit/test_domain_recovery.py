@@ -1,0 +1,219 @@
+"""The recovery policy as properties: whatever facts come in whatever order, its promises hold."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from trainyard.domain.decisions import Decision
+from trainyard.domain.records import Attempt, Cluster, Export, Fact, Run
+from trainyard.domain.recovery import decide
+from trainyard_contracts.specs import RunSpec
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
+NODES = [f"ip-127-0-1-{number}" for number in (12, 13, 14)]
+CLUSTER_SPEC = {
+    "name": "demo",
+    "instanceGroups": [
+        {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
+        {"name": "workers", "role": "worker", "instanceType": "ml.m5.large", "count": 2, "spares": 1},
+    ],
+}
+
+
+def spec(**recovery: int) -> RunSpec:
+    return RunSpec.model_validate({
+        "name": "demo", "cluster": {"spec": CLUSTER_SPEC}, "job": {"nodes": 2, "module": "trainyard_trainers.ddp"}, "recovery": recovery,
+    })  # fmt: skip
+
+
+def cluster(status: str = "Ready") -> Cluster:
+    given_spec = spec().cluster.spec
+    assert given_spec is not None
+    return Cluster(name="demo-1", spec=given_spec, status=status, created_at=NOW, updated_at=NOW, arn="arn:c/1")  # type: ignore[arg-type]
+
+
+def run(**update: Any) -> Run:
+    base = Run(
+        id="run-1", name="demo", spec=spec(), created_at=NOW, updated_at=NOW, cluster_name="demo-1", owns_cluster=True, cluster_generation=1
+    )
+    return base.model_copy(update=update)
+
+
+def evidence(node: str, agent: str = "silent", scheduler: str = "down") -> dict[str, str]:
+    return {"node": node, "instanceId": f"i-{node[-2:]}", "agent": agent, "scheduler": scheduler}
+
+
+def fact(number: int, type_: str, attempt: int | None, seconds: int, **data: Any) -> Fact:
+    return Fact(id=f"F{number:04d}", type=type_, at=NOW + timedelta(seconds=seconds), attempt=attempt, data=data)
+
+
+@st.composite
+def facts(draw: st.DrawFn) -> list[Fact]:
+    """Any facts an agent may report, of any attempt, in any order."""
+    found = []
+    for number in range(draw(st.integers(0, 12))):
+        attempt, seconds, node = draw(st.integers(1, 4)), draw(st.integers(0, 300)), draw(st.sampled_from(NODES))
+        kind = draw(st.sampled_from([
+            "AttemptStarted", "AttemptStepped", "AttemptEnded", "NodeLost", "NodeReturned", "CheckpointCommitted", "CheckpointRejected",
+            "CancelRequested", "ExportRequested", "AgentSilent", "ClusterLost",
+        ]))  # fmt: skip
+        step = draw(st.integers(0, 50))
+        path = f"checkpoints/{step}"
+        data: dict[str, Any] = {
+            "AttemptStarted": {"jobId": "1", "nodes": draw(st.lists(st.sampled_from(NODES), min_size=2, max_size=2, unique=True))},
+            "AttemptStepped": {"step": step, "resumedFrom": None, "steppedAt": NOW.isoformat()},
+            "AttemptEnded": {
+                "jobId": "1", "outcome": draw(st.sampled_from(["succeeded", "failed", "failed", "failed", "cancelled"])),
+                "errorKind": draw(st.sampled_from(["signal", "python-error", "node", "checkpoint", "unknown", None])),
+                "error": draw(st.sampled_from(["ValueError: bad", None])), "failedNode": draw(st.sampled_from([*NODES, None])), "lastStep": step,
+                "nodes": [evidence(node, draw(st.sampled_from(["silent", "linked"])), draw(st.sampled_from(["down", "up"])))],
+            },
+            "NodeLost": {"lost": evidence(node)}, "NodeReturned": {"returned": node},
+            "CheckpointCommitted": {"step": step, "path": path}, "CheckpointRejected": {"step": step, "path": path},
+            "CancelRequested": {"life": 1}, "ExportRequested": {"life": 1}, "AgentSilent": {"silent": evidence(node, "silent", "up")},
+            "ClusterLost": {"reason": "gone"},
+        }[kind]  # fmt: skip
+        about_attempt = kind.startswith(("Attempt", "Checkpoint"))
+        found.append(fact(number, kind, attempt if about_attempt else None, seconds, **data))
+    return found
+
+
+def acted(run_: Run, decision: Decision, now: datetime) -> Run:
+    """What the machine's next step makes of the run, without any of its effects."""
+    after = decision.run
+    attempt = after.attempt
+    if decision.next == "submit" and attempt is not None:
+        return after.model_copy(
+            update={"attempts": [*after.attempts[:-1], attempt.model_copy(update={"submitted_at": now, "job_id": "1"})]}
+        )
+    if decision.next == "repair":
+        return after.model_copy(update={"actions": []})
+    if decision.next == "export":
+        assert after.export is not None
+        return after.model_copy(update={"export": after.export.model_copy(update={"state": "verified"})})
+    if decision.next == "teardown":
+        return after.model_copy(update={"teardown_refused": "kept in this test"})
+    if decision.next == "finish":
+        return after.model_copy(update={"status": "Failed"})
+    return after
+
+
+def life(found: list[Fact]) -> list[tuple[Run, Decision]]:
+    """Decide and act until the run waits or ends, as facts come in one after the other."""
+    current, steps = run(), []
+    for count in range(len(found) + 1):
+        now = NOW + timedelta(seconds=400 + count)
+        for _ in range(60):
+            decision = decide(current, found[:count], cluster(), now)
+            steps.append((current, decision))
+            if decision.next == "wait" and decision.run == current:
+                break
+            current = acted(current, decision, now)
+            if current.terminal:
+                return steps
+        else:
+            raise AssertionError(f"the run never rests: {[decision.next for _, decision in steps[-8:]]}")
+    return steps
+
+
+relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@relaxed
+@given(facts())
+def test_deciding_twice_on_the_same_state_is_the_same_and_the_second_time_adds_nothing(found: list[Fact]) -> None:
+    for before, decision in life(found):
+        now = NOW + timedelta(seconds=500)
+        first, again = decide(before, found, cluster(), now), decide(before, found, cluster(), now)
+        assert first == again
+        after = decide(first.run, found, cluster(), now)
+        assert len(after.run.attempts) == len(first.run.attempts)
+        assert {action.id for action in after.run.actions} == {action.id for action in first.run.actions}
+        assert len(after.run.incidents) == len(first.run.incidents)
+        del decision
+
+
+@relaxed
+@given(facts(), st.randoms())
+def test_the_same_facts_twice_and_shuffled_decide_the_same(found: list[Fact], shuffle: Any) -> None:
+    twice = found * 2
+    shuffle.shuffle(twice)
+    now = NOW + timedelta(seconds=500)
+    assert decide(run(), twice, cluster(), now) == decide(run(), found, cluster(), now)
+
+
+@relaxed
+@given(facts())
+def test_budgets_are_never_overdrawn(found: list[Fact]) -> None:
+    tight = spec(maxAttempts=2)
+    current = run(spec=tight)
+    for _ in range(60):
+        decision = decide(current, found, cluster(), NOW + timedelta(seconds=500))
+        assert len(decision.run.attempts) <= 2
+        if decision.next in ("wait", "finish") and decision.run == current:
+            return
+        current = acted(current, decision, NOW)
+
+
+@relaxed
+@given(facts())
+def test_no_action_names_a_node_that_was_not_reported_lost(found: list[Fact]) -> None:
+    lost = {
+        entry["node"] for item in found for entry in [item.data.get("lost"), *(item.data.get("nodes") or [])] if isinstance(entry, dict)
+    }
+    for _, decision in life(found):
+        for action in decision.run.actions:
+            assert action.kind == "cancel-job" or action.node in lost
+
+
+@relaxed
+@given(facts())
+def test_an_attempt_is_never_planned_on_too_few_nodes_or_beside_a_live_one(found: list[Fact]) -> None:
+    for _, decision in life(found):
+        attempts = decision.run.attempts
+        assert [attempt.number for attempt in attempts] == list(range(1, len(attempts) + 1))
+        assert all(attempt.ended_at is not None for attempt in attempts[:-1])
+        assert all(3 - len(set(attempt.exclude)) >= 2 for attempt in attempts)
+
+
+@relaxed
+@given(facts(), st.sampled_from(["Succeeded", "Failed", "Cancelled"]))
+def test_terminal_is_terminal(found: list[Fact], status: str) -> None:
+    ended = run(status=status)
+    decision = decide(ended, found, cluster(), NOW)
+    assert decision.next == "finish"
+    assert decision.run == ended
+    assert not decision.notes
+
+
+@relaxed
+@given(facts())
+def test_facts_of_older_attempts_never_act(found: list[Fact]) -> None:
+    old = [item for item in found if item.attempt in (1, 2)]
+    attempts = [Attempt(number=n, submitted_at=NOW, ended_at=NOW if n < 3 else None, nodes=NODES[:2], started_at=NOW) for n in (1, 2, 3)]
+    current = run(attempts=attempts, status="Running")
+    decision = decide(current, [item for item in old if item.type != "AttemptEnded" or not item.data["nodes"]], cluster(), NOW)
+    assert decision.next == "wait"
+    assert decision.run.attempts == attempts
+
+
+@relaxed
+@given(facts(), st.integers(0, 10**6))
+def test_every_wait_ends(found: list[Fact], seconds: int) -> None:
+    decision = decide(run(), found, cluster(), NOW + timedelta(seconds=seconds))
+    assert 1 <= decision.timeout_seconds <= 86400
+
+
+def test_a_run_never_tears_down_what_no_verified_export_holds() -> None:
+    trained = Attempt(number=1, submitted_at=NOW, ended_at=NOW, outcome="succeeded")
+    failed = Export(id="x", state="failed", final=True, tries=3, requested_at=NOW, reason="checksum differs")
+    decision = decide(run(outcome="succeeded", attempts=[trained], export=failed), [], cluster(), NOW)
+    assert decision.next == "finish"
+    assert decision.run.problem is not None
+    assert decision.run.problem.code == "export-failed"
+    verified = failed.model_copy(update={"state": "verified"})
+    assert decide(run(outcome="succeeded", attempts=[trained], export=verified), [], cluster(), NOW).next == "teardown"
