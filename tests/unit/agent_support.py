@@ -1,0 +1,46 @@
+"""What the agent's unit tests share: a configuration, an event, a store."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from trainyard_agent.identifiers import ulid
+from trainyard_contracts.events import AttemptStarted, ClusterHeartbeat
+from trainyard_contracts.files import AgentConfig
+
+RUN = "run-01j0000000000000000000000a"
+
+
+def config(directory: Path, **changes: Any) -> AgentConfig:
+    """An agent's configuration below `directory`."""
+    values: dict[str, Any] = {
+        "cluster_name": "c",
+        "cluster_arn": "arn:aws:sagemaker:us-east-1:123456789012:cluster/abc",
+        "node_name": "ip-127-0-0-1",
+        "instance_id": "i-1",
+        "instance_group": "controller",
+        "role": "controller",
+        "address": "127.0.0.1",
+        "controller_address": "127.0.0.1",
+        "link_port": 5099,
+        "key_file": str(directory / "key"),
+        "shared_root": str(directory / "shared"),
+        "state_dir": str(directory),
+        "python": "/usr/bin/python3",
+        "library_dir": "/opt/lib",
+        "event_bus": "bus",
+        "region": "us-east-1",
+        "data_bucket": "data",
+    }
+    return AgentConfig(**(values | changes))
+
+
+def started(run: str = RUN, **changes: Any) -> AttemptStarted:
+    values: dict[str, Any] = {"id": ulid(), "at": datetime.now(timezone.utc), "cluster_name": "c", "cluster_arn": "a"}
+    return AttemptStarted(**(values | {"run_id": run, "attempt": 1, "job_id": "1", "nodes": []} | changes))
+
+
+def heartbeat() -> ClusterHeartbeat:
+    return ClusterHeartbeat(id=ulid(), at=datetime.now(timezone.utc), cluster_name="c", cluster_arn="a", nodes=[])

@@ -1,0 +1,177 @@
+"""Checkpoints: whole or rejected with a reason, verified once, pruned without ever losing the last whole one; the fence; leftovers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.agent_support import RUN
+
+from trainyard_agent.checkpoints import NotWhole, order, remove, scan, to_prune, verify
+from trainyard_agent.fence import FenceBusy, Fenced, raise_fence, read_fence
+from trainyard_agent.leftovers import kill_leftovers
+
+
+def commit(root: Path, step: int, attempt: int = 1, body: bytes = b"weights") -> Path:
+    """A whole checkpoint, as a trainer leaves it."""
+    directory = root / "checkpoints" / f"step-{step:012d}-attempt-{attempt}"
+    (directory / "rank-0").mkdir(parents=True)
+    (directory / "rank-0/model.pt").write_bytes(body)
+    manifest = {
+        "schema": "trainyard.checkpoint.v1",
+        "runId": RUN,
+        "attempt": attempt,
+        "step": step,
+        "worldSize": 1,
+        "createdAt": "2026-01-01T00:00:00Z",
+        "files": [{"path": "rank-0/model.pt", "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}],
+    }
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    return directory
+
+
+def test_a_whole_checkpoint_is_found_once(tmp_path: Path) -> None:
+    commit(tmp_path, 10)
+    (finding,), present = scan(tmp_path, "checkpoints", RUN, {})
+    assert (finding.path, finding.step, finding.status, finding.bytes, finding.files) == (
+        "checkpoints/step-000000000010-attempt-1", 10, "whole", 7, 1,
+    )  # fmt: skip
+    again, _ = scan(tmp_path, "checkpoints", RUN, {finding.path: (finding.status, finding.signature)})
+    assert again == []
+    assert present == {finding.path}
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda d: (d / "manifest.json").unlink(), "no manifest.json"),
+        (lambda d: (d / "manifest.json").write_text("{"), "malformed"),
+        (lambda d: (d / "rank-0/model.pt").write_bytes(b"wei"), "3 bytes, the manifest says 7"),
+        (lambda d: (d / "rank-0/model.pt").write_bytes(b"WEIGHTS"), "hash"),
+        (lambda d: (d / "rank-0/model.pt").unlink(), "cannot be read"),
+        (
+            lambda d: (d / "manifest.json").write_text((d / "manifest.json").read_text().replace("rank-0/model.pt", "../../../etc/passwd")),
+            "malformed",
+        ),
+        (lambda d: (d / "manifest.json").write_text((d / "manifest.json").read_text().replace(RUN, RUN[:-1] + "z")), "belongs to run"),
+        (lambda d: (d / "manifest.json").write_text((d / "manifest.json").read_text().replace('"step": 10', '"step": 11')), "of step 11"),
+    ],
+)
+def test_a_damaged_checkpoint_is_rejected_with_the_reason(tmp_path: Path, damage, reason: str) -> None:  # type: ignore[no-untyped-def]
+    damage(commit(tmp_path, 10))
+    (finding,), _ = scan(tmp_path, "checkpoints", RUN, {})
+    assert finding.status == "rejected"
+    assert reason in finding.reason
+
+
+def test_a_whole_checkpoint_that_is_damaged_later_is_looked_at_again(tmp_path: Path) -> None:
+    directory = commit(tmp_path, 10)
+    (before,), _ = scan(tmp_path, "checkpoints", RUN, {})
+    (directory / "rank-0/model.pt").write_bytes(b"WEIGHTS")
+    (after,), _ = scan(tmp_path, "checkpoints", RUN, {before.path: (before.status, before.signature)})
+    assert after.status == "rejected"
+
+
+def test_temporary_directories_are_no_checkpoints(tmp_path: Path) -> None:
+    commit(tmp_path, 10).rename(tmp_path / "checkpoints/.tmp-step-000000000010-attempt-1")
+    assert scan(tmp_path, "checkpoints", RUN, {}) == ([], set())
+    assert scan(tmp_path, "elsewhere", RUN, {}) == ([], set())
+
+
+def test_a_removed_checkpoint_leaves_nothing(tmp_path: Path) -> None:
+    directory = commit(tmp_path, 10)
+    remove(directory)
+    remove(directory)
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+    with pytest.raises(NotWhole):
+        verify(directory)
+
+
+names = st.builds(lambda step, attempt: f"checkpoints/step-{step:012d}-attempt-{attempt}", st.integers(0, 50), st.integers(1, 3))
+
+
+@given(st.dictionaries(names, st.sampled_from(["whole", "rejected"])), st.integers(0, 6))
+def test_pruning_keeps_the_newest_whole_ones_and_every_rejected_one(known: dict[str, str], keep: int) -> None:
+    gone = to_prune(known, keep)
+    whole = sorted((path for path, status in known.items() if status == "whole"), key=order, reverse=True)
+    assert all(known[path] == "whole" for path in gone)
+    assert [path for path in whole if path not in gone] == whole[: max(1, keep)]
+
+
+def test_the_fence_only_rises(tmp_path: Path) -> None:
+    raise_fence(tmp_path, 1)
+    raise_fence(tmp_path, 3)
+    raise_fence(tmp_path, 3)
+    with pytest.raises(Fenced, match="attempt 3"):
+        raise_fence(tmp_path, 2)
+    assert read_fence(tmp_path) == 3
+
+
+def test_a_commit_in_progress_is_waited_for_and_a_stuck_one_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    from trainyard_agent import fence
+
+    holder = (tmp_path / "fence.lock").open("a")
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    monkeypatch.setattr(fence, "LOCK_SECONDS", 0.05)
+    with pytest.raises(FenceBusy):
+        raise_fence(tmp_path, 1)
+    monkeypatch.setattr(fence, "LOCK_SECONDS", 5)
+    threading.Timer(0.05, holder.close).start()
+    raise_fence(tmp_path, 1)
+    assert read_fence(tmp_path) == 1
+
+
+def sleeper(**variables: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"], env=variables, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def test_only_older_attempts_on_this_node_are_killed() -> None:
+    run = f"run-test{os.getpid()}"
+    old = sleeper(TRAINYARD_RUN_ID=run, TRAINYARD_ATTEMPT="1", SLURMD_NODENAME="a")
+    spared = [
+        sleeper(TRAINYARD_RUN_ID=run, TRAINYARD_ATTEMPT="2", SLURMD_NODENAME="a"),
+        sleeper(TRAINYARD_RUN_ID=run, TRAINYARD_ATTEMPT="1", SLURMD_NODENAME="b"),
+        sleeper(TRAINYARD_RUN_ID=run + "x", TRAINYARD_ATTEMPT="1", SLURMD_NODENAME="a"),
+    ]
+    try:
+        assert kill_leftovers(run, 1, ["7"], "a") == 1
+        assert old.wait(5) == -9
+        assert [process.poll() for process in spared] == [None] * 3
+    finally:
+        for process in [old, *spared]:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def test_step_daemons_are_killed_by_job_and_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainyard_agent import leftovers
+
+    def process(pid: int, title: bytes, environment: bytes) -> None:
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cmdline").write_bytes(title)
+        (tmp_path / str(pid) / "environ").write_bytes(environment)
+
+    process(1000001, b"slurmstepd: [7.batch]\0", b"TRAINYARD_NODE=i-1\0A=b\0")
+    process(1000002, b"slurmstepd: [7.0]\0", b"TRAINYARD_NODE=i-2\0")
+    process(1000003, b"slurmstepd: [71.0]\0", b"TRAINYARD_NODE=i-1\0")
+    process(1000004, b"/usr/sbin/slurmd\0", b"TRAINYARD_NODE=i-1\0")
+    found = leftovers.find(RUN, 1, {"7"}, "a", node_tag="i-1", proc=tmp_path)
+    assert found == [1000001]
+    assert sorted(leftovers.find(RUN, 1, {"7"}, "a", node_tag=None, proc=tmp_path)) == [1000001, 1000002]

@@ -1,0 +1,95 @@
+"""Why an attempt ended: the root cause, never its consequences."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainyard_agent.evidence import Launch, diagnose, first_exception
+from trainyard_agent.slurm import Job
+
+A, B = "ip-10-0-0-1", "ip-10-0-0-2"
+FAILED = Job("7", "FAILED", 1, 0, (A, B))
+GLOO = """
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "train.py", line 3, in <module>
+[rank0]:     work.wait()
+[rank0]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:5132
+"""
+BUG = """
+1: Traceback (most recent call last):
+1:   File "train.py", line 9, in step
+1:     raise ValueError("bad batch")
+1: ValueError: bad batch
+"""
+
+
+def run(job: Job | None = FAILED, launches: list[Launch] | None = None, log: str = "", **changes: object):  # type: ignore[no-untyped-def]
+    facts = {"lost": [], "cancelled": False, "superseded": False} | changes
+    return diagnose(job, launches or [], log, **facts)  # type: ignore[arg-type]
+
+
+def test_a_job_that_ended_with_zero_succeeded() -> None:
+    assert run(Job("7", "COMPLETED", 0, 0, (A,))).outcome == "succeeded"
+    assert run(Job("7", "COMPLETING", 0, 0, (A,))).outcome == "succeeded"
+
+
+def test_zero_on_a_lost_node_is_no_success() -> None:
+    found = run(Job("7", "COMPLETING", 0, 0, (A, B)), lost=[B])
+    assert (found.outcome, found.error_kind, found.failed_node) == ("failed", "node", B)
+
+
+def test_a_lost_node_outweighs_what_its_peers_say() -> None:
+    assert run(log=GLOO, lost=[B]).error_kind == "node"
+
+
+def test_the_first_cause_wins_over_consequences() -> None:
+    launches = [
+        Launch(A, ended=10.0, exit_code=1, kind="peer", error="RuntimeError: gloo: Connection closed by peer"),
+        Launch(B, ended=10.5, exit_code=137, signal=9, kind="signal"),
+    ]
+    found = run(launches=launches, log=GLOO)
+    assert (found.error_kind, found.signal, found.failed_node) == ("signal", 9, B)
+
+
+def test_the_earlier_of_two_causes_wins() -> None:
+    launches = [
+        Launch(A, ended=11.0, exit_code=1, kind="python-error", error="KeyError: 'b'"),
+        Launch(B, ended=10.0, exit_code=1, kind="python-error", error="ValueError: bad batch\nsecond line"),
+    ]
+    found = run(launches=launches)
+    assert (found.error_kind, found.error, found.failed_node) == ("python-error", "ValueError: bad batch", B)
+
+
+def test_a_launcher_that_was_killed_itself_is_a_signal_on_its_node() -> None:
+    found = run(launches=[Launch(A, ended=10.0, exit_code=143, kind="stopped"), Launch(B, ended=None)])
+    assert (found.error_kind, found.signal, found.failed_node) == ("signal", 9, B)
+
+
+def test_without_launchers_the_log_speaks() -> None:
+    assert run(log=BUG).error == "ValueError: bad batch"
+    assert run(log=GLOO + BUG).error == "ValueError: bad batch"
+    assert run(log=GLOO).error_kind == "unknown"
+    torchrun = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 0)\n  exitcode  : -9 (pid: 4)\n"
+    assert (run(log=torchrun).error_kind, run(log=torchrun).signal) == ("signal", 9)
+
+
+def test_only_a_cancel_that_was_asked_for_is_one() -> None:
+    cancelled = Job("7", "CANCELLED", 0, 15, (A,))
+    assert run(cancelled, cancelled=True).outcome == "cancelled"
+    assert run(cancelled).outcome == "cancelled", "a person's own scancel"
+    assert run(cancelled, superseded=True).outcome == "failed", "our own scancel of an older attempt"
+    assert run(Job("7", "COMPLETED", 0, 0, (A,)), cancelled=True).outcome == "succeeded"
+
+
+def test_a_job_slurm_forgot_is_a_failure_with_what_is_known() -> None:
+    assert run(None).outcome == "failed"
+    assert run(None, log=BUG).error_kind == "python-error"
+
+
+@given(st.text(), st.booleans(), st.integers(0, 255), st.integers(0, 64))
+def test_no_log_breaks_the_diagnosis(log: str, cancelled: bool, code: int, signal: int) -> None:
+    found = run(Job("7", "FAILED", code, signal, (A,)), log=log, cancelled=cancelled)
+    assert (found.outcome == "cancelled") == cancelled
+    assert found.error is None or len(found.error) <= 500
+    first_exception(log)

@@ -1,0 +1,195 @@
+"""The outbox: nothing is lost, nothing is sent under a new id, samples give way first."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.agent_support import RUN, heartbeat, started
+
+from trainyard_agent import outbox
+from trainyard_agent.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, Sender, backoff, choose
+from trainyard_agent.signed_http import Refused, Unreachable
+from trainyard_agent.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    found = Store(tmp_path / "outbox.sqlite")
+    yield found
+    found.close()
+
+
+class Bus:
+    """Takes what it is given, or answers as told."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, Any]] = []
+        self.answers: list[Any] = []
+
+    def put(self, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Exception):
+            raise answer
+        results = answer or [{"EventId": "x"} for _ in entries]
+        self.taken += [entry for entry, result in zip(entries, results, strict=True) if "EventId" in result]
+        return results
+
+
+def sender(store: Store, bus: Bus) -> Sender:
+    found = Sender(store.path, "bus", "us-east-1")
+    found._put = bus.put
+    return found
+
+
+def add(store: Store, *events: Any, sample: bool = False) -> None:
+    store.apply(lambda db: [outbox.add(db, event, sample=sample) for event in events] and None)
+
+
+def waiting(store: Store) -> list[str]:
+    return [kind for (kind,) in store.connection.execute("SELECT kind FROM outbox ORDER BY seq")]
+
+
+def test_what_the_bus_took_is_forgotten(store: Store) -> None:
+    bus, event = Bus(), started()
+    add(store, event)
+    add(store, event)
+    assert sender(store, bus).send_once(store) == 1
+    assert json.loads(bus.taken[0]["Detail"])["id"] == event.id
+    assert (bus.taken[0]["DetailType"], bus.taken[0]["Source"]) == ("AttemptStarted", "trainyard.agent")
+    assert waiting(store) == []
+
+
+def test_events_survive_a_restart_under_the_same_id(tmp_path: Path) -> None:
+    first, event = Store(tmp_path / "o"), started()
+    add(first, event)
+    first.close()
+    second, bus = Store(tmp_path / "o"), Bus()
+    sender(second, bus).send_once(second)
+    assert json.loads(bus.taken[0]["Detail"])["id"] == event.id
+
+
+def test_an_unreachable_bus_costs_nothing(store: Store) -> None:
+    bus = Bus()
+    bus.answers = [Unreachable("down")]
+    add(store, started())
+    with pytest.raises(Unreachable):
+        sender(store, bus).send_once(store)
+    assert sender(store, bus).send_once(store) == 1
+    assert waiting(store) == []
+
+
+def test_a_refused_entry_holds_back_later_events_of_its_run_only(store: Store) -> None:
+    bus, one, other = Bus(), started(), started("run-01j0000000000000000000000b")
+    bus.answers = [[{"ErrorCode": "ThrottlingException"}, {"EventId": "x"}]]
+    add(store, one, other)
+    sender(store, bus).send_once(store)
+    later = started(attempt=2)
+    add(store, later)
+    assert sender(store, bus).send_once(store) == 0, "the later event waits for the earlier one"
+    store.connection.execute("UPDATE outbox SET due = 0")
+    assert sender(store, bus).send_once(store) == 2
+    assert [json.loads(entry["Detail"])["id"] for entry in bus.taken] == [other.id, one.id, later.id]
+
+
+def test_one_bad_entry_does_not_spoil_its_batch(store: Store) -> None:
+    bus = Bus()
+    bus.answers = [Refused(400, "too large"), Refused(400, "too large"), None]
+    add(store, started(), started("run-01j0000000000000000000000b"))
+    sender(store, bus).send_once(store)
+    assert len(bus.taken) == 1
+    assert len(waiting(store)) == 1
+
+
+def test_samples_go_last_and_the_oldest_are_dropped_first(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o", sample_cap_bytes=5000)
+    beats = [heartbeat() for _ in range(20)]
+    add(store, *beats, sample=True)
+    add(store, started())
+    store.trim_samples()
+    kept = [row for (row,) in store.connection.execute("SELECT id FROM outbox WHERE sample = 1 ORDER BY seq")]
+    assert kept == [beat.id for beat in beats[-len(kept) :]]
+    assert 0 < len(kept) < 20
+    assert int(store.flag("dropped-samples") or 0) == 20 - len(kept)
+    bus = Bus()
+    sender(store, bus).send_once(store)
+    assert bus.taken[0]["DetailType"] == "AttemptStarted"
+
+
+def test_a_full_disk_drops_samples_and_keeps_changes_of_state(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o")
+    add(store, *[heartbeat() for _ in range(400)], sample=True)
+    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+    store.connection.execute(f"PRAGMA max_page_count = {pages}")
+    for _ in range(20):
+        assert store.apply(lambda db: outbox.add(db, started(nodes=["n" * 200] * 5)))
+    kinds = waiting(store)
+    assert kinds.count("AttemptStarted") == 20
+    assert "ClusterHeartbeat" not in kinds
+    assert not (tmp_path / "reserve").exists(), "the reserve was given up"
+
+
+def test_what_does_not_fit_at_all_is_held_in_order_and_written_later(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o")
+    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+    store.connection.execute(f"PRAGMA max_page_count = {pages}")
+    events = [started(nodes=["n" * 250] * 40) for _ in range(5)]
+    done = [store.apply(lambda db, event=event: outbox.add(db, event)) for event in events]
+    assert not done[-1]
+    with pytest.raises(sqlite3.OperationalError):
+        store.apply_now(lambda db: None)
+    store.connection.execute("PRAGMA max_page_count = 100000")
+    assert store.flush_held()
+    assert [row for (row,) in store.connection.execute("SELECT id FROM outbox ORDER BY seq")] == [event.id for event in events]
+
+
+def test_a_change_that_fails_takes_its_event_with_it(store: Store) -> None:
+    def change(db: sqlite3.Connection) -> None:
+        outbox.add(db, started())
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        store.apply(change)
+    assert waiting(store) == []
+
+
+rows = st.lists(
+    st.builds(
+        Row,
+        seq=st.integers(0, 10**6),
+        kind=st.just("K"),
+        run=st.sampled_from(["", "a", "b", "c"]),
+        body=st.just("{}"),
+        size=st.integers(1, 300_000),
+        tries=st.integers(0, 20),
+        due=st.floats(0, 100),
+    ),
+    max_size=15,
+    unique_by=lambda row: row.seq,
+).map(lambda found: sorted(found, key=lambda row: row.seq))
+
+
+@given(rows, st.floats(0, 100))
+def test_a_batch_keeps_the_limits_and_the_order(found: list[Row], now: float) -> None:
+    batch = choose(found, now)
+    assert len(batch) <= BATCH_ENTRIES
+    assert len(batch) <= 1 or sum(row.size for row in batch) <= BATCH_BYTES
+    assert all(row.due <= now for row in batch)
+    assert batch == [row for row in found if row in batch]
+    assert bool(batch) or all(row.due > now or row.run for row in found)
+
+
+@given(st.integers(0, 10**6), st.floats(0, 1))
+def test_the_backoff_is_bounded(tries: int, chance: float) -> None:
+    assert 0 < backoff(tries, chance) <= 30
+
+
+def test_runs_are_known_to_the_outbox(store: Store) -> None:
+    add(store, started())
+    assert store.connection.execute("SELECT run FROM outbox").fetchone() == (RUN,)

@@ -1,0 +1,88 @@
+"""Parsing of Slurm's answers, from lines a real 22.05 printed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.agent_support import config
+
+from trainyard_agent import slurm
+from trainyard_agent.attempt_files import BadBundle, parse_bundle, render
+from trainyard_agent.slurm import Slurm, SlurmError, clean_environment, expand, parse_job, parse_nodes
+
+JOB = (
+    "JobId=1 JobName=run-1 UserId=root(0) Priority=4294901759 JobState=NODE_FAIL Reason=NodeDown Dependency=(null) Requeue=0 ExitCode=0:9 "
+    "RunTime=00:00:01 NodeList=ip-127-23-0-[11-12],ip-10-0-0-7 BatchHost=ip-127-23-0-11 Comment=a b=c StdOut=/x y/job.log Power=\n"
+)
+NODES = """NodeName=ip-127-23-0-11 Arch=x86_64 NodeAddr=127.0.0.1 NodeHostName=localhost Port=23001 Version=22.05.8 OS=Linux 6.18 #1 SMP @0 State=IDLE+DRAIN ThreadsPerCore=1 Reason=trainyard: node lost [root@2026-11-20T23:07:50]
+NodeName=ip-10-0-0-2 NodeAddr=10.0.0.2 Version=25.11 State=DOWN* ThreadsPerCore=1
+"""
+
+
+def test_a_job_is_read() -> None:
+    job = parse_job(JOB)
+    assert job is not None
+    assert (job.state, job.exit_code, job.signal, job.ended) == ("NODE_FAIL", 0, 9, True)
+    assert job.nodes == ("ip-127-23-0-11", "ip-127-23-0-12", "ip-10-0-0-7")
+    assert parse_job("") is None
+
+
+def test_nodes_are_read() -> None:
+    nodes = parse_nodes(NODES)
+    assert (nodes["ip-127-23-0-11"].port, nodes["ip-127-23-0-11"].state) == (23001, "idle+drain")
+    assert nodes["ip-127-23-0-11"].reason.startswith("trainyard: node lost")
+    assert (nodes["ip-10-0-0-2"].port, nodes["ip-10-0-0-2"].state) == (6818, "down*")
+    assert not nodes["ip-10-0-0-2"].serves
+
+
+@pytest.mark.parametrize(
+    ("hosts", "names"),
+    [
+        ("(null)", ()),
+        ("a", ("a",)),
+        ("a[1-3,7],b", ("a1", "a2", "a3", "a7", "b")),
+        ("n[08-10]x", ("n08x", "n09x", "n10x")),
+        ("r[1-2]n[1-2]", ("r1n1", "r1n2", "r2n1", "r2n2")),
+    ],
+)
+def test_host_lists_are_expanded(hosts: str, names: tuple[str, ...]) -> None:
+    assert expand(hosts) == names
+
+
+@given(st.text(max_size=200))
+def test_no_output_of_slurm_breaks_the_parsers(text: str) -> None:
+    parse_nodes(text)
+    slurm.fields(text)
+
+
+def test_nothing_of_the_agents_environment_reaches_a_job_but_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_SECRET_ACCESS_KEY", "TRAINYARD_NODE", "PYTHONPATH"):
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("TRAINYARD_LOCAL", "/state")
+    found = clean_environment(config(tmp_path, slurm_conf="/x/slurm.conf"))
+    assert set(found) == {"PATH", "HOME", "LANG", "TRAINYARD_LOCAL", "SLURM_CONF"}
+
+
+def test_a_slurm_command_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake = tmp_path / "scontrol"
+    fake.write_text("#!/bin/sh\nexec sleep 60\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(slurm, "COMMAND_SECONDS", 0.2)
+    with pytest.raises(SlurmError, match="did not answer"):
+        asyncio.run(Slurm(config(tmp_path, slurm_bin=str(tmp_path))).job("1"))
+
+
+def test_paths_are_quoted_in_the_batch_script(tmp_path: Path) -> None:
+    nasty = config(tmp_path, python="/opt/my env/bin/python; reboot")
+    text = render("exec srun @PYTHON@ -m x @ATTEMPT_DIR@", nasty, tmp_path)
+    assert text == f"exec srun '/opt/my env/bin/python; reboot' -m x {tmp_path}"
+
+
+@given(st.binary(max_size=300))
+def test_garbage_is_no_bundle(body: bytes) -> None:
+    with pytest.raises(BadBundle):
+        parse_bundle(body, "run-x", 1, "c")
