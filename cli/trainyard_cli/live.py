@@ -19,7 +19,7 @@ from .output import bytes_text, moment, styled, table
 from .problems import TrainyardError, Unreachable
 from .snapshot import Snapshot, Watcher
 
-POLL_SECONDS = 0.75
+POLL_SECONDS = 1.0
 #: A plain log gets a line about steps this often.
 STEP_LINE_SECONDS = 5.0
 #: So long may the API be away before following gives up; the run itself does not mind.
@@ -258,7 +258,7 @@ def follow_log(client: Client, run_id: str, write: Callable[[str], object], *, l
             seen = tail or seen
         if run["status"] in ("Succeeded", "Failed", "Cancelled"):
             return run
-        time.sleep(2 * POLL_SECONDS)
+        time.sleep(1.5 * POLL_SECONDS)
 
 
 def overlap(before: Sequence[str], now: Sequence[str]) -> int:

@@ -19,6 +19,9 @@ from .problems import FAILED, UNREACHABLE, TrainyardError, Unreachable
 local = typer.Typer(no_args_is_help=True, help="The local cloud: template.yaml on this machine, with real nodes.")
 faults = typer.Typer(no_args_is_help=True, help="Faults in the local cloud, to see a run survive them.")
 
+#: On one machine a fresh sample every two seconds costs nothing; on AWS each is an event.
+LOCAL_PARAMETERS = {"HeartbeatSeconds": "2"}
+
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
 Node = Annotated[str | None, typer.Option(help="instance id or Slurm name; default: one that trains")]
 ThatNode = Annotated[str, typer.Option(help="instance id or Slurm name")]

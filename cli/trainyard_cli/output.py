@@ -39,8 +39,8 @@ def styled(word: object) -> str:
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A plain table; the cells are rich markup."""
     result = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        result.add_column(column, overflow="fold")
+    for number, column in enumerate(columns):
+        result.add_column(column, overflow="fold", no_wrap=number == 0)  # the first is what people copy
     for row in rows:
         result.add_row(*[str(cell) for cell in row])
     return result

@@ -11,7 +11,7 @@ from .problems import ApiProblem
 
 TERMINAL = frozenset({"Succeeded", "Failed", "Cancelled"})
 #: Nodes and checkpoints are asked for this often: the backend's own lists lie behind them.
-SLOW_SECONDS = 2.0
+SLOW_SECONDS = 3.0
 
 
 @dataclass

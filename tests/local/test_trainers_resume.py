@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 STEPS = 60
 pytestmark = pytest.mark.local
@@ -30,11 +31,12 @@ class Job:
         processes: int = 2,
         step_seconds: float = 0.01,
         script: str = "",
+        name: str = "mine.py",
         **fields: object,
     ) -> None:
         self.directory = run_dir / "attempts" / str(attempt)
         (self.directory / "files").mkdir(parents=True)
-        (self.directory / "files" / "mine.py").write_text(script)
+        (self.directory / "files" / name).write_text(script)
         (run_dir / "fence").write_text(str(attempt))
         arguments = ["--steps", str(STEPS), "--step-seconds", str(step_seconds)]
         document = {
@@ -194,3 +196,27 @@ def test_an_error_in_a_users_program_keeps_its_traceback(start: Callable[..., Jo
     assert job.wait() == [1], job.log()
     assert (job.report()["kind"], job.report()["rank"], job.report()["error"]) == ("python-error", 1, "KeyError: 'no such feature'")
     assert "mine.py" in str(job.report()["traceback"])
+
+
+def test_a_job_that_cannot_save_says_so_and_stops_after_three_times(start: Callable[..., Job], tmp_path: Path) -> None:
+    job = start(1, step_seconds=0.03, checkpointEverySteps=3)
+    job.wait_for_step(5)
+    checkpoints = tmp_path / "run" / "checkpoints"
+    checkpoints.rename(tmp_path / "away")
+    checkpoints.write_text("no directory, so nothing can be written there")
+    assert job.wait() == [74], job.log()
+    assert job.report()["kind"] == "checkpoint"
+    assert job.log().count("was not committed") == 3
+
+
+def test_the_example_of_an_own_script_trains_is_stopped_and_resumes(start: Callable[..., Job], tmp_path: Path) -> None:
+    document = yaml.safe_load((Path(__file__).resolve().parents[2] / "examples" / "own-script.yaml").read_text())
+    job = document["job"]
+    options = {"program": [job["script"]], "script": job["files"]["train.py"], "name": job["script"], "environment": job["environment"]}
+    first = start(1, arguments=[*job["arguments"], "--steps", "100000"], **options)
+    step = first.wait_for_step(20)
+    os.killpg(first.processes[0].pid, signal.SIGTERM)
+    assert first.wait() == [143], first.log()
+    second = start(2, arguments=[*job["arguments"], "--steps", "20"], **options)
+    assert second.wait() == [0], second.log()
+    assert json.loads((tmp_path / "run" / "final" / "manifest.json").read_text())["step"] >= step

@@ -52,8 +52,6 @@ class Placement:
             "--max-restarts=0",
             "--monitor-interval=0.05",
             f"--log-dir={self.log_dir}",
-            # SIGTERM is ours: torchrun would give the workers 30 seconds and then kill them in the middle of a checkpoint.
-            "--signals-to-handle=SIGINT,SIGQUIT",
         ]
 
 
@@ -112,6 +110,10 @@ def run(placement: Placement, command: Sequence[str]) -> Failure:
         [*placement.torchrun_arguments(), "-m", "trainyard_trainers.program", *command]
     )
     config, interpreter, worker = torchrun.config_from_args(arguments)
+    # SIGTERM is ours: torchrun would give the workers 30 seconds and then kill them in the middle of a checkpoint. Before
+    # torch 2.8 that could not be said.
+    if hasattr(config, "signals_to_handle"):
+        config.signals_to_handle = "SIGINT,SIGQUIT"
     try:
         if forked:
             config.start_method = "fork"
