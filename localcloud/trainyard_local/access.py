@@ -61,7 +61,7 @@ class Access:
             known = self._issued.get((role_arn, session))
         if known:
             return known
-        role = role_arn.split("/")[-1]
+        role = role_arn.rsplit("/", maxsplit=1)[-1]
         arn = f"arn:aws:sts::{self.account_id}:assumed-role/{role}/{session}"
         principal = self._add("ASIA", arn, role, f"AROA{role.upper()[:12]}:{session}")
         with self._lock:

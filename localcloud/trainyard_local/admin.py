@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainyard_local.cloud import Cloud
-from trainyard_local.gateway import Request, Response
+from trainyard_local.http_messages import Request, Response, json_response
 
 PREFIX = "/_trainyard/"
 
@@ -29,37 +29,39 @@ class Admin:
         }
         route = routes.get((request.method, request.raw_path.removeprefix(PREFIX)))
         if route is None:
-            return _json(
+            return json_response(
                 404, {"message": f"no such call: {request.method} {request.raw_path}; there are {[f'{m} {PREFIX}{p}' for m, p in routes]}"}
             )
         return route(request)
 
     def _status(self, request: Request) -> Response:
         parts = {name: report() for name, report in self._cloud.reporters.items()}
-        return _json(200, {"ready": self.ready, "endpoint": self._cloud.endpoint, "stateDir": str(self._cloud.state_dir), **parts})
+        return json_response(200, {"ready": self.ready, "endpoint": self._cloud.endpoint, "stateDir": str(self._cloud.state_dir), **parts})
 
     def _fault(self, request: Request) -> Response:
         from trainyard_local import faults
 
         body = _object(request)
         if body is None:
-            return _json(400, {"message": "the body must be a JSON object with kind, cluster and, depending on the kind, node or run"})
+            return json_response(
+                400, {"message": "the body must be a JSON object with kind, cluster and, depending on the kind, node or run"}
+            )
         try:
-            return _json(200, faults.apply(self._cloud, body))
+            return json_response(200, faults.apply(self._cloud, body))
         except (ValueError, LookupError) as error:
-            return _json(400, {"message": str(error)})
+            return json_response(400, {"message": str(error)})
 
     def _fire(self, request: Request) -> Response:
         """Fire a schedule out of turn, as tests of the sweep need."""
         name = (_object(request) or {}).get("schedule", "")
         if not self._cloud.schedules.fire(str(name)):
             known = [s["name"] for s in self._cloud.schedules.report()]
-            return _json(404, {"message": f'no schedule {name!r}; there are {known}. Send one as {{"schedule": name}}.'})
-        return _json(202, {"fired": name})
+            return json_response(404, {"message": f'no schedule {name!r}; there are {known}. Send one as {{"schedule": name}}.'})
+        return json_response(202, {"fired": name})
 
     def _shutdown(self, request: Request) -> Response:
         self._end()
-        return _json(202, {"ending": True})
+        return json_response(202, {"ending": True})
 
 
 def _object(request: Request) -> dict[str, Any] | None:
@@ -68,7 +70,3 @@ def _object(request: Request) -> dict[str, Any] | None:
     except ValueError:
         return None
     return body if isinstance(body, dict) else None
-
-
-def _json(status: int, body: Any) -> Response:
-    return Response(status, [("Content-Type", "application/json")], json.dumps(body, default=str).encode())

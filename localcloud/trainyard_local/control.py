@@ -69,7 +69,7 @@ def up(
         if processes.tagged({TAG: str(state_dir)}) or (state_dir / LOCAL_FILE).exists():
             on_progress("removing what a killed cloud left behind")
         _clean(state_dir)
-        return _start(state_dir, port, template, dict(parameters or {}), on_progress, enforce_iam)
+        return _start(state_dir, port, template, parameters=dict(parameters or {}), on_progress=on_progress, enforce_iam=enforce_iam)
 
 
 def down(state_dir: Path) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def status(state_dir: Path) -> dict[str, Any]:
 
 
 def _start(
-    state_dir: Path, port: int, template: Path, parameters: dict[str, str], on_progress: Progress, enforce_iam: bool
+    state_dir: Path, port: int, template: Path, *, parameters: dict[str, str], on_progress: Progress, enforce_iam: bool
 ) -> dict[str, Any]:
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "trainyard_local.server", "--state-dir", str(state_dir), "--port", str(port)]

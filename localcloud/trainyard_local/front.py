@@ -14,7 +14,7 @@ from trainyard_local import admin, gateway
 from trainyard_local.access import Denied
 from trainyard_local.cloud import Cloud
 from trainyard_local.functions import NoSuchFunction
-from trainyard_local.gateway import Request, Response
+from trainyard_local.http_messages import Request, Response
 from trainyard_local.signatures import Rejected, SignedRequest, verify
 
 _INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")

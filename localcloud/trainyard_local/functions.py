@@ -68,7 +68,7 @@ class Functions:
 
     def get(self, name_or_arn: str) -> Function:
         """Raises NoSuchFunction."""
-        name = name_or_arn.split(":function:")[-1].split(":")[0]
+        name = name_or_arn.rsplit(":function:", maxsplit=1)[-1].split(":", maxsplit=1)[0]
         if name not in self._functions:
             raise NoSuchFunction(f"Function not found: arn:aws:lambda:{self._cloud.region}:{self._cloud.account_id}:function:{name}")
         return self._functions[name]

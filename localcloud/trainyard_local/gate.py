@@ -39,7 +39,7 @@ def install(access: Access) -> None:
     replace(
         STSBackend, "get_caller_identity", lambda self, key, region: _identity(access, key), parameters=("self", "access_key_id", "region")
     )
-    assume = replace(STSBackend, "assume_role", lambda self, **kwargs: _assume(access, assume, self, kwargs))
+    assume: Any = replace(STSBackend, "assume_role", lambda self, **kwargs: _assume(access, assume, self, kwargs))
 
 
 def _assume(access: Access, original: Any, backend: Any, arguments: dict[str, Any]) -> Any:
@@ -90,7 +90,7 @@ def _demands(access: Access, response: Any, service: str) -> list[tuple[str, str
     parameters = _parameters(response)
     namer = arns.Namer(response.region, response.current_account)
     context = _tags(parameters)
-    demands = []
+    demands: list[tuple[str, str, policies.Context]] = []
     for index, resource in enumerate(arns.resources(service, action, parameters, response.path, namer)):
         name = _action(service, action, parameters, index)
         demands.append(
@@ -119,7 +119,7 @@ def _tags(parameters: Mapping[str, Any]) -> dict[str, str | list[str]]:
     tags = parameters.get("Tags") or parameters.get("tags")
     if not isinstance(tags, list):
         return {}
-    pairs = {t.get("Key") or t.get("key"): t.get("Value") or t.get("value") or "" for t in tags if isinstance(t, dict)}
+    pairs = {str(t.get("Key") or t.get("key")): str(t.get("Value") or t.get("value") or "") for t in tags if isinstance(t, dict)}
     return {"aws:tagkeys": list(pairs), **{f"aws:requesttag/{key}".lower(): value for key, value in pairs.items()}}
 
 

@@ -47,7 +47,7 @@ class _Handler(MotoRequestHandler):  # type: ignore[misc]
             content = b"".join(answer)
             if hasattr(answer, "close"):
                 answer.close()
-        except Exception as error:  # noqa: BLE001 - moto raises whatever it likes; the caller gets what AWS gives for its own defects
+        except Exception as error:
             log.exception("%s %s failed", self.command, self.path)
             started[:] = [
                 "500 Internal Server Error",

@@ -54,7 +54,6 @@ class Worker:
         self.write_log = write_log
         self.stream = f"{time.strftime('%Y/%m/%d', time.gmtime())}/[$LATEST]{uuid.uuid4().hex}"
         self.api = RuntimeApi()
-        self.api.on_ready = lambda: on_ready(self)
         self.started = time.monotonic()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "awslambdaric", config.handler],
@@ -194,8 +193,12 @@ class Pool:
         threading.Thread(target=self._start_one, daemon=True, name=f"start-{self.config.name}").start()
 
     def _start_one(self) -> None:
-        worker = Worker(self.config, self._environment(), self._write_log, lambda _: None)
-        with self._changed:
+        environment = self._environment()
+        with self._changed:  # under the lock, so that close() knows of every process there is
+            if self._closed:
+                self._starting -= 1
+                return
+            worker = Worker(self.config, environment, self._write_log)
             self._all.add(worker)
         failure = worker.wait_ready()
         if failure is not None:

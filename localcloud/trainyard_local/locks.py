@@ -34,7 +34,7 @@ def install() -> None:
     _short_receives(SQSBackend, sqs_lock)
 
 
-def _serialize(backend: type, methods: tuple[str, ...], lock: threading.RLock) -> None:  # type: ignore[valid-type]
+def _serialize(backend: type, methods: tuple[str, ...], lock: Any) -> None:
     for name in methods:
         wrap(backend, name, functools.partial(_under, lock))
 

@@ -34,7 +34,7 @@ class LogWriter:
         while entry := self._queue.get():
             try:
                 self._append(*entry)
-            except Exception:  # noqa: BLE001 - a log line that moto refuses must not end all logging
+            except Exception:
                 log.exception("a log line for %s was lost", entry[0])
 
     def _append(self, group: str, stream: str, at: int, lines: list[str]) -> None:

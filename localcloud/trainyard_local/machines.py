@@ -121,6 +121,7 @@ def _install_start_execution() -> None:
 
 def _install_task_tokens() -> None:
     """A token works once: moto takes a spent one again, and looks only at running executions that have an environment already."""
+    from moto.core.exceptions import AWSError
     from moto.stepfunctions.parser import api
     from moto.stepfunctions.parser.asl.eval.callback.callback import CallbackOutcomeFailure, CallbackOutcomeSuccess
     from moto.stepfunctions.parser.models import StepFunctionsParserBackend as Backend
@@ -131,16 +132,16 @@ def _install_task_tokens() -> None:
         with lock:
             execution, endpoint = _endpoint(backend, token)
             if endpoint is None:
-                raise api.InvalidToken
+                raise AWSError("Invalid Token: 'Invalid token'", "InvalidToken")
             if execution.status != "RUNNING" or endpoint._notify_event.is_set() or endpoint.consumer_error is not None:
-                raise api.TaskTimedOut("Task Timed Out: 'Provided task does not exist anymore'")
+                raise AWSError("Task Timed Out: 'Provided task does not exist anymore'", "TaskTimedOut")
             endpoint.notify(outcome=outcome)
 
     def succeed(self: Any, task_token: str, outcome: str) -> None:
         try:
             json.loads(outcome)
         except ValueError:
-            raise api.InvalidOutput(f"Invalid Output: 'the output of the task is no JSON: {outcome[:100]!r}'") from None
+            raise AWSError(f"Invalid Output: 'the output of the task is no JSON: {outcome[:100]!r}'", "InvalidOutput") from None
         notify(self, task_token, CallbackOutcomeSuccess(callback_id=task_token, output=outcome))
 
     def fail(self: Any, task_token: str, error: str | None = None, cause: str | None = None) -> Any:
@@ -194,7 +195,7 @@ def _json(payload: bytes) -> Any:
 def _client_error(code: str, status: int, message: str) -> ClientError:
     """As botocore raises it; the interpreter needs the request id, which moto's own errors lack."""
     metadata = {"HTTPStatusCode": status, "RequestId": str(uuid.uuid4())}
-    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}, "Invoke")  # type: ignore[arg-type]
+    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}, "Invoke")
 
 
 def report(cloud: Cloud) -> dict[str, Any]:

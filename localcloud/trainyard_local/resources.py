@@ -52,7 +52,7 @@ class Maker:
     def backend(self, service: str, *, scope: str | None = None) -> Any:
         from moto.backends import get_backend
 
-        return get_backend(service)[self.cloud.account_id][scope or self.cloud.region]  # type: ignore[arg-type]
+        return get_backend(service)[self.cloud.account_id][scope or self.cloud.region]
 
 
 @dataclass(frozen=True)

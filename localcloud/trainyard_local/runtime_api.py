@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 
@@ -46,7 +45,6 @@ class RuntimeApi:
         self.current: Invocation | None = None
         self.ready = threading.Event()
         self.init_error: bytes | None = None
-        self.on_ready: Callable[[], None] = lambda: None
         threading.Thread(target=self._accept, daemon=True, name="runtime-api").start()
 
     @property
@@ -83,7 +81,6 @@ class RuntimeApi:
 
     def next_invocation(self) -> Invocation | None:
         self.ready.set()
-        self.on_ready()
         return self._inbox.get()
 
     def init_failed(self, body: bytes) -> None:
@@ -97,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1
     server: RuntimeApi  # type: ignore[assignment]
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: object) -> None:
         pass
 
     def _answer(self, status: int, body: bytes = b"", **headers: str) -> None:

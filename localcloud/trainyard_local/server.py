@@ -106,7 +106,8 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
 
 def _translate(options: argparse.Namespace) -> dict[str, Any]:
     """The template as CloudFormation, checked before anything is started for it."""
-    from trainyard_local import cloudformation, template as sam
+    from trainyard_local import cloudformation
+    from trainyard_local import template as sam
 
     translated = sam.load(options.template, options.parameters, options.state_dir / "functions" / "staged", "us-east-1")
     cloudformation.check(translated, options.parameters)
@@ -136,7 +137,7 @@ class Serving:
         for callback in reversed(self.cloud.on_shutdown):
             try:
                 callback()
-            except Exception:  # noqa: BLE001 - one part that cannot end must not keep the others running
+            except Exception:
                 log.exception("a part did not end in good order")
         with contextlib.suppress(FileNotFoundError):
             (self.cloud.state_dir / "local.json").unlink()
@@ -183,10 +184,11 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
 
 def _install_nodes(cloud: Cloud) -> None:
     """SageMaker's clusters and Session Manager, backed by real nodes."""
-    from trainyard_local import hyperpod, sessions
+    from trainyard_local import faults, hyperpod, sessions
 
     hyperpod.install(cloud)
     sessions.install(cloud)
+    cloud.reporters["nodes"] = lambda: faults.status(cloud)
 
 
 def _free_port() -> int:
@@ -203,13 +205,14 @@ def _read_prefix(cloud: Cloud, bucket: str, prefix: str) -> dict[str, bytes]:
 
 def deploy(cloud: Cloud, translated: Mapping[str, Any], template: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
     """Deploy the template as the stack `trainyard`; returns the contents of local.json. Raises TemplateError."""
-    from trainyard_local import cloudformation, template as sam
+    from trainyard_local import cloudformation
+    from trainyard_local import template as sam
     from trainyard_local.resources import Maker
 
     code = cloud.state_dir / "functions"
     maker = Maker(cloud, code / "staged", lambda layers: sam.merge_layers(layers, code / "opt"))
     stack = cloudformation.deploy(cloud, STACK, translated, parameters, maker)
-    cloud.functions.warm({name: WARM_WORKERS for name in cloud.functions.names()})
+    cloud.functions.warm(dict.fromkeys(cloud.functions.names(), WARM_WORKERS))
     return _facts(cloud, stack, template)
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from http.client import HTTPMessage
 
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -53,7 +54,7 @@ def verify(request: SignedRequest, keys: Callable[[str], Principal | None], *, r
     signed = found["headers"].split(";")
     if "host" not in signed or not all(name in request.headers for name in signed):
         raise Rejected("The signed headers must include host and be present in the request.")
-    expected = _signature(request, principal, signed, timestamp, region, service)
+    expected = _signature(request, principal, signed, timestamp, (region, service))
     if not hmac.compare_digest(expected, found["signature"]):
         raise Rejected(
             "The request signature we calculated does not match the signature you provided. "
@@ -81,7 +82,7 @@ def _fresh(timestamp: str, scope_date: str, now: datetime) -> str:
     return timestamp
 
 
-def _signature(request: SignedRequest, principal: Principal, signed: list[str], timestamp: str, region: str, service: str) -> str:
+def _signature(request: SignedRequest, principal: Principal, signed: list[str], timestamp: str, scope: tuple[str, str]) -> str:
     """botocore's own canonical request over the headers that were signed; the body's hash is always ours, never the caller's word."""
     headers = {name: request.headers[name] for name in signed}
     declared = request.headers.get("x-amz-content-sha256")
@@ -90,6 +91,7 @@ def _signature(request: SignedRequest, principal: Principal, signed: list[str], 
         raise Rejected("The request body does not match the X-Amz-Content-SHA256 header.")
     recomputed = AWSRequest(method=request.method, url=request.url, headers={**headers, "X-Amz-Content-SHA256": actual}, data=request.body)
     recomputed.context["timestamp"] = timestamp
+    region, service = scope
     signer = _Signer(Credentials(principal.access_key_id, principal.secret_access_key), service, region)
     signer.signed = frozenset(signed)
     canonical = signer.canonical_request(recomputed)
@@ -101,9 +103,7 @@ class _Signer(SigV4Auth):  # type: ignore[misc]
 
     signed: frozenset[str] = frozenset()
 
-    def headers_to_sign(self, request: AWSRequest) -> Mapping[str, str]:
-        from http.client import HTTPMessage
-
+    def headers_to_sign(self, request: AWSRequest) -> HTTPMessage:
         chosen = HTTPMessage()
         for name, value in request.headers.items():
             if name.lower() in self.signed:

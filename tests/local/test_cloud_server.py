@@ -24,8 +24,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
-
 from tests.support import cloud_sample
+
 from trainyard_local import control, processes
 
 pytestmark = pytest.mark.local

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from tests.support import cloud_sample
+
 from trainyard_local import cloudformation, template
 from trainyard_local.intrinsics import Resource, Scope, TemplateError, resolve
 
