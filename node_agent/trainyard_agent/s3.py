@@ -108,7 +108,7 @@ class S3:
     def put_bytes(self, at: Location, body: bytes) -> Digest:
         hashed = sha256(body)
         known = Digest(len(body), hashed.hexdigest(), b64encode(hashed.digest()).decode())
-        self._call("PUT", at, headers={"x-amz-checksum-sha256": known.checksum}, body=body, payload_sha256=known.sha256)
+        self._call("PUT", at, headers=self._checksum(known.checksum), body=body, payload_sha256=known.sha256)
         return known
 
     def put_file(self, at: Location, path: Path, known: Digest) -> None:
@@ -117,7 +117,7 @@ class S3:
             if known.size > SINGLE_PUT_BYTES:
                 self._put_parts(at, stream, known)
                 return
-            headers = {"x-amz-checksum-sha256": known.checksum, "Content-Length": str(known.size)}
+            headers = {**self._checksum(known.checksum), "Content-Length": str(known.size)}
             self._call("PUT", at, headers=headers, body=stream, payload_sha256=known.sha256)
 
     def _put_parts(self, at: Location, stream: IO[bytes], known: Digest) -> None:
@@ -146,10 +146,15 @@ class S3:
             hashed.update(block)
         part.seek(0)
         checksum = b64encode(hashed.digest()).decode()
-        headers = {"x-amz-checksum-sha256": checksum, "Content-Length": str(part.size)}
+        headers = {**self._checksum(checksum), "Content-Length": str(part.size)}
         query = f"partNumber={number}&uploadId={upload}"
         answer = self._call("PUT", at, query=query, headers=headers, body=part, payload_sha256=hashed.hexdigest())
         return answer[1]["etag"], checksum
+
+    @staticmethod
+    def _checksum(checksum: str) -> dict[str, str]:
+        # The second header is what SDKs send with the first; some S3 implementations only keep the checksum when it is there.
+        return {"x-amz-checksum-sha256": checksum, "x-amz-sdk-checksum-algorithm": "SHA256"}
 
     def _call(
         self,
