@@ -148,7 +148,7 @@ def events(typer_context: typer.Context, run: RunId) -> None:
 
 
 @app.command()
-def logs(  # noqa: PLR0917  (each is an option of the command)
+def logs(
     typer_context: typer.Context,
     run: RunId,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="go on until the run ends")] = False,

@@ -59,10 +59,13 @@ class Watcher:
         self._cluster: Json | None = None
         self._nodes: list[Json] = []
         self._checkpoints: list[Json] = []
+        self._latest: Json | None = None
 
     def look(self) -> Snapshot:
         """Raises ApiProblem (unknown run) and Unreachable."""
         run = self._client.run(self._run_id)
+        # Heartbeats forget a run that no longer trains; people want to see where it ended.
+        self._latest = run["latest"] = run.get("latest") or self._latest
         ended = run["status"] in TERMINAL
         new = self._new_events()
         if ended or time.monotonic() - self._slow_at >= SLOW_SECONDS:
