@@ -92,8 +92,12 @@ def test_a_job_that_fails_because_of_a_lost_node_is_not_taken_for_a_program_erro
     evidence = [{"node": LOST, "instanceId": "i-00000012", "agent": "silent", "scheduler": "down"}]
     story.end("failed", lastStep=127, errorKind="python-error", error="RuntimeError: connection closed by peer", nodes=evidence)
     assert story.run.incidents[0].cause == "node-lost"
+    assert story.run.attempts[1].exclude == [LOST]
+    assert story.run.attempts[1].down == []
+    story.training("ip-127-0-1-13", "ip-127-0-1-14")
     story.lose(LOST)
     assert len(story.run.attempts) == 2
+    assert story.world.backend.replaced == ["i-00000012"]
 
 
 def test_a_lost_spare_changes_nothing_for_the_job_and_is_replaced() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from trainyard.domain.capacity import enough_nodes
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import CLUSTER_LOST, evidence_of
+from trainyard.domain.facts import CLUSTER_LOST, evidence_of, is_dead
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Action, Attempt, Fact, Problem
 
@@ -26,6 +26,7 @@ class Finding:
     node: str | None = None
     signature: str | None = None
     exclude: Sequence[str] = ()
+    avoid: Sequence[str] = ()
     actions: Sequence[Action] = ()
     resume_as: str = "Starting again in place"
 
@@ -61,7 +62,21 @@ def node_lost(draft: Draft, attempt: Attempt) -> Finding | None:
     for node, fact in draft.book.lost_nodes().items():
         if node in attempt.nodes or (ended and not attempt.nodes and node not in attempt.exclude):
             return _lost(node, fact)
-    return None
+    return _seems_lost(draft, attempt)
+
+
+def _seems_lost(draft: Draft, attempt: Attempt) -> Finding | None:
+    """The job ended while a node showed both signals but was not judged yet: the next attempt avoids it, nothing else is done to it."""
+    end = _end(draft, attempt)
+    if end is None or end.data.get("outcome") != "failed":
+        return None
+    dead = [str(entry.get("node")) for entry in evidence_of(end) if is_dead(entry) and entry.get("node")]
+    if not dead:
+        return None
+    because = " ".join(lost_sentence(end, node).replace("is lost", "seems lost") for node in dead)
+    free = enough_nodes(draft, without=set(dead))
+    resume_as = "Resuming at once on the spare" if free else "Starting again in place"
+    return Finding("node-lost", end, because, outcome="lost", node=dead[0], avoid=dead if free else [], resume_as=resume_as)
 
 
 def cancelled_on_cluster(draft: Draft, attempt: Attempt) -> Finding | None:

@@ -42,13 +42,16 @@ class Book:
         return found[-1] if found else None
 
     def lost_nodes(self) -> dict[str, Fact]:
-        """Slurm nodes that are lost now, each with the fact that first said so. A job's end may say it before NodeLost does."""
+        """Slurm nodes that are lost now, each with the fact that first said so.
+
+        A job's end of kind 'node' says it as NodeLost does, and may arrive first; the agent sends NodeReturned after either.
+        """
         lost: dict[str, Fact] = {}
         for fact in self.of("NodeLost", "NodeReturned", "AttemptEnded"):
             if fact.type == "NodeReturned":
                 lost.pop(node_of(fact), None)
             for entry in evidence_of(fact):
-                if fact.type == "NodeLost" or is_dead(entry):
+                if fact.type == "NodeLost" or (fact.data.get("errorKind") == "node" and entry.get("node") == fact.data.get("failedNode")):
                     lost.setdefault(str(entry.get("node") or ""), fact)
         lost.pop("", None)
         return lost

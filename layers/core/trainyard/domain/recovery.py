@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from trainyard.domain import causes, closing
@@ -167,17 +167,17 @@ def _plan(draft: Draft, finding: causes.Finding | None = None) -> None:
         message = f"{because}{_continuation(draft, resume_as)}"
         recovering = finding is not None or draft.run.waiting_since is not None
         draft.note(f"resume-{key}", "Resuming" if recovering else "Submitting", message, cause=finding.cause if finding else None)
-        _add_attempt(draft, message, recovering)
+        _add_attempt(draft, message, recovering, finding.avoid if finding else ())
 
 
-def _add_attempt(draft: Draft, reason: str, recovering: bool) -> None:
+def _add_attempt(draft: Draft, reason: str, recovering: bool, avoid: Sequence[str]) -> None:
     _replace_others(draft)
     number = draft.run.attempts[-1].number + 1 if draft.run.attempts else 1
     attempt = Attempt(
         number=number,
         generation=draft.run.generation,
         life=draft.run.life,
-        exclude=bad_nodes(draft),
+        exclude=sorted({*bad_nodes(draft), *avoid}),
         down=sorted(draft.book.lost_nodes()),
     )
     draft.change(attempts=[*draft.run.attempts, attempt], waiting_since=None)
@@ -236,10 +236,13 @@ def _reached(draft: Draft, attempt: Attempt) -> int | None:
 def _bystanders(draft: Draft, attempt: Attempt) -> None:
     """A node that the run does not use is lost: training goes on, the backend is asked for another node."""
     for node, fact in draft.book.lost_nodes().items():
-        # A node lost before this attempt was planned was acted on then; while the attempt's nodes are unknown nobody can say.
-        if node in attempt.exclude or not attempt.nodes or not draft.handle_once(f"{fact.id}-{node}"):
+        asked = any(key.endswith(f"-{node}") for key in draft.run.handled_facts)
+        # While the attempt's nodes are unknown nobody can say; a node it was planned without was asked for then.
+        if not attempt.nodes or (asked and node in attempt.exclude) or not draft.handle_once(f"{fact.id}-{node}"):
             continue
         draft.act(causes.replacement(fact, node, causes.instance_of(fact, node)))
+        if node in attempt.exclude:
+            continue
         spares = usable_nodes(draft) - draft.run.spec.job.nodes
         left = f"{spares} spare{'' if spares == 1 else 's'} left" if spares > 0 else "no spare is left"
         message = f"{causes.lost_sentence(fact, node)} The run does not use it, so training goes on; {left}."

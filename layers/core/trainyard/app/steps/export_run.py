@@ -31,8 +31,7 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
         return {"export": "nothing to do"}
     finished = _finished(ports, run, run.export)
     if finished is None:
-        run = _ask(ports, run, run.export)
-        finished = _finished(ports, run, run.export) if run.export else None
+        run, finished = _ask(ports, run, run.export)
     if finished is not None and run.export is not None and run.export.state == "running":
         run = _save(ports, run, conclude(ports, run, run.export, finished))
     if run.outcome is None or finished is not None or (run.export is not None and run.export.state == "failed"):
@@ -86,17 +85,21 @@ def _finished(ports: Ports, run: Run, export: Export) -> Fact | None:
     return found[0] if found else None
 
 
-def _ask(ports: Ports, run: Run, export: Export) -> Run:
-    """Tell the agent to export; the same export id does not start a second one, so asking again is how a lost one is found."""
+def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Fact | None]:
+    """Tell the agent to export. The same export id does not start a second one, so asking again finds an end that no event told."""
     cluster = ports.clusters.get(run.cluster_name)
     destination = names.s3_uri(ports.blobs.bucket, names.export_prefix(run.id))
     argv = ["trainyard-agent", "export", "--run", run.id, "--export-id", export.id, "--destination", destination]
     try:
         result = ports.commands.run(cluster, [*argv, "--checkpoints", run.spec.export.checkpoints], timeout_seconds=EXPORT_COMMAND_SECONDS)
-        agent_answer(result, "export")
+        answer = agent_answer(result, "export")
     except CommandFailed as failed:
-        return _save(ports, run, export.model_copy(update={"state": "failed", "reason": failed.detail}))
-    return run if export.state == "running" else _save(ports, run, export.model_copy(update={"state": "running"}))
+        return _save(ports, run, export.model_copy(update={"state": "failed", "reason": failed.detail})), None
+    running = export.model_copy(update={"state": "running"})
+    run = run if export.state == "running" else _save(ports, run, running)
+    if answer.get("state") == "finished":
+        return run, Fact(id=f"asked-{export.id}", type="ExportFinished", at=ports.clock.now(), data={"exportId": export.id, "ok": True})
+    return run, _finished(ports, run, running)
 
 
 def _save(ports: Ports, run: Run, export: Export) -> Run:

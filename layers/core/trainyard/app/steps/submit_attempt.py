@@ -14,7 +14,7 @@ from trainyard.ports import CommandResult, Ports
 #: The agent kills leftovers, raises the fence and waits for sbatch within this.
 SUBMIT_SECONDS = 60.0
 #: Answers of the agent that a repetition does not change.
-FINAL_ERRORS = frozenset({"invalid-bundle", "invalid-request", "fenced", "invalid-argument"})
+FINAL_ERRORS = frozenset({"bundle-refused", "invalid-request", "fenced", "conflict"})
 
 
 def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
