@@ -406,7 +406,8 @@ class LocalCluster:
         controller = self.controller
         if controller is None:
             return
-        node_processes.kill_pids(process.pid for process in controller.processes() if process.name == "slurmctld")
+        # With SIGTERM, or it would not save its state and jobs that ended would run again.
+        node_processes.end_pids(process.pid for process in controller.processes() if process.name == "slurmctld")
         controller.start_services()
         try:
             self.slurm.scontrol(controller.slurm_conf, "reconfigure")

@@ -147,12 +147,21 @@ def _signal(pid: int, number: int) -> None:
         pass
 
 
-def kill_pids(pids: Iterable[int], seconds: float = 5.0) -> None:
-    """SIGKILL these processes only, and wait until they are gone (a zombie is gone: it runs no more)."""
-    waiting = set(pids)
+def kill_pids(pids: Iterable[int]) -> None:
+    """SIGKILL these processes only, and wait until they are gone."""
+    _send_and_wait(set(pids), signal.SIGKILL, 5.0)
+
+
+def end_pids(pids: Iterable[int]) -> None:
+    """SIGTERM these processes, wait until they are gone, and SIGKILL what does not go."""
+    kill_pids(_send_and_wait(set(pids), signal.SIGTERM, 5.0))
+
+
+def _send_and_wait(waiting: set[int], number: signal.Signals, seconds: float) -> set[int]:
+    """Those that are left after `seconds`; a zombie is gone: it runs no more."""
     for pid in waiting:
-        _signal(pid, signal.SIGKILL)
+        _signal(pid, number)
     deadline = time.monotonic() + seconds
-    while waiting and time.monotonic() < deadline:
-        waiting = {pid for pid in waiting if _read(pid) is not None}
+    while (waiting := {pid for pid in waiting if _read(pid) is not None}) and time.monotonic() < deadline:
         time.sleep(0.01)
+    return waiting

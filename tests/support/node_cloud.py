@@ -148,7 +148,7 @@ class NodeCloud:
         found = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                if entry.name.isdigit() and os.readlink(entry / "cwd").startswith(f"{directory}/"):
+                if entry.name.isdigit() and f"{os.readlink(entry / 'cwd')}/".startswith((f"{directory}/", f"{directory} ")):
                     found.append((entry / "comm").read_text().strip())
         return found
 
