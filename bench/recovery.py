@@ -22,7 +22,9 @@ from demo.measure import attempt, newest_whole_step, recovery
 from demo.objects import differences, verify_export, weights
 from rich.console import Console
 from rich.table import Table
+
 from trainyard_cli.problems import ApiProblem, Unreachable
+from trainyard_local.control import ControlError
 
 OUTPUT = REPOSITORY / "build/bench/recovery.json"
 CLUSTER = "bench"
@@ -244,10 +246,12 @@ def main(argv: list[str] | None = None) -> int:
     try:
         _measure(arguments, console, deadline, report)
     except KeyboardInterrupt:
-        report["interrupted"] = True
+        report["error"] = "interrupted"
+    except (*TROUBLE, ControlError) as error:
+        report["error"] = f"{type(error).__name__}: {error}"
     report["kinds"] = [summary(kind, [Round(**found) for found in report["rounds"] if found["kind"] == kind.name]) for kind in KINDS]
     whole = all(figures["rounds"] == arguments.rounds for figures in report["kinds"])
-    report["reached"] = whole and all(map(reached, report["kinds"])) and fast(report)
+    report["reached"] = "error" not in report and whole and all(map(reached, report["kinds"])) and fast(report)
     report["machine"]["loadAverageAtEnd"] = list(os.getloadavg())
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=2) + "\n")
@@ -307,6 +311,8 @@ def _show(console: Console, report: dict[str, Any], output: Path) -> None:
             str(figures["finalWeightsEqual"]),
         )
     console.print(table)
+    if "error" in report:
+        console.print(f"It ended early: {report['error']}", highlight=False, markup=False)
     for name in ("api", "cloudUp"):
         if name in report:
             console.print(f"{name}: { {key: value for key, value in report[name].items() if key != 'seconds'} }", highlight=False)
