@@ -19,6 +19,9 @@ from trainyard_local.signatures import Rejected, SignedRequest, verify
 
 _INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")
 _LOOPBACK = ("127.0.0.1", "localhost")
+_SIGNED_FOR = re.compile(r"Credential=[^/]+/\d{8}/[^/]+/([^/]+)/aws4_request")
+#: The services (by signing name) that the template and the nodes use; moto could serve more, but nothing here was made or tried for it.
+SERVICES = {"dynamodb", "events", "iam", "logs", "s3", "sagemaker", "secretsmanager", "sns", "sqs", "ssm", "states", "sts"}
 
 
 class Front:
@@ -48,7 +51,8 @@ class Front:
             return self._cloud.gateway.handle
         if _INVOKE.fullmatch(path):
             return self._invoke
-        return None
+        signed = _SIGNED_FOR.search(environ.get("HTTP_AUTHORIZATION", ""))
+        return _no_such_service if signed and signed[1] not in SERVICES else None
 
     def _invoke(self, request: Request) -> Response:
         """Lambda's Invoke operation, for people and scripts; the cloud's own parts invoke without HTTP."""
@@ -86,6 +90,11 @@ def _foreign_host(request: Request) -> Response:
     return _error(421, "MisdirectedRequest", "the local cloud answers to 127.0.0.1 and localhost only")
 
 
+def _no_such_service(request: Request) -> Response:
+    found = _SIGNED_FOR.search(request.headers["authorization"])
+    return _error(501, "NotImplemented", f"the local cloud has no service {found and found[1]!r}; it has {sorted(SERVICES)}")
+
+
 def _error(status: int, kind: str, message: str) -> Response:
     headers = [("Content-Type", "application/json"), ("X-Amzn-ErrorType", kind)]
-    return Response(status, headers, json.dumps({"Type": "User", "Message": message, "message": message}).encode())
+    return Response(status, headers, json.dumps({"__type": kind, "Type": "User", "Message": message, "message": message}).encode())

@@ -20,6 +20,8 @@ from pathlib import Path
 
 from trainyard_local.runtime_api import Invocation, RuntimeApi
 
+#: A busy worker is usually free again sooner than a new interpreter starts, and starting one takes the CPU from all others.
+PATIENCE_SECONDS = 0.3
 INIT_SECONDS = 30.0  # Lambda allows 10; two busy cores that start everything at once need more
 _INHERITED = ("PATH", "HOME", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
 
@@ -47,9 +49,7 @@ WriteLog = Callable[[str, str, list[str]], None]
 class Worker:
     """One runtime process; handles one invocation at a time."""
 
-    def __init__(
-        self, config: FunctionConfig, environment: dict[str, str], write_log: WriteLog, on_ready: Callable[[Worker], None]
-    ) -> None:
+    def __init__(self, config: FunctionConfig, environment: dict[str, str], write_log: WriteLog) -> None:
         self.config = config
         self.write_log = write_log
         self.stream = f"{time.strftime('%Y/%m/%d', time.gmtime())}/[$LATEST]{uuid.uuid4().hex}"
@@ -170,6 +170,7 @@ class Pool:
         """An idle worker, or one that just finished its init, or the error of one that failed to."""
         with self._changed:
             self._waiting += 1
+            impatient_at = time.monotonic() + PATIENCE_SECONDS
             try:
                 while True:
                     if self._closed:
@@ -181,12 +182,18 @@ class Pool:
                         self._all.discard(worker)
                     if self._failed:
                         return None, self._failed.pop()
-                    if self._starting < self._waiting and len(self._all) < self._most:
-                        self._start()
-                    self._changed.wait(1.0)
                     self._all = {w for w in self._all if w.process.poll() is None}
+                    patience = impatient_at - time.monotonic()
+                    if self._wants_another(patience):
+                        self._start()
+                    self._changed.wait(max(patience, 0.01) if patience > 0 else 1.0)
             finally:
                 self._waiting -= 1
+
+    def _wants_another(self, patience: float) -> bool:
+        if max(len(self._all), self._starting) >= self._most or self._starting >= self._waiting:
+            return False
+        return patience <= 0 or not (self._all or self._starting)
 
     def _start(self) -> None:
         self._starting += 1

@@ -67,6 +67,10 @@ class Schedules:
             self._fire(schedule)
         return schedule is not None
 
+    def calls(self, function: str) -> bool:
+        """Whether a schedule invokes this function."""
+        return any(s.target["Arn"].endswith(f":function:{function}") for s in self._schedules.values())
+
     def _run(self) -> None:
         while True:
             with self._changed:

@@ -20,8 +20,6 @@ from typing import Any
 from trainyard_local.cloud import Cloud
 
 STACK = "trainyard"
-#: How many workers to start at deploy: the first request and the first steps of a run must not wait for an interpreter to start.
-WARM_WORKERS = 1
 log = logging.getLogger("trainyard.server")
 
 Notify = Callable[[Mapping[str, Any]], None]
@@ -33,6 +31,7 @@ def main() -> int:
     notify = _notifier(options.notify_fd)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     _environment(options.state_dir)
+    sys.setswitchinterval(0.001)  # many short requests in one process: 5 ms, Python's default, is what each would wait for another
     try:
         return _run(options, notify)
     except Exception as error:  # noqa: BLE001 - whatever went wrong, the one who called `up` must be told
@@ -212,7 +211,8 @@ def deploy(cloud: Cloud, translated: Mapping[str, Any], template: Path, paramete
     code = cloud.state_dir / "functions"
     maker = Maker(cloud, code / "staged", lambda layers: sam.merge_layers(layers, code / "opt"))
     stack = cloudformation.deploy(cloud, STACK, translated, parameters, maker)
-    cloud.functions.warm(dict.fromkeys(cloud.functions.names(), WARM_WORKERS))
+    # The first request and the first steps of a run must not wait for an interpreter to start; what only a schedule calls may.
+    cloud.functions.warm({name: 1 for name in cloud.functions.names() if not cloud.schedules.calls(name)})
     return _facts(cloud, stack, template)
 
 
@@ -249,4 +249,6 @@ def write_local(state_dir: Path, facts: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    logging.shutdown()
+    os._exit(status)  # every part has been ended; a thread that still waits for something must not keep the process
