@@ -13,12 +13,14 @@ cd "$root/" # the daemons' working directory, and the one thing that still tells
 
 say() { echo "[trainyard] services: $*"; }
 
-alive() { # PID_FILE PROGRAM: the recorded process still runs, and its number was not given to another program
-  local pid command
+exists() { # PID_FILE: the recorded process is there; one that was killed and that nobody has reaped yet has no command line
+  local pid first
   [[ -r $1 ]] && pid=$(<"$1") && [[ -n $pid ]] || return 1
-  # A killed process that nobody has reaped yet still has a name, but no command line.
-  IFS= read -r -d '' command 2>/dev/null <"/proc/$pid/cmdline" && [[ -n $command ]] || return 1
-  [[ $(cat "/proc/$pid/comm" 2>/dev/null) == "${2:0:15}" ]]
+  IFS= read -r -d '' first 2>/dev/null <"/proc/$pid/cmdline" && [[ -n $first ]]
+}
+
+alive() { # PID_FILE PROGRAM: it is there, and its number was not given to another program
+  exists "$1" && [[ $(cat "/proc/$(<"$1")/comm" 2>/dev/null) == "${2:0:15}" ]]
 }
 
 start_detached() { # NAME PROGRAM [ARGUMENT...]
@@ -47,10 +49,10 @@ start_agent_supervised() {
 
 await_controller() {
   local try
-  for try in {1..60}; do
+  for try in {1..300}; do
     timeout 2 scontrol ping >/dev/null 2>&1 && return
-    alive "$run_dir/slurmctld.pid" slurmctld || break
-    [[ $try == 60 ]] || sleep 0.05
+    exists "$run_dir/slurmctld.pid" || break # not `alive`: on a busy machine it may not have become slurmctld yet
+    [[ $try == 300 ]] || sleep 0.05
   done
   say "slurmctld does not answer; its last lines:"
   tail -n 5 "$log_dir/slurm/slurmctld.out" "$log_dir/slurm/slurmctld.log" 2>/dev/null || true

@@ -336,7 +336,7 @@ def test_a_continuous_worker_that_fails_is_retried_until_it_comes_up(nodes: Node
     nodes.sagemaker.create_cluster(**nodes.request("patient", workers=1))
     cluster = nodes.hyperpod.find("patient")
     eventually(lambda: any("Failed to provision" in event["Description"] for event in cluster.events), "a worker failed")
-    assert cluster.status == "InService"
+    assert cluster.status == "InService", nodes.log_text(cluster)
     nodes.files["on_create.sh"] = good
     eventually(lambda: len(nodes.idle(cluster)) == 1, "the retry came up")
     nodes.delete("patient")
