@@ -58,23 +58,26 @@ def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> No
     assert run.attempts[1].exclude == [LOST]
     assert run.attempts[1].down == [LOST]
     assert story.agent.jobs[run.id, 2] == "101"
-    assert story.world.backend.replaced == ["i-00000012"]
+    assert story.world.backend.replaced == []
     assert "its agent fell silent and its Slurm daemon refuses connections. Resuming at once on the spare from step 120" in story.said
     story.training("ip-127-0-1-13", "ip-127-0-1-14", step=121)
     assert story.run.incidents[0].resumed_at is not None
+    assert story.world.backend.replaced == ["i-00000012"]
     assert story.run.status == "Running"
     story.end(lastStep=200)
     assert story.run.status == "Succeeded"
     assert_nothing_left(story)
 
 
-def test_the_job_is_submitted_before_the_replacement_is_asked_for() -> None:
+def test_the_restart_goes_first_and_the_replacement_is_asked_for_behind_the_runs_back() -> None:
     story = started()
     order: list[str] = []
     submit, replace = story.agent.submit, story.world.backend.replace
     story.agent.submit = lambda options: (order.append("submit"), submit(options))[1]  # type: ignore[method-assign,func-returns-value]
     story.world.backend.replace = lambda name, ids: (order.append("replace"), replace(name, ids))[1]  # type: ignore[method-assign,func-returns-value]
     story.lose(LOST)
+    assert order == ["submit"]
+    story.pass_time(61)
     assert order == ["submit", "replace"]
 
 
@@ -106,6 +109,15 @@ def test_a_lost_spare_changes_nothing_for_the_job_and_is_replaced() -> None:
     assert len(story.run.attempts) == 1
     assert story.world.backend.replaced == ["i-00000014"]
     assert "The run does not use it, so training goes on; no spare is left." in story.said
+
+
+def test_nothing_is_repaired_on_a_cluster_that_is_about_to_go() -> None:
+    story = started()
+    story.lose(LOST)
+    story.end()
+    assert story.run.status == "Succeeded"
+    assert story.world.backend.replaced == []
+    assert_nothing_left(story)
 
 
 def test_a_silent_agent_changes_nothing_and_is_said() -> None:

@@ -141,6 +141,7 @@ def test_a_replacement_that_aws_refuses_does_not_hold_up_training() -> None:
     story.world.backend.refuse["replace"] = errors.BackendRejected("no capacity")
     story.lose("ip-127-0-1-12")
     assert story.run.attempts[-1].number == 2
+    story.training("ip-127-0-1-13", "ip-127-0-1-14")
     assert story.run.actions == []
     assert "AWS did not replace ip-127-0-1-12: no capacity" in story.said
     assert story.run.outcome is None

@@ -155,12 +155,12 @@ def _lost(node: str, fact: Fact) -> Finding:
 
 
 def describe(entry: dict[str, Any]) -> str:
-    """An evidence in words: the agent's own detail, else its two signals."""
-    if entry.get("detail"):
-        return str(entry["detail"]).rstrip(".")
+    """An evidence in words: its two signals, and in brackets what the agent measured."""
     agent = {"silent": "its agent fell silent", "linked": "its agent still answers"}.get(str(entry.get("agent")), "its agent is not known")
     daemon = {"down": "its Slurm daemon refuses connections", "up": "its Slurm daemon answers"}
-    return f"{agent} and {daemon.get(str(entry.get('scheduler')), 'its Slurm daemon does not answer')}"
+    words = f"{agent} and {daemon.get(str(entry.get('scheduler')), 'its Slurm daemon does not answer')}"
+    detail = str(entry.get("detail") or "").rstrip(".")
+    return f"{words} ({detail})" if detail else words
 
 
 def _end(draft: Draft, attempt: Attempt) -> Fact | None:

@@ -25,6 +25,9 @@ FINAL_STATUS: dict[str, RunStatus] = {"succeeded": "Succeeded", "failed": "Faile
 
 def close(draft: Draft) -> Decision:
     """One step of the way from the end of training to the end of the run."""
+    if teardown.wanted(draft.run):
+        # Its nodes go with their cluster: nothing is repaired any more.
+        draft.change(actions=[action for action in draft.run.actions if action.kind == "cancel-job"])
     if draft.run.actions:
         return draft.freeze("repair")
     if _stopping(draft):

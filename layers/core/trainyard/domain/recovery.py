@@ -15,6 +15,8 @@ from trainyard.domain.records import Action, Attempt, Cluster, Export, Fact, Inc
 
 #: After its cluster's own deadline the run gives up too; the cluster's machine knows the reason better, so it goes first.
 GRACE_SECONDS = 120
+#: Repairs behind the run's back wait this long at most for a new attempt's first step.
+RESTART_SECONDS = 60
 
 
 def decide(run: Run, facts: Iterable[Fact], cluster: Cluster | None, now: datetime, *, progress: int | None = None) -> Decision:
@@ -42,11 +44,21 @@ def _next(draft: Draft) -> Next:
         return "ensure-cluster"
     if attempt is not None and attempt.ended_at is None and attempt.submitted_at is None:
         return "submit"
-    if draft.run.actions:
+    if draft.run.actions and not _restart_goes_first(draft):
         return "repair"
     if export is not None and (export.state == "requested" or (export.state == "running" and _export_finished(draft, export))):
         return "export"
     return "wait"
+
+
+def _restart_goes_first(draft: Draft) -> bool:
+    """A new node takes minutes: asking for it waits for the new attempt's first step, which needs controller and network now."""
+    attempt = draft.attempt
+    if attempt is None or attempt.ended_at is not None or attempt.submitted_at is None or attempt.first_step_at is not None:
+        return False
+    until = attempt.submitted_at + timedelta(seconds=RESTART_SECONDS)
+    draft.by(until)
+    return draft.now < until
 
 
 def _cancelled(draft: Draft) -> None:
