@@ -83,7 +83,7 @@ def main() -> int:
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as directory,
-        agent_cluster(Path(directory) / "c", workers=options.nodes, index=3, heartbeatSeconds=60.0) as cluster,
+        agent_cluster(Path(directory) / "c", workers=options.nodes, heartbeatSeconds=60.0) as cluster,
     ):
         wait_for(lambda: cluster.sink.of("ClusterReady"), 60, "ClusterReady")
         time.sleep(options.settle)

@@ -165,6 +165,10 @@ class Attempts:
         attempt = max(using, key=lambda a: (a.active, a.number))
         return Activity(attempt.run_id, attempt.number, attempt.job_ended, attempt.stepped_at, attempt.step_seconds)
 
+    def busy(self) -> bool:
+        """registry.Jobs."""
+        return bool(self.active())
+
     def samples(self) -> list[RunSample]:
         """Where every active run stands."""
         found = []

@@ -50,6 +50,10 @@ class Jobs(Protocol):
         """The active attempt whose job uses the node."""
         ...
 
+    def busy(self) -> bool:
+        """Whether any attempt is active."""
+        ...
+
 
 @dataclass
 class Node:
@@ -80,6 +84,7 @@ class Registry:
         self.nodes: dict[str, Node] = {}
         self.slurm_nodes: dict[str, SlurmNode] = {}
         self.changed = asyncio.Event()
+        self.look = asyncio.Event()
         self.drop_link: Callable[[str], None] = lambda _node: None
         self._verdicts: dict[tuple[str, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -253,6 +258,7 @@ class Registry:
 
         self._reporter.report(*events, change=change)
         self.changed.set()
+        self.look.set()
 
     # -- the slow loop -----------------------------------------------------------------------------------------------
     async def watch(self) -> None:
@@ -284,7 +290,11 @@ class Registry:
             except SlurmError as error:
                 log.warning("Slurm does not say how its nodes are: %s", error)
             ready = self._reporter.store.flag("ready") is not None or self._report_ready()
-            await asyncio.sleep(10.0 if ready else 0.3)
+            self.look.clear()
+            try:
+                await asyncio.wait_for(self.look.wait(), 0.3 if not ready else 3.0 if self._jobs.busy() else 10.0)
+            except asyncio.TimeoutError:
+                continue
 
     def _report_ready(self) -> bool:
         names = sorted(name for name, node in self.nodes.items() if node.connected and name in self.slurm_nodes)

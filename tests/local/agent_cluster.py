@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import http.server
 import json
 import os
@@ -10,8 +11,10 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from base64 import b64encode
@@ -19,11 +22,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SLURM_PORT = int(os.environ.get("TRAINYARD_TEST_SLURM_PORT", "23000"))
-LINK_PORT = int(os.environ.get("TRAINYARD_TEST_LINK_PORT", "5000"))
+#: Slurm takes ports from SLURM_PORTS, BLOCK for each cluster, and the link one from LINK_PORT on; several clusters may run at once.
+SLURM_PORTS, BLOCK, LINK_PORT = range(23000, 24000), 40, 5000
 SLURM_SBIN = next((d for d in ("/usr/sbin", "/opt/slurm/sbin") if Path(d, "slurmctld").exists()), "")
 PYTHON_PATH = os.pathsep.join(str(REPOSITORY / part) for part in ("node_agent", "layers/contracts", "trainers"))
 
@@ -64,6 +67,22 @@ def kill_all(find: Callable[[], list[int]]) -> None:
         time.sleep(0.01)
 
 
+def claim_block() -> tuple[int, IO[bytes]]:
+    """A number that no other test cluster on this machine has, and the open file whose lock keeps it."""
+    for number in range(len(SLURM_PORTS) // BLOCK):
+        claim = (Path(tempfile.gettempdir()) / f"trainyard-agent-cluster-{number}.lock").open("ab")
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for port in (SLURM_PORTS[number * BLOCK], SLURM_PORTS[number * BLOCK] + 1):
+                with socket.socket() as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind(("", port))
+            return number, claim
+        except OSError:
+            claim.close()
+    raise AssertionError("every block of test ports is taken")
+
+
 class Sink:
     """Stands for EventBridge and S3: keeps every event and object in memory, over real HTTP. `reachable=False` answers 503."""
 
@@ -81,8 +100,6 @@ class Sink:
 
             def setup(self) -> None:
                 super().setup()
-                import socket
-
                 self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
             def log_message(self, *_: object) -> None:
@@ -182,9 +199,9 @@ class AgentCluster:
     directory: Path
     workers: int = 3
     sink: Sink = field(default_factory=Sink)
-    index: int = 0
 
     def __post_init__(self) -> None:
+        self.index, self._claim = claim_block()
         self.directory = self.directory.resolve()
         self.shared = self.directory / "shared"
         self.slurm_conf = self.directory / "slurm.conf"
@@ -252,7 +269,7 @@ class AgentCluster:
         }
 
     def _write_slurm_conf(self) -> None:
-        base = SLURM_PORT + 40 * self.index
+        base = SLURM_PORTS[BLOCK * self.index]
         d = self.directory
         user = __import__("getpass").getuser()
         epilog = d / "slurm-job-end"
@@ -348,6 +365,7 @@ PropagateResourceLimits=NONE
             if node.agent is not None:
                 node.agent.wait(5)
         self.sink.close()
+        self._claim.close()
         if not os.environ.get("TRAINYARD_KEEP"):
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -407,9 +425,9 @@ PropagateResourceLimits=NONE
 
 
 @contextlib.contextmanager
-def agent_cluster(directory: Path, *, workers: int = 3, index: int = 0, agents: bool = True, **config: Any) -> Iterator[AgentCluster]:
+def agent_cluster(directory: Path, *, workers: int = 3, agents: bool = True, **config: Any) -> Iterator[AgentCluster]:
     """A running cluster, ended in every case."""
-    cluster = AgentCluster(directory, workers=workers, index=index)
+    cluster = AgentCluster(directory, workers=workers)
     try:
         yield cluster.start(agents=agents, **config)
     finally:

@@ -308,5 +308,5 @@ def test_a_bad_bundle_is_refused_before_anything_is_written(refusing: AgentClust
 
 @pytest.fixture(scope="module")
 def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentCluster]:
-    with agent_cluster(tmp_path_factory.mktemp("refusing"), workers=1, index=1) as running:
+    with agent_cluster(tmp_path_factory.mktemp("refusing"), workers=1) as running:
         yield running
