@@ -59,9 +59,11 @@ def up(
     if not template.is_file():
         raise TrainyardError("No template", f"{template} does not exist", "Run this in a clone of Trainyard, or give --template")
     with _told(control), err.status("Starting the local cloud") as shown:
-        document: dict[str, Any] = control.up(
-            context.state_dir, port, template, on_progress=lambda words: shown.update(escape(f"Local cloud: {words}"))
-        )
+
+        def tell(words: str) -> None:
+            shown.update(escape(f"Local cloud: {words}"))
+
+        document: dict[str, Any] = control.up(context.state_dir, port, template, LOCAL_PARAMETERS, tell)
     if context.json:
         print_json(document)
         return

@@ -436,3 +436,41 @@ def test_options_are_hoisted_up_to_the_double_dash() -> None:
         "--",
         "--json",
     ]
+
+
+class FakeControl:
+    """Stands for the local cloud's control module."""
+
+    class ControlError(Exception): ...
+
+    def __init__(self) -> None:
+        self.started: list[Any] = []
+
+    def up(self, *arguments: Any) -> dict[str, Any]:
+        if self.started:
+            raise self.ControlError("one runs already")
+        self.started.append(arguments)
+        return {"apiUrl": "http://127.0.0.1:1/x", "endpoint": "http://127.0.0.1:1"}
+
+    def down(self, _: Path) -> dict[str, Any]:
+        return {"stopped": True, "graceful": True, "killed": [{"pid": 1, "command": "x"}]}
+
+    def status(self, _: Path) -> dict[str, Any]:
+        return {"running": False, "local": None, "processes": [], "cloud": None}
+
+
+def test_the_local_cloud_starts_with_frequent_samples_and_tells_its_own_errors(
+    trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, template = FakeControl(), tmp_path / "template.yaml"
+    template.write_text("Resources: {}")
+    monkeypatch.setattr("trainyard_cli.local_commands._control", lambda: control)
+    arguments = ("local", "up", "--port", "5", "--template", str(template), "--state-dir", str(tmp_path / "state"))
+    code, out, _ = trainyard(*arguments)
+    assert (code, "http://127.0.0.1:1/x" in out) == (0, True)
+    assert control.started[0][:4] == (tmp_path / "state", 5, template, {"HeartbeatSeconds": "2"})
+    code, _, err = trainyard(*arguments)
+    assert (code, "one runs already" in err) == (1, True)
+    assert trainyard("local", "up", "--template", str(tmp_path / "none"))[0] == 1
+    assert "1 processes had to be killed" in trainyard("local", "down")[1]
+    assert trainyard("local", "status")[0] == 5

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainyard_contracts.files import CheckpointManifest
@@ -140,6 +140,7 @@ class Killed(BaseException):
     """Stands for SIGKILL: nothing that runs after it, no `except Exception` and no clean-up of ours, counts."""
 
 
+@settings(deadline=None, max_examples=60)  # every example waits for the disk
 @given(lines=st.integers(min_value=0, max_value=60))
 def test_a_save_killed_at_any_system_call_leaves_the_older_checkpoint_newest(tmp_path_factory: pytest.TempPathFactory, lines: int) -> None:
     run_dir = tmp_path_factory.mktemp("run")
