@@ -117,7 +117,7 @@ class NodeCloud:
     def submit(self, cluster: LocalCluster, nodes: int = 1, seconds: int = 60, **variables: str) -> str:
         """A job that runs `sleep` on every node, in the environment the agent gives to jobs."""
         script = cluster.shared / "job.sh"
-        script.write_text(f"#!/bin/bash\nsrun bash -c 'sleep {seconds} & wait'\n")
+        script.write_text(f"#!/bin/bash\nsrun sleep {seconds}\n")
         exported = {"TRAINYARD_LOCAL": str(self.cloud.state_dir), **variables}
         listing = "--export=" + ",".join(f"{key}={value}" for key, value in {"PATH": os.environ["PATH"], **exported}.items())
         job = self.slurm(
