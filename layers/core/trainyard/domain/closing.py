@@ -104,7 +104,7 @@ def _tearing_down(draft: Draft) -> bool:
     run, cluster = draft.run, draft.cluster
     if not teardown.wanted(run) or cluster is None or cluster.status == "Deleted" or run.teardown_refused:
         return False
-    if teardown.has_something_to_lose(run) and cluster.spec.shared_filesystem is None:
+    if teardown.has_something_to_lose(run):
         draft.note("kept", "ClusterKept", f"Cluster '{cluster.name}' is kept: it holds the only copy of the run's checkpoints.")
         return False
     draft.status("TearingDown")

@@ -24,9 +24,10 @@ def blocker(cluster: Cluster, active_runs: Iterable[Run], cluster_facts: Iterabl
 
 
 def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
-    """Runs that ended with checkpoints on the cluster that no verified export holds. FSx outlives the cluster, so then there are none."""
-    if cluster.spec.shared_filesystem is not None:
-        return []
+    """Runs that ended with checkpoints on the cluster that no verified export holds.
+
+    An FSx file system outlives the cluster, but it may be scratch or someone's to delete: only a verified export counts.
+    """
     unsaved: dict[str, None] = {}
     for fact in sorted(cluster_facts, key=lambda fact: (fact.at, fact.id)):
         if fact.data.get("generation", cluster.generation) != cluster.generation:
