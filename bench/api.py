@@ -61,9 +61,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--timeout-seconds", type=float, default=300)
     arguments = parser.parse_args(argv)
     with local_cloud(arguments.state_dir, arguments.port) as cloud:
-        # A cluster that is being made takes runs and starts none of them: requests are measured, not training.
-        cluster = cloud.api.create_cluster(_cluster())
-        found = measure(cloud, cluster["name"], arguments.samples, deadline=time.monotonic() + arguments.timeout_seconds)
+        deadline = time.monotonic() + arguments.timeout_seconds
+        name = cloud.api.create_cluster(_cluster())["name"]
+        while cloud.api.cluster(name)["status"] != "Ready":  # nodes that boot would be measured too
+            if time.monotonic() > deadline:
+                print("the cluster was not ready in time", file=sys.stderr)
+                return 1
+            time.sleep(0.5)
+        found = measure(cloud, name, arguments.samples, deadline=deadline)
     print(json.dumps(found | {"machine": machine()}, indent=2))
     return 0
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.wiring import ports
-
 from trainyard.http.api import Api
+from trainyard.wiring import ports
 
 _api = Api(ports)
 

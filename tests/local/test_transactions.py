@@ -1,0 +1,85 @@
+"""Transactions of the local cloud's DynamoDB are all or nothing, and do not get slower with the table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+from moto.dynamodb.models import DynamoDBBackend
+from moto.dynamodb.models.table import Table
+
+from trainyard_local import transactions
+
+
+@pytest.fixture
+def dynamodb() -> Iterator[Any]:
+    original = DynamoDBBackend.transact_write_items
+    transactions.install()
+    try:
+        with mock_aws():
+            client = boto3.client("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+            client.create_table(
+                TableName="t",
+                BillingMode="PAY_PER_REQUEST",
+                AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
+                KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+            )
+            yield client
+    finally:
+        DynamoDBBackend.transact_write_items = original
+        del Table.__deepcopy__
+
+
+def key(name: str) -> dict[str, Any]:
+    return {"pk": {"S": name}, "sk": {"S": "x"}}
+
+
+def put(name: str, value: str, **rest: Any) -> dict[str, Any]:
+    return {"Put": {"TableName": "t", "Item": {**key(name), "value": {"S": value}}, **rest}}
+
+
+def update(name: str, value: str) -> dict[str, Any]:
+    expression = {
+        "UpdateExpression": "SET #v = :v",
+        "ExpressionAttributeNames": {"#v": "value"},
+        "ExpressionAttributeValues": {":v": {"S": value}},
+    }
+    return {"Update": {"TableName": "t", "Key": key(name), **expression}}
+
+
+NEVER = {"ConditionExpression": "attribute_not_exists(pk)"}
+
+
+def value(client: Any, name: str) -> str | None:
+    item = client.get_item(TableName="t", Key=key(name)).get("Item")
+    return item["value"]["S"] if item else None
+
+
+def test_what_is_written_together_is_there_together(dynamodb: Any) -> None:
+    dynamodb.transact_write_items(TransactItems=[put("a", "1"), put("b", "1")])
+    assert (value(dynamodb, "a"), value(dynamodb, "b")) == ("1", "1")
+
+
+@pytest.mark.parametrize("first", [put("a", "2"), update("a", "2"), {"Delete": {"TableName": "t", "Key": key("a")}}, put("new", "2")])
+def test_a_transaction_that_fails_leaves_everything_as_it_was(dynamodb: Any, first: dict[str, Any]) -> None:
+    dynamodb.transact_write_items(TransactItems=[put("a", "1"), put("b", "1")])
+    with pytest.raises(ClientError) as refused:
+        dynamodb.transact_write_items(TransactItems=[first, put("b", "2", **NEVER)])
+    assert [reason["Code"] for reason in refused.value.response["CancellationReasons"]] == ["None", "ConditionalCheckFailed"]
+    assert (value(dynamodb, "a"), value(dynamodb, "b"), value(dynamodb, "new")) == ("1", "1", None)
+    dynamodb.transact_write_items(TransactItems=[put("a", "3"), put("c", "3", **NEVER)])
+    assert (value(dynamodb, "a"), value(dynamodb, "c")) == ("3", "3")
+
+
+def test_a_transaction_on_a_full_table_is_as_fast_as_on_an_empty_one(dynamodb: Any) -> None:
+    for number in range(500):
+        dynamodb.put_item(TableName="t", Item={**key(f"row-{number}"), "value": {"S": "x" * 50}})
+    started = time.process_time()
+    for number in range(5):
+        dynamodb.transact_write_items(TransactItems=[put(f"a{number}", "1"), put(f"b{number}", "1")])
+    assert (time.process_time() - started) / 5 < 0.05
