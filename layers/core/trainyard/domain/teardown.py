@@ -12,9 +12,7 @@ def blocker(cluster: Cluster, active_runs: Iterable[Run], cluster_facts: Iterabl
     """Why the cluster must not be deleted now, or None if it may. A cluster that failed serves nobody and costs money: it may go."""
     if cluster.status == "Failed":
         return None
-    users = [
-        run.id for run in active_runs if run.outcome is None or (has_something_to_lose(run) and cluster.spec.shared_filesystem is None)
-    ]
+    users = [run.id for run in active_runs if run.outcome is None or has_something_to_lose(run)]
     if users:
         return f"Cluster '{cluster.name}' is used by {_listed(users)}."
     holders = unsaved_runs(cluster, cluster_facts)
