@@ -67,7 +67,7 @@ class LocalCloud:
     def node_processes(self) -> dict[int, str]:
         """Processes of nodes (Slurm, agents, jobs) that are alive now."""
         server = {int(self.local["pid"])}
-        return {pid: command for pid, command in processes_of(self.state_dir, "TRAINYARD_NODE=").items() if pid not in server}
+        return {pid: command for pid, command in processes_of(self.state_dir, "TRAINYARD_NODE").items() if pid not in server}
 
 
 @contextmanager

@@ -80,8 +80,8 @@ def down(typer_context: typer.Context) -> None:
     if context.json:
         print_json(document)
     else:
-        killed = len(document["killed"])
-        out.print("The local cloud is down." + (f" {killed} processes had to be killed." if killed else ""))
+        killed = document["killed"]
+        out.print("The local cloud is down." + (f" {killed} process{'es' * (killed != 1)} had to be killed." if killed else ""))
 
 
 @local.command()

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard_local import processes
+from trainyard_local import node_processes, slurm
+from trainyard_local.node_processes import of_cloud
 
 TAG = "TRAINYARD_LOCAL"
 LOCAL_FILE = "local.json"
@@ -66,7 +67,7 @@ def up(
             raise ControlError(
                 f"a local cloud is running already in {state_dir} (process {running['pid']}). End it with `trainyard local down`."
             )
-        if processes.tagged({TAG: str(state_dir)}) or (state_dir / LOCAL_FILE).exists():
+        if node_processes.matching(of_cloud(state_dir)) or (state_dir / LOCAL_FILE).exists():
             on_progress("removing what a killed cloud left behind")
         _clean(state_dir)
         return _start(state_dir, port, template, parameters=dict(parameters or {}), on_progress=on_progress, enforce_iam=enforce_iam)
@@ -75,24 +76,24 @@ def up(
 def down(state_dir: Path) -> dict[str, Any]:
     """End everything of the cloud in this state directory: nodes, workers, server; also after the server was killed. Idempotent.
 
-    Returns {"stopped": was a server running, "graceful": it ended by itself, "killed": [{"pid", "command"}]}.
+    Returns {"stopped": was a server running, "graceful": it ended by itself, "killed": how many processes did not}.
     Raises ControlError when a process cannot be ended.
     """
     state_dir = state_dir.resolve()
     if not state_dir.is_dir():
-        return {"stopped": False, "graceful": False, "killed": []}
+        return {"stopped": False, "graceful": False, "killed": 0}
     with _exclusive(state_dir):
         server = _server(state_dir)
         graceful = _shut_down(state_dir, server) if server else False
         killed = _clean(state_dir)
-    return {"stopped": server is not None, "graceful": graceful, "killed": [{"pid": p.pid, "command": p.command} for p in killed]}
+    return {"stopped": server is not None, "graceful": graceful, "killed": killed}
 
 
 def status(state_dir: Path) -> dict[str, Any]:
     """{"running", "local": local.json or None, "processes": count, "cloud": the server's own status or None}."""
     state_dir = state_dir.resolve()
     server = _server(state_dir)
-    found = processes.tagged({TAG: str(state_dir)})
+    found = node_processes.matching(of_cloud(state_dir))
     cloud = _call(server, "GET", "status", 10.0) if server else None
     shown = {k: v for k, v in server.items() if k != "secretAccessKey"} if server else None
     return {
@@ -153,7 +154,7 @@ def _server(state_dir: Path) -> dict[str, Any] | None:
         local: dict[str, Any] = json.loads((state_dir / LOCAL_FILE).read_text())
     except (OSError, ValueError):
         return None
-    ours = {p.pid for p in processes.tagged({TAG: str(state_dir)}) if "trainyard_local.server" in p.command}
+    ours = {p.pid for p in node_processes.matching(of_cloud(state_dir)) if "trainyard_local.server" in p.command}
     return local if local["pid"] in ours else None
 
 
@@ -163,7 +164,7 @@ def _shut_down(state_dir: Path, server: Mapping[str, Any]) -> bool:
         return False
     deadline = time.monotonic() + 8.0
     while time.monotonic() < deadline:
-        if server["pid"] not in {p.pid for p in processes.tagged({TAG: str(state_dir)})}:
+        if not node_processes.alive(server["pid"]):
             return True
         time.sleep(0.05)
     return False
@@ -181,12 +182,13 @@ def _call(server: Mapping[str, Any], method: str, path: str, seconds: float) -> 
     return answer
 
 
-def _clean(state_dir: Path) -> list[processes.Process]:
-    """Kill every process with our tag, then remove what only a running cloud needs."""
+def _clean(state_dir: Path) -> int:
+    """Kill every process of this cloud, then remove what only a running cloud needs; returns how many had to be killed."""
     try:
-        killed = processes.kill_tagged({TAG: str(state_dir)}, spare=_ancestors())
-    except TimeoutError as error:
-        raise ControlError(str(error)) from None
+        killed = node_processes.kill(of_cloud(state_dir), spare=_ancestors())
+    except RuntimeError as error:
+        raise ControlError(f"{error}; look at them with `trainyard local status` and try again") from None
+    slurm.remove_short_link(state_dir)
     for name in RUNNING_PARTS:
         part = state_dir / name
         if part.is_dir() and not part.is_symlink():

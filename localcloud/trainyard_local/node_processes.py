@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,17 +71,25 @@ def _tags_by_directory(directory: str) -> dict[str, str]:
     return {"TRAINYARD_LOCAL": found["state"], "TRAINYARD_CLUSTER": found["cluster"], "TRAINYARD_NODE": found["node"]}
 
 
-def matching(wanted: Callable[[Mapping[str, str]], bool]) -> list[Process]:
-    """Processes whose environment is `wanted`, and all their descendants: a program may have cleared its environment."""
+def alive(pid: int) -> bool:
+    """A zombie is not alive: it runs no more."""
+    return _read(pid) is not None
+
+
+def matching(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = ()) -> list[Process]:
+    """Processes whose environment is `wanted`, and all their descendants: a program may have cleared its environment.
+
+    Those in `spare` count neither as found nor as anybody's parent.
+    """
     everything = all_processes()
     children: dict[int, list[Process]] = {}
     for process in everything:
         children.setdefault(process.parent, []).append(process)
-    found = {process.pid: process for process in everything if wanted(process.environment)}
+    found = {process.pid: process for process in everything if process.pid not in spare and wanted(process.environment)}
     queue = list(found.values())
     while queue:
         for child in children.get(queue.pop().pid, []):
-            if child.pid not in found:
+            if child.pid not in found and child.pid not in spare:
                 found[child.pid] = child
                 queue.append(child)
     return list(found.values())
@@ -111,28 +119,28 @@ def of_node(state_dir: Path, instance_id: str, node_name: str) -> Callable[[Mapp
     )
 
 
-def kill(wanted: Callable[[Mapping[str, str]], bool]) -> int:
+def kill(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = ()) -> int:
     """Kill all of them as one power cut would: stop everything first, so that none can notice the death of another, then SIGKILL.
 
     Returns how many processes were killed; when it returns, none is left.
     """
     killed: set[int] = set()
     for _ in range(KILL_ROUNDS):
-        targets = _freeze(wanted)
+        targets = _freeze(wanted, spare)
         if not targets:
             return len(killed)
         for pid in targets:
             _signal(pid, signal.SIGKILL)
         killed |= targets
         time.sleep(0.01)  # the kernel takes a moment to end a stopped process; there is nothing to await it by
-    raise RuntimeError(f"{len(_freeze(wanted))} processes survive SIGKILL")
+    raise RuntimeError(f"{len(_freeze(wanted, spare))} processes survive SIGKILL")
 
 
-def _freeze(wanted: Callable[[Mapping[str, str]], bool]) -> set[int]:
+def _freeze(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int]) -> set[int]:
     """SIGSTOP all that match, again until no new one appears (one may have forked while we looked)."""
     frozen: set[int] = set()
     while True:
-        fresh = {process.pid for process in matching(wanted)} - frozen
+        fresh = {process.pid for process in matching(wanted, spare)} - frozen
         if not fresh:
             return frozen
         for pid in fresh:

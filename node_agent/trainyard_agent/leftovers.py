@@ -14,17 +14,18 @@ _ROUNDS = 20
 
 
 def kill_leftovers(
-    run_id: str, attempt: int, job_ids: Collection[str], node_name: str, *, node_tag: str | None = None, proc: Path = Path("/proc")
+    run_id: str, attempt: int, job_ids: Collection[str], node_name: str, *, node_root: str | None = None, proc: Path = Path("/proc")
 ) -> int:
     """Kill until nothing is left (a process may fork while we look); returns how many processes were killed.
 
     A process belongs to an older attempt if its environment carries the run's id, an attempt number of at most `attempt`, and this
-    node's name (the nodes of a local cloud share one machine). `node_tag` is this agent's own TRAINYARD_NODE, which a local node's
-    step daemons inherit from their slurmd; None on a machine of our own, where every step daemon of the job is meant.
+    node's name (the nodes of a local cloud share one machine). A step daemon writes its title over its environment; what tells whose it
+    is on a shared machine is its working directory, which it has from its slurmd: below `node_root`. None on a machine of our own,
+    where every step daemon of the job is meant.
     """
     killed: set[int] = set()
     for _ in range(_ROUNDS):
-        found = find(run_id, attempt, job_ids, node_name, node_tag=node_tag, proc=proc)
+        found = find(run_id, attempt, job_ids, node_name, node_root=node_root, proc=proc)
         if not found:
             break
         for pid in found:
@@ -37,7 +38,7 @@ def kill_leftovers(
     return len(killed)
 
 
-def find(run_id: str, attempt: int, job_ids: Collection[str], node_name: str, *, node_tag: str | None, proc: Path) -> list[int]:
+def find(run_id: str, attempt: int, job_ids: Collection[str], node_name: str, *, node_root: str | None, proc: Path) -> list[int]:
     """Pids to kill, the step daemons first: they would otherwise report and restart what we end."""
     daemons, others = [], []
     wanted_jobs = {job.encode() for job in job_ids}
@@ -55,9 +56,18 @@ def find(run_id: str, attempt: int, job_ids: Collection[str], node_name: str, *,
                 title = _STEP_DAEMON.match(stream.read(256))
         except OSError:
             continue
-        if title and title.group(1) in wanted_jobs and (node_tag is None or f"TRAINYARD_NODE={node_tag}\0".encode() in environment):
+        if title and title.group(1) in wanted_jobs and _below(node_root, proc / name / "cwd"):
             daemons.append(int(name))
     return daemons + others
+
+
+def _below(node_root: str | None, link: Path) -> bool:
+    if node_root is None:
+        return True
+    try:
+        return os.path.commonpath([os.path.realpath(node_root), os.readlink(link)]) == os.path.realpath(node_root)
+    except (OSError, ValueError):
+        return False
 
 
 def _belongs(environment: bytes, attempt: int, node_name: str) -> bool:

@@ -84,7 +84,7 @@ class LinkClient:
         if not (isinstance(run, str) and RUN_ID.match(run) and isinstance(attempt, int) and isinstance(jobs, list)):
             raise LinkError(f"a kill order that names no run and attempt: {message!r:.200}")
         names = [str(job) for job in jobs]
-        tag = os.environ.get("TRAINYARD_NODE")
-        killed = await asyncio.to_thread(kill_leftovers, run, attempt, names, self._config.node_name, node_tag=tag)
+        root = os.environ.get("TRAINYARD_ROOT")
+        killed = await asyncio.to_thread(kill_leftovers, run, attempt, names, self._config.node_name, node_root=root)
         log.info("killed %d leftovers of attempts up to %d of %s", killed, attempt, run)
         return killed

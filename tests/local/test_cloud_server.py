@@ -26,7 +26,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from tests.support import cloud_sample
 
-from trainyard_local import control, processes
+from trainyard_local import control, node_processes
 
 pytestmark = pytest.mark.local
 
@@ -38,7 +38,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     facts = control.up(folder / "state", 0, template)
     yield facts
     control.down(folder / "state")
-    assert processes.tagged({"TRAINYARD_LOCAL": facts["stateDir"]}) == []
+    assert node_processes.matching(node_processes.of_cloud(Path(facts["stateDir"]))) == []
 
 
 def client(local: dict[str, Any], service: str, keys: dict[str, str] | None = None) -> Any:
@@ -161,7 +161,7 @@ def test_a_worker_killed_from_outside_fails_its_call_and_the_next_one_works(loca
         tags = {"TRAINYARD_LOCAL": local["stateDir"], "AWS_LAMBDA_FUNCTION_NAME": "trainyard-api"}
         eventually(lambda: control.status(Path(local["stateDir"]))["cloud"])
         time.sleep(0.5)
-        for process in processes.tagged(tags):
+        for process in node_processes.matching(lambda environment: tags.items() <= environment.items()):
             os.kill(process.pid, signal.SIGKILL)
         assert call.result(10)[0] == 500
     assert signed(local, "GET", "/v1/runs")[0] == 201
@@ -394,9 +394,9 @@ def test_another_cloud_runs_beside_it_and_its_port_and_state_are_its_own(local: 
     finally:
         ended = control.down(tmp_path / "state")
     assert not ended["graceful"]
-    assert processes.tagged({"TRAINYARD_LOCAL": other["stateDir"]}) == []
+    assert node_processes.matching(node_processes.of_cloud(Path(other["stateDir"]))) == []
     assert not (tmp_path / "state" / "local.json").exists()
-    assert control.down(tmp_path / "state") == {"stopped": False, "graceful": False, "killed": []}
+    assert control.down(tmp_path / "state") == {"stopped": False, "graceful": False, "killed": 0}
     assert signed(local, "GET", "/v1/runs")[0] == 201
 
 
@@ -404,7 +404,7 @@ def test_a_template_that_cannot_be_deployed_is_refused_and_nothing_stays(tmp_pat
     template = cloud_sample.write(tmp_path / "app", template=cloud_sample.TEMPLATE.replace("rate(1 minute)", "cron(0 12 * * *)"))
     with pytest.raises(control.ControlError, match=r"FactFunctionMinutely.*fires rate\(...\) schedules only"):
         control.up(tmp_path / "state", 0, template)
-    assert processes.tagged({"TRAINYARD_LOCAL": str(tmp_path / "state")}) == []
+    assert node_processes.matching(node_processes.of_cloud(tmp_path / "state")) == []
     assert not (tmp_path / "state" / "functions").exists()
 
 

@@ -163,15 +163,19 @@ def test_only_older_attempts_on_this_node_are_killed() -> None:
 def test_step_daemons_are_killed_by_job_and_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from trainyard_agent import leftovers
 
-    def process(pid: int, title: bytes, environment: bytes) -> None:
-        (tmp_path / str(pid)).mkdir()
-        (tmp_path / str(pid) / "cmdline").write_bytes(title)
-        (tmp_path / str(pid) / "environ").write_bytes(environment)
+    ours, other = tmp_path / "nodes/i-1/root", tmp_path / "nodes/i-2/root"
+    proc = tmp_path / "proc"
 
-    process(1000001, b"slurmstepd: [7.batch]\0", b"TRAINYARD_NODE=i-1\0A=b\0")
-    process(1000002, b"slurmstepd: [7.0]\0", b"TRAINYARD_NODE=i-2\0")
-    process(1000003, b"slurmstepd: [71.0]\0", b"TRAINYARD_NODE=i-1\0")
-    process(1000004, b"/usr/sbin/slurmd\0", b"TRAINYARD_NODE=i-1\0")
-    found = leftovers.find(RUN, 1, {"7"}, "a", node_tag="i-1", proc=tmp_path)
-    assert found == [1000001]
-    assert sorted(leftovers.find(RUN, 1, {"7"}, "a", node_tag=None, proc=tmp_path)) == [1000001, 1000002]
+    def process(pid: int, title: bytes, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        (proc / str(pid)).mkdir(parents=True)
+        (proc / str(pid) / "cmdline").write_bytes(title)
+        (proc / str(pid) / "environ").write_bytes(b"")
+        (proc / str(pid) / "cwd").symlink_to(directory)
+
+    process(1000001, b"slurmstepd: [7.batch]\0", ours / "var/spool")
+    process(1000002, b"slurmstepd: [7.0]\0", other / "var/spool")
+    process(1000003, b"slurmstepd: [71.0]\0", ours)
+    process(1000004, b"/usr/sbin/slurmd\0", ours)
+    assert leftovers.find(RUN, 1, {"7"}, "a", node_root=str(ours), proc=proc) == [1000001]
+    assert sorted(leftovers.find(RUN, 1, {"7"}, "a", node_root=None, proc=proc)) == [1000001, 1000002]

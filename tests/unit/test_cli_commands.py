@@ -453,7 +453,7 @@ class FakeControl:
         return {"apiUrl": "http://127.0.0.1:1/x", "endpoint": "http://127.0.0.1:1"}
 
     def down(self, _: Path) -> dict[str, Any]:
-        return {"stopped": True, "graceful": True, "killed": [{"pid": 1, "command": "x"}]}
+        return {"stopped": True, "graceful": True, "killed": 1}
 
     def status(self, _: Path) -> dict[str, Any]:
         return {"running": False, "local": None, "processes": [], "cloud": None}
@@ -472,5 +472,5 @@ def test_the_local_cloud_starts_with_frequent_samples_and_tells_its_own_errors(
     code, _, err = trainyard(*arguments)
     assert (code, "one runs already" in err) == (1, True)
     assert trainyard("local", "up", "--template", str(tmp_path / "none"))[0] == 1
-    assert "1 processes had to be killed" in trainyard("local", "down")[1]
+    assert "1 process had to be killed" in trainyard("local", "down")[1]
     assert trainyard("local", "status")[0] == 5

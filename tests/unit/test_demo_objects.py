@@ -84,6 +84,6 @@ def test_a_process_of_the_local_cloud_is_found_by_its_tag_until_it_ends(tmp_path
     with subprocess.Popen([sys.executable, "-c", "input()"], env=environment, stdin=subprocess.PIPE) as process:
         assert process.pid in processes_of(tmp_path)
         assert process.pid not in processes_of(tmp_path / "other")
-        assert process.pid not in processes_of(tmp_path, "TRAINYARD_NODE=")
+        assert process.pid not in processes_of(tmp_path, "TRAINYARD_NODE")
         process.communicate(b"\n")
     assert processes_of(tmp_path) == {}
