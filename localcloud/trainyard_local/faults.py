@@ -15,6 +15,8 @@ from .hyperpod_cluster import LocalCluster
 from .node_processes import Process
 from .nodes import Node
 
+#: What trainyard_trainers names a rank that it forked.
+RANK_NAME = re.compile(r"trainer-\d+")
 CHECKPOINT = re.compile(r"step-(\d{12})-attempt-(\d+)")
 
 
@@ -124,16 +126,16 @@ def start_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
 
 
 def kill_process(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    """SIGKILL one training process (torchrun gives it LOCAL_RANK), else the innermost process of the job on the node."""
+    """SIGKILL one training process: a rank that torchrun started (LOCAL_RANK) or forked (its name), else the job's innermost process."""
     node = _working_node(cluster, request)
     jobs = _job_processes(node, request.get("run"))
     if not jobs:
         raise FaultError(f"run: no process of {request.get('run') or 'any run'} runs on {node.name}")
     parents = {process.parent for process in jobs}
-    ranks = [process for process in jobs if "LOCAL_RANK" in process.environment]
+    ranks = [process for process in jobs if "LOCAL_RANK" in process.environment or RANK_NAME.fullmatch(process.name)]
     victim = (ranks or [process for process in jobs if process.pid not in parents] or jobs)[0]
     node_processes.kill_pids([victim.pid])
-    return {"node": node.name, "instanceId": node.instance_id, "pid": victim.pid, "rank": victim.environment.get("RANK")}
+    return {"node": node.name, "instanceId": node.instance_id, "pid": victim.pid, "process": victim.name}
 
 
 def corrupt_checkpoint(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -205,7 +205,6 @@ def test_an_agent_that_dies_is_started_again(nodes: NodeCloud, cluster: LocalClu
 def test_a_killed_process_is_a_training_process_of_the_named_run(nodes: NodeCloud, cluster: LocalCluster) -> None:
     nodes.submit(cluster, nodes=1, TRAINYARD_RUN_ID="run-one", LOCAL_RANK="0", RANK="0")
     done = nodes.fault("kill-process", cluster, run="run-one")
-    assert done["rank"] == "0"
     assert not Path(f"/proc/{done['pid']}/cmdline").exists() or Path(f"/proc/{done['pid']}/cmdline").read_bytes() == b""
     nodes.slurm(cluster, "scancel", "--me")
     eventually(lambda: len(nodes.idle(cluster)) == 2, "idle again")

@@ -93,6 +93,12 @@ def test_xid_lines_of_the_kernel_are_read(line: str, found: list[Any]) -> None:
     assert gpu_xid.parse(line) == found
 
 
+def test_the_daemons_port_is_found_in_an_included_file(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text("SlurmdPort=7000\nInclude nodes.conf\nInclude missing.conf\n")
+    (tmp_path / "nodes.conf").write_text("NodeName=a Port=7005\n")
+    assert slurm_daemon.port_of(slurm_daemon.with_includes(tmp_path / "slurm.conf"), "slurmd", "a") == 7005
+
+
 def test_the_daemons_port_comes_from_slurm_conf() -> None:
     text = "SlurmdPort=7000\nSlurmctldPort=7100-7101\nNodeName=a NodeAddr=1.1.1.1 Port=7005 CPUs=2\nNodeName=b CPUs=2\n"
     assert slurm_daemon.port_of(text, "slurmd", "a") == 7005
