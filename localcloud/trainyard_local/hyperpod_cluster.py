@@ -79,7 +79,7 @@ class LocalCluster:
         self.tags.update({tag["Key"]: tag["Value"] for tag in self.request.get("Tags") or []})
         self.home = short_link(self.cloud.state_dir) / self.id
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.shared.mkdir(exist_ok=True)
+        self.shared.mkdir(parents=True, exist_ok=True)
         self._plan_addresses()
         self.slurm = SlurmCluster(self.id, self.home, "", self.ports.take())
         self._files: dict[str, bytes] = {}
@@ -104,7 +104,12 @@ class LocalCluster:
 
     @property
     def shared(self) -> Path:
-        """The directory that stands for FSx."""
+        """The directory that stands for the shared filesystem. FSx outlives its clusters, and is the same for all that name it."""
+        for group in self.request["InstanceGroups"]:
+            for storage in group.get("InstanceStorageConfigs") or []:
+                if lustre := storage.get("FsxLustreConfig"):
+                    digest = hashlib.sha256(f"{lustre['DnsName']}/{lustre['MountName']}".encode()).hexdigest()
+                    return self.cloud.state_dir / "fsx" / digest[:16]
         return self.directory / "shared"
 
     @property
