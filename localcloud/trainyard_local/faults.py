@@ -133,7 +133,9 @@ def kill_process(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str,
         raise FaultError(f"run: no process of {request.get('run') or 'any run'} runs on {node.name}")
     parents = {process.parent for process in jobs}
     ranks = [process for process in jobs if "LOCAL_RANK" in process.environment or RANK_NAME.fullmatch(process.name)]
-    victim = (ranks or [process for process in jobs if process.pid not in parents] or jobs)[0]
+    # srun forks a helper that has no part in training.
+    innermost = [process for process in jobs if process.pid not in parents and process.name != "srun"]
+    victim = (ranks or innermost or jobs)[0]
     node_processes.kill_pids([victim.pid])
     return {"node": node.name, "instanceId": node.instance_id, "pid": victim.pid, "process": victim.name}
 
