@@ -102,11 +102,10 @@ class Bench:
         first = self._wait("the first attempt trains and has two checkpoints", lambda: self._ready_for_a_fault(run_id), 90)
         # Strike about half way between two checkpoints, so that there is something to lose.
         time.sleep(CHECKPOINT_SECONDS / 2)
-        arn = self.cloud.api.cluster(CLUSTER)["arn"]
         node = str(node_of(self.cloud.api, CLUSTER, first["nodes"][kind.host])["instanceId"])
         at = self.cloud.fault(kind.fault, CLUSTER, node=node, run=run_id)
         run = self._wait("the second attempt makes a step", lambda: self._stepped(run_id, 2), 120)
-        last_step = self.cloud.last_step(arn, run_id, 1)
+        last_step = self.cloud.last_step(run_id, 1)
         run = self._train_to_the_end(run_id)
         whole = newest_whole_step(self.cloud.api.checkpoints(run_id), attempts={1})
         cost = recovery(run, number=2, fault_at=at, last_step=last_step or 0)

@@ -54,15 +54,11 @@ class LocalCloud:
             return error.response["Error"]["Code"] in ("ResourceNotFound", "ResourceNotFoundException")
         return False
 
-    def attempt_dir(self, cluster_arn: str, run_id: str, number: int) -> Path:
-        """The attempt's directory on the cluster's shared filesystem."""
-        shared = self.state_dir / "clusters" / cluster_arn.rsplit("/", 1)[-1] / "shared"
-        return shared / "trainyard" / "runs" / run_id / "attempts" / str(number)
-
-    def last_step(self, cluster_arn: str, run_id: str, number: int) -> int | None:
-        """The last step the attempt's trainer finished, from the trainer's own file."""
-        path = self.attempt_dir(cluster_arn, run_id, number) / "progress.json"
-        return Progress.model_validate_json(path.read_bytes()).step if path.exists() else None
+    def last_step(self, run_id: str, number: int) -> int | None:
+        """The last step the attempt's trainer finished, from the trainer's own file on the shared filesystem."""
+        shared = [*self.state_dir.glob("fsx/*"), *self.state_dir.glob("clusters/*/shared")]
+        found = [path for path in (place / f"trainyard/runs/{run_id}/attempts/{number}/progress.json" for place in shared) if path.exists()]
+        return Progress.model_validate_json(found[0].read_bytes()).step if found else None
 
     def node_processes(self) -> dict[int, str]:
         """Processes of nodes (Slurm, agents, jobs) that are alive now."""

@@ -53,7 +53,7 @@ class Saboteur:
             run = self._middle_of_training()
             if run is not None:
                 self._strike(run)
-                self._read_last_step(run)
+                self._read_last_step()
         except Exception as error:  # noqa: BLE001  (a thread's last resort: the verdict must hear of it)
             self.fault.error = f"{type(error).__name__}: {error}"
 
@@ -81,12 +81,11 @@ class Saboteur:
         self.fault.at = self.cloud.fault("kill-node", run["clusterName"], node=self.fault.instance_id)
         self.tell(f"Killed node {self.fault.node} ({self.fault.instance_id}): SIGKILL of everything on it.")
 
-    def _read_last_step(self, run: dict[str, Any]) -> None:
+    def _read_last_step(self) -> None:
         """Read how far the struck attempt came, once a newer one is submitted: from then on it cannot come further."""
-        arn = self.cloud.api.cluster(run["clusterName"])["arn"]
         while not self._stop.is_set():
             following = attempt(self.cloud.api.run(self.run_id), self.fault.attempt + 1)
             if following and following["submittedAt"]:
-                self.fault.last_step = self.cloud.last_step(arn, self.run_id, self.fault.attempt)
+                self.fault.last_step = self.cloud.last_step(self.run_id, self.fault.attempt)
                 return
             self._stop.wait(POLL_SECONDS)
