@@ -141,7 +141,8 @@ def instance_of(fact: Fact, node: str) -> str:
 
 
 def lost_sentence(fact: Fact, node: str) -> str:
-    return f"Node {node} is lost: {describe(_evidence(fact, node))}."
+    """The fact's own line in the timeline tells what the agent measured; a decision tells the two signals."""
+    return f"Node {node} is lost: {signals(_evidence(fact, node))}."
 
 
 def _evidence(fact: Fact, node: str) -> dict[str, Any]:
@@ -156,11 +157,14 @@ def _lost(node: str, fact: Fact) -> Finding:
 
 def describe(entry: dict[str, Any]) -> str:
     """An evidence in words: its two signals, and in brackets what the agent measured."""
+    detail = str(entry.get("detail") or "").rstrip(".")
+    return f"{signals(entry)} ({detail})" if detail else signals(entry)
+
+
+def signals(entry: dict[str, Any]) -> str:
     agent = {"silent": "its agent fell silent", "linked": "its agent still answers"}.get(str(entry.get("agent")), "its agent is not known")
     daemon = {"down": "its Slurm daemon refuses connections", "up": "its Slurm daemon answers"}
-    words = f"{agent} and {daemon.get(str(entry.get('scheduler')), 'its Slurm daemon does not answer')}"
-    detail = str(entry.get("detail") or "").rstrip(".")
-    return f"{words} ({detail})" if detail else words
+    return f"{agent} and {daemon.get(str(entry.get('scheduler')), 'its Slurm daemon does not answer')}"
 
 
 def _end(draft: Draft, attempt: Attempt) -> Fact | None:

@@ -39,7 +39,7 @@ def _started(event: events.AttemptStarted) -> str:
 
 def _stepped(event: events.AttemptStepped) -> str:
     source = f"resumed from step {event.resumed_from}" if event.resumed_from is not None else "started from the beginning"
-    return f"Attempt {event.attempt} finished its first step, step {event.step}; it {source}."
+    return f"Attempt {event.attempt} trains: it {source} and has finished its first step."
 
 
 def _committed(event: events.CheckpointCommitted) -> str:
