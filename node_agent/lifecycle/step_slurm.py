@@ -17,6 +17,9 @@ TIMEOUTS = {
     "BatchStartTimeout": "10",
     "CompleteWait": "0",
 }
+#: Without any Epilog a slurmd whose job processes are gone already tells slurmctld so only in its answer to "end the job", and that
+#: answer is read only when the dead node was given up: 2 to 4 seconds in which the survivors stay COMPLETING. With one it tells at once.
+EPILOG = "/bin/true"
 CONFIGURATION_WAIT_SECONDS = 60.0
 
 
@@ -32,7 +35,7 @@ def hooks(node: Node) -> None:
         return
     path = Path(node.environ.get("SLURM_CONF") or node.path("/opt/slurm/etc/slurm.conf"))
     before = await_configuration(path)
-    settings = dict(TIMEOUTS)
+    settings = ({} if has_setting(before, "Epilog") else {"Epilog": EPILOG}) | TIMEOUTS
     if node.identity.role == "controller":
         settings["EpilogSlurmctld"] = str(node.path("/opt/trainyard/bin/slurm-job-end"))
     after = with_settings(before, settings)
@@ -60,6 +63,11 @@ def await_configuration(path: Path) -> str:
                 f"{path} did not appear within {CONFIGURATION_WAIT_SECONDS:.0f} s; does the cluster have a Slurm configuration?"
             )
         time.sleep(0.5)
+
+
+def has_setting(text: str, key: str) -> bool:
+    """Whether `text` sets the key."""
+    return any(line.split("=", 1)[0].strip().lower() == key.lower() for line in text.splitlines() if "=" in line)
 
 
 def with_settings(text: str, settings: dict[str, str]) -> str:

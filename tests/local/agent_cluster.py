@@ -293,6 +293,7 @@ SlurmdLogFile={d}/log/slurmd-%n.log
 StateSaveLocation={d}/state
 SlurmdSpoolDir={d}/spool/%n
 EpilogSlurmctld={epilog}
+Epilog=/bin/true
 LogTimeFormat=iso8601_ms
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none

@@ -129,6 +129,15 @@ def test_slurm_settings_replace_what_was_there_and_nothing_else(scripts: SimpleN
     assert "KillWait=30" not in lines
     assert lines[:3] == ["SlurmctldHost=ip-10-1-0-5(10.1.0.5)", "# KillWait is long", "PartitionName=main Nodes=ALL"]
     assert f"EpilogSlurmctld={tmp_path}/root/opt/trainyard/bin/slurm-job-end" in lines
+    assert "Epilog=/bin/true" in lines
+
+
+def test_an_epilog_that_the_cluster_has_already_stays(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
+    node = a_node(scripts, tmp_path / "root", bundle)
+    path = tmp_path / "root/opt/slurm/etc/slurm.conf"
+    path.write_text(path.read_text() + "Epilog = /opt/site/epilog.sh\n")
+    scripts.step_slurm.hooks(node)
+    assert [line for line in path.read_text().splitlines() if line.startswith("Epilog")] == ["Epilog = /opt/site/epilog.sh"]
 
 
 def test_only_the_controller_gets_the_job_end_hook(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
