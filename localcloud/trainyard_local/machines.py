@@ -67,6 +67,7 @@ def install(cloud: Cloud) -> None:
     _install_parse_cache()
     _install_start_execution()
     _install_task_tokens()
+    _install_stop()
     _install_lambda_tasks(cloud)
 
 
@@ -150,6 +151,19 @@ def _install_task_tokens() -> None:
 
     replace(Backend, "send_task_success", succeed, parameters=("self", "task_token", "outcome"))
     replace(Backend, "send_task_failure", fail, parameters=("self", "task_token", "error", "cause"))
+
+
+def _install_stop() -> None:
+    """A stopped execution ends at once, as on AWS; moto's goes on until the task that it waits for has an outcome."""
+    from moto.stepfunctions.parser.backend.execution import Execution
+
+    def stop(self: Any, stop_date: Any, error: str | None, cause: str | None) -> None:
+        original(self, stop_date, error, cause)
+        environment = self.exec_worker and self.exec_worker.env
+        for endpoint in list(environment.callback_pool_manager._pool.values()) if environment else []:
+            endpoint.interrupt_all()
+
+    original = replace(Execution, "stop", stop, parameters=("self", "stop_date", "error", "cause"))
 
 
 def _endpoint(backend: Any, token: str) -> tuple[Any, Any]:

@@ -11,9 +11,9 @@ from trainyard.app.situation import think
 from trainyard.app.submit_run import start_run
 from trainyard.app.telling import tell_runs
 from trainyard.app.waking import wake, wake_cluster
-from trainyard.domain import facts, names
-from trainyard.domain.errors import TrainyardError
-from trainyard.domain.records import Cluster, Fact, Run, Wait
+from trainyard.domain import facts, names, teardown
+from trainyard.domain.errors import RunNotFound, TrainyardError
+from trainyard.domain.records import Cluster, Fact, Run, TimelineEntry, Wait
 from trainyard.domain.teardown import blocker
 from trainyard.ports import Ports
 
@@ -79,7 +79,10 @@ def _export_ended(ports: Ports, run: Run) -> bool:
 
 
 def runs(ports: Ports) -> Iterator[Swept]:
-    """Runs that never started, or whose execution died: the next generation goes on where the run stands."""
+    """Runs that never started, or whose execution died: the next generation goes on where the run stands.
+
+    StartExecution of a run's own generation may be on its way; only the sweep itself starts the one after a dead execution.
+    """
     for run in ports.runs.active():
         generation = run.generation
         while generation < run.generation + RESTART_LIMIT:
@@ -87,7 +90,8 @@ def runs(ports: Ports) -> Iterator[Swept]:
             if status not in DEAD and status != "SUCCEEDED":
                 break
             generation += 1
-        if status is None and _old(ports, run.updated_at):
+        died = generation > run.generation and not ports.runs.get(run.id).terminal
+        if status is None and (died or _old(ports, run.updated_at)):
             start_run(ports, run.model_copy(update={"generation": generation}))
             what = "started" if generation == run.generation else "restarted"
             yield Swept(what, run.id, f"generation {generation} had no execution")
@@ -171,6 +175,28 @@ def idle(ports: Ports) -> Iterator[Swept]:
             yield Swept("kept", cluster.name, reason)
 
 
+def overdue_teardowns(ports: Ports) -> Iterator[Swept]:
+    """Clusters whose run is over and wanted them deleted: its teardown failed for good, or another run used the cluster then."""
+    for cluster in ports.clusters.active():
+        owner = _owner(ports, cluster)
+        if owner is None or not teardown.overdue(cluster, owner):
+            continue
+        if blocker(cluster, ports.runs.on_cluster(cluster.name), ports.clusters.facts(cluster.name)) is not None:
+            continue
+        message = f"Cluster '{cluster.name}' outlived the run; it is deleted now."
+        entry_id = f"status-overdue-{cluster.name}-{cluster.generation}"
+        ports.runs.note(owner.id, TimelineEntry(id=entry_id, at=ports.clock.now(), kind="status", type="ClusterOverdue", message=message))
+        start_teardown(ports, cluster)
+        yield Swept("teardown", cluster.name, f"run {owner.id} is {owner.status} and wanted it deleted")
+
+
+def _owner(ports: Ports, cluster: Cluster) -> Run | None:
+    try:
+        return ports.runs.get(cluster.owner_run) if cluster.owner_run else None
+    except RunNotFound:
+        return None
+
+
 def orphans(ports: Ports) -> Iterator[Swept]:
     """Clusters with our tag that no record knows cost money and serve nobody."""
     known = {cluster.name: cluster for cluster in ports.clusters.active()}
@@ -194,4 +220,13 @@ def finished_clusters(ports: Ports) -> Iterator[Swept]:
             yield Swept("woken", cluster.name, "it is being deleted")
 
 
-DUTIES: tuple[Callable[[Ports], Iterator[Swept]], ...] = (waits, runs, machines, silent, idle, orphans, finished_clusters)
+DUTIES: tuple[Callable[[Ports], Iterator[Swept]], ...] = (
+    waits,
+    runs,
+    machines,
+    silent,
+    idle,
+    overdue_teardowns,
+    orphans,
+    finished_clusters,
+)

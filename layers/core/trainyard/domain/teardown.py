@@ -50,6 +50,12 @@ def wanted(run: Run) -> bool:
     return run.owns_cluster and (policy == "always" or (policy == "on-success" and run.outcome == "succeeded"))
 
 
+def overdue(cluster: Cluster, owner: Run) -> bool:
+    """The run that the cluster was made for is over, its policy asks for the deletion, and nobody deletes it."""
+    ours = cluster.owner_run == owner.id and owner.cluster_generation in (None, cluster.generation)
+    return ours and owner.terminal and wanted(owner) and cluster.status not in ("Deleting", "Deleted")
+
+
 def _listed(ids: Iterable[str]) -> str:
     names = sorted(ids)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -7,7 +7,8 @@ from typing import Any
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.telling import tell_runs
 from trainyard.domain import facts, names
-from trainyard.domain.records import Fact
+from trainyard.domain.errors import RunNotFound
+from trainyard.domain.records import Cluster, Fact, TimelineEntry
 from trainyard.ports import Ports
 
 
@@ -23,4 +24,19 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
     fact = Fact(id=f"cluster-deleted-{cluster.name}-{cluster.generation}", type=facts.CLUSTER_DELETED, at=cluster.updated_at, data=data)
     ports.clusters.record(cluster.name, fact)
     tell_runs(ports, cluster, fact, f"Cluster '{cluster.name}' is deleted.")
+    _tell_ended_owner(ports, cluster, fact)
     return {"status": "Deleted"}
+
+
+def _tell_ended_owner(ports: Ports, cluster: Cluster, fact: Fact) -> None:
+    """The run that the cluster was made for may have ended before it: no machine of its own will note the deletion."""
+    try:
+        owner = ports.runs.get(cluster.owner_run) if cluster.owner_run else None
+    except RunNotFound:
+        return
+    if owner is None or not owner.terminal or owner.cluster_generation not in (None, cluster.generation):
+        return
+    message = f"Cluster '{cluster.name}' is deleted."
+    ports.runs.note(owner.id, TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=fact.type, message=message, data=fact.data))
+    if not owner.cluster_deleted:
+        ports.runs.put(owner.model_copy(update={"cluster_deleted": True, "updated_at": ports.clock.now()}))
