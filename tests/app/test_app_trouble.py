@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.support.memory import Died
 from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 
 from trainyard.app.create_cluster import create_cluster
@@ -174,6 +175,28 @@ def test_an_export_whose_end_is_never_told_is_asked_for_again() -> None:
     story.agent.exported.clear()
     story.pass_time(601)
     assert story.run.status == "Succeeded"
+
+
+def test_an_export_that_ends_before_the_step_that_asked_for_it_was_written_down_is_concluded() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    ask = story.agent.export
+
+    def dies_after_asking(options: dict[str, str]) -> dict[str, object]:
+        story.agent.export = ask  # type: ignore[method-assign]
+        ask(options)
+        type_, detail, run = story.later.pop()
+        story.send(type_, run=run, **detail)
+        raise Died("the answer never reached the step")
+
+    story.agent.export = dies_after_asking  # type: ignore[method-assign,assignment]
+    story.end()
+    assert story.run.status == "Succeeded"
+    assert story.run.export is not None
+    assert story.run.export.tries == 1
+    assert_gone(story)
 
 
 def test_a_node_lost_while_exporting_does_not_disturb_the_export() -> None:

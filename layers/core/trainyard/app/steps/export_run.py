@@ -32,7 +32,8 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     finished = _finished(ports, run, run.export)
     if finished is None:
         run, finished = _ask(ports, run, run.export)
-    if finished is not None and run.export is not None and run.export.state == "running":
+    if finished is not None and run.export is not None:
+        # Also of one that is only 'requested' as far as the record says: the step may have died between asking and writing that down.
         run = _save(ports, run, conclude(ports, run, run.export, finished))
     if run.outcome is None or finished is not None or (run.export is not None and run.export.state == "failed"):
         done(ports, owner, given.token)

@@ -17,8 +17,8 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.generation != given.generation or cluster.status not in ("Deleting", "Deleted"):
         return {"status": cluster.status}
-    ports.secrets.delete(names.agent_key_secret(ports.config.secret_prefix, cluster.name))
-    if cluster.status != "Deleted":
+    if cluster.status != "Deleted":  # a repetition must not take the key of the next cluster of this name
+        ports.secrets.delete(names.agent_key_secret(ports.config.secret_prefix, cluster.name))
         cluster = ports.clusters.put(cluster.model_copy(update={"status": "Deleted", "updated_at": ports.clock.now()}))
     data = {"generation": cluster.generation}
     fact = Fact(id=f"cluster-deleted-{cluster.name}-{cluster.generation}", type=facts.CLUSTER_DELETED, at=cluster.updated_at, data=data)
