@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 
+from trainyard.app.delete_cluster import delete_cluster
 from trainyard.app.request_export import request_export
 from trainyard.app.resume_run import resume_run
+from trainyard.domain.errors import ConflictError
 
 LOST = "ip-127-0-1-12"
 
@@ -154,6 +157,11 @@ def test_a_node_that_never_returns_ends_the_run_with_its_checkpoints_exported() 
     assert story.run.export is not None
     assert story.run.export.state == "verified"
     assert_nothing_left(story)
+
+
+def problem_code(story: Story) -> str:
+    assert story.run.problem is not None
+    return story.run.problem.code
 
 
 def kill_process(story: Story, step: int = 10) -> None:
@@ -338,6 +346,45 @@ def test_a_failed_run_resumes_in_a_new_life_with_new_budgets() -> None:
     assert "Submitting the job from step 10" in story.said
     story.end()
     assert story.run.status == "Succeeded"
+
+
+def test_what_befell_the_nodes_of_an_earlier_cluster_says_nothing_of_a_later_one_of_the_same_name() -> None:
+    story = Story()
+    fsx = {"sharedFilesystem": {"dnsName": "fs.example", "mountName": "fsx"}, "network": {"subnetIds": ["s"], "securityGroupIds": ["g"]}}
+    make_cluster(story, spares=0, **fsx)
+    story.submit(run_spec(cluster={"name": "shared"}, recovery={"inPlaceRestartsPerNode": 0, "waitForNodeSeconds": 0}, nodes=1))
+    story.rest()
+    story.training(LOST)
+    kill_process(story)
+    assert story.run.excluded_nodes == [LOST]
+    story.training("ip-127-0-1-13")
+    story.lose("ip-127-0-1-13")
+    assert problem_code(story) == "nodes-exhausted"
+    story.pass_time(10)
+    delete_cluster(story.world.ports, "shared")
+    story.pass_time(10)
+    make_cluster(story, spares=0, **fsx)
+    resume_run(story.world.ports, story.run_id)
+    story.rest()
+    assert story.run.attempts[-1].exclude == []
+    assert story.run.attempts[-1].down == []
+    assert story.run.excluded_nodes == []
+
+
+def test_a_later_cluster_of_the_same_name_holds_nothing_of_an_ended_run() -> None:
+    story = Story()
+    make_cluster(story)
+    story.submit(run_spec(cluster={"name": "shared"}, export={"enabled": False}, recovery={"maxAttempts": 1}))
+    story.rest()
+    story.training()
+    kill_process(story)
+    delete_cluster(story.world.ports, "shared")
+    story.pass_time(10)
+    make_cluster(story)
+    with pytest.raises(ConflictError, match="is gone"):
+        resume_run(story.world.ports, story.run_id)
+    with pytest.raises(ConflictError, match="holds nothing of it any more"):
+        request_export(story.world.ports, story.run_id)
 
 
 def test_ten_runs_at_once_all_end() -> None:

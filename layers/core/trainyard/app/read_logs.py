@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
+from trainyard.app.situation import cluster_of
 from trainyard.domain import names
-from trainyard.domain.errors import BlobNotFound, ClusterNotFound, RetryableError
+from trainyard.domain.errors import BlobNotFound, RetryableError
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
 
@@ -27,7 +28,7 @@ def read_logs(
 ) -> LogTail:
     """Raises RunNotFound."""
     run = ports.runs.get(run_id)
-    cluster = _cluster(ports, run)
+    cluster = cluster_of(ports, run)
     if kind == "lifecycle":
         text = ports.backend.lifecycle_log(cluster, lines=lines) if cluster and cluster.arn else ""
         return LogTail("lifecycle", None, "cloudwatch" if text else "none", text)
@@ -35,13 +36,6 @@ def read_logs(
     if number is None:
         return LogTail("job", None, "none", "")
     return _stored(ports, run, number, lines) or _live(ports, cluster, run, number, lines)
-
-
-def _cluster(ports: Ports, run: Run) -> Cluster | None:
-    try:
-        return ports.clusters.get(run.cluster_name)
-    except ClusterNotFound:
-        return None
 
 
 def _stored(ports: Ports, run: Run, attempt: int, lines: int) -> LogTail | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from trainyard.app.situation import cluster_of
 from trainyard.app.submit_run import start_run
 from trainyard.app.waking import wake_run
 from trainyard.domain import facts
-from trainyard.domain.errors import ClusterNotFound, ConflictError
+from trainyard.domain.errors import ConflictError
 from trainyard.domain.records import Fact, Run
-from trainyard.domain.runs import reopened
+from trainyard.domain.runs import left_on, reopened
 from trainyard.ports import Ports
 
 
@@ -28,15 +29,13 @@ def request_export(ports: Ports, run_id: str) -> Run:
 def _export_ended(ports: Ports, run: Run) -> Run:
     if run.export is not None and run.export.final and run.export.state == "verified":
         return run
-    try:
-        ready = ports.clusters.get(run.cluster_name).status == "Ready"
-    except ClusterNotFound:
-        ready = False
-    if not ready or not run.attempts:
+    cluster = cluster_of(ports, run)
+    if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
         raise ConflictError(
             f"Run {run.id} is {run.status} and cluster '{run.cluster_name}' holds nothing of it any more.",
             next_step=f"Look under runs/{run.id}/export/ in the data bucket for what was exported.",
         )
-    fresh = ports.runs.put(reopened(run, ports.clock.now(), outcome=run.outcome, reason="A person asked for an export of the ended run."))
+    reason = "A person asked for an export of the ended run."
+    fresh = ports.runs.put(reopened(run, ports.clock.now(), outcome=run.outcome or "failed", reason=reason))
     start_run(ports, fresh)
     return fresh

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from trainyard.app.situation import cluster_of
 from trainyard.app.submit_run import start_run
 from trainyard.domain import facts
-from trainyard.domain.errors import ClusterNotFound, ConflictError, RunActive, RunFinished
+from trainyard.domain.errors import ConflictError, RunActive, RunFinished
 from trainyard.domain.records import Fact, Run
-from trainyard.domain.runs import reopened
+from trainyard.domain.runs import left_on, reopened
 from trainyard.ports import Ports
 
 
@@ -38,16 +39,13 @@ def _active(ports: Ports, run: Run) -> Run:
 
 
 def _check_checkpoints(ports: Ports, run: Run) -> None:
-    if not run.attempts:
+    if not any(attempt.submitted_at for attempt in run.attempts):
         return
     spec = run.spec.cluster.spec
     if spec is not None and spec.shared_filesystem is not None:
         return
-    try:
-        gone = ports.clusters.get(run.cluster_name).status != "Ready"
-    except ClusterNotFound:
-        gone = True
-    if gone:
+    cluster = cluster_of(ports, run)
+    if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
         raise ConflictError(
             f"Cluster '{run.cluster_name}' is gone, and the run's checkpoints on it with it; what was exported is under runs/{run.id}/export/.",
             next_step="Submit a new run. With a sharedFilesystem or teardown 'never', checkpoints outlive the cluster and a run can be resumed.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 from trainyard.domain.records import Fact
@@ -21,9 +22,13 @@ SAVED_RUN = "SavedRun"
 
 
 class Book:
-    """Facts in order of time, each once. Facts that an agent wrote are read leniently: a missing key is None."""
+    """Facts in order of time, each once. Facts that an agent wrote are read leniently: a missing key is None.
 
-    def __init__(self, facts: Iterable[Fact]) -> None:
+    `made_at` is when the cluster was made: what was said of nodes before is of an earlier cluster of the same name.
+    """
+
+    def __init__(self, facts: Iterable[Fact], *, made_at: datetime | None = None) -> None:
+        self._made_at = made_at
         unique = {fact.id: fact for fact in facts}
         self._facts = sorted(unique.values(), key=lambda fact: (fact.at, fact.id))
 
@@ -48,6 +53,8 @@ class Book:
         """
         lost: dict[str, Fact] = {}
         for fact in self.of("NodeLost", "NodeReturned", "AttemptEnded"):
+            if self._made_at is not None and fact.at < self._made_at:
+                continue
             if fact.type == "NodeReturned":
                 lost.pop(node_of(fact), None)
             for entry in evidence_of(fact):

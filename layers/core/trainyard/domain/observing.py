@@ -55,10 +55,16 @@ def _closed(incident: Incident, at: datetime, attempt: int) -> Incident:
 
 
 def _returned(draft: Draft) -> None:
-    """A node that came back after it was left out may be used again: it was replaced or repaired."""
+    """A node that came back after it was left out may be used again: it was replaced or repaired, or its whole cluster was."""
     back = {node_of(fact): fact.at for fact in draft.book.of("NodeReturned")}
     suspected = {incident.node: incident.started_at for incident in draft.run.incidents if incident.node}
-    kept = [node for node in draft.run.excluded_nodes if not (node in back and back[node] > suspected.get(node, back[node]))]
+    made_at = draft.cluster.created_at if draft.cluster else None
+
+    def cleared(node: str) -> bool:
+        since = suspected.get(node)
+        return since is not None and (back.get(node, since) > since or (made_at is not None and made_at > since))
+
+    kept = [node for node in draft.run.excluded_nodes if not cleared(node)]
     if kept != draft.run.excluded_nodes:
         draft.change(excluded_nodes=kept)
 

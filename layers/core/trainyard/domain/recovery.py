@@ -25,7 +25,8 @@ def decide(run: Run, facts: Iterable[Fact], cluster: Cluster | None, now: dateti
     `facts` are the run's and its cluster's; `progress` is the newest known training step, if any. Deciding twice on the same
     state gives the same run and the same note ids, so the machine may repeat it at any point.
     """
-    draft = Draft(run=run, book=Book(facts), cluster=cluster, now=now, progress=progress)
+    book = Book(facts, made_at=cluster.created_at if cluster else None)
+    draft = Draft(run=run, book=book, cluster=cluster, now=now, progress=progress)
     if run.terminal:
         return draft.freeze("finish")
     observe(draft)

@@ -1,11 +1,11 @@
-"""How a run's record changes at the ends of its life: told to stop, and opened again."""
+"""How a run's record changes at the ends of its life, told to stop and opened again, and what it leaves behind."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Literal
 
-from trainyard.domain.records import Action, Problem, Run
+from trainyard.domain.records import Action, Cluster, Problem, Run
 
 Outcome = Literal["succeeded", "failed", "cancelled"]
 
@@ -45,3 +45,9 @@ def reopened(run: Run, now: datetime, *, outcome: Outcome | None, reason: str) -
             "troubles": 0,
         }
     )
+
+
+def left_on(run: Run, cluster: Cluster) -> bool:
+    """Whether the cluster holds what the run wrote: the run trained on this very cluster, or on its shared filesystem, which outlives it."""
+    last = max((attempt.submitted_at for attempt in run.attempts if attempt.submitted_at is not None), default=None)
+    return last is not None and (cluster.created_at <= last or cluster.spec.shared_filesystem is not None)
