@@ -145,7 +145,7 @@ class Exports:
         uploads += [self._verified_bytes(destination.under(key), path) for key, path in logs.items()]
         digests = await asyncio.gather(*uploads)
         objects = [
-            ExportedObject(key=key, bytes=known.size, sha256=known.sha256)
+            ExportedObject(key=key, bytes=known.size, sha256=known.sha256, checksum=known.checksum)
             for key, known in zip([*(item.key for item in plan.items), *logs], digests, strict=True)
         ]
         manifest = ExportManifest(

@@ -281,6 +281,20 @@ def test_an_export_that_does_not_verify_keeps_the_cluster_with_the_only_copy() -
     assert story.cluster.status == "Ready"
 
 
+def test_a_file_that_went_up_in_parts_is_verified_by_the_checksum_of_its_parts() -> None:
+    story = started()
+    story.agent.composite = "b2YgdGhlIHBhcnRz-11"
+    story.end()
+    assert story.run.export is not None
+    assert (story.run.export.state, story.run.export.tries) == ("verified", 1)
+    other = started()
+    other.agent.composite = "b2YgdGhlIHBhcnRz-11"
+    head = other.world.blobs.head
+    other.world.blobs.head = lambda key: (head(key)[0], "b3RoZXIgcGFydHM-11")  # type: ignore[method-assign,index]
+    other.end()
+    assert problem_code(other) == "export-failed"
+
+
 def test_an_export_of_an_ended_run_saves_what_its_cluster_still_holds_and_lets_it_go() -> None:
     story = started()
     story.agent.corrupt = True

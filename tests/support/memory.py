@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -359,6 +360,7 @@ class MemoryBlobs:
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
+        self.checksums: dict[str, str] = {}  # of objects that were uploaded in parts
 
     def put(self, key: str, body: bytes) -> None:
         self.objects[key] = body
@@ -370,7 +372,7 @@ class MemoryBlobs:
 
     def head(self, key: str) -> tuple[int, str | None] | None:
         body = self.objects.get(key)
-        return None if body is None else (len(body), hashlib.sha256(body).hexdigest())
+        return None if body is None else (len(body), self.checksums.get(key) or b64encode(hashlib.sha256(body).digest()).decode())
 
     def put_tree(self, prefix: str, directory: Path) -> int:
         files = [path for path in directory.rglob("*") if path.is_file()]

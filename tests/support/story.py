@@ -46,6 +46,7 @@ class Agent:
     exclude: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     export_ok: bool = True
     corrupt: bool = False
+    composite: str = ""
     exported: set[str] = field(default_factory=set)
 
     def __call__(self, cluster: Cluster, argv: list[str]) -> CommandResult:
@@ -79,8 +80,9 @@ class Agent:
     def _upload(self, run: str, export_id: str) -> dict[str, Any]:
         body = b"weights of " + run.encode()
         blobs = self.story.world.blobs
-        entry = {"key": "final/model.pt", "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+        entry = {"key": "final/model.pt", "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest(), "checksum": self.composite}
         blobs.put(f"runs/{run}/export/final/model.pt", body + b"!" if self.corrupt else body)
+        blobs.checksums[f"runs/{run}/export/final/model.pt"] = self.composite
         at = self.story.world.clock.now().isoformat()
         manifest = {"schema": "trainyard.export.v1", "runId": run, "createdAt": at, "objects": [entry], "finalModel": True}
         key = f"runs/{run}/export/export-manifest.json"

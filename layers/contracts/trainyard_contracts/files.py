@@ -73,6 +73,10 @@ class ExportedObject(Lenient):
     key: str
     bytes: int = Field(ge=0)
     sha256: Sha256Hex
+    checksum: str = Field(
+        default="",
+        description="what S3 shows: base64, of the parts' hashes with '-<parts>' for a file that went up in parts; '' = sha256's",
+    )
 
 
 class ExportManifest(Lenient):

@@ -244,7 +244,7 @@ class Blobs(Protocol):
         ...
 
     def head(self, key: str) -> tuple[int, str | None] | None:
-        """(bytes, hex SHA-256 checksum or None), or None if there is no such object."""
+        """(bytes, SHA-256 checksum as S3 shows it: base64, '<base64>-<parts>' of an object uploaded in parts, or None), or None."""
         ...
 
     def put_tree(self, prefix: str, directory: Path) -> int:

@@ -38,7 +38,7 @@ class S3Blobs:
                 found = self._s3.head_object(Bucket=self.bucket, Key=key, ChecksumMode="ENABLED")
         except errors.BlobNotFound:
             return None
-        return int(found["ContentLength"]), _hexadecimal(found.get("ChecksumSHA256"))
+        return int(found["ContentLength"]), found.get("ChecksumSHA256")
 
     def put_tree(self, prefix: str, directory: Path) -> int:
         files = sorted(path for path in directory.rglob("*") if path.is_file())
@@ -46,10 +46,3 @@ class S3Blobs:
         with ThreadPoolExecutor(_PARALLEL) as pool:
             list(pool.map(lambda key, path: self.put(key, path.read_bytes()), keys, files))
         return len(files)
-
-
-def _hexadecimal(checksum: str | None) -> str | None:
-    """S3's base64 as hex; a composite checksum of a multipart upload ('...-3') is no checksum of the bytes."""
-    if checksum is None or "-" in checksum:
-        return None
-    return base64.b64decode(checksum).hex()

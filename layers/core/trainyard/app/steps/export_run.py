@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -67,7 +68,7 @@ def _manifest(ports: Ports, run: Run, key: str) -> tuple[ExportManifest | None, 
 
 
 def _first_wrong(ports: Ports, run: Run, objects: list[ExportedObject]) -> str:
-    """'' if every object is in the bucket with the size and SHA-256 of the manifest."""
+    """'' if every object is in the bucket with the size and the checksum of the manifest."""
 
     def wrong(entry: ExportedObject) -> str:
         head = ports.blobs.head(names.export_prefix(run.id) + entry.key)
@@ -75,7 +76,8 @@ def _first_wrong(ports: Ports, run: Run, objects: list[ExportedObject]) -> str:
             return f"{entry.key} is missing"
         if head[0] != entry.bytes:
             return f"{entry.key} has {head[0]} bytes, not {entry.bytes}"
-        return "" if head[1] == entry.sha256 else f"{entry.key} has another checksum than the manifest says"
+        expected = entry.checksum or b64encode(bytes.fromhex(entry.sha256)).decode()
+        return "" if head[1] == expected else f"{entry.key} has another checksum than the manifest says"
 
     with ThreadPoolExecutor(max_workers=8) as pool:
         return next((reason for reason in pool.map(wrong, objects) if reason), "")
