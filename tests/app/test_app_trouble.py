@@ -12,6 +12,7 @@ from trainyard.app.create_cluster import create_cluster
 from trainyard.app.delete_cluster import delete_cluster
 from trainyard.app.record_fact import record_fact
 from trainyard.app.resume_run import resume_run
+from trainyard.app.steps import run_step
 from trainyard.app.submit_run import submit_run
 from trainyard.domain import errors
 from trainyard.domain.records import Cluster, Problem
@@ -146,6 +147,52 @@ def test_a_replacement_that_aws_refuses_does_not_hold_up_training() -> None:
     assert story.run.actions == []
     assert "AWS did not replace ip-127-0-1-12: no capacity" in story.said
     assert story.run.outcome is None
+
+
+def test_however_often_a_replacement_fails_for_good_training_goes_on() -> None:
+    story = Story()
+    story.submit(cluster={"spec": cluster_spec(spares=8)}, recovery={"maxAttempts": 20})
+    story.ready()
+    story.training("ip-127-0-1-12", "ip-127-0-1-13")
+    story.world.backend.refuse["replace"] = errors.RetryableError("AWS is away")
+    for number in range(12, 19):
+        story.lose(f"ip-127-0-1-{number}")
+        story.training(f"ip-127-0-1-{number + 1}", f"ip-127-0-1-{number + 2}")
+        assert story.run.actions == []
+        assert (story.run.status, story.run.outcome) == ("Running", None)
+    assert story.said.count("Step 'repair' failed") == 7
+
+
+def test_a_job_whose_submission_was_never_answered_is_stopped_and_what_it_trained_is_exported() -> None:
+    story = Story()
+
+    def starts_but_never_answers(cluster, argv):  # type: ignore[no-untyped-def]
+        answer = story.agent(cluster, argv)
+        if argv[1] != "submit":
+            return answer
+        story.send("AttemptStarted", run=story.run_id, attempt=1, jobId=story.job, nodes=["ip-127-0-1-12", "ip-127-0-1-13"])
+        raise errors.NodeUnreachable("the session broke off")
+
+    story.world.commands.answer = starts_but_never_answers
+    story.submit()
+    story.ready()
+    assert problem(story).code == "submit-failed"
+    assert story.agent.active == {}
+    assert story.run.export is not None
+    assert story.run.export.state == "verified"
+    assert_gone(story)
+
+
+def test_a_late_repetition_of_the_last_step_does_not_end_the_next_life() -> None:
+    story = Story()
+    make_cluster(story)
+    story.submit(run_spec(cluster={"name": "shared"}, recovery={"maxAttempts": 1}))
+    story.rest()
+    story.end("failed", errorKind="signal", signal=9)
+    resume_run(story.world.ports, story.run_id)
+    for step in ("finish", "trouble"):
+        run_step(story.world.ports, {"step": step, "runId": story.run_id, "generation": 1, "failedStep": "decide"})
+    assert (story.run.status, story.run.life, story.run.outcome, story.run.troubles) == ("Pending", 2, None, 0)
 
 
 def test_an_exporting_agent_that_says_the_disk_is_full_is_asked_three_times_then_the_cluster_is_kept() -> None:

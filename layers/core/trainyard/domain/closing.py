@@ -55,7 +55,8 @@ def _stopping(draft: Draft) -> bool:
         return False
     end = draft.book.first("AttemptEnded", attempt=attempt.number)
     limit = (draft.run.stopping_since or draft.now) + timedelta(seconds=STOP_SECONDS)
-    if end is None and attempt.submitted_at is not None and draft.now < limit and draft.cluster_ready:
+    live = attempt.submitted_at is not None or attempt.started_at is not None
+    if end is None and live and draft.now < limit and draft.cluster_ready:
         draft.by(limit)
         return True
     draft.change_attempt(ended_at=end.at if end else draft.now, outcome="cancelled", reason=draft.run.reason)

@@ -39,7 +39,8 @@ def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
 
 def has_something_to_lose(run: Run) -> bool:
     """The run trained on its cluster, wants an export, and no verified export made after training holds the result."""
-    trained = any(attempt.submitted_at is not None for attempt in run.attempts)
+    # A job that started was submitted, even where the answer to the submission was lost.
+    trained = any(attempt.submitted_at is not None or attempt.started_at is not None for attempt in run.attempts)
     saved = run.export is not None and run.export.final and run.export.state == "verified"
     return trained and run.spec.export.enabled and not saved
 

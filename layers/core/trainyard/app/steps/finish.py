@@ -17,7 +17,7 @@ from trainyard.ports import Ports
 def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Make the run terminal. Whatever led here, it ends with a clear status and a clear reason."""
     run = ports.runs.get(given.run_id)
-    if run.terminal:
+    if run.terminal or given.generation < run.generation:  # a late repetition must not end the next life
         return {"status": run.status}
     cluster = cluster_of(ports, run)
     if cluster is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from trainyard.app.steps.inputs import StepInput
@@ -14,13 +15,13 @@ def plan_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     run = ports.runs.get(given.run_id)
     if given.generation > run.generation:
         now = ports.clock.now()
-        ports.runs.put(run.model_copy(update={"generation": given.generation, "updated_at": now}))
         message = f"The run's state machine was started again (generation {given.generation}); it goes on where the run stands."
         ports.runs.note(run.id, _entry(given, "MachineRestarted", message, now))
+        ports.runs.put(run.model_copy(update={"generation": given.generation, "updated_at": now}))
     elif run.life == 1 and given.generation == 1:
         ports.runs.note(run.id, _entry(given, "Accepted", f"Run '{run.name}' accepted for {run.spec.job.nodes} nodes.", run.created_at))
     return {"runId": run.id}
 
 
-def _entry(given: StepInput, type_: str, message: str, at: Any) -> TimelineEntry:
+def _entry(given: StepInput, type_: str, message: str, at: datetime) -> TimelineEntry:
     return TimelineEntry(id=f"status-plan-{given.generation}", at=at, kind="status", type=type_, message=message)

@@ -13,18 +13,22 @@ from trainyard.domain.records import Export, Run, TimelineEntry
 from trainyard.domain.runs import stopped
 from trainyard.ports import Ports
 
+GIVEN_UP = frozenset({"repair", "export"})
 CODES = {"submit": "submit-failed", "ensure-cluster": "cluster-failed", "export": "export-failed"}
 
 
 def trouble(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Count the trouble and change the run so that the next decision goes another way; after too many, the run just ends."""
+    """Change the run so that the next decision goes another way, and count; after too many troubles the run just ends.
+
+    A repair or an export that failed is given up and nothing more: it never counts against training.
+    """
     run = ports.runs.get(given.run_id)
-    if run.terminal:
+    if run.terminal or given.generation < run.generation:
         return {"next": "decide"}
     detail = f"Step '{given.failed_step}' failed: {cause_of(given)}"
     now = ports.clock.now()
-    count = run.troubles + 1
-    entry_id = f"status-trouble-{run.life}-{count}"
+    count = run.troubles + (given.failed_step not in GIVEN_UP)
+    entry_id = f"status-trouble-{run.life}-{run.version}"
     ports.runs.note(run.id, TimelineEntry(id=entry_id, at=now, kind="status", type="Trouble", message=detail))
     ports.runs.put(_changed(run, given.failed_step, detail, now).model_copy(update={"troubles": count, "updated_at": now}))
     return {"next": "finish" if count > TROUBLE_LIMIT else "decide"}
