@@ -63,6 +63,17 @@ def test_every_task_retries_what_may_pass_and_backs_off(name: str) -> None:
         assert all(retry["MaxAttempts"] > 0 and retry["BackoffRate"] > 1 for retry in task["Retry"]), state_name
 
 
+@pytest.mark.parametrize(
+    ("name", "state_name"),
+    [("run", "Plan"), ("run", "Decide"), ("run", "EnsureCluster"), ("run", "AwaitOutcome"), ("run", "Teardown"),
+     ("cluster", "Decide"), ("cluster", "Await"), ("cluster", "Ready"), ("teardown", "Delete")],
+)  # fmt: skip
+def test_ten_minutes_without_dynamodb_end_neither_a_healthy_run_nor_a_cluster_that_is_made(name: str, state_name: str) -> None:
+    (retry,) = MACHINES[name]["States"][state_name]["Retry"]
+    pauses = (min(retry["IntervalSeconds"] * retry["BackoffRate"] ** n, retry["MaxDelaySeconds"]) for n in range(retry["MaxAttempts"]))
+    assert sum(pauses) / 2 >= 600  # full jitter halves a pause on average
+
+
 @each_machine
 def test_every_task_catches_everything_at_last(name: str) -> None:
     for state_name, task in _tasks(name):
