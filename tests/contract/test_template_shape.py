@@ -17,7 +17,7 @@ TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
 RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
 SETTINGS = {
     "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "RUN_MACHINE_ARN", "CLUSTER_MACHINE_ARN", "TEARDOWN_MACHINE_ARN",
-    "NODE_ROLE_ARN", "SECRET_PREFIX", "DEFAULT_SUBNET_IDS", "DEFAULT_SECURITY_GROUP_IDS", "HEARTBEAT_SECONDS",
+    "NODE_ROLE_ARN", "SECRET_PREFIX", "DEFAULT_SUBNET_IDS", "DEFAULT_SECURITY_GROUP_IDS", "HEARTBEAT_SECONDS", "ORPHAN_SECONDS",
 }  # fmt: skip
 
 
@@ -142,7 +142,14 @@ def test_names_in_one_account_never_clash_between_two_stages(translated: dict[st
 
 
 def test_every_parameter_has_a_default_and_a_description() -> None:
-    assert set(TEMPLATE["Parameters"]) == {"HeartbeatSeconds", "SubnetIds", "SecurityGroupIds", "LogRetentionDays", "AlarmEmail"}
+    assert set(TEMPLATE["Parameters"]) == {
+        "HeartbeatSeconds",
+        "OrphanSeconds",
+        "SubnetIds",
+        "SecurityGroupIds",
+        "LogRetentionDays",
+        "AlarmEmail",
+    }
     assert all({"Default", "Description"} <= set(parameter) for parameter in TEMPLATE["Parameters"].values())
 
 

@@ -294,6 +294,7 @@ class Config:
     node_role_arn: str
     default_subnet_ids: tuple[str, ...] = ()
     default_security_group_ids: tuple[str, ...] = ()
+    orphan_seconds: float = 600.0
 
 
 @dataclass(frozen=True)

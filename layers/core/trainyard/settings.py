@@ -28,6 +28,7 @@ class Settings:
     default_subnet_ids: tuple[str, ...] = ()
     default_security_group_ids: tuple[str, ...] = ()
     heartbeat_seconds: float = 60.0
+    orphan_seconds: float = 600.0
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -47,6 +48,7 @@ class Settings:
             default_subnet_ids=_comma_list(env, "DEFAULT_SUBNET_IDS"),
             default_security_group_ids=_comma_list(env, "DEFAULT_SECURITY_GROUP_IDS"),
             heartbeat_seconds=_positive_seconds(env, "HEARTBEAT_SECONDS", 60.0),
+            orphan_seconds=_positive_seconds(env, "ORPHAN_SECONDS", 600.0),
         )
 
 

@@ -85,4 +85,5 @@ def _config(settings: Settings) -> Config:
         node_role_arn=settings.node_role_arn,
         default_subnet_ids=settings.default_subnet_ids,
         default_security_group_ids=settings.default_security_group_ids,
+        orphan_seconds=settings.orphan_seconds,
     )
