@@ -14,6 +14,7 @@ from trainyard.app.record_fact import record_fact
 from trainyard.app.resume_run import resume_run
 from trainyard.app.steps import run_step
 from trainyard.app.submit_run import submit_run
+from trainyard.app.sweep import sweep
 from trainyard.domain import errors
 from trainyard.domain.records import Cluster, Problem
 from trainyard.ports import BackendCluster, CommandResult
@@ -323,6 +324,56 @@ def test_a_dead_cluster_machine_is_started_again() -> None:
     assert "machine started" in [swept.action for swept in story.sweep()]
     story.ready()
     assert story.run.attempts
+
+
+def test_what_the_sweep_cannot_do_for_one_cluster_it_still_does_for_the_others() -> None:
+    story = Story()
+    for name in ("broken", "idle"):
+        make_cluster(story, name)
+    story.world.clock.tick(7200)
+    status = story.world.executions.status
+
+    def fails_for_one(machine: str, name: str) -> str | None:
+        if name.startswith("broken"):
+            raise errors.BackendRejected("AccessDenied")
+        return status(machine, name)
+
+    story.world.executions.status = fails_for_one  # type: ignore[method-assign]
+    assert [(swept.action, swept.subject) for swept in story.sweep()] == [("failed", "idle_cluster broken"), ("teardown", "idle")]
+
+
+def test_a_deletion_whose_machine_dies_again_and_again_is_never_given_up() -> None:
+    story = Story()
+    make_cluster(story)
+    story.world.backend.refuse["delete"] = errors.ConflictError("an update runs")
+    delete_cluster(story.world.ports, "shared")
+    for _ in range(40):
+        for _ in range(5):
+            story.machines.step()
+        for execution in story.world.executions.started.values():
+            execution.status = "FAILED"
+        story.world.clock.tick(61)
+        assert [swept.action for swept in sweep(story.world.ports)] == ["machine started"]
+    story.world.backend.refuse.clear()
+    story.pass_time(61)
+    assert_gone(story)
+
+
+def test_a_cluster_whose_machine_dies_again_and_again_is_given_up_and_deleted() -> None:
+    story = Story()
+    create_cluster(story.world.ports, ClusterSpec.model_validate({**cluster_spec(), "name": "alone"}))
+    story.rest()
+    for _ in range(27):
+        for (machine, _name), execution in story.world.executions.started.items():
+            execution.status = "FAILED" if machine == "cluster" else execution.status
+        story.world.clock.tick(31)
+        sweep(story.world.ports)
+    story.rest()
+    cluster = story.world.clusters.stored["alone"]
+    assert cluster.status == "Deleted"
+    assert cluster.problem is not None
+    assert "died 25 times" in cluster.problem.detail
+    assert_gone(story)
 
 
 def test_an_orphan_with_our_tag_is_deleted_after_ten_minutes_and_nothing_else_is() -> None:

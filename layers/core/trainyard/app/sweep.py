@@ -224,7 +224,7 @@ def _unknown_clusters(ports: Ports) -> list[BackendCluster]:
 def orphan(ports: Ports, seen: BackendCluster) -> Iterator[Swept]:
     """A cluster with our tag that no record knows costs money and serves nobody."""
     age = ports.clock.now() - seen.created_at if seen.created_at else None
-    if seen.status == "Deleting" or age is None or age < timedelta(seconds=ORPHAN_SECONDS):
+    if seen.status == "Deleting" or age is None or age < timedelta(seconds=ports.config.orphan_seconds):
         return
     ports.backend.delete(seen.name)
     yield Swept("orphan deleted", seen.name, f"it carries our tag, and no record knows {seen.arn}")
