@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,32 @@ def test_every_action_of_every_role_exists() -> None:
         for action in _list(statement["Action"]):
             assert "*" not in action, f"{role}: {action} is a wildcard"
             _resource_types(action)
+
+
+#: boto3 clients by the names that the adapters give them, and what AWS asks for beside the calls themselves.
+CLIENTS = {
+    "_dynamodb": "dynamodb", "_s3": "s3", "_sagemaker": "sagemaker", "_sfn": "states", "_ssm": "ssm", "_secrets": "secretsmanager",
+    "_pricing": "pricing", "logs": "logs",
+}  # fmt: skip
+IMPLIED = {
+    "logs:CreateLogStream", "logs:PutLogEvents", "s3:ListBucket", "sqs:SendMessage", "iam:PassRole", "sagemaker:AddTags",
+    "secretsmanager:TagResource",
+}  # fmt: skip
+
+
+def test_no_function_may_do_what_no_adapter_calls() -> None:
+    calls = re.compile(rf"\b({'|'.join(CLIENTS)})\.([a-z]+(?:_[a-z]+)+)\b")
+    sources = "\n".join(path.read_text() for path in (ROOT / "layers/core/trainyard").rglob("*.py"))
+    called = {f"{CLIENTS[client]}:{''.join(word.title() for word in call.split('_'))}" for client, call in calls.findall(sources)}
+    for role, statement in _statements():
+        if role in ("ApiRole", "StepsRole", "OnFactRole", "SweepRole"):
+            assert set(_list(statement["Action"])) <= called | IMPLIED, role
+
+
+def test_whoever_reads_lifecycle_logs_may_ask_which_instance_failed() -> None:
+    for role in {role for role, statement in _statements() if "logs:GetLogEvents" in _list(statement["Action"])}:
+        allowed = {action for statement in _policies_of(role) for action in _list(statement["Action"])}
+        assert "sagemaker:DescribeCluster" in allowed, role
 
 
 def test_a_star_stands_only_where_the_service_has_no_resource_to_name() -> None:
