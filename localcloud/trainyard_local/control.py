@@ -81,7 +81,10 @@ def down(state_dir: Path) -> dict[str, Any]:
     """
     state_dir = state_dir.resolve()
     if not state_dir.is_dir():
-        return {"stopped": False, "graceful": False, "killed": 0}
+        # Somebody may have removed the directory under a running cloud; its processes carry its name all the same.
+        if not node_processes.matching(of_cloud(state_dir)):
+            return {"stopped": False, "graceful": False, "killed": 0}
+        state_dir.mkdir(parents=True)
     with _exclusive(state_dir):
         server = _server(state_dir)
         graceful = _shut_down(state_dir, server) if server else False

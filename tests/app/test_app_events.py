@@ -51,6 +51,12 @@ def test_a_duplicate_is_one_fact_and_one_line() -> None:
     assert story.said.count("is committed and verified") == 1
 
 
+@pytest.mark.parametrize("field", ["at", "steppedAt"])
+def test_a_time_without_a_zone_is_malformed_and_not_tried_again(field: str) -> None:
+    story = training()
+    assert delivered(story, "attempt-stepped.json", **{field: "2026-11-21T00:00:00"}) == ("dropped", f"malformed: {field}")
+
+
 def test_an_event_of_another_cluster_of_the_same_name_is_dropped() -> None:
     story = training()
     arn = "arn:aws:sagemaker:us-east-1:123456789012:cluster/someoneelses"

@@ -419,3 +419,12 @@ def test_the_server_ends_in_good_order(tmp_path: Path) -> None:
     assert ended["graceful"]
     assert ended["killed"] == 0
     assert subprocess.run(["kill", "-0", str(facts["pid"])], capture_output=True, check=False).returncode != 0
+
+
+def test_a_cloud_whose_state_directory_was_removed_is_ended_all_the_same(tmp_path: Path) -> None:
+    state_dir = tmp_path / "removed"
+    process = subprocess.Popen(["sleep", "300"], env={**os.environ, control.TAG: str(state_dir)})
+    assert control.down(state_dir)["killed"] == 1
+    assert process.wait(5) == -signal.SIGKILL
+    assert control.down(tmp_path / "never") == {"stopped": False, "graceful": False, "killed": 0}
+    assert not (tmp_path / "never").exists()

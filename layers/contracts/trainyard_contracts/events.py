@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from .base import Lenient
 
@@ -16,7 +15,7 @@ class AgentEvent(Lenient):
     """Fields of every agent event. `id` is a ULID made on the node once: the fact's identity however often it is delivered."""
 
     id: str = Field(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")
-    at: datetime
+    at: AwareDatetime
     cluster_name: str = Field(min_length=1, max_length=63)
     cluster_arn: str
     node: str = Field(default="", description="Slurm name of the node that reports")
@@ -47,7 +46,7 @@ class AttemptStepped(RunEvent):
 
     step: int
     resumed_from: int | None = None
-    stepped_at: datetime
+    stepped_at: AwareDatetime
 
 
 class CheckpointCommitted(RunEvent):
@@ -57,7 +56,7 @@ class CheckpointCommitted(RunEvent):
     path: str = Field(description="relative to the run's directory")
     bytes: int
     files: int
-    committed_at: datetime
+    committed_at: AwareDatetime
 
 
 class CheckpointRejected(RunEvent):
@@ -162,7 +161,7 @@ class NodeSample(Lenient):
     role: str
     agent: Literal["linked", "silent", "unknown"] = "linked"
     scheduler: str = Field(default="unknown", description="Slurm's state of the node, lower case")
-    at: datetime
+    at: AwareDatetime
     cpu_percent: float = Field(default=0, description="of all cores, 0 to 100")
     memory_used_bytes: int = 0
     memory_total_bytes: int = 0
