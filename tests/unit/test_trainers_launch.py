@@ -106,6 +106,27 @@ def test_how_a_program_ends_is_told_apart(attempt_dir: Path, program: str, code:
     assert (ended, report["kind"], report["signal"]) == (code, kind, number)
 
 
+def test_processes_that_detach_themselves_end_with_the_job(attempt_dir: Path) -> None:
+    """One keeps stdout open, one cleared its environment: neither may delay the end, and neither may be left."""
+    (attempt_dir / "files" / "main.py").write_text(
+        "import os, time\n"
+        "for environment in (dict(os.environ), {}):\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid()\n"
+        "        if os.fork() == 0:\n"
+        "            print('detached', os.getpid(), flush=True)\n"
+        "            os.execve('/bin/sleep', ['sleep', '300'], environment)\n"
+        "        os._exit(0)\n"
+        "time.sleep(0.3)\n"
+    )
+    write_job(attempt_dir)
+    code, report, text = run_launch(attempt_dir)
+    pids = [int(line.split()[1]) for line in text.splitlines() if line.startswith("detached")]
+    assert (code, report["kind"], len(pids)) == (0, None, 2)
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert "2 processes of the job outlived it" in text
+
+
 def test_a_rank_that_lost_its_peer_is_a_consequence_and_no_cause(tmp_path: Path) -> None:
     error_file = tmp_path / "error.json"
     message = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:12513"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from . import failure, program
+from . import descendants, failure, program
 from .exits import STOPPED
 from .failure import Failure
 
@@ -55,19 +55,9 @@ class Placement:
         ]
 
 
-def _children() -> list[int]:
-    found: list[int] = []
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            found += [int(pid) for pid in (task / "children").read_text().split()]
-        except OSError:
-            continue
-    return found
-
-
 def _pass_on(number: int, _frame: FrameType | None) -> None:
     """Hand a signal to the workers; torchrun then sees how they end. Before there are any, SIGTERM ends this process."""
-    workers = _children()
+    workers = descendants.children()
     if not workers and number == signal.SIGTERM:
         os._exit(STOPPED)
     for pid in workers:

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import failure
+from . import descendants, failure
 from .checkpoint import write_json
 from .exits import STOPPED
 from .failure import Failure
@@ -177,10 +177,14 @@ def _error_file(job: Job, node: Node) -> Path:
 
 def _wait(pid: int, pipe: int, error_file: Path) -> Failure:
     """Wait for the child, and join what it told us with how the operating system saw it end."""
+    end = failure.of_status(descendants.wait_for(pid))
+    if left := descendants.end_all():
+        print(
+            f"trainyard: {left} process{'' if left == 1 else 'es'} of the job outlived it and had to be killed", file=sys.stderr, flush=True
+        )
     chunks = []
-    while chunk := os.read(pipe, 65536):  # at the latest the child's death closes it
+    while chunk := os.read(pipe, 65536):  # all who could write to it are dead; what the child wrote fits into the pipe
         chunks.append(chunk)
-    end = failure.of_status(os.waitpid(pid, 0)[1])
     if chunks:
         told = json.loads(b"".join(chunks))
         return replace(end, signal=told["signal"], rank=told["rank"], error=told["error"], traceback=told["traceback"])
@@ -200,6 +204,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = job.attempt_dir / f"launch-{node.name}.json"
     about = {"node": node.name, "attempt": job.document["attempt"], "pid": os.getpid(), "started": time.time()}
     write_json(report, about)
+    descendants.adopt_orphans()
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
