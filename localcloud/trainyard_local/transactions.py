@@ -1,17 +1,16 @@
-"""Makes moto's DynamoDB transactions cheap: stock moto copies the whole table, every item of it, twice for a transaction of two."""
+"""Makes moto's DynamoDB transactions cheap: stock moto copies the whole table, every item of it, once for each write of a transaction."""
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard_local.pinned import wrap
 
-_replacing = threading.local()
+_transaction = threading.local()
 
 
 def install() -> None:
@@ -20,33 +19,60 @@ def install() -> None:
     from moto.dynamodb.models.table import Table
 
     Table.__deepcopy__ = _copy
-    wrap(DynamoDBBackend, "transact_write_items", _marked)
+    wrap(DynamoDBBackend, "transact_write_items", _undone_by_item)
 
 
-def _marked(original: Callable[..., Any]) -> Callable[..., Any]:
+def _undone_by_item(original: Callable[..., Any]) -> Callable[..., Any]:
+    """moto's backup of a table is the table itself, so that its rollback does nothing; what was touched is put back here."""
+
     def transact(self: Any, transact_items: list[dict[str, Any]]) -> Any:
-        with _only_replaces(not any("Update" in item for item in transact_items)):
+        touched = [row for operation in transact_items for row in _touched(self.tables, operation)]
+        if len(touched) < len(transact_items):  # moto knows what is wrong with it
             return original(self, transact_items)
+        _transaction.open = True
+        try:
+            return original(self, transact_items)
+        except Exception:
+            for row in touched:
+                row.put_back()
+            raise
+        finally:
+            _transaction.open = False
 
     return transact
 
 
-@contextlib.contextmanager
-def _only_replaces(true: bool) -> Iterator[None]:
-    _replacing.true = true
-    try:
-        yield
-    finally:
-        _replacing.true = False
+@dataclass(frozen=True)
+class _Row:
+    """Where an item lies, and a copy of what lay there (moto's updates change items in place)."""
+
+    rows: dict[Any, Any]
+    key: Any
+    before: Any
+
+    def put_back(self) -> None:
+        if self.before is None:
+            self.rows.pop(self.key, None)
+        else:
+            self.rows[self.key] = self.before
+
+
+def _touched(tables: Mapping[str, Any], operation: Mapping[str, Any]) -> Sequence[_Row]:
+    """The item an operation of a transaction is about; none if it is malformed or its table has what is not undone here."""
+    from moto.dynamodb.models.dynamo_type import DynamoType
+
+    what: Mapping[str, Any] = next(iter(operation.values()), {})
+    table, key = tables.get(str(what.get("TableName"))), what.get("Item") or what.get("Key") or {}
+    if table is None or table.stream_shard is not None or not {table.hash_key_attr, table.range_key_attr} <= set(key):
+        return []
+    rows, sort = table.items[DynamoType(key[table.hash_key_attr])], DynamoType(key[table.range_key_attr])
+    return [_Row(rows, sort, copy.deepcopy(rows.get(sort)))]
 
 
 def _copy(table: Any, memo: dict[int, Any]) -> Any:
-    """moto's backup of a table: Put and Delete replace items, so the items may be shared; Update changes one in place."""
+    if getattr(_transaction, "open", False):
+        return table
     twin = copy.copy(table)
-    shared = getattr(_replacing, "true", False) and table.stream_shard is None
     for name, value in vars(table).items():
-        if name == "items" and shared:
-            twin.items = defaultdict(dict, {key: dict(rows) if isinstance(rows, dict) else rows for key, rows in value.items()})
-        elif not shared:
-            setattr(twin, name, copy.deepcopy(value, memo))
+        setattr(twin, name, copy.deepcopy(value, memo))
     return twin
