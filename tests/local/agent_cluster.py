@@ -204,6 +204,8 @@ class AgentCluster:
         self.index, self._claim = claim_block()
         self.directory = self.directory.resolve()
         self.shared = self.directory / "shared"
+        # Unix sockets (munge, slurmstepd) allow 107 characters of path, and pytest's own directories may take most of them.
+        self.sockets = Path(tempfile.mkdtemp(prefix="ty-agents-"))
         self.slurm_conf = self.directory / "slurm.conf"
         self.nodes = [self._node(i) for i in range(self.workers + 1)]
         self.controller, self.worker_nodes = self.nodes[0], self.nodes[1:]
@@ -217,8 +219,12 @@ class AgentCluster:
     # -- up and down -------------------------------------------------------------------------------------------------
     def start(self, *, agents: bool = True, **config: Any) -> AgentCluster:
         """Bring up Slurm and the agents."""
-        for part in ("munge", "run", "log", "state", "spool", "shared"):
-            (self.directory / part).mkdir(parents=True, exist_ok=True)
+        for part in (
+            *(self.directory / name for name in ("run", "log", "state", "shared")),
+            self.sockets / "munge",
+            self.sockets / "spool",
+        ):
+            part.mkdir(parents=True, exist_ok=True)
         self._write_slurm_conf()
         self._start_munge()
         self.run([f"{SLURM_SBIN}/slurmctld", "-c"], self.environment(self.controller))
@@ -232,8 +238,9 @@ class AgentCluster:
         return self
 
     def _start_munge(self) -> None:
-        munge = self.directory / "munge"
-        os.chmod(munge, 0o755)
+        munge = self.sockets / "munge"
+        for directory in (self.sockets, munge):
+            os.chmod(directory, 0o755)
         key = munge / "key"
         key.write_bytes(secrets.token_bytes(128))
         os.chmod(key, 0o600)
@@ -285,13 +292,13 @@ SlurmdUser={user}
 SlurmctldPort={base}
 AuthType=auth/munge
 CredType=cred/munge
-AuthInfo=socket={d}/munge/sock,cred_expire=5
+AuthInfo=socket={self.sockets}/munge/sock,cred_expire=5
 SlurmctldPidFile={d}/run/slurmctld.pid
 SlurmdPidFile={d}/run/slurmd-%n.pid
 SlurmctldLogFile={d}/log/slurmctld.log
 SlurmdLogFile={d}/log/slurmd-%n.log
 StateSaveLocation={d}/state
-SlurmdSpoolDir={d}/spool/%n
+SlurmdSpoolDir={self.sockets}/spool/%n
 EpilogSlurmctld={epilog}
 Epilog=/bin/true
 LogTimeFormat=iso8601_ms
@@ -367,6 +374,7 @@ PropagateResourceLimits=NONE
                 node.agent.wait(5)
         self.sink.close()
         self._claim.close()
+        shutil.rmtree(self.sockets, ignore_errors=True)
         if not os.environ.get("TRAINYARD_KEEP"):
             shutil.rmtree(self.directory, ignore_errors=True)
 
