@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from trainyard_agent.fence import replace_file
@@ -87,8 +87,8 @@ def job_environment(config: AgentConfig, bundle: JobBundle, run_dir: Path, direc
     }
 
 
-def sbatch_options(bundle: JobBundle, directory: Path) -> list[str]:
-    """What sbatch is told; stronger than the script's own directives."""
+def sbatch_options(bundle: JobBundle, directory: Path, known: Collection[str] = ()) -> list[str]:
+    """What sbatch is told; stronger than the script's own directives. `known`: Slurm's nodes, since it refuses to exclude any other."""
     options = [
         f"--job-name={job_name(bundle.run_id, bundle.attempt)}",
         f"--nodes={bundle.nodes}",
@@ -100,7 +100,7 @@ def sbatch_options(bundle: JobBundle, directory: Path) -> list[str]:
     ]
     if bundle.partition:
         options.append(f"--partition={bundle.partition}")
-    bad = sorted({*bundle.exclude_nodes, *bundle.down_nodes})
+    bad = sorted(node for node in {*bundle.exclude_nodes, *bundle.down_nodes} if not known or node in known)
     if bad:
         options.append(f"--exclude={','.join(bad)}")
     return options

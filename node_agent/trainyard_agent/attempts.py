@@ -24,12 +24,16 @@ from trainyard_contracts.files import AgentConfig, JobBundle, Progress
 
 log = logging.getLogger(__name__)
 
-State = Literal["intent", "submitting", "submitted", "running", "ended", "refused"]
+State = Literal["intent", "submitting", "submitted", "running", "ended"]
+#: In the store only: ended, and everything that follows the end was done.
+CLOSED = "closed"
 PROGRESS_SECONDS, SUSPICIOUS_SECONDS = 0.25, 0.05
 POLL_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.15
 EVIDENCE_SECONDS = 1.5
 #: An ended attempt still explains for this long why its nodes fell silent.
 RECENT_SECONDS = 60.0
+#: AttemptEnded carries the evidence of this many nodes at most, the doubtful ones first: PutEvents takes 256 KB an event.
+EVIDENCE_NODES = 200
 
 
 class Nodes(Protocol):
@@ -60,6 +64,7 @@ class Attempt:
     stepped_at: float | None = None
     step_seconds: float | None = None
     job_ended: bool = False
+    closed: bool = False
     ended_at: float | None = None
     eager_until: float = 0.0
     bundle: JobBundle | None = None
@@ -90,17 +95,22 @@ class Attempts:
         query = "SELECT run, attempt, state, bundle, job, nodes, stepped FROM attempts ORDER BY run, attempt"
         for run, number, state, uri, job, nodes, stepped in connection.execute(query):
             directory = attempt_dir(self._config, run, number)
-            attempt = Attempt(run, number, state, directory, uri, job, tuple(json.loads(nodes)), bool(stepped))
-            attempt.job_ended = state == "ended"
-            if state in ("ended", "refused"):
+            closed = state == CLOSED
+            attempt = Attempt(run, number, "ended" if closed else state, directory, uri, job, tuple(json.loads(nodes)), bool(stepped))
+            attempt.closed = closed
+            attempt.job_ended = attempt.state == "ended"
+            if attempt.job_ended:
                 attempt.done.set()
             self.known[run, number] = attempt
         self.cancels = dict(connection.execute("SELECT run, attempt FROM cancels").fetchall())
 
     def resume(self) -> None:
-        """After a restart: follow what is active."""
-        for attempt in self.active():
-            self.follow(attempt)
+        """After a restart: follow what is active, finish what ended and was not closed."""
+        for attempt in self.known.values():
+            if attempt.active:
+                self.follow(attempt)
+            elif attempt.state == "ended" and not attempt.closed:
+                self._spawn(self._close(attempt))
 
     async def adopt(self, attempt: Attempt) -> bool:
         """Find the job that an interrupted submission made; whether there is one."""
@@ -123,7 +133,7 @@ class Attempts:
         row = (
             attempt.run_id,
             attempt.number,
-            attempt.state,
+            CLOSED if attempt.closed else attempt.state,
             attempt.bundle_uri,
             attempt.job_id,
             json.dumps(attempt.nodes),
@@ -143,7 +153,7 @@ class Attempts:
         """Note that this attempt ends because a person wants it to; later attempts of the run are not meant."""
         self.cancels[attempt.run_id] = attempt.number
         row = (attempt.run_id, attempt.number)
-        self._reporter.report(change=lambda db: _ignore(db.execute("INSERT OR REPLACE INTO cancels VALUES(?, ?)", row)))
+        self._reporter.report(change=lambda db: db.execute("INSERT OR REPLACE INTO cancels VALUES(?, ?)", row))
 
     def cancelled(self, attempt: Attempt) -> bool:
         return self.cancels.get(attempt.run_id) == attempt.number
@@ -301,7 +311,11 @@ class Attempts:
         self.save(attempt, self._ended_event(attempt, diagnosis, tail), state="ended")
         log.info("%s attempt %d ended: %s", attempt.run_id, attempt.number, diagnosis)
         attempt.done.set()
+        await self._close(attempt)
+
+    async def _close(self, attempt: Attempt) -> None:
         await self.on_end(attempt)
+        self.save(attempt, closed=True)
 
     async def _await_evidence(self, attempt: Attempt, job: Job | None) -> Job | None:
         """Wait until no node of the job is in doubt and Slurm has made up its mind, but not long."""
@@ -332,9 +346,13 @@ class Attempts:
             error_kind=diagnosis.error_kind,
             failed_node=diagnosis.failed_node,
             last_step=attempt.progress.step if attempt.progress else None,
-            nodes=[self.nodes.evidence(name) for name in attempt.nodes],
+            nodes=self._evidence(attempt),
             log_tail=tail,
         )
+
+    def _evidence(self, attempt: Attempt) -> list[NodeEvidence]:
+        found = [self.nodes.evidence(name) for name in attempt.nodes]
+        return sorted(found, key=lambda node: (node.agent, node.scheduler) == ("linked", "up"))[:EVIDENCE_NODES]
 
 
 def read_tail(path: Path, limit: int) -> str:
@@ -360,7 +378,3 @@ def read_launches(directory: Path) -> list[Launch]:
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("%s cannot be read: %s", path, error)
     return found
-
-
-def _ignore(_: object) -> None:
-    return None

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -177,7 +178,7 @@ class Checkpoints:
         self._config, self._attempts, self._reporter = config, attempts, reporter
         self._pool = ThreadPoolExecutor(1, "checkpoints", initializer=_lower_priority)
         self._known: dict[str, dict[str, tuple[str, str]]] = {}
-        self.exporting: set[str] = set()
+        self.exporting: Counter[str] = Counter()
         query = "SELECT run, path, status, signature FROM checkpoints"
         for run, path, status, sign in reporter.store.connection.execute(query):
             self._known.setdefault(run, {})[path] = (status, sign)
@@ -240,12 +241,17 @@ class Checkpoints:
         self._reporter.report(change=change)
 
     async def _prune(self, run_id: str, root: Path, keep: int) -> None:
-        if run_id in self.exporting:
-            return
         statuses = {path: status for path, (status, _) in self._known[run_id].items()}
         for path in to_prune(statuses, keep):
-            await asyncio.get_running_loop().run_in_executor(self._pool, remove, root / path)
-            self._forget(run_id, path)
+            if await asyncio.get_running_loop().run_in_executor(self._pool, self._remove, run_id, root / path):
+                self._forget(run_id, path)
+
+    def _remove(self, run_id: str, path: Path) -> bool:
+        """In the thread, where it may have waited behind much hashing: an export that began meanwhile needs the checkpoint."""
+        if self.exporting[run_id]:
+            return False
+        remove(path)
+        return True
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

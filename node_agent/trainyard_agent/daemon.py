@@ -9,6 +9,7 @@ import logging.handlers
 import os
 import signal
 import sys
+import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,7 @@ async def serve(config: AgentConfig, key: bytes) -> None:
     """Everything this node's role needs, until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     asyncio.get_running_loop().set_exception_handler(break_off)
+    threading.excepthook = thread_broke
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     accelerators = Accelerators()
@@ -124,6 +126,15 @@ def break_off(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     if isinstance(error, OSError):
         return loop.default_exception_handler(context)
     log.critical("%s; the agent ends and is started again", context["message"], exc_info=error)
+    logging.shutdown()
+    os._exit(70)
+
+
+def thread_broke(thread: threading.ExceptHookArgs) -> None:
+    """Without its outbox's thread an agent looks alive and reports nothing."""
+    log.critical(
+        "the thread %s broke; the agent ends and is started again", thread.thread and thread.thread.name, exc_info=thread.exc_value
+    )
     logging.shutdown()
     os._exit(70)
 

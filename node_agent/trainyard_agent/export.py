@@ -104,9 +104,7 @@ class Exports:
             return {"state": "finished"}
         if export_id not in self._running:
             values = (export_id, run_id, destination, selection, "running", "")
-            self._reporter.store.apply_now(
-                lambda db: _ignore(db.execute("INSERT OR REPLACE INTO exports VALUES(?, ?, ?, ?, ?, ?)", values))
-            )
+            self._reporter.store.apply_now(lambda db: db.execute("INSERT OR REPLACE INTO exports VALUES(?, ?, ?, ?, ?, ?)", values))
             self._spawn(run_id, export_id, destination, selection)
         return {"state": "running"}
 
@@ -123,7 +121,7 @@ class Exports:
         task.add_done_callback(lambda _: self._running.pop(export_id, None))
 
     async def _run(self, run_id: str, export_id: str, destination: Location, selection: str) -> None:
-        self._checkpoints.exporting.add(run_id)
+        self._checkpoints.exporting[run_id] += 1
         try:
             objects, size = await self._copy(run_id, destination, selection)
             self._finish(run_id, export_id, ok=True, objects=objects, bytes=size, manifest_key=destination.under(MANIFEST_KEY).key)
@@ -131,7 +129,7 @@ class Exports:
             log.error("%s: export %s failed: %s", run_id, export_id, error)
             self._finish(run_id, export_id, ok=False, reason=str(error)[:1000])
         finally:
-            self._checkpoints.exporting.discard(run_id)
+            self._checkpoints.exporting[run_id] -= 1
 
     async def _copy(self, run_id: str, destination: Location, selection: str) -> tuple[int, int]:
         root = run_dir(self._config, run_id)
@@ -199,7 +197,3 @@ class Exports:
 
         self._reporter.report(event, change=change)
         log.info("%s: export %s %s: %s", run_id, export_id, values[0], facts)
-
-
-def _ignore(_: object) -> None:
-    return None

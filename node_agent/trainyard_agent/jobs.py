@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 #: Between the request to stop and the end by force: time for a checkpoint at the next step boundary.
 CANCEL_GRACE_SECONDS = 20.0
+#: Between two tries of a scancel that Slurm did not take, growing.
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 10.0
 MAX_LOG_BYTES = 256 * 1024
 
 
@@ -75,7 +77,7 @@ class JobControl:
         # From here on a job may exist that we do not know of: after a crash it is looked for by its name.
         self._attempts.save(attempt, must=True, state="submitting")
         environment = job_environment(self._config, bundle, run_dir(self._config, run_id), attempt.directory)
-        job_id = await self._slurm.submit(sbatch_options(bundle, attempt.directory), str(script), environment)
+        job_id = await self._slurm.submit(sbatch_options(bundle, attempt.directory, self._registry.slurm_nodes), str(script), environment)
         self._attempts.save(attempt, state="submitted", job_id=job_id)
         log.info("%s attempt %d: submitted as job %s, excluding %s", run_id, number, job_id, bundle.exclude_nodes or "nothing")
         self._attempts.follow(attempt)
@@ -121,10 +123,7 @@ class JobControl:
         """After the new job is in: older jobs that still wait or run are ended (before it, this would cost seconds: measured)."""
         for (run, n), older in list(self._attempts.known.items()):
             if run == run_id and n < number and older.job_id and not older.done.is_set():
-                try:
-                    await self._slurm.cancel(older.job_id)
-                except SlurmError as error:
-                    log.warning("job %s of attempt %d cannot be cancelled: %s", older.job_id, n, error)
+                await self._cancel_job(older)
                 older.eager_until = time.monotonic() + 10.0
                 older.wake.set()
 
@@ -145,12 +144,16 @@ class JobControl:
             return {"state": "cancelling"}
 
     def resume(self) -> None:
-        """After a restart: find the jobs of submissions that were cut short, go on with what was being cancelled."""
+        """After a restart: find the jobs of submissions that were cut short, go on with what was being cancelled or replaced."""
         for attempt in self._attempts.known.values():
             if attempt.state == "submitting":
                 self._background(self._adopt(attempt))
             elif attempt.active and self._attempts.cancelled(attempt):
                 self._background(self._stop(attempt))
+        for run_id in {attempt.run_id for attempt in self._attempts.active()}:
+            newest = self._attempts.newest(run_id)
+            if newest is not None and newest.job_id:
+                self._background(self._cancel_older(run_id, newest.number))
 
     async def _adopt(self, attempt: Attempt) -> None:
         """Under the run's lock, because the control plane repeats a submit that was cut short."""
@@ -164,20 +167,28 @@ class JobControl:
                 await asyncio.sleep(1.0)  # Slurm may be starting together with us
 
     async def _stop(self, attempt: Attempt) -> None:
-        try:
-            if attempt.state == "running":
-                await self._slurm.cancel(attempt.job_id, "--signal=TERM")
-                try:
-                    await asyncio.wait_for(attempt.done.wait(), CANCEL_GRACE_SECONDS)
-                    return
-                except asyncio.TimeoutError:
-                    log.warning("%s did not stop within %.0f s: killing it", attempt.run_id, CANCEL_GRACE_SECONDS)
-                await self._link.kill(attempt.run_id, attempt.number, [attempt.job_id])
-            await self._slurm.cancel(attempt.job_id)
-            attempt.wake.set()
-        except SlurmError as error:
-            log.error("%s cannot be cancelled: %s", attempt.run_id, error)
-            self._attempts.cancels.pop(attempt.run_id, None)
+        if attempt.state == "running":
+            await self._cancel_job(attempt, "--signal=TERM")
+            try:
+                await asyncio.wait_for(attempt.done.wait(), CANCEL_GRACE_SECONDS)
+                return
+            except asyncio.TimeoutError:
+                log.warning("%s did not stop within %.0f s: killing it", attempt.run_id, CANCEL_GRACE_SECONDS)
+            await self._link.kill(attempt.run_id, attempt.number, [attempt.job_id])
+        await self._cancel_job(attempt)
+        attempt.wake.set()
+
+    async def _cancel_job(self, attempt: Attempt, *options: str) -> None:
+        """scancel, until Slurm took it or the job is over: given up, it would leave a job running for nobody."""
+        pause = FIRST_PAUSE_SECONDS
+        while not attempt.done.is_set():
+            try:
+                await self._slurm.cancel(attempt.job_id, *options)
+                return
+            except SlurmError as error:
+                log.warning("job %s of %s cannot be cancelled yet: %s", attempt.job_id, attempt.run_id, error)
+                await asyncio.sleep(pause)
+                pause = min(LAST_PAUSE_SECONDS, 2 * pause)
 
     # -- looking -----------------------------------------------------------------------------------------------------
     def status(self, run_id: str) -> dict[str, Any]:

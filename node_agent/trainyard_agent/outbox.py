@@ -164,10 +164,13 @@ class Sender(threading.Thread):
         answer = self._http.request("POST", "/", headers=headers, body=body, payload_sha256=sha256(body).hexdigest())
         if answer.status == 404:
             raise Unreachable("the event bus does not exist (yet)")
-        results = json.loads(answer.body)["Entries"]
+        try:
+            results = list(json.loads(answer.body)["Entries"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Unreachable(f"PutEvents answered something else than its results: {error!r}") from error
         if len(results) != len(entries):
             raise Unreachable(f"PutEvents answered {len(results)} results for {len(entries)} entries")
-        return list(results)
+        return results
 
 
 def new_id() -> str:

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
+from botocore.exceptions import BotoCoreError
 from botocore.session import Session
 
 TIMEOUT_SECONDS = 20.0
@@ -101,11 +102,15 @@ class SignedHttp:
         raise Refused(answer.status, text)
 
     def _sign(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:
-        self._credentials = self._credentials or Session().get_credentials()
-        if self._credentials is None:
+        try:
+            self._credentials = self._credentials or Session().get_credentials()
+            frozen = self._credentials.get_frozen_credentials() if self._credentials is not None else None
+        except (BotoCoreError, RuntimeError) as error:  # the instance's metadata service is away, or still gives expired ones
+            raise Unreachable(f"this node's AWS credentials cannot be renewed now: {error}") from error
+        if frozen is None:
             raise Unreachable("this node has no AWS credentials; is its execution role attached?")
         request = AWSRequest(method=method, url=url, headers=headers)
-        _Signer(self._credentials.get_frozen_credentials(), self.service, self.region).add_auth(request)
+        _Signer(frozen, self.service, self.region).add_auth(request)
         return dict(request.headers.items())
 
     def _send(self, method: str, target: SplitResult, headers: Mapping[str, str], body: bytes | Readable) -> Answer:

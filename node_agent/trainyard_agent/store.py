@@ -33,7 +33,7 @@ RESERVE_BYTES = 2 * 1024 * 1024
 #: All samples together never take more than this; the oldest go first. Changes of state are not bounded.
 SAMPLE_CAP_BYTES = 8 * 1024 * 1024
 
-Change = Callable[[sqlite3.Connection], None]
+Change = Callable[[sqlite3.Connection], object]
 
 
 class Store:

@@ -1,0 +1,216 @@
+"""What the controller's agent promises about jobs where Slurm, the agent itself or the credentials fail in between."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import CredentialRetrievalError
+from tests.unit.agent_support import RUN, config
+
+from trainyard_agent import daemon, jobs
+from trainyard_agent.attempt_files import sbatch_options
+from trainyard_agent.attempts import EVIDENCE_NODES, Attempt, Attempts
+from trainyard_agent.checkpoints import Checkpoints
+from trainyard_agent.evidence import Diagnosis
+from trainyard_agent.jobs import JobControl
+from trainyard_agent.outbox import Sender
+from trainyard_agent.reporting import Reporter
+from trainyard_agent.signed_http import Answer, SignedHttp, Unreachable
+from trainyard_agent.slurm import SlurmError
+from trainyard_agent.store import Store
+from trainyard_contracts.events import NodeEvidence
+from trainyard_contracts.files import JobBundle
+
+
+class BusySlurm:
+    """A slurmctld that answers only from the third call on."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, ...]] = []
+        self.cancelled = asyncio.Event()
+
+    async def cancel(self, job_id: str, *options: str) -> None:
+        self.calls.append((job_id, *options))
+        if len(self.calls) < 3:
+            raise SlurmError("Unable to contact slurm controller")
+        self.cancelled.set()
+
+
+class Nodes:
+    """Every node is well but those named."""
+
+    def __init__(self, *lost: str) -> None:
+        self._lost = lost
+
+    def suspicious(self, name: str) -> bool:
+        return False
+
+    def lost(self, name: str) -> bool:
+        return name in self._lost
+
+    def evidence(self, name: str) -> NodeEvidence:
+        lost = self.lost(name)
+        return NodeEvidence(node=name, agent="silent" if lost else "linked", scheduler="down" if lost else "up")
+
+
+class Controller:
+    """The parts of the controller's agent that know of jobs, on one store file that outlives them."""
+
+    def __init__(self, directory: Path, slurm: Any = None) -> None:
+        self.config = config(directory)
+        self.store = Store(directory / "outbox.sqlite")
+        self.attempts = Attempts(self.config, slurm, Reporter(self.config, self.store))
+        self.attempts.nodes = Nodes()
+        self.closed: list[int] = []
+        self.jobs = JobControl(self.config, slurm, attempts=self.attempts, registry=None, link=None, s3=None, checkpoints=None)  # type: ignore[arg-type]
+
+    def add(self, number: int, state: str, **fields: Any) -> Attempt:
+        attempt = Attempt(RUN, number, state, self.config_dir / str(number), job_id=str(100 + number), **fields)  # type: ignore[arg-type]
+        self.attempts.save(attempt)
+        return attempt
+
+    @property
+    def config_dir(self) -> Path:
+        return Path(self.config.state_dir)
+
+    async def on_end(self, attempt: Attempt) -> None:
+        self.closed.append(attempt.number)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 10))
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "FIRST_PAUSE_SECONDS", 0.001)
+
+
+def test_a_cancel_that_slurm_does_not_take_is_repeated_until_it_does(tmp_path: Path) -> None:
+    async def story() -> None:
+        slurm = BusySlurm()
+        controller = Controller(tmp_path, slurm)
+        controller.add(1, "submitted")
+        assert await controller.jobs.cancel(RUN) == {"state": "cancelling"}
+        await slurm.cancelled.wait()
+        assert slurm.calls == [("101",)] * 3
+
+    run(story())
+
+
+def test_after_a_restart_the_jobs_of_older_attempts_are_still_cancelled(tmp_path: Path) -> None:
+    async def story() -> None:
+        before = Controller(tmp_path)
+        before.add(1, "running")
+        before.add(2, "submitted")
+        before.store.close()
+        slurm = BusySlurm()
+        after = Controller(tmp_path, slurm)
+        after.jobs.resume()
+        await slurm.cancelled.wait()
+        assert {call[0] for call in slurm.calls} == {"101"}
+
+    run(story())
+
+
+def test_what_follows_the_end_of_an_attempt_is_done_after_a_restart_and_only_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        before = Controller(tmp_path)
+        before.add(1, "ended")
+        before.store.close()
+        for expected in ([1], []):
+            after = Controller(tmp_path)
+            after.attempts.on_end = after.on_end
+            after.attempts.resume()
+            await asyncio.gather(*after.attempts._tasks)
+            assert after.closed == expected
+            assert after.attempts.known[RUN, 1].state == "ended"
+            after.store.close()
+
+    run(story())
+
+
+def test_the_end_of_an_attempt_on_thousands_of_nodes_fits_into_an_event(tmp_path: Path) -> None:
+    controller = Controller(tmp_path)
+    names = tuple(f"ip-10-{number // 250}-{number % 250}-7" for number in range(6758))
+    attempt = controller.add(1, "running", nodes=names)
+    controller.attempts.nodes = Nodes(names[-1])
+    event = controller.attempts._ended_event(attempt, Diagnosis("failed"), "x" * 8192)
+    assert len(event.nodes) == EVIDENCE_NODES
+    assert event.nodes[0].node == names[-1], "those in doubt come first"
+    assert len(event.model_dump_json(by_alias=True)) < 128 * 1024
+
+
+def test_slurm_is_not_asked_to_exclude_a_node_that_it_does_not_know() -> None:
+    bundle = JobBundle(
+        run_id=RUN, attempt=2, cluster_name="c", batch_script="", nodes=1, processes_per_node=1, program=["x"],
+        exclude_nodes=["gone", "ip-1"], down_nodes=["ip-1"],
+    )  # fmt: skip
+    assert "--exclude=ip-1" in sbatch_options(bundle, Path("/a"), {"ip-1", "ip-2"})
+    assert "--exclude=gone,ip-1" in sbatch_options(bundle, Path("/a"))
+    assert not [option for option in sbatch_options(bundle, Path("/a"), {"ip-2"}) if option.startswith("--exclude")]
+
+
+def test_no_checkpoint_is_pruned_while_any_export_of_its_run_goes_on(tmp_path: Path) -> None:
+    controller = Controller(tmp_path)
+    checkpoints = Checkpoints(controller.config, controller.attempts, Reporter(controller.config, controller.store))
+    path = tmp_path / "step-000000000001-attempt-1"
+    path.mkdir()
+    checkpoints.exporting[RUN] += 2
+    checkpoints.exporting[RUN] -= 1
+    assert not checkpoints._remove(RUN, path)
+    assert path.is_dir()
+    checkpoints.exporting[RUN] -= 1
+    assert checkpoints._remove(RUN, path)
+    assert not path.exists()
+    checkpoints.close()
+
+
+class NoMetadataService:
+    """Credentials of an instance whose metadata service does not answer just now."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def get_frozen_credentials(self) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [CredentialRetrievalError(provider="iam-role", error_msg="timeout"), RuntimeError("still expired")])
+def test_credentials_that_cannot_be_renewed_now_are_tried_again(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    http = SignedHttp("events", "us-east-1")
+    http._credentials = NoMetadataService(error)
+    with pytest.raises(Unreachable, match="cannot be renewed now"):
+        http.request("POST", "/", headers={}, payload_sha256="0" * 64)
+
+
+@pytest.mark.parametrize("body", [b"<html>proxy</html>", b"{}", b"[]", b'{"Entries": null}'])
+def test_an_answer_of_the_bus_that_is_none_is_tried_again(tmp_path: Path, body: bytes) -> None:
+    class Proxy:
+        def request(self, *_: Any, **__: Any) -> Answer:
+            return Answer(200, {}, body)
+
+    sender = Sender(tmp_path / "o", "bus", "us-east-1")
+    sender._http = Proxy()  # type: ignore[assignment]
+    with pytest.raises(Unreachable):
+        sender._put_events([{}])
+
+
+def test_a_thread_that_breaks_ends_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(daemon.os, "_exit", ended.append)
+    monkeypatch.setattr(threading, "excepthook", daemon.thread_broke)
+
+    def break_down() -> None:
+        raise KeyError("a bug")
+
+    thread = threading.Thread(target=break_down)
+    thread.start()
+    thread.join()
+    assert ended == [70]
