@@ -134,12 +134,14 @@ def role_of(cluster: Mapping[str, Any], group: str) -> str:
     return "worker" if any(entry["name"] == group for entry in cluster["workerGroups"]) else "login"
 
 
-def command(argv: Sequence[str], **options: Any) -> str:
-    """Run a program (never through a shell) and return its stdout; StepFailed with its last words if it fails."""
+def command(argv: Sequence[str], *, timeout: float = 60) -> str:
+    """Run a program (never through a shell) and return its stdout; StepFailed with its last words if it fails or hangs."""
     try:
-        done = subprocess.run(list(argv), capture_output=True, text=True, check=False, **options)
+        done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout)
     except FileNotFoundError:
         raise StepFailed(f"the program '{argv[0]}' is not installed on this node") from None
+    except subprocess.TimeoutExpired:
+        raise StepFailed(f"'{' '.join(argv)}' did not end within {timeout:.0f} s") from None
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip().splitlines()[-3:]
         raise StepFailed(f"'{' '.join(argv)}' ended with {done.returncode}: {' | '.join(words) or 'no output'}")

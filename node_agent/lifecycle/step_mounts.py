@@ -29,7 +29,7 @@ def shared_filesystem(node: Node) -> None:
         return
     source = f"{filesystem['dnsName']}@tcp:/{filesystem['mountName']}"
     # Lifecycle scripts do not run again after a reboot, so the mount must be in fstab.
-    remember(f"{source} {target} lustre defaults,noatime,flock,_netdev,nofail 0 0")
+    remember(node, f"{source} {target} lustre defaults,noatime,flock,_netdev,nofail 0 0")
     if not os.path.ismount(target):
         command(["mount", "-t", "lustre", "-o", "noatime,flock", source, target], timeout=120)
     say(f"{target} is {source}")
@@ -73,7 +73,8 @@ def mount_unit(mount: Mapping[str, Any]) -> str:
     )
 
 
-def remember(line: str) -> None:
-    have = Path(FSTAB).read_text() if Path(FSTAB).exists() else ""
+def remember(node: Node, line: str) -> None:
+    """Add a line to fstab, in one rename: half an fstab and the machine does not boot."""
+    have = node.path(FSTAB).read_text() if node.path(FSTAB).exists() else ""
     if line not in have.splitlines():
-        Path(FSTAB).write_text(have + ("" if have.endswith("\n") or not have else "\n") + line + "\n")
+        node.write(FSTAB, have + ("" if have.endswith("\n") or not have else "\n") + line + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import tomllib
 
 from trainyard_contracts.files import AgentConfig
 
@@ -176,6 +178,20 @@ def test_on_aws_mounts_and_users_are_made_with_the_real_programs(
     assert ran[0] == ["mount", "-t", "lustre", "-o", "noatime,flock", source, str(target)]
     assert (tmp_path / "fstab").read_text() == f"{source} {target} lustre defaults,noatime,flock,_netdev,nofail 0 0\n"
     assert ran[-1][:3] == ["useradd", "--uid", "5000"]
+
+
+def test_a_program_that_hangs_or_is_missing_fails_its_step_in_words(scripts: SimpleNamespace) -> None:
+    with pytest.raises(scripts.node.StepFailed, match="'sleep 60' did not end within 0 s"):
+        scripts.node.command(["sleep", "60"], timeout=0.05)
+    with pytest.raises(scripts.node.StepFailed, match="'no-such-program' is not installed"):
+        scripts.node.command(["no-such-program"])
+
+
+def test_the_agent_is_installed_with_everything_that_it_imports() -> None:
+    lines = (LIFECYCLE / "agent-requirements.txt").read_text().split()
+    named = {re.split(r"[<>=]", line)[0] for line in lines}
+    needed = tomllib.loads((LIFECYCLE.parent / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert named | {"trainyard-contracts"} == {*needed, "pydantic"}
 
 
 def test_a_user_with_another_uid_is_refused(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
