@@ -70,6 +70,9 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--write-seconds", type=float, default=0.0, help="how long writing one checkpoint takes")
     parser.add_argument("--fail-at", type=int, default=None, help="raise a Python error at this step")
+    parser.add_argument(
+        "--hold-at", type=int, default=None, help="attempt 1 waits before this step until the run's directory has a file 'go'"
+    )
     parser.add_argument("--echo", nargs="*", default=[])
     options = parser.parse_args()
     stop: list[int] = []
@@ -81,6 +84,9 @@ def main() -> None:
     for step in range(start + 1, options.steps + 1):
         if options.fail_at == step:
             raise ValueError(f"bad batch at step {step}")
+        if options.hold_at == step and ATTEMPT == 1:
+            while not stop and not (RUN / "go").exists():
+                time.sleep(0.02)
         time.sleep(options.step_seconds)
         value += step
         first_step_at = first_step_at or time.time()

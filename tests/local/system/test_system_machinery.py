@@ -1,0 +1,202 @@
+"""Trouble in the machinery around training: Lambda workers, state machines, agents, events. Training must hardly notice."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.support.system import System, eventually, kill, light_job, ulid
+
+pytestmark = pytest.mark.local
+
+
+@contextmanager
+def killing_workers(system: System, function: str, at_most: int) -> Iterator[None]:
+    """Kill the runtime process of every other invocation of a function in its middle, each time somewhere else."""
+    stop = threading.Event()
+
+    def work() -> None:
+        for _ in range(at_most):
+            pids = busy_worker(system, function, stop)
+            time.sleep(random.uniform(0.0, 0.04))
+            kill(pids)
+            before = system.invocations(function)
+            while system.invocations(function).succeeded == before.succeeded and not stop.wait(0.03):
+                pass
+            await_idle(system, function, stop)  # the repetition is left alone, or no invocation would ever end
+            if stop.is_set():
+                return
+
+    with beside(work, stop):
+        yield
+
+
+@contextmanager
+def beside(work: Callable[[], None], stop: threading.Event) -> Iterator[None]:
+    """Do something in a thread beside the test; `stop` tells it to end."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def busy_worker(system: System, function: str, stop: threading.Event) -> list[int]:
+    """The function's runtime processes, as soon as one of them works: an idle one uses no processor time."""
+    pids = system.invocations(function).workers
+    before = [ticks(pid) for pid in pids]
+    while [ticks(pid) for pid in pids] == before and pids and not stop.wait(0.004):
+        pass
+    return pids
+
+
+def await_idle(system: System, function: str, stop: threading.Event) -> None:
+    """Until the function's runtime processes use no processor time."""
+    pids = system.invocations(function).workers
+    used: list[int] = []
+    while (now := [ticks(pid) for pid in pids]) != used and not stop.wait(0.2):
+        used = now
+
+
+def ticks(pid: int) -> int:
+    """Processor time a process has used, in hundredths of a second; -1 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return -1
+    return int(fields[11]) + int(fields[12])
+
+
+@pytest.mark.parametrize("function", ["steps", "on-fact"])
+def test_lambda_workers_killed_in_the_middle_of_their_work_change_nothing(system: System, shared: str, function: str) -> None:
+    failed = system.invocations(function).failed
+    with killing_workers(system, function, at_most=8):
+        run_id = system.submit("killed", light_job(2, steps=40, every=10), shared)
+        run = system.ended(run_id, "Succeeded", 150)
+    assert system.invocations(function).failed - failed >= 3, system.story(run_id)
+    assert [attempt["number"] for attempt in run["attempts"]] == [1], system.story(run_id)
+    assert run["export"]["state"] == "verified"
+    assert system.value(run_id) == sum(range(1, 41))
+    entries = [entry["id"] for entry in system.timeline(run_id)]
+    assert len(entries) == len(set(entries))
+    assert not system.timeline(run_id, "Trouble"), system.story(run_id)
+
+
+def test_a_submission_whose_lambda_worker_dies_is_repeated_and_makes_one_run(system: System, shared: str) -> None:
+    failed, runs = system.invocations("api").failed, []
+    for _ in range(4):
+        stop = threading.Event()
+        with beside(lambda stop=stop: kill(busy_worker(system, "api", stop)), stop):
+            runs.append(system.submit("killed-submit", light_job(1, steps=2, every=1), shared))
+    assert system.invocations("api").failed - failed >= 2
+    for run_id in runs:
+        system.ended(run_id, "Succeeded")
+    found = [run["id"] for run in system.api.runs() if run["name"] == "killed-submit"]
+    assert sorted(found) == sorted(runs)
+
+
+def test_a_stopped_state_machine_is_started_again_and_goes_on_where_the_run_stands(system: System, shared: str) -> None:
+    run_id = system.submit("restarted", light_job(1, steps=40, every=10, hold_at=15), shared)
+    before = system.training(run_id, checkpoints=1)
+    [arn] = system.running("run", run_id)
+    system.aws("stepfunctions").stop_execution(executionArn=arn, error="Test", cause="a person stopped it")
+    eventually("no machine of the run runs", lambda: not system.running("run", run_id), 10)
+
+    def restarted() -> bool:
+        system.sweep()
+        return bool(system.running("run", run_id))
+
+    eventually("the sweep starts the next generation", restarted, 60)
+    system.until(run_id, "generation 2 owns the run", lambda run: run["generation"] == 2)
+    [entry] = system.timeline(run_id, "MachineRestarted")
+    assert "generation 2" in entry["message"]
+    system.release(run_id)
+    run = system.ended(run_id, "Succeeded")
+    assert [attempt["jobId"] for attempt in run["attempts"]] == [before["attempts"][0]["jobId"]]
+    assert system.value(run_id) == sum(range(1, 41))
+
+
+def test_a_controllers_agent_killed_in_training_starts_again_and_loses_no_event(system: System, shared: str) -> None:
+    run_id = system.submit("agent-killed", light_job(2, steps=80, every=10, step_seconds=0.05, hold_at=15), shared)
+    system.training(run_id, checkpoints=1)
+    agent = system.daemon(system.controller(shared)["instanceId"])
+    system.release(run_id)
+    kill([agent.pid])
+    run = system.ended(run_id, "Succeeded")
+    assert system.daemon(system.controller(shared)["instanceId"]).pid != agent.pid
+    assert len(run["attempts"]) == 1, system.story(run_id)
+    assert [found["step"] for found in system.whole(run_id)] == [80, 70, 60, 50, 40, 30, 20, 10]
+    assert not system.timeline(run_id, "NodeLost", "AgentSilent"), system.story(run_id)
+    assert system.value(run_id) == sum(range(1, 81))
+
+
+def test_a_silent_worker_agent_is_told_of_and_the_job_is_left_alone(system: System, shared: str) -> None:
+    run_id = system.submit("agent-silent", light_job(2, steps=40, every=10, hold_at=15), shared)
+    node = system.node(shared, system.training(run_id)["attempts"][0]["nodes"][1])
+    system.fault("stop-agent", shared, node=node["instanceId"])
+    system.until(run_id, "AgentSilent is in the timeline", lambda _: system.timeline(run_id, "AgentSilent"))
+    system.fault("start-agent", shared, node=node["instanceId"])
+    system.until(run_id, "AgentBack is in the timeline", lambda _: system.timeline(run_id, "AgentBack"))
+    system.release(run_id)
+    run = system.ended(run_id, "Succeeded")
+    assert "nothing is done to the job" in system.timeline(run_id, "AgentSilent")[0]["message"]
+    assert len(run["attempts"]) == 1
+    assert run["incidents"] == []
+
+
+def test_duplicate_reordered_foreign_and_malformed_events_change_nothing(system: System, shared: str) -> None:
+    run_id = system.submit("events", light_job(2, steps=70, every=10, hold_at=25), shared)
+    run = system.training(run_id, checkpoints=2)
+    told = [entry for entry in system.timeline(run_id) if entry["kind"] == "fact" and "clusterArn" in entry["data"]]
+    cluster = system.api.cluster(shared)
+    for entry in [*reversed(told), *told]:  # each twice, and the newest first
+        system.put_event("trainyard.agent", entry["type"], entry["data"], bus="trainyard")
+    a_step = next(entry["data"] for entry in told if entry["type"] == "AttemptStepped")
+    an_end = {**a_step, "outcome": "failed", "jobId": "1", "exitCode": 1}
+    foreign = [
+        ("AttemptEnded", {**an_end, "id": ulid(), "clusterArn": cluster["arn"][:-1] + "~"}),
+        ("AttemptEnded", {**an_end, "id": ulid(), "clusterName": "another-cluster"}),
+        ("AttemptEnded", {**an_end, "id": ulid(), "runId": "run-00000000000000000000000000"}),
+        ("CancelRequested", {**a_step, "id": ulid(), "life": 1}),  # what the control plane alone may say
+        ("AttemptEnded", {"id": ulid()}),
+        ("AttemptEnded", {**an_end, "id": "'; DROP TABLE runs; --"}),
+        ("AttemptEnded", {**an_end, "id": ulid(), "attempt": "one"}),
+        ("NodeLost", {**a_step, "id": ulid(), "lost": "everything"}),
+        ("NoSuchEvent", {}),
+        ("ExportFinished", {**a_step, "id": ulid(), "exportId": "another-export", "ok": True}),
+    ]
+    for kind, detail in foreign:
+        system.put_event("trainyard.agent", kind, detail, bus="trainyard")
+    for source, kind, detail in (
+        ("someone.else", "AttemptEnded", an_end),
+        ("aws.sagemaker", "SageMaker HyperPod Cluster State Change", {"ClusterName": shared, "ClusterStatus": "Failed"}),
+        (
+            "aws.sagemaker",
+            "SageMaker HyperPod Cluster State Change",
+            {"ClusterArn": "arn:x", "ClusterName": shared, "ClusterStatus": "Failed"},
+        ),
+        ("aws.sagemaker", "SageMaker HyperPod Cluster Event", {"EventDetails": None}),
+        ("aws.sagemaker", "SageMaker HyperPod Cluster Node Health Event", {"ClusterName": None}),
+    ):
+        system.put_event(source, kind, detail)
+        system.put_event(source, kind, detail, bus="trainyard")
+    system.release(run_id)
+    ended = system.ended(run_id, "Succeeded")
+    assert [attempt["jobId"] for attempt in ended["attempts"]] == [run["attempts"][0]["jobId"]]
+    entries = [entry["id"] for entry in system.timeline(run_id)]
+    assert len(entries) == len(set(entries)), system.story(run_id)
+    assert sorted(found["step"] for found in system.whole(run_id)) == [10, 20, 30, 40, 50, 60, 70]
+    assert not system.timeline(run_id, "CancelRequested", "NodeLost")
+    assert system.api.cluster(shared)["status"] == "Ready"
+    late = {**a_step, "id": ulid(), "attempt": 1}
+    system.put_event("trainyard.agent", "AttemptStepped", late, bus="trainyard")
+    eventually("every event was handled", lambda: system.status()["bus"]["delivered"] and system.dead_letters("facts") == 0)
+    assert late["id"] not in [entry["id"] for entry in system.timeline(run_id)]
+    assert system.dead_letters("facts") == 0

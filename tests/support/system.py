@@ -1,0 +1,315 @@
+"""The whole system as the trouble tests see it: the SDK, boto3 against the same local cloud, faults, and what must be left behind: nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import boto3
+import httpx
+from botocore.config import Config
+from ulid import ULID
+
+from trainyard_cli.client import Client
+from trainyard_local import node_processes
+from trainyard_local.node_processes import Process
+
+Json = dict[str, Any]
+ENDED = ("Succeeded", "Failed", "Cancelled")
+POLL_SECONDS = 0.15
+LIGHT_TRAINER = (Path(__file__).parent / "light_trainer.py").read_text()
+
+
+def eventually(what: str, condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """The condition's first true value; AssertionError with `what` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(POLL_SECONDS)
+    return found
+
+
+def light_job(nodes: int = 1, **options: Any) -> Json:
+    """A job of the light trainer; `fail_at=7` becomes `--fail-at 7`."""
+    arguments = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    return {
+        "recipe": "command",
+        "nodes": nodes,
+        "script": "light_trainer.py",
+        "arguments": arguments,
+        "files": {"light_trainer.py": LIGHT_TRAINER},
+    }
+
+
+def cluster_spec(name: str, workers: int = 1, spares: int = 0, **more: Any) -> Json:
+    """A cluster of one controller and some workers."""
+    groups = [
+        {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
+        {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": workers, "spares": spares},
+    ]
+    return {"name": name, "instanceGroups": groups, "environment": {"kind": "existing"}, **more}
+
+
+@dataclass(frozen=True)
+class Invocations:
+    """A Lambda function's runtime processes, and how its invocations so far went; `succeeded` counts those under way too."""
+
+    workers: list[int]
+    succeeded: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class System:
+    """One local cloud that is up. `local` is its local.json."""
+
+    state_dir: Path
+    local: Json
+    api: Client
+
+    def aws(self, service: str) -> Any:
+        """A boto3 client with the owner's keys."""
+        return boto3.client(
+            service,
+            endpoint_url=self.local["endpoint"],
+            region_name=self.local["region"],
+            aws_access_key_id=self.local["accessKeyId"],
+            aws_secret_access_key=self.local["secretAccessKey"],
+            config=Config(retries={"max_attempts": 2}, read_timeout=90),
+        )
+
+    @cached_property
+    def events(self) -> Any:
+        return self.aws("events")
+
+    @cached_property
+    def table(self) -> Any:
+        return self.aws("dynamodb")
+
+    # -- runs --------------------------------------------------------------------------------------------------------
+    def submit(self, name: str, job: Json, cluster: str | Json, **more: Any) -> str:
+        """Submit a run on a cluster that is there (its name) or on one made for it (its spec); returns the run's id."""
+        where = {"name": cluster} if isinstance(cluster, str) else {"spec": cluster}
+        return str(self.api.submit_run({"name": name, "cluster": where, "job": job, **more})["id"])
+
+    def until(self, run_id: str, what: str, condition: Callable[[Json], Any], seconds: float = 60.0) -> Json:
+        """The run once the condition holds; fails early, with the timeline, when the run ends before."""
+
+        def look() -> Json | None:
+            run = self.api.run(run_id)
+            if condition(run):
+                return run
+            assert run["status"] not in ENDED, f"the run is {run['status']} before: {what}\n{self.story(run_id)}"
+            return None
+
+        try:
+            return dict(eventually(what, look, seconds))
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.story(run_id)}") from None
+
+    def training(self, run_id: str, attempt: int = 1, *, checkpoints: int = 0, seconds: float = 60.0) -> Json:
+        """The run once this attempt made its first step and so many whole checkpoints are known."""
+
+        def trains(run: Json) -> bool:
+            found = [a for a in run["attempts"] if a["number"] == attempt and a["firstStepAt"] and a["nodes"]]
+            return bool(found) and len(self.whole(run_id)) >= checkpoints
+
+        return self.until(run_id, f"attempt {attempt} trains and {checkpoints} checkpoints are whole", trains, seconds)
+
+    def ended(self, run_id: str, status: str, seconds: float = 90.0) -> Json:
+        """The run at its end: the expected status, a clear reason, and nothing of it left that waits or runs."""
+        run = eventually(f"run {run_id} ends", lambda: _if_ended(self.api.run(run_id)), seconds) if seconds else self.api.run(run_id)
+        assert run["status"] == status, f"{run['status']}, not {status}\n{self.story(run_id)}"
+        self.assert_closed(run)
+        return dict(run)
+
+    def whole(self, run_id: str) -> list[Json]:
+        """The run's whole checkpoints, newest first."""
+        return [found for found in self.api.checkpoints(run_id) if found["status"] == "whole"]
+
+    def timeline(self, run_id: str, *types: str) -> list[Json]:
+        """The run's timeline entries of these types; all without any."""
+        return [entry for entry in self.api.events(run_id) if not types or entry["type"] in types]
+
+    def story(self, run_id: str) -> str:
+        """The run's timeline as text, for whoever reads a failed test."""
+        run = self.api.run(run_id)
+        lines = [f"{entry['at'][11:23]} {entry['kind']:8} {entry['type']:18} {entry['message']}" for entry in self.api.events(run_id)]
+        return "\n".join([f"{run_id} is {run['status']}: {run['reason']}", *lines])
+
+    def value(self, run_id: str) -> int:
+        """What the light trainer's exported final model adds up to."""
+        body = self.aws("s3").get_object(Bucket=self.local["bucket"], Key=f"runs/{run_id}/export/final/payload.json")["Body"].read()
+        return int(json.loads(body)["value"])
+
+    def exported(self, run_id: str) -> list[str]:
+        """Keys of the run's export in the data bucket."""
+        pages = self.aws("s3").get_paginator("list_objects_v2").paginate(Bucket=self.local["bucket"], Prefix=f"runs/{run_id}/export/")
+        return [found["Key"] for page in pages for found in page.get("Contents", [])]
+
+    def attempt_dir(self, run: Json, attempt: int) -> Path:
+        """The attempt's directory on the cluster's shared filesystem."""
+        arn = self.api.cluster(run["clusterName"])["arn"]
+        return self.shared_dir(arn) / "trainyard" / "runs" / run["id"] / "attempts" / str(attempt)
+
+    def release(self, run_id: str) -> None:
+        """Let the light trainer go on that waits at --hold-at."""
+        arn = self.api.cluster(self.api.run(run_id)["clusterName"])["arn"]
+        (self.shared_dir(arn) / "trainyard" / "runs" / run_id / "go").touch()
+
+    def shared_dir(self, arn: str) -> Path:
+        return self.state_dir / "clusters" / str(arn).rsplit("/", 1)[-1] / "shared"
+
+    # -- trouble -----------------------------------------------------------------------------------------------------
+    def fault(self, kind: str, cluster: str, **given: str) -> Json:
+        """Inject a fault into the local cloud; returns what was done."""
+        url = f"{self.local['endpoint']}/_trainyard/fault"
+        answer = httpx.post(url, json={"kind": kind, "cluster": cluster, **given}, timeout=30)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def sweep(self) -> None:
+        """What happens each minute, now. A duty that failed is an error here as it is an alarm on AWS."""
+        answer = self.aws("lambda").invoke(FunctionName="trainyard-sweep", Payload=b"{}")
+        assert "FunctionError" not in answer, answer["Payload"].read().decode()
+
+    def invocations(self, function: str) -> Invocations:
+        found = self.status()["functions"]["deployed"][f"trainyard-{function}"]
+        return Invocations(list(found["workers"]), int(found["invocations"]) - int(found["errors"]), int(found["errors"]))
+
+    def status(self) -> Json:
+        """The local cloud's own status."""
+        return dict(httpx.get(f"{self.local['endpoint']}/_trainyard/status", timeout=30).json())
+
+    def put_event(self, source: str, detail_type: str, detail: Mapping[str, Any] | str, *, bus: str | None = None) -> None:
+        """Put one event on a bus as anybody with the permission could."""
+        body = detail if isinstance(detail, str) else json.dumps(detail)
+        entry = {"Source": source, "DetailType": detail_type, "Detail": body} | ({"EventBusName": bus} if bus else {})
+        answer = self.events.put_events(Entries=[entry])
+        assert answer["FailedEntryCount"] == 0, answer
+
+    def dead_letters(self, queue: str) -> int:
+        """Messages in a dead-letter queue: `facts` or `sweep`."""
+        sqs = self.aws("sqs")
+        found = [url for url in sqs.list_queues()["QueueUrls"] if queue in url.rsplit("/", 1)[-1]]
+        counts = [sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])["Attributes"] for url in found]
+        assert counts, f"no queue {queue}"
+        return sum(int(count["ApproximateNumberOfMessages"]) for count in counts)
+
+    # -- clusters ----------------------------------------------------------------------------------------------------
+    def cluster_ready(self, name: str, seconds: float = 90.0) -> Json:
+        return dict(eventually(f"cluster {name} is ready", lambda: _if(self.api.cluster(name), "Ready"), seconds))
+
+    def workers_serve(self, name: str, seconds: float = 60.0) -> list[Json]:
+        """The workers once all of them serve jobs and their agents are linked."""
+
+        def serve() -> list[Json] | None:
+            workers = [node for node in self.api.nodes(name) if node["role"] == "worker"]
+            good = [n for n in workers if n["status"] == "Running" and n["agent"] == "linked" and n["scheduler"].startswith("idle")]
+            return workers if workers and len(good) == len(workers) else None
+
+        return list(eventually(f"every worker of {name} serves", serve, seconds))
+
+    def node(self, cluster: str, slurm_name: str) -> Json:
+        """The node of that Slurm name as the API shows it; its address tells even before its first sample."""
+        address = slurm_name.removeprefix("ip-").replace("-", ".")
+        return next(node for node in self.api.nodes(cluster) if address in (node["address"], node["name"]) or node["name"] == slurm_name)
+
+    def controller(self, cluster: str) -> Json:
+        return next(node for node in self.api.nodes(cluster) if node["role"] == "controller")
+
+    # -- processes ---------------------------------------------------------------------------------------------------
+    def processes(self, **variables: str) -> list[Process]:
+        """Living processes of this cloud whose environment has these values."""
+        wanted = {"TRAINYARD_LOCAL": str(self.state_dir), **variables}
+        return node_processes.matching(lambda environment: all(environment.get(name) == value for name, value in wanted.items()))
+
+    def daemon(self, instance_id: str) -> Process:
+        """The agent's own process on a node."""
+        found = [p for p in self.processes(TRAINYARD_NODE=instance_id) if "trainyard_agent" in p.command and " daemon " in p.command + " "]
+        return next(p for p in found if "supervise" not in p.command)
+
+    # -- what must be left: nothing ----------------------------------------------------------------------------------
+    def assert_closed(self, run: Json) -> None:
+        """A run that ended waits for nothing, runs nowhere, and says why it ended."""
+        run_id, story = run["id"], self.story(run["id"])
+        assert run["reason"], story
+        assert run["finishedAt"], story
+        assert all(attempt["endedAt"] and attempt["outcome"] for attempt in run["attempts"]), story
+        assert not run["actions"], story
+        assert self.timeline(run_id, run["status"]), story
+        if run["status"] == "Succeeded":
+            assert run["problem"] is None, story
+        else:
+            assert run["problem"] is not None, story
+            assert all(run["problem"][part] for part in ("code", "title", "detail", "nextStep")), run["problem"]
+        eventually(f"no process of {run_id} is left", lambda: not self.processes(TRAINYARD_RUN_ID=run_id), 15)
+        eventually(f"no machine of {run_id} runs\n{story}", lambda: not self.running("run", run_id), 15)
+        assert self.wait(f"run:{run_id}") is None, f"a wait of {run_id} is left"
+
+    def assert_gone(self, cluster: Json) -> None:
+        """A deleted cluster: AWS has it no more, and no process, secret, wait, machine or file of it is left."""
+        name, short = cluster["name"], str(cluster["arn"] or "").rsplit("/", 1)[-1]
+        eventually(f"cluster {name} is Deleted", lambda: self.api.cluster(name)["status"] == "Deleted")
+        assert name not in self.backend_clusters()
+        if short:
+            left = self.processes(TRAINYARD_CLUSTER=short)
+            assert not left, [(process.pid, process.command) for process in left]
+            assert not (self.state_dir / "clusters" / short).exists()
+        secrets = [secret["Name"] for secret in self.aws("secretsmanager").list_secrets(MaxResults=100)["SecretList"]]
+        assert f"trainyard/trainyard/{name}/agent-key" not in secrets
+        for machine in ("cluster", "teardown"):
+            eventually(f"no {machine} machine of {name} runs", lambda machine=machine: not self.running(machine, name), 15)
+            assert self.wait(f"{machine}:{name}") is None
+
+    def backend_clusters(self) -> list[str]:
+        """Clusters that SageMaker itself knows."""
+        return [found["ClusterName"] for found in self.aws("sagemaker").list_clusters(MaxResults=100)["ClusterSummaries"]]
+
+    def running(self, machine: str, name: str) -> list[str]:
+        """Executions of a machine that run and whose names begin with `name`."""
+        arn = self.local["outputs"]["RunMachineArn"].removesuffix("-run") + f"-{machine}"
+        found = self.aws("stepfunctions").list_executions(stateMachineArn=arn, statusFilter="RUNNING")["executions"]
+        return [execution["executionArn"] for execution in found if execution["name"].startswith(f"{name}-")]
+
+    def wait(self, owner: str) -> Json | None:
+        """The stored task token of a machine that waits."""
+        key = {"pk": {"S": f"wait#{owner}"}, "sk": {"S": "wait"}}
+        return self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True).get("Item")
+
+    def document(self, pk: str, sk: str) -> Json:
+        """A record's document as it is stored."""
+        item = self.table.get_item(TableName=self.local["table"], Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=True)["Item"]
+        return dict(json.loads(item["doc"]["S"]))
+
+
+def ulid() -> str:
+    """A new id as agents make them."""
+    return str(ULID())
+
+
+def kill(pids: Iterable[int]) -> None:
+    """SIGKILL; what is gone already is fine."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def _if(found: Json, status: str) -> Json | None:
+    assert status == found["status"] or found["status"] not in ("Failed", "Deleted"), (
+        f"{found['name']} is {found['status']}: {found['problem']}"
+    )
+    return found if found["status"] == status else None
+
+
+def _if_ended(run: Json) -> Json | None:
+    return run if run["status"] in ENDED else None
