@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from trainyard.domain import teardown
 from trainyard.domain.decisions import Decision, Draft
-from trainyard.domain.facts import CLUSTER_LOST
+from trainyard.domain.facts import CANCEL_REQUESTED, CLUSTER_LOST
 from trainyard.domain.problems import problem
 from trainyard.domain.records import TERMINAL, Export, RunStatus
 
@@ -25,6 +25,7 @@ FINAL_STATUS: dict[str, RunStatus] = {"succeeded": "Succeeded", "failed": "Faile
 
 def close(draft: Draft) -> Decision:
     """One step of the way from the end of training to the end of the run."""
+    _cancelled_too_late(draft)
     if teardown.wanted(draft.run):
         # Its nodes go with their cluster: nothing is repaired any more.
         draft.change(actions=[action for action in draft.run.actions if action.kind == "cancel-job"])
@@ -37,6 +38,15 @@ def close(draft: Draft) -> Decision:
     if _tearing_down(draft):
         return draft.freeze("teardown")
     return draft.freeze("finish")
+
+
+def _cancelled_too_late(draft: Draft) -> None:
+    """What was trained is exported and torn down in any case: there is nothing left that a cancel could stop."""
+    late = next((fact for fact in draft.book.of(CANCEL_REQUESTED) if fact.data.get("life") == draft.run.life), None)
+    if late is not None and draft.run.outcome != "cancelled":
+        draft.note(
+            f"late-{late.id}", "CancelledTooLate", "Training was over when the cancel came: the run ends as planned, and loses nothing."
+        )
 
 
 def final_status(draft_outcome: str | None, has_problem: bool) -> RunStatus:
