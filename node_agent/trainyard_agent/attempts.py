@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from trainyard_agent import job_files
 from trainyard_agent.attempt_files import job_name
 from trainyard_agent.configuration import attempt_dir
 from trainyard_agent.evidence import LOG_TAIL_BYTES, Diagnosis, Launch, diagnose
@@ -263,7 +264,7 @@ class Attempts:
             stat = path.stat()
             if (stat.st_mtime_ns, stat.st_ino) == attempt.progress_seen:
                 return
-            progress = Progress.model_validate_json(path.read_bytes())
+            progress = Progress.model_validate_json(job_files.read_small(attempt.directory, path))
         except (OSError, ValueError):
             return
         attempt.progress_seen = (stat.st_mtime_ns, stat.st_ino)
@@ -358,14 +359,11 @@ class Attempts:
 def read_tail(path: Path, limit: int) -> str:
     """The last `limit` bytes of a text file at most, whole lines; '' if there is none."""
     try:
-        with path.open("rb") as stream:
-            size = stream.seek(0, 2)
-            stream.seek(max(0, size - limit))
-            body = stream.read(limit)
+        body = job_files.read_tail(path.parent, path, limit + 1)
     except OSError:
         return ""
-    if size > limit:
-        body = body.partition(b"\n")[2] or body
+    if len(body) > limit:
+        body = body[1:].partition(b"\n")[2] or body[1:]
     return body.decode(errors="replace").encode()[-limit:].decode(errors="ignore")
 
 
@@ -374,7 +372,7 @@ def read_launches(directory: Path) -> list[Launch]:
     found = []
     for path in sorted(directory.glob("launch-*.json")):
         try:
-            found.append(Launch.from_json(json.loads(path.read_text())))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            found.append(Launch.from_json(json.loads(job_files.read_small(directory, path))))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("%s cannot be read: %s", path, error)
     return found

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.configuration import run_dir
+from trainyard_agent.job_files import read_small
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.s3 import Digest, digest
 from trainyard_contracts.events import CheckpointCommitted, CheckpointRejected
@@ -28,8 +29,10 @@ from trainyard_contracts.specs import relative_path
 
 log = logging.getLogger(__name__)
 
-NAME = re.compile(r"^step-(\d{12})-attempt-(\d+)$")
+NAME = re.compile(r"^step-([0-9]{12})-attempt-([0-9]{1,9})$")
 SCAN_SECONDS = 1.0
+#: Room for the names, sizes and hashes of about 100,000 files.
+MANIFEST_BYTES = 16 * 1024 * 1024
 #: This many of the newest are looked at again for changes (a corrupted file changes its time or size).
 RECHECKED = 2
 #: Between blocks of 1 MiB: at most a good half of one core, however much there is to hash.
@@ -64,10 +67,10 @@ def verify(directory: Path, run_id: str | None = None) -> tuple[CheckpointManife
         path = directory / item.path
         try:
             # The size first: it costs nothing and finds most torn files.
-            size = path.stat().st_size
+            size = path.lstat().st_size
             if size != item.bytes:
                 raise NotWhole(f"{item.path} has {size} bytes, the manifest says {item.bytes}")
-            found = digest(path, pause=lambda: time.sleep(_PAUSE_SECONDS))
+            found = digest(path, below=directory.parent, pause=lambda: time.sleep(_PAUSE_SECONDS))
         except OSError as error:
             raise NotWhole(f"{item.path} cannot be read: {error.strerror or error}") from error
         if (found.size, found.sha256) != (item.bytes, item.sha256):
@@ -79,7 +82,7 @@ def verify(directory: Path, run_id: str | None = None) -> tuple[CheckpointManife
 def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
     """Raises NotWhole."""
     try:
-        manifest = CheckpointManifest.model_validate_json((directory / MANIFEST_NAME).read_bytes())
+        manifest = CheckpointManifest.model_validate_json(read_small(directory.parent, directory / MANIFEST_NAME, MANIFEST_BYTES))
         for item in manifest.files:
             relative_path(item.path)
     except FileNotFoundError as error:
@@ -151,7 +154,10 @@ def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
     if manifest.step != step:
         return Finding(name, step, attempt, "rejected", now, f"its manifest is of step {manifest.step}")
     size = sum(item.size for item in digests.values())
-    committed = datetime.fromtimestamp((path / MANIFEST_NAME).stat().st_mtime, timezone.utc)
+    try:
+        committed = datetime.fromtimestamp((path / MANIFEST_NAME).stat().st_mtime, timezone.utc)
+    except FileNotFoundError:
+        return None
     return Finding(name, step, attempt, "whole", now, "", size, len(digests), committed)
 
 
@@ -168,6 +174,9 @@ def remove(path: Path) -> None:
         os.rename(path, aside)
     except FileNotFoundError:
         pass
+    except OSError as error:
+        log.warning("%s cannot be removed: %s", path, error)
+        return
     shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -261,7 +270,7 @@ def bundle_of(attempt: Attempt) -> JobBundle | None:
     """The attempt's bundle, also after a restart."""
     if attempt.bundle is None:
         try:
-            attempt.bundle = JobBundle.model_validate_json((attempt.directory / "bundle.json").read_bytes())
+            attempt.bundle = JobBundle.model_validate_json(read_small(attempt.directory, attempt.directory / "bundle.json", MANIFEST_BYTES))
         except (OSError, ValueError) as error:
             log.warning("the bundle of %s attempt %d cannot be read: %s", attempt.run_id, attempt.number, error)
     return attempt.bundle

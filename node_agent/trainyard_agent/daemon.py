@@ -116,27 +116,29 @@ async def keep_running(part: Coroutine[Any, Any, None]) -> None:
         await part
     except asyncio.CancelledError:
         raise
-    except Exception:  # noqa: BLE001
-        break_off(asyncio.get_running_loop(), {"message": "a part of the agent broke", "exception": sys.exc_info()[1]})
+    except Exception as error:  # noqa: BLE001
+        end("a part of the agent broke", error)
 
 
 def break_off(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Half an agent is worse than none for a second."""
+    """The loop's handler of errors that nobody caught."""
     error = context.get("exception")
-    if isinstance(error, OSError):
-        return loop.default_exception_handler(context)
-    log.critical("%s; the agent ends and is started again", context["message"], exc_info=error)
+    if isinstance(error, (ConnectionError, TimeoutError)):  # of somebody's connection
+        loop.default_exception_handler(context)
+    else:
+        end(context["message"], error)
+
+
+def end(message: str, error: BaseException | None) -> None:
+    """Half an agent is worse than none for a second."""
+    log.critical("%s; the agent ends and is started again", message, exc_info=error)
     logging.shutdown()
     os._exit(70)
 
 
 def thread_broke(thread: threading.ExceptHookArgs) -> None:
     """Without its outbox's thread an agent looks alive and reports nothing."""
-    log.critical(
-        "the thread %s broke; the agent ends and is started again", thread.thread and thread.thread.name, exc_info=thread.exc_value
-    )
-    logging.shutdown()
-    os._exit(70)
+    end(f"the thread {thread.thread and thread.thread.name} broke", thread.exc_value)
 
 
 async def check_health(health: Health) -> None:

@@ -37,17 +37,28 @@ class Launch:
     error: str | None = None
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Launch:
+    def from_json(cls, document: Any) -> Launch:
         """Raises KeyError, TypeError, ValueError on a file that is none."""
+        if not isinstance(document, dict):
+            raise TypeError("it is not a JSON object")
         ended = document.get("ended")
         return cls(
             node=str(document["node"]),
             ended=float(ended) if ended is not None else None,
-            exit_code=document.get("exitCode"),
-            signal=document.get("signal"),
-            kind=document.get("kind"),
-            error=document.get("error"),
+            exit_code=_whole(document.get("exitCode")),
+            signal=_whole(document.get("signal")),
+            kind=_line(document.get("kind")),
+            error=_line(document.get("error")),
         )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and abs(value) < 2**31 else None
+
+
+def _line(value: object) -> str | None:
+    """Text that can be sent: half a surrogate pair cannot."""
+    return value[:_MAX_ERROR].encode(errors="replace").decode() if isinstance(value, str) else None
 
 
 @dataclass(frozen=True)

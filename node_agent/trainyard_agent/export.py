@@ -16,6 +16,7 @@ from trainyard_agent.attempts import Attempts
 from trainyard_agent.checkpoints import Checkpoints, NotWhole, bundle_of, listing, verify
 from trainyard_agent.configuration import run_dir
 from trainyard_agent.errors import CommandRefused
+from trainyard_agent.job_files import read_tail
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.s3 import S3, Digest, Location, digest, parse_uri
 from trainyard_agent.signed_http import Refused, Unreachable
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 
 MANIFEST_KEY = "export-manifest.json"
 AT_ONCE = 4
+LOG_BYTES = 64 * 1024 * 1024
 TRIES = 8
 _ID = re.compile(r"^[A-Za-z0-9_.-]{1,128}$")
 
@@ -78,7 +80,13 @@ def make_plan(root: Path, run_id: str, checkpoint_directory: str, selection: str
 def _items(prefix: str, directory: Path, digests: dict[str, Digest]) -> list[Item]:
     """The files of a verified checkpoint and its manifest, which goes last here, too."""
     found = [Item(f"{prefix}/{name}", directory / name, known) for name, known in digests.items()]
-    return [*found, Item(f"{prefix}/{MANIFEST_NAME}", directory / MANIFEST_NAME, digest(directory / MANIFEST_NAME))]
+    return [*found, Item(f"{prefix}/{MANIFEST_NAME}", directory / MANIFEST_NAME, digest(directory / MANIFEST_NAME, below=directory.parent))]
+
+
+def _logs(root: Path) -> list[Path]:
+    """The attempts' logs; what a job put in the place of one is left out."""
+    found = [path for path in (root / "attempts").glob("*/job.log") if path.parent.name.isdecimal()]
+    return sorted(path for path in found if not path.parent.is_symlink() and not path.is_symlink() and path.is_file())
 
 
 class Exports:
@@ -125,7 +133,7 @@ class Exports:
         try:
             objects, size = await self._copy(run_id, destination, selection)
             self._finish(run_id, export_id, ok=True, objects=objects, bytes=size, manifest_key=destination.under(MANIFEST_KEY).key)
-        except (ExportFailed, Refused, OSError) as error:
+        except (ExportFailed, Refused, OSError, ValueError) as error:
             log.error("%s: export %s failed: %s", run_id, export_id, error)
             self._finish(run_id, export_id, ok=False, reason=str(error)[:1000])
         finally:
@@ -138,7 +146,7 @@ class Exports:
         directory = bundle.checkpoint_directory if bundle else "checkpoints"
         plan = await asyncio.to_thread(make_plan, root, run_id, directory, selection)
         # Logs grow while a job runs, so each is copied as it is at this moment.
-        logs = {f"logs/attempt-{path.parent.name}.log": path for path in sorted((root / "attempts").glob("*/job.log"))}
+        logs = {f"logs/attempt-{path.parent.name}.log": path for path in _logs(root)}
         uploads = [self._verified(destination.under(item.key), item) for item in plan.items]
         uploads += [self._verified_bytes(destination.under(key), path) for key, path in logs.items()]
         digests = await asyncio.gather(*uploads)
@@ -167,7 +175,7 @@ class Exports:
         return await self._patiently(upload)
 
     async def _verified_bytes(self, at: Location, path: Path) -> Digest:
-        return await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, path.read_bytes()[-64 * 1024 * 1024 :])))
+        return await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, read_tail(path.parents[2], path, LOG_BYTES))))
 
     def _prove(self, at: Location, known: Digest) -> Digest:
         """Ask S3 what it holds. Raises Unreachable (so that it is uploaded again) if that is not what we have."""

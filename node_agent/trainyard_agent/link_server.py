@@ -67,7 +67,8 @@ class LinkServer:
         try:
             while True:
                 self._take(node, await frames.receive())
-        except (LinkError, OSError, asyncio.IncompleteReadError) as error:
+        except (LinkError, OSError, asyncio.IncompleteReadError, ValueError, TypeError) as error:
+            # One node that talks nonsense loses its link; the controller serves the others.
             log.info("the link of %s ended: %s", node, error or type(error).__name__)
         finally:
             writer.close()

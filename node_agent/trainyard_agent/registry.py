@@ -118,6 +118,8 @@ class Registry:
         node = self.nodes[name]
         node.last_beat = time.monotonic()
         if isinstance(message.get("sample"), dict):
+            sample = {"node": name, "instanceId": "", "role": "", **message["sample"]}
+            NodeSample.model_validate(sample)  # one that no heartbeat could carry ends this link, not the heartbeats
             node.sample = message["sample"]
         if isinstance(message.get("verdicts"), dict):
             self.take_verdicts(name, message["verdicts"])

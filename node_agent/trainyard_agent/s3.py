@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
+from trainyard_agent.job_files import open_inside
 from trainyard_agent.signed_http import Refused, SignedHttp
 
 _URI = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.+)$")
@@ -47,10 +48,10 @@ class Digest:
     checksum: str
 
 
-def digest(path: Path, *, pause: Callable[[], None] | None = None) -> Digest:
-    """Read a file once, in blocks; `pause` is called between blocks."""
+def digest(path: Path, *, below: Path | None = None, pause: Callable[[], None] | None = None) -> Digest:
+    """Read a file once, in blocks; `pause` is called between blocks. No link is followed on the way from `below` (its directory)."""
     whole, part, parts, size = sha256(), sha256(), [], 0
-    with path.open("rb") as stream:
+    with open_inside(below or path.parent, path) as stream:
         while block := stream.read(_BLOCK):
             whole.update(block)
             part.update(block)
@@ -113,7 +114,7 @@ class S3:
 
     def put_file(self, at: Location, path: Path, known: Digest) -> None:
         """Upload a file whose digest is known; S3 refuses it if what arrives is not that."""
-        with path.open("rb") as stream:
+        with open_inside(path.parent, path) as stream:
             if known.size > SINGLE_PUT_BYTES:
                 self._put_parts(at, stream, known)
                 return

@@ -10,6 +10,8 @@ from pydantic import Field
 from .base import Lenient, Sha256Hex
 
 MANIFEST_NAME = "manifest.json"
+#: The year 3000: whoever writes a time beyond it did not write a time.
+LATEST = 32503680000
 
 
 class ManifestFile(Lenient):
@@ -35,11 +37,13 @@ class CheckpointManifest(Lenient):
 class Progress(Lenient):
     """The trainer's last finished step; rank 0 replaces `progress.json` of its attempt atomically."""
 
-    step: int = Field(ge=0)
+    step: int = Field(ge=0, le=10**12)
     loss: float | None = None
-    at: float = Field(description="seconds since the epoch")
-    resumed_from: int | None = Field(default=None, description="step of the checkpoint this attempt started from; None = fresh")
-    first_step_at: float | None = Field(default=None, description="when this attempt finished its first step")
+    at: float = Field(ge=0, lt=LATEST, description="seconds since the epoch")
+    resumed_from: int | None = Field(
+        default=None, ge=0, le=10**12, description="step of the checkpoint this attempt started from; None = fresh"
+    )
+    first_step_at: float | None = Field(default=None, ge=0, lt=LATEST, description="when this attempt finished its first step")
     world_size: int = Field(default=1, ge=1)
 
 
