@@ -12,6 +12,7 @@ from . import node_processes
 from .cloud import Cloud
 from .hyperpod import of
 from .hyperpod_cluster import LocalCluster
+from .hyperpod_events import report_health
 from .node_processes import Process
 from .nodes import Node
 
@@ -99,7 +100,7 @@ def _job_processes(node: Node, run: Any = None) -> list[Process]:
 
 def kill_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     node = _working_node(cluster, request)
-    return {"node": node.name, "instanceId": node.instance_id, "killed": node.kill()}
+    return {"node": node.name, "instanceId": node.instance_id, "killed": cluster.power_cut(node)}
 
 
 def stop_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,7 +179,9 @@ def node_health(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
     node = _node(cluster, request)
     healthy = bool(request.get("healthy"))
     reason = request.get("reason")
-    cluster.report_health(node, "Healthy" if healthy else "Unhealthy", reason, "None" if healthy else str(request.get("action", "Replace")))
+    report_health(
+        cluster, node, "Healthy" if healthy else "Unhealthy", reason, "None" if healthy else str(request.get("action", "Replace"))
+    )
     return {"node": node.name, "instanceId": node.instance_id}
 
 

@@ -15,6 +15,7 @@ from moto.sagemaker.responses import SageMakerResponse
 from .cloud import Cloud
 from .hyperpod_cluster import LocalCluster, Settings
 from .hyperpod_requests import ValidationException, check, check_cluster, check_size
+from .hyperpod_views import describe
 from .nodes import Node
 from .slurm import Ports, remove_short_link, short_link
 
@@ -149,7 +150,7 @@ def _install_operations(hyperpod: HyperPod) -> None:
         assert hasattr(SageMakerResponse, existing), f"moto's SageMakerResponse.{existing} is gone: pin moto==5.2.5"
     answers: dict[str, Callable[[HyperPod, Any], dict[str, Any]]] = {
         "CreateCluster": _create,
-        "DescribeCluster": lambda pod, params: pod.find(params["ClusterName"]).describe(),
+        "DescribeCluster": lambda pod, params: describe(pod.find(params["ClusterName"])),
         "ListClusters": _list_clusters,
         "ListClusterNodes": _list_nodes,
         "DescribeClusterNode": _describe_node,

@@ -1,4 +1,4 @@
-"""One HyperPod cluster of the local cloud: what it is made of, and how its instances come, go and are repaired."""
+"""One HyperPod cluster of the local cloud: what it is made of, and how it changes and ends."""
 
 from __future__ import annotations
 
@@ -9,23 +9,19 @@ import secrets
 import shutil
 import subprocess
 import threading
-import uuid
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from . import node_processes
 from .cloud import Cloud
-from .nodes import LifecycleFailed, Node
+from .hyperpod_events import announce, note
+from .hyperpod_launch import create_all_at_once, create_continuously, launch, launch_all, launch_until_up, lifecycle_files
+from .nodes import Node
 from .slurm import Ports, SlurmCluster, SlurmNode, require_programs, short_link
 
-STATE_CHANGE = "SageMaker HyperPod Cluster State Change"
-CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
-NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
 FIRST_HOST = 10
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -40,6 +36,7 @@ class Settings:
 
     lifecycle_timeout_seconds: float = 600.0
     retry_seconds: float = 5.0
+    notice_seconds: float = 15.0
     slurm_port: int = 21000
     duplicate_events: bool = False
 
@@ -179,23 +176,6 @@ class LocalCluster:
                 made += [self._new_node(name, self._free_address(), label) for label in labels if label not in have]
         return made
 
-    def resource_config(self) -> dict[str, Any]:
-        """resource_config.json, in HyperPod's layout."""
-        controller = self.controller
-        return {
-            "ClusterConfig": {"ClusterName": self.name, "ClusterArn": self.arn},
-            "ClusterType": "Slurm",
-            "SlurmConfig": {"PrimaryControllerIp": controller.address if controller else "", "SecondaryControllerIps": []},
-            "InstanceGroups": [
-                {
-                    "Name": name,
-                    "InstanceType": group.get("InstanceType", ""),
-                    "Instances": [node.config() for node in self.members(name)],
-                }
-                for name, group in self.groups.items()
-            ],
-        }
-
     def _write_slurm_nodes(self) -> None:
         with self.lock:
             ports = {node.address: node.port for node in self.slurm.nodes}
@@ -217,128 +197,55 @@ class LocalCluster:
 
     def create(self) -> None:
         """Build everything: the controller first, then the rest. Runs in a thread; the outcome is the cluster's status."""
-        self.announce()
-        self.note("Cluster", f"Cluster {self.name} creation started successfully")
+        announce(self)
+        note(self, "Cluster", f"Cluster {self.name} creation started successfully")
         try:
             self._begin()
         except (RuntimeError, OSError) as error:
-            self._fail(f"The cluster could not be set up: {error}")
+            self.fail(f"The cluster could not be set up: {error}")
             return
-        first = [node for node in self.members() if self.role(node.group) == "Controller"]
-        rest = [node for node in self.members() if node not in first]
-        if self.continuous:
-            logins = [node for node in rest if self.role(node.group) == "Login"]
-            self._create_continuously(first + logins, [node for node in rest if node not in logins])
-        else:
-            self._create_all_at_once(first, rest)
+        (create_continuously if self.continuous else create_all_at_once)(self)
 
     def _begin(self) -> None:
         require_programs()
-        self._files = self._download(next(iter(self.groups)))
+        self._files = lifecycle_files(self, next(iter(self.groups)))
         self._fill_groups()
         controller = self.controller
         self.slurm.controller_address = controller.address if controller else ""
         self._write_slurm_nodes()
         self.munge = self.slurm.start_munge({"TRAINYARD_LOCAL": str(self.cloud.state_dir), "TRAINYARD_CLUSTER": self.id})
 
-    def _create_continuously(self, first: list[Node], workers: list[Node]) -> None:
-        """InService as soon as controller and login nodes are up; workers come later, and are retried without end."""
-        for node, failed in self._launch_all(first):
-            if failed and not self.closing.is_set():
-                self._fail(provisioning_failure(node, failed))
-                return
-        self.set_status("InService")
-        self.note("Cluster", f"Cluster {self.name} creation completed successfully")
-        for node in workers:
-            self.in_background(lambda node=node: self._launch_until_up(node))  # type: ignore[misc]
-
-    def _create_all_at_once(self, first: list[Node], rest: list[Node]) -> None:
-        for stage in (first, rest):
-            for node, failed in self._launch_all(stage):
-                if failed and not self.closing.is_set():
-                    self.set_status("RollingBack")
-                    self._release_all()
-                    self._fail(provisioning_failure(node, failed))
-                    return
-        self.set_status("InService")
-
-    def _launch_all(self, nodes: list[Node]) -> Iterator[tuple[Node, LifecycleFailed | None]]:
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            yield from zip(nodes, pool.map(self._launch, nodes), strict=True)
-
-    def _launch(self, node: Node) -> LifecycleFailed | None:
-        """Prepare one instance and run its lifecycle scripts; leaves it Running, or in Failure and switched off."""
-        if self.closing.is_set():
-            return None
-        try:
-            lines = self._run_lifecycle(node)
-        except LifecycleFailed as failed:
-            self._log(node, failed.lines)
-            if self.closing.is_set():
-                return None
-            node.kill()
-            node.status, node.message = "Failure", str(failed)
-            self.note("Instance", f"Failed to provision EC2 Instance {node.instance_id} in instance group {node.group}", node, "Error")
-            return failed
-        self._log(node, [*lines, "[SageMaker] The lifecycle scripts succeeded."])
-        node.status, node.message = "Running", ""
-        self.note("Instance", f"EC2 Instance {node.instance_id} successfully provisioned in instance group {node.group}", node)
-        return None
-
-    def _run_lifecycle(self, node: Node) -> list[str]:
-        group = self.groups[node.group]
-        try:
-            credentials = self.cloud.credentials(group["ExecutionRole"], node.instance_id)
-            aws = {"AWS_ENDPOINT_URL": self.cloud.endpoint, "AWS_REGION": self.cloud.region, "AWS_DEFAULT_REGION": self.cloud.region}
-            node.prepare(self.slurm, self.resource_config(), self.shared, aws | credentials)
-            config = group.get("LifeCycleConfig") or {}
-            files = self._download(node.group)
-            lines: list[str] = []
-            node.powered = True
-            for entry in filter(None, (config.get("OnCreate"), config.get("OnInitComplete"))):
-                lines += node.run_lifecycle(files, entry, self.settings.lifecycle_timeout_seconds)
-        except OSError as error:
-            raise LifecycleFailed([f"[SageMaker] The instance could not be prepared: {error}"]) from error
-        return lines
-
-    def _download(self, group: str) -> dict[str, bytes]:
-        uri = (self.groups[group].get("LifeCycleConfig") or {}).get("SourceS3Uri")
-        if not uri:
-            return {}
-        parts = urlsplit(uri)
-        prefix = parts.path.strip("/")
-        return self.cloud.read_prefix(parts.netloc, f"{prefix}/" if prefix else "")
-
-    def _launch_until_up(self, node: Node) -> None:
-        while self._launch(node) is not None:
-            # A failed instance is given up and another one takes its place, at the same address.
-            if self.closing.wait(self.settings.retry_seconds) or node.instance_id not in self.nodes:
-                return
-            node = self._successor(node)
-        self._rejoin(node)
-
-    def _successor(self, node: Node) -> Node:
+    def successor(self, node: Node) -> Node:
+        """Another instance in the place of a node that is given up: same address and label, nothing else."""
         with self.lock:
             self.nodes.pop(node.instance_id, None)
             node.destroy()
             return self._new_node(node.group, node.address, node.label)
 
-    def _fail(self, message: str) -> None:
+    def fail(self, message: str) -> None:
         if self.closing.is_set():
             return
         self.failure_message = message
         self.set_status("Failed")
 
-    def _release_all(self) -> None:
+    def release_all(self) -> None:
         with self.lock:
             gone, self.nodes = list(self.nodes.values()), {}
         node_processes.kill(self.everything(gone))
         for node in gone:
             node.destroy()
 
-    def _log(self, node: Node, lines: list[str]) -> None:
-        stream = f"LifecycleConfig/{node.group}/{node.instance_id}"
-        self.cloud.write_log(self.log_group, stream, ["[SageMaker] Downloading lifecycle scripts", *lines])
+    def power_cut(self, node: Node) -> int:
+        """Kill everything on the node at once; HyperPod itself notices only after a while that the instance is off."""
+        killed = node.kill()
+
+        def notice() -> None:
+            self.closing.wait(self.settings.notice_seconds)
+            if node.status == "Running" and not node.powered:
+                node.status, node.message = "Failure", f"EC2 Instance {node.instance_id} does not answer"
+
+        self.in_background(notice)
+        return killed
 
     # -- repair ----------------------------------------------------------------------------------------------------
 
@@ -347,12 +254,12 @@ class LocalCluster:
         node.status = "ShuttingDown"
 
         def work() -> None:
-            fresh = self._successor(node)
-            self.note("Instance", f"Instance {fresh.instance_id} is starting as part of instance replacement", fresh)
+            fresh = self.successor(node)
+            note(self, "Instance", f"Instance {fresh.instance_id} is starting as part of instance replacement", fresh)
             if self.continuous:
-                self._launch_until_up(fresh)
-            elif self._launch(fresh) is None:
-                self._rejoin(fresh)
+                launch_until_up(self, fresh)
+            elif launch(self, fresh) is None:
+                self.rejoin(fresh)
 
         self.in_background(work)
 
@@ -361,17 +268,17 @@ class LocalCluster:
         node.status = "Pending"
 
         def work() -> None:
-            self.note("Instance", f"Reboot of EC2 Instance {node.instance_id} is currently in progress", node)
+            note(self, "Instance", f"Reboot of EC2 Instance {node.instance_id} is currently in progress", node)
             node.kill()
             if self.closing.is_set():
                 return
             node.start_services()
             node.status = "Running"
-            self._rejoin(node)
+            self.rejoin(node)
 
         self.in_background(work)
 
-    def _rejoin(self, node: Node) -> None:
+    def rejoin(self, node: Node) -> None:
         """HyperPod puts a repaired node back to work; a node that is not down says 'invalid state', which is fine."""
         controller = self.controller
         if self.closing.is_set() or controller is None or self.role(node.group) != "Compute":
@@ -401,7 +308,7 @@ class LocalCluster:
         fresh = self._fill_groups()
         self._write_slurm_nodes()
         self._restart_controller()
-        failures = [failed for _, failed in self._launch_all(fresh) if failed]
+        failures = [failed for _, failed in launch_all(self, fresh) if failed]
         if not self.closing.is_set() and not self.continuous:
             self.failure_message = str(failures[0]) if failures else ""
             self.set_status("InService")
@@ -428,7 +335,7 @@ class LocalCluster:
             self.close()
             forget()
             # AWS has no event "deleted" but sends state changes more than once; the last one may come when it is gone.
-            self.announce()
+            announce(self)
 
         threading.Thread(target=work, daemon=True).start()
 
@@ -451,110 +358,10 @@ class LocalCluster:
     def everything(self, nodes: list[Node]) -> Callable[[Mapping[str, str]], bool]:
         return node_processes.of_cluster(self.cloud.state_dir, self.id, [node.name for node in nodes])
 
-    # -- events ----------------------------------------------------------------------------------------------------
-
     def set_status(self, status: str) -> None:
         with self.lock:
             # A deletion that began meanwhile is the newer word.
             if self.closing.is_set() and status != "Deleting":
                 return
             self.status = status
-        self.announce()
-
-    def announce(self) -> None:
-        """Send the state change; AWS may send it more than once, so may we."""
-        for _ in range(2 if self.settings.duplicate_events else 1):
-            self.cloud.put_event("aws.sagemaker", STATE_CHANGE, self.state_change(), [self.arn])
-
-    def state_change(self) -> dict[str, Any]:
-        described = self.describe()
-        return {
-            "ClusterArn": self.arn,
-            "ClusterName": self.name,
-            "ClusterStatus": self.status,
-            "CreationTime": milliseconds(self.created_at),
-            "FailureMessage": self.failure_message,
-            "InstanceGroups": [{"TrainingPlanArn": "", "OverrideVpcConfig": None, **group} for group in described["InstanceGroups"]],
-            "VpcConfig": self.request.get("VpcConfig") or {},
-            "Orchestrator": self.request.get("Orchestrator") or {},
-            "NodeRecovery": self.request.get("NodeRecovery", "Automatic"),
-            "SdkResponseMetadata": None,
-            "Tags": dict(self.tags),
-        }
-
-    def note(self, resource: str, description: str, node: Node | None = None, level: str = "Info") -> None:
-        """Keep a cluster event and send it; only Continuous clusters have them. The bus's copy carries no metadata, as on AWS."""
-        if not self.continuous:
-            return
-        at = now()
-        event: dict[str, Any] = {
-            "EventId": str(uuid.uuid4()),
-            "ClusterArn": self.arn,
-            "ClusterName": self.name,
-            "ResourceType": resource,
-            "EventTime": at,
-            "Description": description,
-            "EventLevel": level,
-        }
-        if node is not None:
-            event |= {"InstanceGroupName": node.group, "InstanceId": node.instance_id}
-        with self.lock:
-            self.events.append(event)
-        sent = {**event, "EventTime": milliseconds(at), "EventDetails": {"EventMetadata": None}}
-        self.cloud.put_event("aws.sagemaker", CLUSTER_EVENT, {"EventDetails": sent}, [self.arn])
-
-    def report_health(self, node: Node, status: str, reason: str | None, action: str) -> None:
-        """Send a node health event; only on request, since HyperPod watches GPU and Trainium nodes only."""
-        summary = {"HealthStatus": status, "HealthStatusReason": reason, "RepairAction": action, "Recommendation": None}
-        detail = {
-            "ClusterName": self.name,
-            "ClusterArn": self.arn,
-            "InstanceId": node.instance_id,
-            "HealthSummary": summary,
-            "EventTime": None,
-            "Tags": dict(self.tags),
-        }
-        self.cloud.put_event("aws.sagemaker", NODE_HEALTH, detail, [self.arn])
-
-    # -- answers ---------------------------------------------------------------------------------------------------
-
-    def describe(self) -> dict[str, Any]:
-        answer = {
-            "ClusterArn": self.arn,
-            "ClusterName": self.name,
-            "ClusterStatus": self.status,
-            "CreationTime": self.created_at,
-            "FailureMessage": self.failure_message,
-            "InstanceGroups": [self._describe_group(group) for group in self.groups.values()],
-            "NodeRecovery": self.request.get("NodeRecovery", "Automatic"),
-        }
-        optional = ("VpcConfig", "Orchestrator", "NodeProvisioningMode", "ClusterRole")
-        return answer | {key: self.request[key] for key in optional if self.request.get(key)}
-
-    def _describe_group(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        kept = ("InstanceGroupName", "InstanceType", "LifeCycleConfig", "ExecutionRole", "ThreadsPerCore", "InstanceStorageConfigs",
-                "OnStartDeepHealthChecks", "TrainingPlanArn", "OverrideVpcConfig", "SlurmConfig")  # fmt: skip
-        members = self.members(group["InstanceGroupName"])
-        running = sum(node.status == "Running" for node in members)
-        return {
-            **{key: group[key] for key in kept if group.get(key) is not None},
-            "CurrentCount": running,
-            "TargetCount": group["InstanceCount"],
-            "Status": self._group_status(running, group["InstanceCount"], [node.status for node in members]),
-        }
-
-    def _group_status(self, running: int, target: int, states: list[str]) -> str:
-        if self.status in ("Deleting", "Failed"):
-            return self.status
-        if running >= target:
-            return "InService"
-        return "Degraded" if "Failure" in states else "Creating" if self.status == "Creating" or self.continuous else "Updating"
-
-
-def provisioning_failure(node: Node, failed: LifecycleFailed) -> str:
-    """HyperPod's FailureMessage for an instance whose lifecycle scripts failed."""
-    return f'Instance {node.instance_id} failed to provision with the following error: "{failed}"'
-
-
-def milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
+        announce(self)

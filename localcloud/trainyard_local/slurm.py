@@ -136,7 +136,9 @@ class SlurmCluster:
             for name, members in partitions.items()
         ]
         self.nodes_file.parent.mkdir(parents=True, exist_ok=True)
-        self.nodes_file.write_text("\n".join(lines) + "\n")
+        part = self.nodes_file.with_suffix(".part")  # a daemon that starts at this moment reads the old file or the new one
+        part.write_text("\n".join(lines) + "\n")
+        part.replace(self.nodes_file)
 
     def configuration(self, root: Path) -> str:
         """slurm.conf of one node. Files of the daemons lie below its root, except the spool: its sockets need a short path."""

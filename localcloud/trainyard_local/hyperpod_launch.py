@@ -1,0 +1,114 @@
+"""How the instances of a local HyperPod cluster come up: lifecycle scripts, the two ways of provisioning, retries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from .hyperpod_events import note
+from .hyperpod_views import resource_config
+from .nodes import LifecycleFailed, Node
+
+if TYPE_CHECKING:
+    from .hyperpod_cluster import LocalCluster
+
+
+def create_continuously(cluster: LocalCluster) -> None:
+    """InService as soon as controller and login nodes are up; workers come later, and are retried without end."""
+    first = [node for node in cluster.members() if cluster.role(node.group) != "Compute"]
+    for node, failed in launch_all(cluster, first):
+        if failed and not cluster.closing.is_set():
+            cluster.fail(provisioning_failure(node, failed))
+            return
+    cluster.set_status("InService")
+    note(cluster, "Cluster", f"Cluster {cluster.name} creation completed successfully")
+    for node in cluster.members():
+        if node not in first:
+            cluster.in_background(lambda node=node: launch_until_up(cluster, node))  # type: ignore[misc]
+
+
+def create_all_at_once(cluster: LocalCluster) -> None:
+    """The controller, then the rest; the first failure rolls everything back."""
+    first = [node for node in cluster.members() if cluster.role(node.group) == "Controller"]
+    rest = [node for node in cluster.members() if node not in first]
+    for stage in (first, rest):
+        for node, failed in launch_all(cluster, stage):
+            if failed and not cluster.closing.is_set():
+                cluster.set_status("RollingBack")
+                cluster.release_all()
+                cluster.fail(provisioning_failure(node, failed))
+                return
+    cluster.set_status("InService")
+
+
+def launch_all(cluster: LocalCluster, nodes: list[Node]) -> Iterator[tuple[Node, LifecycleFailed | None]]:
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        yield from zip(nodes, pool.map(lambda node: launch(cluster, node), nodes), strict=True)
+
+
+def launch_until_up(cluster: LocalCluster, node: Node) -> None:
+    """A failed instance is given up and another one takes its place, at the same address, as often as it takes."""
+    while launch(cluster, node) is not None:
+        if cluster.closing.wait(cluster.settings.retry_seconds) or node.instance_id not in cluster.nodes:
+            return
+        node = cluster.successor(node)
+    cluster.rejoin(node)
+
+
+def launch(cluster: LocalCluster, node: Node) -> LifecycleFailed | None:
+    """Prepare one instance and run its lifecycle scripts; leaves it Running, or in Failure and switched off."""
+    if cluster.closing.is_set():
+        return None
+    try:
+        lines = _run_lifecycle(cluster, node)
+    except LifecycleFailed as failed:
+        _log(cluster, node, failed.lines)
+        if cluster.closing.is_set():
+            return None
+        node.kill()
+        node.status, node.message = "Failure", str(failed)
+        note(cluster, "Instance", f"Failed to provision EC2 Instance {node.instance_id} in instance group {node.group}", node, "Error")
+        return failed
+    _log(cluster, node, [*lines, "[SageMaker] The lifecycle scripts succeeded."])
+    node.status, node.message = "Running", ""
+    note(cluster, "Instance", f"EC2 Instance {node.instance_id} successfully provisioned in instance group {node.group}", node)
+    return None
+
+
+def _run_lifecycle(cluster: LocalCluster, node: Node) -> list[str]:
+    group, cloud = cluster.groups[node.group], cluster.cloud
+    try:
+        credentials = cloud.credentials(group["ExecutionRole"], node.instance_id)
+        aws = {"AWS_ENDPOINT_URL": cloud.endpoint, "AWS_REGION": cloud.region, "AWS_DEFAULT_REGION": cloud.region}
+        node.prepare(cluster.slurm, resource_config(cluster), cluster.shared, aws | credentials)
+        config = group.get("LifeCycleConfig") or {}
+        files = lifecycle_files(cluster, node.group)
+        lines: list[str] = []
+        node.powered = True
+        for entry in filter(None, (config.get("OnCreate"), config.get("OnInitComplete"))):
+            lines += node.run_lifecycle(files, entry, cluster.settings.lifecycle_timeout_seconds)
+    except OSError as error:
+        raise LifecycleFailed([f"[SageMaker] The instance could not be prepared: {error}"]) from error
+    return lines
+
+
+def lifecycle_files(cluster: LocalCluster, group: str) -> dict[str, bytes]:
+    """What lies under the group's SourceS3Uri now, by relative key."""
+    uri = (cluster.groups[group].get("LifeCycleConfig") or {}).get("SourceS3Uri")
+    if not uri:
+        return {}
+    parts = urlsplit(uri)
+    prefix = parts.path.strip("/")
+    return cluster.cloud.read_prefix(parts.netloc, f"{prefix}/" if prefix else "")
+
+
+def _log(cluster: LocalCluster, node: Node, lines: list[str]) -> None:
+    stream = f"LifecycleConfig/{node.group}/{node.instance_id}"
+    cluster.cloud.write_log(cluster.log_group, stream, ["[SageMaker] Downloading lifecycle scripts", *lines])
+
+
+def provisioning_failure(node: Node, failed: LifecycleFailed) -> str:
+    """HyperPod's FailureMessage for an instance whose lifecycle scripts failed."""
+    return f'Instance {node.instance_id} failed to provision with the following error: "{failed}"'
