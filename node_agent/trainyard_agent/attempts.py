@@ -302,7 +302,7 @@ class Attempts:
         tail = read_tail(attempt.directory / "job.log", LOG_TAIL_BYTES)
         diagnosis = diagnose(
             job,
-            read_launches(attempt.directory),
+            [launch for launch in read_launches(attempt.directory) if launch.node in attempt.nodes or not attempt.nodes],
             tail,
             lost=lost,
             cancelled=self.cancelled(attempt),
