@@ -12,7 +12,7 @@ from typing import Any
 
 from trainyard_agent.attempt_files import job_environment, parse_bundle, sbatch_options, write_attempt
 from trainyard_agent.attempts import Attempt, Attempts, read_tail
-from trainyard_agent.checkpoints import Checkpoints
+from trainyard_agent.checkpoints import Checkpoints, bundle_of
 from trainyard_agent.configuration import attempt_dir, run_dir
 from trainyard_agent.errors import CommandRefused
 from trainyard_agent.fence import raise_fence
@@ -67,17 +67,18 @@ class JobControl:
         bundle = parse_bundle(await self._fetch(bundle_uri), run_id, number, self._config.cluster_name)
         attempt = before or Attempt(run_id, number, "intent", attempt_dir(self._config, run_id, number), bundle_uri)
         attempt.bundle = bundle
-        if attempt.state == "submitting" and await self._attempts.adopt(attempt):
-            self._attempts.follow(attempt)
+        if attempt.state == "submitting" and await self._take_up(attempt):
             return attempt
         self._attempts.save(attempt, must=True, state="intent")
         await self._end_older(run_id, number)
         script = await asyncio.to_thread(self._prepare, attempt, bundle)
-        await self._set_down(bundle.down_nodes)
         # From here on a job may exist that we do not know of: after a crash it is looked for by its name.
         self._attempts.save(attempt, must=True, state="submitting")
         environment = job_environment(self._config, bundle, run_dir(self._config, run_id), attempt.directory)
         job_id = await self._slurm.submit(sbatch_options(bundle, attempt.directory, self._registry.slurm_nodes), str(script), environment)
+        # Not before: Slurm starts waiting jobs the moment another one ended on its last node, but a job that is new after up to a second
+        # (SchedulerParameters that are not ours: after up to three).
+        await self._set_down(bundle.down_nodes)
         self._attempts.save(attempt, state="submitted", job_id=job_id)
         log.info("%s attempt %d: submitted as job %s, excluding %s", run_id, number, job_id, bundle.exclude_nodes or "nothing")
         self._attempts.follow(attempt)
@@ -114,10 +115,21 @@ class JobControl:
         return script
 
     async def _set_down(self, nodes: list[str]) -> None:
-        """Slurm then lets go of the dead node at once instead of waiting for it."""
+        """Slurm then ends what ran on the dead node and lets go of it, instead of waiting for it. One that is back meanwhile stays up."""
+        if nodes and not self._registry.slurm_nodes:  # we have just been started
+            self._registry.slurm_nodes = await self._slurm.nodes()
         for node in nodes:
-            if node in self._registry.slurm_nodes:
+            if node in self._registry.slurm_nodes and not self._registry.serving(node):
                 await self._slurm.set_node(node, "down", REASON)
+
+    async def _take_up(self, attempt: Attempt) -> bool:
+        """Finish a submission that was cut short; whether there is a job of it."""
+        bundle = bundle_of(attempt)
+        await self._set_down(bundle.down_nodes if bundle else [])
+        found = await self._attempts.adopt(attempt)
+        if found:
+            self._attempts.follow(attempt)
+        return found
 
     async def _cancel_older(self, run_id: str, number: int) -> None:
         """After the new job is in: older jobs that still wait or run are ended (before it, this would cost seconds: measured)."""
@@ -134,8 +146,8 @@ class JobControl:
             attempt = self._attempts.newest(run_id)
             if attempt is None:
                 return {"state": "none"}
-            if attempt.state == "submitting" and await self._attempts.adopt(attempt):
-                self._attempts.follow(attempt)
+            if attempt.state == "submitting":
+                await self._take_up(attempt)
             if not attempt.active:
                 return {"state": "ended"}
             if not self._attempts.cancelled(attempt):
@@ -160,8 +172,8 @@ class JobControl:
         while True:
             try:
                 async with self._locks[attempt.run_id]:
-                    if attempt.state == "submitting" and await self._attempts.adopt(attempt):
-                        self._attempts.follow(attempt)
+                    if attempt.state == "submitting":
+                        await self._take_up(attempt)
                     return
             except SlurmError:
                 await asyncio.sleep(1.0)  # Slurm may be starting together with us

@@ -159,6 +159,11 @@ class Registry:
         node = self.nodes.get(name)
         return node is not None and node.state == "lost"
 
+    def serving(self, name: str) -> bool:
+        """It is linked now, and not only just coming back."""
+        node = self.nodes.get(name)
+        return node is not None and node.connected and node.state == "linked"
+
     async def _investigate(self, node: Node) -> None:
         """Probe and judge until the node is linked again (this task is cancelled) or lost."""
         refusals = timeouts = answers = 0

@@ -68,7 +68,7 @@ class JobBundle(Lenient):
     checkpoint_every_steps: int | None = None
     checkpoint_keep: int = 3
     exclude_nodes: list[str] = Field(default_factory=list, description="Slurm node names this attempt must not use")
-    down_nodes: list[str] = Field(default_factory=list, description="Slurm node names to set down before sbatch")
+    down_nodes: list[str] = Field(default_factory=list, description="Slurm node names to set down, as lost")
 
 
 class ExportedObject(Lenient):
