@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from .client import Json
 from .context import Context, context_of
-from .output import ago, bytes_text, err, fields, out, print_json, styled, table
+from .output import ago, bytes_text, err, fields, out, print_json, print_table, scheduler_word, styled, table
 from .problems import DETACHED, FAILED, ApiProblem
 from .run_commands import print_plan
 from .spec_files import read_spec
@@ -21,7 +21,7 @@ nodes = typer.Typer(no_args_is_help=True, help="Nodes of a cluster.")
 
 POLL_SECONDS = 1.0
 Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
-InstanceId = Annotated[str, typer.Argument(metavar="INSTANCE", help="instance id (i-...), from: trainyard node ls")]
+InstanceId = Annotated[str, typer.Argument(metavar="NODE", help="instance id or node name, from: trainyard node ls")]
 
 
 @clusters.command()
@@ -32,7 +32,7 @@ def create(
     dryrun: Annotated[bool, typer.Option("--dryrun", help="show exactly what would be created, and do nothing")] = False,
 ) -> None:
     """Create a cluster that stands on its own."""
-    context, spec = context_of(typer_context), read_spec(file)
+    context, spec = context_of(typer_context), read_spec(file, "cluster")
     if dryrun:
         print_plan(context, context.client.plan_cluster(spec))
         return
@@ -64,7 +64,10 @@ def list_clusters(typer_context: typer.Context) -> None:
         )
         for cluster in found
     ]
-    out.print(table(["cluster", "status", "made for", "nodes", "age"], rows) if rows else "No clusters.")
+    if rows:
+        print_table(table(["cluster", "status", "made for", "nodes", "age"], rows))
+    else:
+        out.print("No clusters. Make one: trainyard cluster create FILE")
 
 
 def _node_count(cluster: Json) -> int:
@@ -91,6 +94,8 @@ def delete(
             "status": "Deleted",
         }
     _print_cluster(context, document)
+    if document["status"] not in ("Deleted", "Failed"):
+        err.print(f"It is being deleted. Follow it with: trainyard cluster show {escape(cluster)}")
     if document["status"] == "Failed":
         raise typer.Exit(FAILED)
 
@@ -152,13 +157,16 @@ def list_nodes(typer_context: typer.Context, cluster: Name) -> None:
         print_json({"nodes": found})
         return
     columns = ["node", "instance", "group", "role", "type", "state", "agent", "Slurm", "CPU", "memory"]
-    out.print(table(columns, [_node_row(node) for node in found]) if found else "No nodes.")
+    if found:
+        print_table(table(columns, [_node_row(node) for node in found]))
+    else:
+        out.print("No nodes.")
 
 
 def _node_row(node: Json) -> list[object]:
     sample = node.get("sample") or {}
     memory = f"{bytes_text(sample['memoryUsedBytes'])} / {bytes_text(sample['memoryTotalBytes'])}" if sample else "-"
-    state = [styled(node[key]) for key in ("status", "agent", "scheduler")]
+    state = [styled(word) for word in (node["status"], node["agent"], scheduler_word(node))]
     load = [f"{sample['cpuPercent']:.0f}%" if sample else "-", memory]
     return [node.get("name") or "-", node["instanceId"], escape(node["group"]), node["role"], node["instanceType"], *state, *load]
 
@@ -167,14 +175,21 @@ def _node_row(node: Json) -> list[object]:
 def replace(typer_context: typer.Context, cluster: Name, instance: InstanceId) -> None:
     """Replace a node by a new instance."""
     context = context_of(typer_context)
-    _print_batch(context, context.client.replace_node(cluster, instance), "Replacing")
+    _print_batch(context, context.client.replace_node(cluster, _instance_id(context, cluster, instance)), "Replacing")
 
 
 @nodes.command()
 def reboot(typer_context: typer.Context, cluster: Name, instance: InstanceId) -> None:
     """Reboot a node."""
     context = context_of(typer_context)
-    _print_batch(context, context.client.reboot_node(cluster, instance), "Rebooting")
+    _print_batch(context, context.client.reboot_node(cluster, _instance_id(context, cluster, instance)), "Rebooting")
+
+
+def _instance_id(context: Context, cluster: str, given: str) -> str:
+    """The API knows nodes by instance id only; people copy the name that stands first in the list. What is neither, the API refuses."""
+    if given.startswith("i-"):
+        return given
+    return next((str(node["instanceId"]) for node in context.client.nodes(cluster) if node.get("name") == given), given)
 
 
 def _print_batch(context: Context, result: Json, word: str) -> None:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .client import Client, Json
-from .output import bytes_text, moment, styled, table
+from .output import bytes_text, moment, scheduler_word, styled, table
 from .problems import TrainyardError, Unreachable
 from .snapshot import Snapshot, Watcher
 
@@ -158,7 +158,8 @@ def training_line(snapshot: Snapshot) -> str:
 def node_line(node: Json) -> str:
     """A node as one plain line."""
     sample = node.get("sample") or {}
-    return f"{node.get('name') or node['instanceId']}: {node['role']}, agent {node['agent']}, Slurm {node['scheduler']}, {_load(sample)}"
+    slurm = "" if node["role"] == "controller" else f"Slurm {node['scheduler']}, "
+    return f"{node.get('name') or node['instanceId']}: {node['role']}, agent {node['agent']}, {slurm}{_load(sample)}"
 
 
 def _load(sample: Json) -> str:
@@ -216,7 +217,7 @@ def _node_row(node: Json) -> Sequence[str]:
     memory = f"{bytes_text(sample['memoryUsedBytes'])} / {bytes_text(sample['memoryTotalBytes'])}" if sample else "-"
     cpu = f"{_bar(sample['cpuPercent'])} {sample['cpuPercent']:3.0f}%" if sample else "-"
     name = escape(node.get("name") or node["instanceId"])
-    return [name, escape(node["group"]), styled(node["status"]), styled(node["agent"]), styled(node["scheduler"]), cpu, memory]
+    return [name, escape(node["group"]), styled(node["status"]), styled(node["agent"]), styled(scheduler_word(node)), cpu, memory]
 
 
 def _bar(percent: float, width: int = 8) -> str:
@@ -232,7 +233,11 @@ def _timeline(events: Sequence[Json], lines: int = TIMELINE_LINES) -> Renderable
     if len(events) > lines:
         rows.append(Text(f"... {len(events) - lines} earlier", style="dim"))
     for event in events[-lines:]:
-        rows.append(Text(event_line(event), style=_KINDS.get(event["kind"], ""), overflow="ellipsis", no_wrap=True))
+        # A decision is read to its end: what was decided stands last.
+        whole = event["kind"] == "decision"
+        rows.append(
+            Text(event_line(event), style=_KINDS.get(event["kind"], ""), overflow="fold" if whole else "ellipsis", no_wrap=not whole)
+        )
     return Group(*rows) if rows else Text("nothing yet", style="dim")
 
 

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from .client import Client
 from .context import context_of
-from .output import err, fields, out, print_json, styled, table
+from .output import err, fields, out, print_json, print_table, styled, table
 from .problems import FAILED, UNREACHABLE, TrainyardError, Unreachable
 
 local = typer.Typer(no_args_is_help=True, help="The local cloud: template.yaml on this machine, with real nodes.")
@@ -25,7 +25,7 @@ LOCAL_PARAMETERS = {"HeartbeatSeconds": "2"}
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
 Node = Annotated[str | None, typer.Option(help="instance id or Slurm name; default: one that trains")]
 ThatNode = Annotated[str, typer.Option(help="instance id or Slurm name")]
-Run = Annotated[str | None, typer.Option(help="id of the run; default: the one on the cluster")]
+Run = Annotated[str | None, typer.Option(help="id of the run; default: the one that trains on the cluster")]
 
 
 def _control() -> ModuleType:
@@ -107,11 +107,8 @@ def _print_status(document: dict[str, Any]) -> None:
     )
     for cluster in (cloud.get("nodes") or cloud.get("hyperpod") or {}).get("clusters", []):
         rows = [(node["name"], node["instanceId"], node["group"], node["status"], len(node["pids"])) for node in cluster["nodes"]]
-        out.print(
-            f"\n[bold]{escape(cluster['name'])}[/] {styled(cluster['status'])}",
-            table(["node", "instance", "group", "state", "processes"], rows),
-            sep="\n",
-        )
+        out.print(f"\n[bold]{escape(cluster['name'])}[/] {styled(cluster['status'])}")
+        print_table(table(["node", "instance", "group", "state", "processes"], rows))
 
 
 def _inject(typer_context: typer.Context, kind: str, cluster: str, node: str | None = None, run: str | None = None) -> None:
@@ -133,7 +130,7 @@ def kill_node(typer_context: typer.Context, cluster: Cluster, node: Node = None)
 
 
 @faults.command("stop-agent")
-def stop_agent(typer_context: typer.Context, cluster: Cluster, node: ThatNode) -> None:
+def stop_agent(typer_context: typer.Context, cluster: Cluster, node: Node = None) -> None:
     """Kill a node's agent only; training must not notice."""
     _inject(typer_context, "stop-agent", cluster, node)
 

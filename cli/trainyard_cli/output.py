@@ -10,12 +10,25 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from .problems import ApiProblem, TrainyardError
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+#: Where no terminal reads along, nothing is wrapped: `trainyard node ls NAME | grep ...` sees whole lines.
+UNWRAPPED = 10_000
+#: The columns of a table that may take several lines.
+WRAPPED = ("reason", "nodes")
+
+
+def _console(stderr: bool) -> Console:
+    there = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, highlight=False, width=None if there else UNWRAPPED)
+
+
+out = _console(stderr=False)
+err = _console(stderr=True)
 
 STYLES = {
     "Succeeded": "green", "Ready": "green", "Running": "cyan", "Failed": "red", "Cancelled": "yellow", "Recovering": "yellow",
@@ -36,19 +49,36 @@ def styled(word: object) -> str:
     return f"[{style}]{text}[/]" if style else text
 
 
+def scheduler_word(node: Mapping[str, Any]) -> str:
+    """What Slurm says of a node; the controller is none of Slurm's nodes."""
+    return "-" if node["role"] == "controller" else str(node["scheduler"])
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A plain table; the cells are rich markup."""
+    """A plain table; the cells are rich markup. Words and lists wrap; the other columns are what people copy."""
+    cells = [[Text.from_markup(str(cell)) for cell in row] for row in rows]
     result = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        result.add_column(column, overflow="fold", no_wrap=number == 0)  # the first is what people copy
-    for row in rows:
-        result.add_row(*[str(cell) for cell in row])
+        whole = column not in WRAPPED
+        widest = max([len(column), *[row[number].cell_len for row in cells]])
+        result.add_column(column, overflow="fold", no_wrap=whole, min_width=widest if whole else None)
+    for row in cells:
+        result.add_row(*row)
     return result
+
+
+def print_table(what: Table) -> None:
+    """On a terminal that is too narrow the lines run over, as those of `kubectl get` do, instead of cells being cut to pieces."""
+    least = Measurement.get(out, out.options.update(max_width=UNWRAPPED), what).minimum
+    console = out if least <= out.width else Console(file=out.file, width=least, force_terminal=out.is_terminal, highlight=False)
+    console.print(what)
 
 
 def fields(document: Mapping[str, object]) -> Table:
     """Names and values, one a line; what is empty is left out."""
-    return table(["", ""], [(f"[bold]{name}[/]", value) for name, value in document.items() if value not in (None, "", [])])
+    result = table(["", ""], [(f"[bold]{name}[/]", value) for name, value in document.items() if value not in (None, "", [])])
+    result.show_header = False
+    return result
 
 
 def moment(text: str | None) -> str:
@@ -84,9 +114,11 @@ def print_error(error: TrainyardError, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": error.as_json()})
         return
-    err.print(f"[red bold]{escape(error.title)}[/]" + (f": {escape(error.detail)}" if error.detail else ""))
-    if isinstance(error, ApiProblem):
-        for item in error.errors:
-            err.print(f"  [bold]{escape(item.get('field', ''))}[/]  {escape(item.get('message', ''))}")
+    errors = error.errors if isinstance(error, ApiProblem) else []
+    # The detail repeats the first of the fields that follow.
+    detail = "" if errors and error.detail.startswith(f"{errors[0].get('field')}: ") else error.detail
+    err.print(f"[red bold]{escape(error.title)}[/]" + (f": {escape(detail)}" if detail else ""))
+    for item in errors:
+        err.print(f"  [bold]{escape(item.get('field', ''))}[/]  {escape(item.get('message', ''))}")
     if error.next_step:
         err.print(f"Next: {escape(error.next_step)}")

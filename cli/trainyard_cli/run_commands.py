@@ -10,7 +10,7 @@ from rich.markup import escape
 from . import live
 from .client import Json
 from .context import Context, context_of
-from .output import ago, bytes_text, err, fields, moment, out, print_json, styled, table
+from .output import ago, bytes_text, err, fields, moment, out, print_json, print_table, styled, table
 from .problems import DETACHED, FAILED
 from .snapshot import TERMINAL
 from .spec_files import read_spec
@@ -29,7 +29,7 @@ def submit(
     idempotency_key: Annotated[str | None, typer.Option(help="send the same key again and no second run is made")] = None,
 ) -> None:
     """Submit a run."""
-    context, spec = context_of(typer_context), read_spec(file)
+    context, spec = context_of(typer_context), read_spec(file, "run")
     if dryrun:
         print_plan(context, context.client.plan_run(spec))
         return
@@ -61,9 +61,10 @@ def list_runs(
         (run["id"], escape(run["name"]), styled(run["status"]), len(run["attempts"]), ago(run["createdAt"]), escape(run["reason"][:80]))
         for run in runs
     ]
-    out.print(
-        table(["run", "name", "status", "attempts", "age", "reason"], rows) if rows else "No runs yet. Start one: trainyard run submit FILE"
-    )
+    if rows:
+        print_table(table(["run", "name", "status", "attempts", "age", "reason"], rows))
+    else:
+        out.print("No runs yet. Start one: trainyard run submit FILE")
 
 
 @app.command()
@@ -81,7 +82,8 @@ def show(typer_context: typer.Context, run: RunId) -> None:
             (found["step"], found["attempt"], styled(found["status"]), bytes_text(found["bytes"]), moment(found["committedAt"]))
             for found in checkpoints
         ]
-        out.print("\n[bold]Checkpoints[/]", table(["step", "attempt", "state", "size", "committed"], rows), sep="\n")
+        out.print("\n[bold]Checkpoints[/]")
+        print_table(table(["step", "attempt", "state", "size", "committed"], rows))
 
 
 def _print_run(run: Json) -> None:
@@ -104,7 +106,8 @@ def _print_run(run: Json) -> None:
              "-" if found.get("resumedFrom") is None else found["resumedFrom"], found.get("outcome") or "-", escape(found["reason"]))
             for found in run["attempts"]
         ]  # fmt: skip
-        out.print("\n[bold]Attempts[/]", table(["#", "job", "nodes", "started", "resumed from", "outcome", "reason"], rows), sep="\n")
+        out.print("\n[bold]Attempts[/]")
+        print_table(table(["#", "job", "nodes", "started", "resumed from", "outcome", "reason"], rows))
 
 
 @app.command()
@@ -164,8 +167,10 @@ def logs(
     log = context.client.logs(run, attempt=attempt, lines=lines, kind=kind)
     if context.json:
         print_json(log)
-    else:
+    elif log["text"]:
         _write_line(log["text"].rstrip("\n"))
+    else:
+        err.print(f"There is no {kind} log{'' if attempt is None else f' of attempt {attempt}'} yet.")
 
 
 def _write_line(text: str) -> None:
@@ -203,8 +208,10 @@ def _accepted(context: Context, run: Json, word: str) -> None:
     if context.json:
         print_json(run)
         return
-    out.print(f"{word} {run['id']}: {styled(run['status'])} {escape(run['reason'])}")
-    if run["status"] not in TERMINAL:
+    if run["status"] in TERMINAL:
+        out.print(f"{run['id']} is over. {styled(run['status'])}: {escape(run['reason'])}")
+    else:
+        out.print(f"{word} {run['id']}. {styled(run['status'])}: {escape(run['reason'])}")
         err.print(f"Follow it with: trainyard run watch {run['id']}", soft_wrap=True)
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
 from .problems import InvalidInput
 
 
-def read_spec(path: str) -> dict[str, Any]:
-    """The spec in the file, or on standard input for '-'. Raises InvalidInput."""
+def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[str, Any]:
+    """The spec in the file, or on standard input for '-'; of that kind, or of any. Raises InvalidInput."""
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
-            "The spec cannot be read", f"{path}: {error}", "Give the path of a YAML or JSON file, or - for standard input"
+            "The spec cannot be read", f"{path}: {_words(error)}", "Give the path of a YAML or JSON file, or - for standard input"
         ) from error
     try:
         document = yaml.safe_load(text)
@@ -25,4 +25,13 @@ def read_spec(path: str) -> dict[str, Any]:
         raise InvalidInput("The spec is not YAML", f"{path}: {error}", "Correct that line; examples/ has specs that work") from error
     if not isinstance(document, dict):
         raise InvalidInput("The spec is empty or no mapping", path, "Start from one of examples/*.yaml")
+    # The other kind's file is a common slip, and its fields would be refused one by one.
+    if kind == "run" and "instanceGroups" in document and "job" not in document:
+        raise InvalidInput("This is a cluster's spec, not a run's", path, f"trainyard cluster create {path}")
+    if kind == "cluster" and "job" in document and "instanceGroups" not in document:
+        raise InvalidInput("This is a run's spec, not a cluster's", path, f"trainyard run submit {path}")
     return document
+
+
+def _words(error: OSError | UnicodeDecodeError) -> str:
+    return "is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)

@@ -105,7 +105,7 @@ def kill_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, An
 
 def stop_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     """SIGKILL the agent and what would start it again; everything else on the node goes on."""
-    node = _node(cluster, request)
+    node = _working_node(cluster, request)
     (node.root / "var/run/trainyard").mkdir(parents=True, exist_ok=True)
     (node.root / "var/run/trainyard/agent.stop").touch()
     agents = [process for process in node.processes() if _is_agent(process)]
@@ -162,7 +162,14 @@ def _newest_checkpoint(cluster: LocalCluster, run: Any) -> Path:
     found = [path for path in (runs / str(run) if run else runs).rglob("step-*") if path.is_dir() and CHECKPOINT.fullmatch(path.name)]
     if not found:
         raise FaultError(f"run: {run or 'no run'} has no checkpoint on cluster {cluster.name} yet; wait for the first one")
-    return max(found, key=lambda path: tuple(map(int, CHECKPOINT.fullmatch(path.name).groups())))  # type: ignore[union-attr]
+    working = {process.environment.get("TRAINYARD_RUN_ID") for node in cluster.members() for process in _job_processes(node)}
+
+    def newness(path: Path) -> tuple[bool, str, str]:
+        """A run that trains comes before one that is over, a later run before an earlier one, and then the later step and attempt."""
+        owner = path.relative_to(runs).parts[0]
+        return owner in working, owner, path.name
+
+    return max(found, key=newness)
 
 
 def _flip(path: Path) -> None:

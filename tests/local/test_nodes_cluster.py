@@ -232,7 +232,10 @@ def test_the_newest_checkpoint_is_corrupted(nodes: NodeCloud, cluster: LocalClus
     assert done["step"] == 20
     assert (directory / "step-000000000020-attempt-1/model.pt").read_bytes() == b"x" * 50 + bytes([ord("x") ^ 0xFF]) * 16 + b"x" * 34
     assert (directory / "step-000000000010-attempt-1/model.pt").read_bytes() == b"x" * 100
-    nodes.fault("corrupt-checkpoint", cluster, how="truncate")
+    earlier = cluster.shared / "trainyard/runs/run-000/checkpoints/step-000000000999-attempt-1"
+    earlier.mkdir(parents=True)
+    (earlier / "model.pt").write_bytes(b"x")
+    nodes.fault("corrupt-checkpoint", cluster, how="truncate")  # of the newest run, not of the run that came furthest
     assert len((directory / "step-000000000020-attempt-1/model.pt").read_bytes()) == 50
 
 

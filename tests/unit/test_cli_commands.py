@@ -133,7 +133,6 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
     monkeypatch.delenv("TRAINYARD_API_URL", raising=False)
     monkeypatch.setattr(live, "POLL_SECONDS", 0.01)
     monkeypatch.setattr("trainyard_cli.snapshot.SLOW_SECONDS", 0.0)
-    monkeypatch.setattr("trainyard_cli.output.out.width", 200)
     yield fake
     fake.server.shutdown()
     fake.server.server_close()
@@ -294,6 +293,46 @@ def test_tables_show_what_users_wrote_as_they_wrote_it(api: FakeApi, trainyard: 
     assert "1.0 GiB / 4.0 GiB" in out
     _, out, _ = trainyard("run", "show", RUN)
     assert "Checkpoints" in out
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_what_people_copy_is_never_cut_or_wrapped(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    node = {**NODE, "instanceId": "i-0123456789abcdef0", "name": "ip-127-30-24-10"}
+    api.answers |= {
+        "GET /v1/clusters/mine-abc/nodes": (200, {"nodes": [node]}),
+        "GET /v1/runs": (200, {"runs": [a_run(reason="a reason that is longer than the terminal is wide, which may well happen")]}),
+    }
+    monkeypatch.setattr("trainyard_cli.output.out.width", columns)
+    _, out, _ = trainyard("node", "ls", "mine-abc")
+    row = next(line for line in out.splitlines() if "ip-127-30-24-10" in line)
+    assert row.split()[:5] == ["ip-127-30-24-10", "i-0123456789abcdef0", "workers", "worker", "ml.c5.xlarge"]
+    _, out, _ = trainyard("run", "ls")
+    assert f"{RUN}  mine [bold]  Running" in out
+
+
+def test_a_node_is_replaced_and_rebooted_by_either_of_its_names(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    api.answers |= {
+        "GET /v1/clusters/mine-abc/nodes": (200, {"nodes": [NODE]}),
+        "POST /v1/clusters/mine-abc/nodes/i-1:replace": (200, {"successful": ["i-1"], "failed": {}}),
+        "POST /v1/clusters/mine-abc/nodes/i-1:reboot": (200, {"successful": ["i-1"], "failed": {}}),
+    }
+    for arguments in (("replace", "mine-abc", "ip-127-0-0-2"), ("replace", "mine-abc", "i-1"), ("reboot", "mine-abc", "ip-127-0-0-2")):
+        code, out, _ = trainyard("node", *arguments)
+        assert (code, "i-1" in out) == (0, True)
+
+
+def test_the_other_kind_of_spec_is_refused_with_the_command_for_it(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "cluster.yaml").write_text("name: mine\ninstanceGroups: []\n")
+    (tmp_path / "run.yaml").write_text("name: mine\njob: {nodes: 2}\n")
+    code, _, err = trainyard("run", "submit", str(tmp_path / "cluster.yaml"))
+    assert (code, "Next: trainyard cluster create" in err) == (6, True)
+    code, _, err = trainyard("cluster", "create", str(tmp_path / "run.yaml"))
+    assert (code, "Next: trainyard run submit" in err) == (6, True)
+    assert api.requests == []
 
 
 @pytest.mark.parametrize(("status", "code"), [("Succeeded", 0), ("Failed", 1), ("Cancelled", 1)])
