@@ -33,6 +33,7 @@ _CODES: dict[type[Exception], str] = {
     sqlite3.OperationalError: "disk-full",
     OSError: "disk",
     ValueError: "invalid-request",
+    RecursionError: "invalid-request",  # of a request nested too deeply
 }
 
 

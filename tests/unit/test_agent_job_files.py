@@ -17,6 +17,7 @@ from tests.unit.test_agent_checkpoints import commit
 from trainyard_agent import daemon, export, job_files
 from trainyard_agent.attempts import Attempt, Attempts, read_launches, read_tail
 from trainyard_agent.checkpoints import NotWhole, look, remove, scan, verify
+from trainyard_agent.commands import CommandServer
 from trainyard_agent.link_server import LinkServer
 from trainyard_agent.registry import Registry
 from trainyard_agent.reporting import Reporter
@@ -223,3 +224,9 @@ def test_a_part_that_broke_ends_the_agent_whatever_broke_it(monkeypatch: pytest.
 
     asyncio.run(daemon.keep_running(part()))
     assert codes == [70]
+
+
+@pytest.mark.parametrize("line", [b"[" * 60_000, b"[]", b"null", b"\xff", b'{"command": ["x"]}', b""])
+def test_a_command_that_is_none_is_refused_and_the_agent_goes_on(tmp_path: Path, line: bytes) -> None:
+    server = CommandServer(str(tmp_path), {}, lambda: None)
+    assert asyncio.run(server._answer(line))["error"] == "invalid-request"
