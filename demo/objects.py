@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
-
-import boto3
 
 from trainyard_contracts.files import ExportManifest
 
@@ -25,17 +22,6 @@ class Exported:
     wrong: list[str] = field(default_factory=list)
     final: dict[str, bytes] = field(default_factory=dict)
     last_step: int | None = None
-
-
-def s3_client(local: dict[str, Any]) -> Any:
-    """An S3 client of the local cloud described by its local.json."""
-    return boto3.client(
-        "s3",
-        endpoint_url=local["endpoint"],
-        region_name=local["region"],
-        aws_access_key_id=local["accessKeyId"],
-        aws_secret_access_key=local["secretAccessKey"],
-    )
 
 
 def verify_export(s3: Any, bucket: str, run_id: str) -> Exported:
@@ -99,9 +85,3 @@ def _collect(name: str, value: Any, found: dict[str, bytes]) -> None:
     elif isinstance(value, dict):
         for key, item in value.items():
             _collect(f"{name}/{key}", item, found)
-
-
-def final_step(final: dict[str, bytes]) -> int | None:
-    """The step in the final model's own manifest."""
-    body = final.get("final/manifest.json")
-    return None if body is None else json.loads(body)["step"]

@@ -21,7 +21,6 @@ from trainyard_local.node_processes import of_cloud
 TAG = "TRAINYARD_LOCAL"
 LOCAL_FILE = "local.json"
 LOG_FILE = "server.log"
-UP_SECONDS = 60.0
 #: What a cloud leaves in its state directory while it runs; the log stays for whoever asks why.
 RUNNING_PARTS = (LOCAL_FILE, "functions", "clusters", "fsx", "run")
 _INHERITED = (

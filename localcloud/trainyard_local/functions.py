@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -124,11 +123,3 @@ class Functions:
 
     def report(self) -> dict[str, Any]:
         return {"deployed": {name: f.pool.report() for name, f in self._functions.items()}, "lostEvents": self.lost}
-
-
-def error_type(result: bytes) -> str:
-    """errorType of a failed invocation's result."""
-    try:
-        return str(json.loads(result).get("errorType", "Unknown"))
-    except (ValueError, AttributeError):
-        return "Unknown"

@@ -94,7 +94,6 @@ def agent_config(node: Node) -> dict[str, Any]:
         "clusterArn": me.cluster_arn,
         "nodeName": me.node_name,
         "instanceId": me.instance_id,
-        "instanceGroup": me.group,
         "role": me.role,
         "address": me.address,
         "controllerAddress": me.controller_address,

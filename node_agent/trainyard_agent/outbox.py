@@ -14,7 +14,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.identifiers import ulid
 from trainyard_agent.signed_http import Refused, SignedHttp, Unreachable
 from trainyard_agent.store import SAMPLE_CAP_BYTES, Store, no_room
 from trainyard_contracts.events import SOURCE, AgentEvent
@@ -171,8 +170,3 @@ class Sender(threading.Thread):
         if len(results) != len(entries):
             raise Unreachable(f"PutEvents answered {len(results)} results for {len(entries)} entries")
         return results
-
-
-def new_id() -> str:
-    """An event's identity, made once on the node."""
-    return ulid()

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -59,14 +58,6 @@ def test_an_object_that_went_up_in_parts_shows_the_checksum_of_its_parts(blobs: 
             return {"ContentLength": 9, "ChecksumSHA256": "abc=-3"}
 
     assert S3Blobs(MultipartHead(), "sagemaker-data").head("big") == (9, "abc=-3")
-
-
-def test_a_directory_is_uploaded_whole(blobs: S3Blobs, tmp_path: Path) -> None:
-    (tmp_path / "a/b").mkdir(parents=True)
-    (tmp_path / "a/b/c.txt").write_text("c")
-    (tmp_path / "d").write_text("d")
-    assert blobs.put_tree("prefix/", tmp_path) == 2
-    assert blobs.get("prefix/a/b/c.txt") == b"c"
 
 
 def machine() -> StateMachines:

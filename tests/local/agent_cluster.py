@@ -346,7 +346,6 @@ PropagateResourceLimits=NONE
             "clusterArn": "arn:aws:sagemaker:us-east-1:123456789012:cluster/agents000001",
             "nodeName": node.name,
             "instanceId": node.instance_id,
-            "instanceGroup": node.role,
             "role": node.role,
             "address": node.address,
             "controllerAddress": self.controller.address,

@@ -8,7 +8,6 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 from trainyard.domain import errors
@@ -374,12 +373,6 @@ class MemoryBlobs:
         body = self.objects.get(key)
         return None if body is None else (len(body), self.checksums.get(key) or b64encode(hashlib.sha256(body).digest()).decode())
 
-    def put_tree(self, prefix: str, directory: Path) -> int:
-        files = [path for path in directory.rglob("*") if path.is_file()]
-        for path in files:
-            self.put(f"{prefix}{path.relative_to(directory)}", path.read_bytes())
-        return len(files)
-
 
 class MemoryCommands:
     """A controller's agent; `answer` decides what a command says."""
@@ -462,5 +455,5 @@ class World:
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits), backend=wrap(self.backend),
             commands=wrap(self.commands), blobs=wrap(self.blobs), executions=wrap(self.executions), secrets=wrap(self.secrets),
             prices=MemoryPrices(), clock=self.clock, ids=self.ids,
-            config=Config(stage="test", heartbeat_seconds=60, secret_prefix="trainyard/test", node_role_arn="arn:aws:iam::123456789012:role/nodes"),
+            config=Config(heartbeat_seconds=60, secret_prefix="trainyard/test"),
         )  # fmt: skip

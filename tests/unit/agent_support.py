@@ -20,7 +20,6 @@ def config(directory: Path, **changes: Any) -> AgentConfig:
         "cluster_arn": "arn:aws:sagemaker:us-east-1:123456789012:cluster/abc",
         "node_name": "ip-127-0-0-1",
         "instance_id": "i-1",
-        "instance_group": "controller",
         "role": "controller",
         "address": "127.0.0.1",
         "controller_address": "127.0.0.1",

@@ -91,7 +91,7 @@ def test_the_agents_configuration_is_the_contracts(scripts: SimpleNamespace, tmp
     node = a_node(scripts, tmp_path / "root", bundle)
     scripts.step_install.configuration(node)
     config = AgentConfig.model_validate_json((tmp_path / "root/etc/trainyard/agent.json").read_bytes())
-    assert (config.role, config.node_name, config.instance_group, config.link_port) == ("worker", "ip-10-1-0-6", "gpu", 4990)
+    assert (config.role, config.node_name, config.link_port) == ("worker", "ip-10-1-0-6", 4990)
     assert config.shared_root == str(tmp_path / "root/shared")
     assert config.heartbeat_seconds == 2
 

@@ -1,4 +1,4 @@
-"""The events of the bus: what an agent reports, and the two AWS events we read. One class a detail-type."""
+"""The events of the bus, one class a detail-type: what an agent reports, and the one AWS event whose form is relied on."""
 
 from __future__ import annotations
 
@@ -198,15 +198,6 @@ AGENT_EVENTS: dict[str, type[AgentEvent]] = {
 }  # fmt: skip
 
 
-class InstanceGroupState(Lenient):
-    """An instance group in HyperPod's state change event."""
-
-    instance_group_name: str = Field(alias="InstanceGroupName")
-    current_count: int = Field(default=0, alias="CurrentCount")
-    target_count: int = Field(default=0, alias="TargetCount")
-    status: str | None = Field(default=None, alias="Status")
-
-
 class ClusterStateChange(Lenient):
     """detail of `SageMaker HyperPod Cluster State Change` (source aws.sagemaker); many keys may be null."""
 
@@ -214,7 +205,6 @@ class ClusterStateChange(Lenient):
     cluster_name: str = Field(alias="ClusterName")
     cluster_status: str = Field(alias="ClusterStatus")
     failure_message: str | None = Field(default=None, alias="FailureMessage")
-    instance_groups: list[InstanceGroupState] | None = Field(default=None, alias="InstanceGroups")
 
 
 CLUSTER_STATE_CHANGE = "SageMaker HyperPod Cluster State Change"

@@ -101,7 +101,6 @@ class AgentConfig(Lenient):
     cluster_arn: str
     node_name: str = Field(description="Slurm node name, ip-a-b-c-d")
     instance_id: str
-    instance_group: str
     role: Literal["controller", "worker", "login"]
     address: str = Field(description="this node's IP address")
     controller_address: str

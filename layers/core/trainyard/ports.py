@@ -6,7 +6,6 @@ import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Fact, Run, TimelineEntry, Wait
@@ -41,7 +40,6 @@ class BackendCluster:
     name: str
     status: str
     failure_message: str = ""
-    groups: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # group -> (current, target)
     tags: Mapping[str, str] = field(default_factory=dict)
     created_at: datetime | None = None
 
@@ -247,10 +245,6 @@ class Blobs(Protocol):
         """(bytes, SHA-256 checksum as S3 shows it: base64, '<base64>-<parts>' of an object uploaded in parts, or None), or None."""
         ...
 
-    def put_tree(self, prefix: str, directory: Path) -> int:
-        """Upload a directory; returns the number of objects."""
-        ...
-
 
 class Executions(Protocol):
     """State machines."""
@@ -286,14 +280,10 @@ class Prices(Protocol):
 
 @dataclass(frozen=True)
 class Config:
-    """What this deployment is; `trainyard.wiring` fills it from the environment."""
+    """What use cases must know of this deployment; `trainyard.wiring` fills it from the environment."""
 
-    stage: str
     heartbeat_seconds: float
     secret_prefix: str
-    node_role_arn: str
-    default_subnet_ids: tuple[str, ...] = ()
-    default_security_group_ids: tuple[str, ...] = ()
     orphan_seconds: float = 600.0
 
 

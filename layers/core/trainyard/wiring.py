@@ -78,12 +78,4 @@ def _machines(settings: Settings) -> dict[Machine, str]:
 
 
 def _config(settings: Settings) -> Config:
-    return Config(
-        stage=settings.stage,
-        heartbeat_seconds=settings.heartbeat_seconds,
-        secret_prefix=settings.secret_prefix,
-        node_role_arn=settings.node_role_arn,
-        default_subnet_ids=settings.default_subnet_ids,
-        default_security_group_ids=settings.default_security_group_ids,
-        orphan_seconds=settings.orphan_seconds,
-    )
+    return Config(settings.heartbeat_seconds, settings.secret_prefix, settings.orphan_seconds)

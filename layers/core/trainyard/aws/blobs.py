@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
 
-_PARALLEL = 8
 _MISSING = {"NoSuchKey": errors.BlobNotFound, "404": errors.BlobNotFound, "NotFound": errors.BlobNotFound}
 
 
@@ -39,10 +36,3 @@ class S3Blobs:
         except errors.BlobNotFound:
             return None
         return int(found["ContentLength"]), found.get("ChecksumSHA256")
-
-    def put_tree(self, prefix: str, directory: Path) -> int:
-        files = sorted(path for path in directory.rglob("*") if path.is_file())
-        keys = [f"{prefix.rstrip('/')}/{path.relative_to(directory).as_posix()}" for path in files]
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            list(pool.map(lambda key, path: self.put(key, path.read_bytes()), keys, files))
-        return len(files)

@@ -199,10 +199,6 @@ def _backend_cluster(name: str, answer: dict[str, Any]) -> BackendCluster:
         name=answer.get("ClusterName", name),
         status=answer["ClusterStatus"],
         failure_message=answer.get("FailureMessage") or "",
-        groups={
-            group["InstanceGroupName"]: (group.get("CurrentCount", 0), group.get("TargetCount", 0))
-            for group in answer.get("InstanceGroups", [])
-        },
         created_at=_utc(answer.get("CreationTime")),
     )
 

@@ -183,8 +183,3 @@ CODES: frozenset[str] = frozenset({
     "idempotency-conflict", "conflict", "run-finished", "run-active", "cluster-exists", "cluster-in-use", "backend-rejected",
     "no-capacity", "node-unreachable", "session-encrypted", "throttled", "method-not-allowed", "internal",
 })  # fmt: skip
-#: Codes that only the problem of a run or a cluster carries.
-PROBLEM_CODES: frozenset[str] = frozenset({
-    "cluster-failed", "lifecycle-failed", "cluster-deadline", "python-error", "same-error", "attempts-exhausted", "nodes-exhausted",
-    "duration-exceeded", "export-failed", "submit-failed", "cancelled",
-}) | CODES  # fmt: skip

@@ -24,7 +24,7 @@ class Record(BaseModel):
 
 
 class Problem(Record):
-    """Why something ended badly; `code` is one of domain.errors.CODES, `next_step` tells the user what to do."""
+    """Why something ended badly; `code` is one of domain.problems, `next_step` tells the user what to do."""
 
     code: str
     title: str
