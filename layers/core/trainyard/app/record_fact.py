@@ -23,6 +23,8 @@ from trainyard_contracts.events import (
     CheckpointRejected,
     ClusterHeartbeat,
     ClusterReady,
+    ExportFinished,
+    RunEvent,
     parse_agent_event,
 )
 
@@ -81,12 +83,10 @@ def _heartbeat(ports: Ports, event: ClusterHeartbeat) -> Recorded:
 
 def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
     fact = _fact(event, ports.clock.now())
-    run_id = getattr(event, "run_id", None)
-    about_node = fact.type in ("NodeLost", "NodeReturned", "AgentSilent", "AgentBack", "NodeUnhealthy", "ClusterReady")
-    if about_node:
+    if not isinstance(event, (RunEvent, ExportFinished)):  # of a node or the whole cluster, even where it names the run that it met
         return _cluster_fact(ports, cluster, event, fact)
     try:
-        run = ports.runs.get(str(run_id))
+        run = ports.runs.get(event.run_id)
     except RunNotFound:
         return _dropped(event, "no such run")
     if run.cluster_name != cluster.name:
