@@ -62,22 +62,23 @@ def launch(cluster: LocalCluster, node: Node) -> LifecycleFailed | None:
     if cluster.closing.is_set():
         return None
     try:
-        lines = _run_lifecycle(cluster, node)
+        _run_lifecycle(cluster, node)
     except LifecycleFailed as failed:
         _log(cluster, node, failed.lines)
         if cluster.closing.is_set():
             return None
         node.kill()
         node.status, node.message = "Failure", str(failed)
+        note(cluster, "Instance", f"Instance lifecycle script execution for EC2 Instance {node.instance_id} has failed", node, "Error")
         note(cluster, "Instance", f"Failed to provision EC2 Instance {node.instance_id} in instance group {node.group}", node, "Error")
         return failed
-    _log(cluster, node, [*lines, "[SageMaker] The lifecycle scripts succeeded."])
+    _log(cluster, node, ["[SageMaker] The lifecycle scripts succeeded."])
     node.status, node.message = "Running", ""
     note(cluster, "Instance", f"EC2 Instance {node.instance_id} successfully provisioned in instance group {node.group}", node)
     return None
 
 
-def _run_lifecycle(cluster: LocalCluster, node: Node) -> list[str]:
+def _run_lifecycle(cluster: LocalCluster, node: Node) -> None:
     group, cloud = cluster.groups[node.group], cluster.cloud
     try:
         credentials = cloud.credentials(group["ExecutionRole"], node.instance_id)
@@ -85,13 +86,12 @@ def _run_lifecycle(cluster: LocalCluster, node: Node) -> list[str]:
         node.prepare(cluster.slurm, resource_config(cluster), cluster.shared, aws | credentials)
         config = group.get("LifeCycleConfig") or {}
         files = lifecycle_files(cluster, node.group)
-        lines: list[str] = []
         node.powered = True
+        _log(cluster, node, ["[SageMaker] Downloading lifecycle scripts"])
         for entry in filter(None, (config.get("OnCreate"), config.get("OnInitComplete"))):
-            lines += node.run_lifecycle(files, entry, cluster.settings.lifecycle_timeout_seconds)
+            node.run_lifecycle(files, entry, cluster.settings.lifecycle_timeout_seconds, lambda lines: _log(cluster, node, lines))
     except OSError as error:
         raise LifecycleFailed([f"[SageMaker] The instance could not be prepared: {error}"]) from error
-    return lines
 
 
 def lifecycle_files(cluster: LocalCluster, group: str) -> dict[str, bytes]:
@@ -106,7 +106,8 @@ def lifecycle_files(cluster: LocalCluster, group: str) -> dict[str, bytes]:
 
 def _log(cluster: LocalCluster, node: Node, lines: list[str]) -> None:
     stream = f"LifecycleConfig/{node.group}/{node.instance_id}"
-    cluster.cloud.write_log(cluster.log_group, stream, ["[SageMaker] Downloading lifecycle scripts", *lines])
+    if lines:
+        cluster.cloud.write_log(cluster.log_group, stream, lines)
 
 
 def provisioning_failure(node: Node, failed: LifecycleFailed) -> str:

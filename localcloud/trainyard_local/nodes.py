@@ -8,11 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from . import node_processes
 from .slurm import SEARCH_PATH, SlurmCluster, node_name
@@ -24,8 +25,13 @@ LIFECYCLE_FAILED = (
 )
 
 
+#: The node's CloudWatch agent sends its log about this often.
+LOOK_SECONDS = 1.0
+Say = Callable[[list[str]], None]
+
+
 class LifecycleFailed(Exception):
-    """A lifecycle script failed, hung, or could not be run; `lines` is the node's lifecycle log."""
+    """A lifecycle script failed, hung, or could not be run; `lines` are the last of the node's lifecycle log."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__(LIFECYCLE_FAILED)
@@ -100,8 +106,8 @@ class Node:
             **aws,
         }
 
-    def run_lifecycle(self, files: Mapping[str, bytes], entry: str, timeout_seconds: float) -> list[str]:
-        """Download the lifecycle files and run the entry script; returns what it printed. Raises LifecycleFailed."""
+    def run_lifecycle(self, files: Mapping[str, bytes], entry: str, timeout_seconds: float, say: Say) -> None:
+        """Download the lifecycle files and run the entry script; `say` gets what it prints while it runs. Raises LifecycleFailed."""
         directory = self.home / "lifecycle"
         store_files(files, directory)
         script = directory / entry
@@ -113,20 +119,25 @@ class Node:
         with open(output, "wb") as out:
             # The daemons that the script starts outlive it, so it writes to a file: a pipe would never close.
             process = self.start([str(script)], cwd=directory, stdout=out, stderr=subprocess.STDOUT)
-        problem = self._outcome(process, timeout_seconds)
-        lines = output.read_text(errors="replace").splitlines()
+        with open(output, errors="replace") as printed:
+            problem = self._outcome(process, timeout_seconds, lambda: _say_whole_lines(printed, say))
+            rest = printed.read().splitlines()
         if problem:
-            raise LifecycleFailed([*lines, f"[SageMaker] The lifecycle scripts failed: {entry} {problem}"])
-        return lines
+            raise LifecycleFailed([*rest, f"[SageMaker] The lifecycle scripts failed: {entry} {problem}"])
+        say(rest)
 
-    def _outcome(self, process: subprocess.Popen[bytes], timeout_seconds: float) -> str:
-        try:
-            code = process.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            process.wait()
-            return f"did not finish within {timeout_seconds:g} seconds"
-        return f"exited with status {code}" if code else ""
+    def _outcome(self, process: subprocess.Popen[bytes], timeout_seconds: float, look: Callable[[], None]) -> str:
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            try:
+                code = process.wait(max(0.0, min(LOOK_SECONDS, deadline - time.monotonic())))
+                return f"exited with status {code}" if code else ""
+            except subprocess.TimeoutExpired:
+                look()
+            if time.monotonic() >= deadline:
+                self.kill()
+                process.wait()
+                return f"did not finish within {timeout_seconds:g} seconds"
 
     def start_services(self, timeout_seconds: float = 30.0) -> None:
         """What the init system does at boot."""
@@ -172,6 +183,17 @@ class Node:
             "InstanceId": self.instance_id,
             "InstanceLabel": "INSTANCE_LABEL",
         }
+
+
+def _say_whole_lines(printed: TextIO, say: Say) -> None:
+    """Say the lines that are new; the last one may still be written to."""
+    begin = printed.tell()
+    text = printed.read()
+    whole, newline, _ = text.rpartition("\n")
+    printed.seek(begin)
+    if newline:
+        printed.read(len(whole) + 1)
+        say(whole.split("\n"))
 
 
 def store_files(files: Mapping[str, bytes], directory: Path) -> None:

@@ -15,7 +15,8 @@ from trainyard.domain.records import Cluster, Fact, Problem
 LOOK_SECONDS = 60
 #: A new cluster may not be visible to DescribeCluster at once.
 VISIBLE_SECONDS = 120
-#: Continuous provisioning repeats a failing lifecycle script without end and bills for it: this many failures are enough.
+#: Continuous provisioning repeats a failing lifecycle script without end and bills for it: so many failures are enough, or as many
+#: as there are workers, since of a thousand nodes three may fail for a reason that passes.
 LIFECYCLE_FAILURES = 3
 
 
@@ -66,7 +67,7 @@ def _failure(cluster: Cluster, book: Book, seen: Seen | None, now: datetime, dea
         message = seen.failure_message or str((told.data.get("failureMessage") if told else "") or "")
         return failure(message or "AWS gave no reason.")
     broken = book.of(LIFECYCLE_FAILED)
-    if len(broken) >= LIFECYCLE_FAILURES:
+    if len(broken) >= max(LIFECYCLE_FAILURES, cluster.spec.worker_count()):
         return problem("lifecycle-failed", str(broken[-1].data.get("description") or "A lifecycle script failed again and again."))
     if cluster.arn is not None and (seen is None or seen.status == "Deleting") and age > VISIBLE_SECONDS:
         return problem("cluster-failed", f"Cluster '{cluster.name}' was deleted outside Trainyard while it was made.")
