@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +47,11 @@ def light_job(nodes: int = 1, **options: Any) -> Json:
         "arguments": arguments,
         "files": {"light_trainer.py": LIGHT_TRAINER},
     }
+
+
+def total(steps: int) -> int:
+    """What the light trainer adds up to in so many steps, however often it was interrupted."""
+    return sum(range(1, steps + 1))
 
 
 def cluster_spec(name: str, workers: int = 1, spares: int = 0, **more: Any) -> Json:
@@ -159,6 +165,10 @@ class System:
         arn = self.api.cluster(run["clusterName"])["arn"]
         return self.shared_dir(arn) / "trainyard" / "runs" / run["id"] / "attempts" / str(attempt)
 
+    def checkpoints_dir(self, run_id: str) -> Path:
+        arn = self.api.cluster(self.api.run(run_id)["clusterName"])["arn"]
+        return self.shared_dir(arn) / "trainyard" / "runs" / run_id / "checkpoints"
+
     def release(self, run_id: str) -> None:
         """Let the light trainer go on that waits at --hold-at."""
         arn = self.api.cluster(self.api.run(run_id)["clusterName"])["arn"]
@@ -174,6 +184,18 @@ class System:
         answer = httpx.post(url, json={"kind": kind, "cluster": cluster, **given}, timeout=30)
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
+
+    @contextmanager
+    def denied(self, role: str, action: str, resource: str = "*") -> Iterator[None]:
+        """Take a permission from one of the stack's roles for a while."""
+        iam, name = self.aws("iam"), self.local["resources"][role]
+        statement = {"Effect": "Deny", "Action": action, "Resource": resource}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        iam.put_role_policy(RoleName=name, PolicyName="trouble", PolicyDocument=document)
+        try:
+            yield
+        finally:
+            iam.delete_role_policy(RoleName=name, PolicyName="trouble")
 
     def sweep(self) -> None:
         """What happens each minute, now. A duty that failed is an error here as it is an alarm on AWS."""
@@ -284,10 +306,14 @@ class System:
         key = {"pk": {"S": f"wait#{owner}"}, "sk": {"S": "wait"}}
         return self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True).get("Item")
 
-    def document(self, pk: str, sk: str) -> Json:
-        """A record's document as it is stored."""
-        item = self.table.get_item(TableName=self.local["table"], Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=True)["Item"]
-        return dict(json.loads(item["doc"]["S"]))
+    def change_document(self, pk: str, sk: str, change: Callable[[Json], Json]) -> None:
+        """Change a stored record's document behind everybody's back."""
+        key = {"pk": {"S": pk}, "sk": {"S": sk}}
+        item = self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True)["Item"]
+        document = json.dumps(change(json.loads(item["doc"]["S"])))
+        self.table.update_item(
+            TableName=self.local["table"], Key=key, UpdateExpression="SET doc = :doc", ExpressionAttributeValues={":doc": {"S": document}}
+        )
 
 
 def ulid() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.support.system import System, cluster_spec, eventually, light_job
+from tests.support.system import System, cluster_spec, eventually, light_job, total
 
 from trainyard_cli.problems import ApiProblem
 
@@ -19,11 +19,6 @@ print("ARGUMENTS " + json.dumps(sys.argv[1:]))
 print("VARIABLES " + json.dumps({name: os.environ[name] for name in sys.argv[1].split(",")}))
 print("FILE " + json.dumps(open("data/hostile.txt", encoding="utf-8").read()))
 """
-
-
-def total(steps: int) -> int:
-    """What the light trainer adds up to, however often it was interrupted."""
-    return sum(range(1, steps + 1))
 
 
 def test_a_killed_worker_process_starts_again_in_place_from_the_last_whole_checkpoint(system: System, shared: str) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.system import System, eventually, kill, light_job, ulid
+from tests.support.system import System, eventually, kill, light_job, total, ulid
 
 pytestmark = pytest.mark.local
 
@@ -83,7 +83,7 @@ def test_lambda_workers_killed_in_the_middle_of_their_work_change_nothing(system
     assert system.invocations(function).failed - failed >= 3, system.story(run_id)
     assert [attempt["number"] for attempt in run["attempts"]] == [1], system.story(run_id)
     assert run["export"]["state"] == "verified"
-    assert system.value(run_id) == sum(range(1, 41))
+    assert system.value(run_id) == total(40)
     entries = [entry["id"] for entry in system.timeline(run_id)]
     assert len(entries) == len(set(entries))
     assert not system.timeline(run_id, "Trouble"), system.story(run_id)
@@ -120,7 +120,7 @@ def test_a_stopped_state_machine_is_started_again_and_goes_on_where_the_run_stan
     system.release(run_id)
     run = system.ended(run_id, "Succeeded")
     assert [attempt["jobId"] for attempt in run["attempts"]] == [before["attempts"][0]["jobId"]]
-    assert system.value(run_id) == sum(range(1, 41))
+    assert system.value(run_id) == total(40)
 
 
 def test_a_controllers_agent_killed_in_training_starts_again_and_loses_no_event(system: System, shared: str) -> None:
@@ -134,7 +134,7 @@ def test_a_controllers_agent_killed_in_training_starts_again_and_loses_no_event(
     assert len(run["attempts"]) == 1, system.story(run_id)
     assert [found["step"] for found in system.whole(run_id)] == [80, 70, 60, 50, 40, 30, 20, 10]
     assert not system.timeline(run_id, "NodeLost", "AgentSilent"), system.story(run_id)
-    assert system.value(run_id) == sum(range(1, 81))
+    assert system.value(run_id) == total(80)
 
 
 def test_a_silent_worker_agent_is_told_of_and_the_job_is_left_alone(system: System, shared: str) -> None:

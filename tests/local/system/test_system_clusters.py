@@ -1,0 +1,236 @@
+"""Trouble while clusters are made, stand idle, and go: a clear end each time, and nothing left that costs money."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from tests.support.system import Json, System, cluster_spec, eventually, kill, light_job, total
+
+from trainyard_cli.problems import ApiProblem
+
+pytestmark = pytest.mark.local
+
+QUICK = light_job(1, steps=4, every=2)
+SILENT_FAILURE = b"#!/bin/bash\nexit 3\n"
+HANG = b"#!/bin/bash\necho 'waiting for a license server'\nexec sleep infinity\n"
+
+
+def test_a_lifecycle_script_that_fails_is_told_with_its_reason_and_its_log(system: System) -> None:
+    # The mount path is a file on every node, so a step of the scripts fails as any step could.
+    mounts = [{"bucket": "some-data", "mountPath": "/opt/ml/config/resource_config.json"}]
+    run_id = system.submit("broken-script", QUICK, cluster_spec("broken-script", s3Mounts=mounts))
+    run = system.ended(run_id, "Failed")
+    assert run["problem"]["code"] == "lifecycle-failed"
+    assert "Lifecycle scripts did not run successfully" in run["problem"]["detail"]  # AWS's own words
+    assert "FAILED in step 'bucket mounts'" in run["problem"]["detail"]  # the end of the script's log
+    assert run["attempts"] == []
+    log = system.api.logs(run_id, kind="lifecycle")
+    assert log["source"] == "cloudwatch"
+    assert "FAILED in step 'bucket mounts'" in log["text"]
+    system.assert_gone(system.api.cluster(run["clusterName"]))
+
+
+def test_a_lifecycle_script_that_fails_without_a_word_is_told_with_its_exit_status(system: System) -> None:
+    run_id = system.submit("silent-script", QUICK, cluster_spec("silent-script"))
+    cluster = replace_script(system, run_id, SILENT_FAILURE)
+    run = system.ended(run_id, "Failed")
+    assert run["problem"]["code"] == "lifecycle-failed"
+    assert "exited with status 3" in run["problem"]["detail"]
+    system.assert_gone(system.api.cluster(cluster["name"]))
+
+
+def test_a_lifecycle_script_that_hangs_ends_at_the_deadline_of_the_run(system: System) -> None:
+    limits = {"clusterDeadlineSeconds": 30}
+    run_id = system.submit("hanging-script", QUICK, cluster_spec("hanging-script"), limits=limits)
+    cluster = replace_script(system, run_id, HANG)
+    run = system.ended(run_id, "Failed")
+    assert run["problem"]["code"] == "cluster-deadline"
+    assert "not ready within 30 s" in run["problem"]["detail"]
+    assert "waiting for a license server" in run["problem"]["detail"]
+    system.assert_gone(system.api.cluster(cluster["name"]))
+
+
+def test_a_controller_killed_while_its_cluster_is_created_fails_the_run_and_leaves_nothing(system: System) -> None:
+    run_id = system.submit("no-controller", QUICK, cluster_spec("no-controller"))
+    cluster = creating(system, run_id)
+    controller = eventually("the controller's scripts run", lambda: starting(system, cluster, "controller"))
+    system.fault("kill-node", cluster["name"], node=controller["instanceId"])
+    run = system.ended(run_id, "Failed")
+    assert run["problem"]["code"] == "lifecycle-failed"
+    assert controller["instanceId"] in run["problem"]["detail"]
+    system.assert_gone(system.api.cluster(cluster["name"]))
+
+
+def test_a_worker_killed_while_its_cluster_is_created_is_made_again(system: System) -> None:
+    run_id = system.submit("new-worker", QUICK, cluster_spec("new-worker"))
+    cluster = creating(system, run_id)
+    worker = eventually("the worker's scripts run", lambda: starting(system, cluster, "worker"), 60)
+    system.fault("kill-node", cluster["name"], node=worker["instanceId"])
+    run = system.ended(run_id, "Succeeded", 120)
+    assert system.timeline(run_id, "LifecycleFailed")
+    assert system.value(run_id) == total(4)
+    system.assert_gone(system.api.cluster(run["clusterName"]))
+
+
+def test_a_run_cancelled_while_its_cluster_is_made_ends_and_the_cluster_goes(system: System) -> None:
+    run_id = system.submit("early-cancel", QUICK, cluster_spec("early-cancel"))
+    cluster = creating(system, run_id)
+    system.api.cancel_run(run_id)
+    system.api.cancel_run(run_id)
+    run = system.ended(run_id, "Cancelled")
+    assert run["problem"]["code"] == "cancelled"
+    assert run["attempts"] == []
+    assert run["clusterDeleted"]
+    system.assert_gone(system.api.cluster(cluster["name"]))
+
+
+def test_a_node_killed_while_its_cluster_is_deleted_changes_nothing(system: System) -> None:
+    system.api.create_cluster(cluster_spec("going"))
+    cluster = system.cluster_ready("going")
+    worker = next(node for node in system.api.nodes("going") if node["role"] == "worker")
+    system.api.delete_cluster("going")
+    kill(process.pid for process in system.processes(TRAINYARD_NODE=worker["instanceId"]))
+    system.assert_gone(cluster)
+    with pytest.raises(ApiProblem) as told:
+        system.submit("too-late", QUICK, "going")
+    assert told.value.status == 409
+
+
+def test_an_idle_cluster_is_deleted_by_the_sweep_and_one_in_use_is_not(system: System) -> None:
+    system.api.create_cluster(cluster_spec("idle", idleLimitSeconds=60))
+    cluster = system.cluster_ready("idle")
+    run_id = system.submit("uses-it", light_job(1, steps=4, every=2, hold_at=3), "idle")
+    system.training(run_id)
+    age(system, "idle", timedelta(minutes=5))
+    system.sweep()
+    assert system.api.cluster("idle")["status"] == "Ready"
+    system.release(run_id)
+    system.ended(run_id, "Succeeded")
+    age(system, "idle", timedelta(minutes=5))
+    system.sweep()
+    system.assert_gone(cluster)
+
+
+def test_an_orphan_with_our_tag_is_deleted_and_others_are_left_alone(system: System) -> None:
+    sagemaker = system.aws("sagemaker")
+    system.api.create_cluster(cluster_spec("known"))
+    cluster = system.cluster_ready("known")
+    request = clone(sagemaker.describe_cluster(ClusterName="known"))
+    tags = sagemaker.list_tags(ResourceArn=cluster["arn"])["Tags"]
+    foreign = [tag for tag in tags if tag["Key"] != "trainyard:stage"]
+    orphan = sagemaker.create_cluster(ClusterName="orphan", Tags=tags, **request)["ClusterArn"]
+    sagemaker.create_cluster(ClusterName="somebody-elses", Tags=foreign, **request)
+    eventually("both are in service", lambda: states(system).get("orphan") == states(system).get("somebody-elses") == "InService")
+
+    def swept() -> bool:
+        system.sweep()
+        return "orphan" not in system.backend_clusters()
+
+    eventually("the sweep deletes the orphan once it is old enough", swept)
+    assert not system.processes(TRAINYARD_CLUSTER=orphan.rsplit("/", 1)[-1])
+    assert states(system)["somebody-elses"] == "InService"
+    assert system.api.cluster("known")["status"] == "Ready"
+    sagemaker.delete_cluster(ClusterName="somebody-elses")
+    system.api.delete_cluster("known")
+    system.assert_gone(cluster)
+
+
+def test_a_cluster_that_outlived_its_run_is_deleted_by_the_sweep_and_the_timeline_says_so(system: System) -> None:
+    teardown = system.local["outputs"]["RunMachineArn"].removesuffix("-run") + "-teardown"
+    with system.denied("StepsRole", "states:StartExecution", teardown):
+        run_id = system.submit("no-teardown", QUICK, cluster_spec("no-teardown"))
+        run = system.ended(run_id, "Succeeded", 120)
+    cluster = system.api.cluster(run["clusterName"])
+    assert cluster["status"] == "Ready"
+    assert "StartExecution" in system.timeline(run_id, "Trouble")[0]["message"]
+    assert not run["clusterDeleted"]
+    system.sweep()
+    system.assert_gone(cluster)
+    told = [entry["type"] for entry in system.timeline(run_id)]
+    assert told.index("Succeeded") < told.index("ClusterOverdue") < told.index("ClusterDeleted")
+    assert system.api.run(run_id)["clusterDeleted"]
+
+
+def test_a_stopped_cluster_machine_is_started_again_by_the_sweep(system: System) -> None:
+    system.api.create_cluster(cluster_spec("restarted"))
+    [arn] = eventually("its machine runs", lambda: system.running("cluster", "restarted"))
+    system.aws("stepfunctions").stop_execution(executionArn=arn)
+
+    def ready() -> bool:
+        system.sweep()
+        return bool(system.api.cluster("restarted")["status"] == "Ready")
+
+    eventually("the sweep's machine finds it ready", ready, 90)
+    cluster = system.api.cluster("restarted")
+    system.api.delete_cluster("restarted")
+    system.assert_gone(cluster)
+
+
+def creating(system: System, run_id: str) -> Json:
+    """The run's cluster as soon as AWS makes it."""
+    name = str(system.api.run(run_id)["clusterName"])
+
+    def made() -> Json | None:
+        found = [cluster for cluster in system.api.clusters() if cluster["name"] == name and cluster["arn"]]
+        return found[0] if found else None
+
+    return dict(eventually(f"cluster {name} is being made", made))
+
+
+def starting(system: System, cluster: Json, role: str) -> Json | None:
+    """A node of this role on which lifecycle scripts run now."""
+    nodes = [node for node in system.api.nodes(cluster["name"]) if node["role"] == role]
+    return next((node for node in nodes if node["status"] == "Pending" and system.processes(TRAINYARD_NODE=node["instanceId"])), None)
+
+
+def replace_script(system: System, run_id: str, body: bytes) -> Json:
+    """Put another entry script where the workers will look for it; the controller has read the real one by then."""
+    cluster = creating(system, run_id)
+    eventually("the controller's scripts run", lambda: starting(system, cluster, "controller"))
+    key = f"clusters/{cluster['name']}/{cluster['generation']}/lifecycle/on_create.sh"
+    s3 = system.aws("s3")
+    s3.head_object(Bucket=system.local["bucket"], Key=key)
+    s3.put_object(Bucket=system.local["bucket"], Key=key, Body=body)
+    return cluster
+
+
+def states(system: System) -> dict[str, str]:
+    found = system.aws("sagemaker").list_clusters(MaxResults=100)["ClusterSummaries"]
+    return {cluster["ClusterName"]: cluster["ClusterStatus"] for cluster in found}
+
+
+def clone(described: Any) -> Json:
+    """A CreateCluster request that makes the same cluster again."""
+    kept = ("InstanceGroupName", "InstanceType", "LifeCycleConfig", "ExecutionRole", "ThreadsPerCore", "SlurmConfig")
+    groups = [
+        {"InstanceCount": group["TargetCount"], **{key: group[key] for key in kept if key in group}}
+        for group in described["InstanceGroups"]
+    ]
+    return {
+        "InstanceGroups": groups,
+        "Orchestrator": described["Orchestrator"],
+        "NodeProvisioningMode": described["NodeProvisioningMode"],
+        "NodeRecovery": described["NodeRecovery"],
+    }
+
+
+def age(system: System, cluster: str, by: timedelta) -> None:
+    """Make a cluster's record older, as if nobody had used it for so long."""
+    system.change_document(f"cluster#{cluster}", "cluster", lambda found: {**found, **{key: past(found[key], by) for key in TIMES}})
+    old = past(datetime.now(timezone.utc).isoformat(), by)
+    stamp = datetime.fromisoformat(old).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    system.table.update_item(
+        TableName=system.local["table"],
+        Key={"pk": {"S": f"cluster#{cluster}"}, "sk": {"S": "cluster"}},
+        UpdateExpression="SET lastUsedAt = :at",
+        ExpressionAttributeValues={":at": {"S": stamp}},
+    )
+
+
+TIMES = ("createdAt", "readyAt", "lastUsedAt")
+
+
+def past(at: str, by: timedelta) -> str:
+    return (datetime.fromisoformat(at.replace("Z", "+00:00")) - by).isoformat()
