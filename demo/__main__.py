@@ -18,6 +18,7 @@ from demo.cloud import REPOSITORY, local_cloud
 from demo.recording import Recording
 from demo.story import Story, count_leftovers
 from demo.verdict import Measured
+from trainyard_cli.local_commands import LOCAL_PARAMETERS
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -47,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
 def _play(console: Console, measured: Measured, recording: Recording, state_dir: Path, port: int, deadline: float) -> None:
     console.rule("[bold]Trainyard")
     console.print("Starting the local cloud and deploying template.yaml ...")
-    with local_cloud(state_dir, port) as cloud:
+    with local_cloud(state_dir, port, LOCAL_PARAMETERS) as cloud:
         console.print(f"It is up after {cloud.up_seconds:.1f} s: {cloud.local['apiUrl']}", highlight=False)
         Story(cloud, console, measured, recording, deadline).play()
 

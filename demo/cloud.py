@@ -67,12 +67,12 @@ class LocalCloud:
 
 
 @contextmanager
-def local_cloud(state_dir: Path, port: int) -> Iterator[LocalCloud]:
+def local_cloud(state_dir: Path, port: int, parameters: Mapping[str, str] | None = None) -> Iterator[LocalCloud]:
     """A fresh local cloud; taken down on every way out, an interrupt included."""
     control.down(state_dir)  # whatever an earlier, killed demo left behind
     started = time.monotonic()
     try:
-        local = control.up(state_dir=state_dir, port=port, template=REPOSITORY / "template.yaml")
+        local = control.up(state_dir=state_dir, port=port, template=REPOSITORY / "template.yaml", parameters=parameters)
         seconds = time.monotonic() - started
         yield LocalCloud(state_dir, dict(local), Client.from_state_dir(state_dir), seconds)
     finally:

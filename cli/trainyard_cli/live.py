@@ -148,7 +148,8 @@ def training_line(snapshot: Snapshot) -> str:
     if snapshot.step is not None:
         parts.append(f"step {snapshot.step}")
     if snapshot.loss is not None:
-        parts.append(f"loss {snapshot.loss:.5f}")
+        older = "" if snapshot.sampled_step == snapshot.step else f" at step {snapshot.sampled_step}"
+        parts.append(f"loss {snapshot.loss:.5f}{older}")
     whole = [found for found in snapshot.checkpoints if found["status"] == "whole"]
     if whole:
         parts.append(f"{len(whole)} checkpoints, newest at step {whole[0]['step']}")

@@ -37,6 +37,14 @@ class Snapshot:
 
     @property
     def step(self) -> int | None:
+        """The last step that is known to be done: of the newest sample, or of a checkpoint that was committed after it."""
+        sampled = [] if self.sampled_step is None else [self.sampled_step]
+        number = (self.attempt or {}).get("number")
+        return max([*sampled, *[found["step"] for found in self.checkpoints if found["attempt"] == number]], default=None)
+
+    @property
+    def sampled_step(self) -> int | None:
+        """The step to which `loss` belongs."""
         return _latest(self.run).get("step")
 
     @property

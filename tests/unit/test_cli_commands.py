@@ -27,6 +27,7 @@ from trainyard_cli import live, main
 from trainyard_cli.client import Client
 from trainyard_cli.connection import Connection
 from trainyard_cli.problems import ApiProblem, Unreachable
+from trainyard_cli.snapshot import Snapshot
 
 RUN = "run-01jd0000000000000000000000"
 T = "2026-11-20T20:00:00Z"
@@ -358,6 +359,12 @@ def test_on_a_terminal_the_picture_has_run_nodes_and_timeline(api: FakeApi) -> N
     assert (run["status"], seen) == ("Succeeded", ["Provisioning", "Running", "Succeeded"])
     for part in ("Timeline", "message 2", "ip-127-0-0-2", "step 41", "mine [bold]", "55%"):
         assert part in text
+
+
+def test_a_checkpoint_shows_progress_between_two_samples() -> None:
+    checkpoints = [{"step": 95, "attempt": 1, "status": "whole"}, {"step": 500, "attempt": 0, "status": "whole"}]
+    line = live.training_line(Snapshot(a_run(), checkpoints=checkpoints))
+    assert line == "attempt 1, step 95, loss 0.25000 at step 41, 2 checkpoints, newest at step 95"
 
 
 def test_watching_outlives_an_api_that_is_away_for_a_moment(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
