@@ -78,7 +78,6 @@ def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]
         "s3Mounts": [_wire(mount) for mount in spec.s3_mounts],
         "sharedFilesystem": _wire(spec.shared_filesystem) if spec.shared_filesystem else None,
         "controllerGroup": _names(spec, "controller")[0],
-        "loginGroup": next(iter(_names(spec, "login")), None),
         "workerGroups": [{"name": group.name, "partition": spec.partition_of(group)} for group in _workers(spec)],
         "expectedWorkers": spec.worker_count(),  # spares may join later: a run must not wait for them
         "linkPort": settings.link_port,
