@@ -81,7 +81,8 @@ def _show(console: Console, measured: Measured, output: Path, state_dir: Path) -
     if failures:
         console.print(f"Logs: {state_dir}/ (server, functions, and clusters/*/nodes/*/root/var/log/trainyard/)", highlight=False)
     verdict = "[green]Everything is true.[/]" if not failures else "[red]The demo failed.[/]"
-    console.print(f"{verdict} {output}", highlight=False)
+    shown = output.relative_to(Path.cwd()) if output.is_relative_to(Path.cwd()) else output
+    console.print(f"{verdict} {shown}", highlight=False)
 
 
 if __name__ == "__main__":

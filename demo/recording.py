@@ -37,7 +37,7 @@ class Recording:
             console.print(scene)
         if self.last is not None:
             console.rule("The whole timeline")
-            print_timeline(console, self.last.events)
+            print_timeline(console, self.last.events, soft_wrap=False)  # a picture has an edge
         for show in rest:
             show(console)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -242,10 +242,10 @@ def _timeline(events: Sequence[Json], lines: int = TIMELINE_LINES) -> Renderable
     return Group(*rows) if rows else Text("nothing yet", style="dim")
 
 
-def print_timeline(console: Console, events: Sequence[Json]) -> None:
-    """The whole timeline, with the reasons of decisions."""
+def print_timeline(console: Console, events: Sequence[Json], *, soft_wrap: bool = True) -> None:
+    """The whole timeline, with the reasons of decisions; `soft_wrap` leaves long lines to the terminal."""
     for event in events:
-        console.print(Text(event_line(event), style=_KINDS.get(event["kind"], "")), soft_wrap=True)
+        console.print(Text(event_line(event), style=_KINDS.get(event["kind"], "")), soft_wrap=soft_wrap)
 
 
 def follow_log(client: Client, run_id: str, write: Callable[[str], object], *, lines: int, kind: str, attempt: int | None) -> Json:
