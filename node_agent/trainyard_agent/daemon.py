@@ -123,7 +123,7 @@ async def keep_running(part: Coroutine[Any, Any, None]) -> None:
 def break_off(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """The loop's handler of errors that nobody caught."""
     error = context.get("exception")
-    if isinstance(error, (ConnectionError, TimeoutError)):  # of somebody's connection
+    if isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError)):  # of somebody's connection; two classes until Python 3.11
         loop.default_exception_handler(context)
     else:
         end(context["message"], error)
