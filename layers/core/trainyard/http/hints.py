@@ -22,6 +22,7 @@ _HINTS: dict[str, str] = {
     _pattern(specs.PlainText): "must not contain the NUL character",
     r"^[a-z_][a-z0-9_-]{0,31}$": "must be a POSIX user name: lower-case letters, digits, _ and -, at most 32",
     r"^[a-z0-9.-]{3,63}$": "must be a bucket name: 3 to 63 lower-case letters, digits, dots and hyphens",
+    r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$": "must be the name of a Python module such as package.train",
     r"^[\x20-\x7e]+$": "must be 1 to 128 printable ASCII characters",
 }
 

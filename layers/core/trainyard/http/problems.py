@@ -122,6 +122,9 @@ def _message(mistake: Mapping[str, Any]) -> str:
         ("String should ", "must "),
         ("List should ", "must "),
         ("Dictionary should ", "must "),
+        (" after validation", ""),
+        ("valid number, unable to parse string as a number", "number"),
+        ("valid integer, unable to parse string as an integer", "whole number"),
     ):
         words = words.replace(library, ours)
     return words[:1].lower() + words[1:]
