@@ -52,6 +52,17 @@ def test_healthy_training_costs_no_transition() -> None:
     assert len(walker.visited) == before
 
 
+def test_what_a_decision_reads_does_not_grow_with_the_checkpoints() -> None:
+    story = started()
+    before = len(story.world.runs.facts(story.run_id))
+    for step in range(10, 1000, 10):
+        story.checkpoint(step)
+    assert len(story.world.runs.facts(story.run_id)) == before
+    assert story.said.count("is committed and verified") == 99
+    story.lose(LOST)
+    assert "Resuming at once on the spare from step 990" in story.said
+
+
 def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> None:
     story = started()
     story.checkpoint(120)

@@ -14,7 +14,7 @@ from trainyard.app.waking import WAKES, wake_cluster, wake_run
 from trainyard.domain import facts
 from trainyard.domain.errors import ClusterNotFound, RunNotFound
 from trainyard.domain.messages import message
-from trainyard.domain.records import Checkpoint, Cluster, Fact, Run
+from trainyard.domain.records import Checkpoint, Cluster, Fact, Run, TimelineEntry
 from trainyard.ports import Ports
 from trainyard_contracts.events import (
     SOURCE,
@@ -112,6 +112,10 @@ def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent, fact: Fact)
 def _run_fact(ports: Ports, run: Run, event: AgentEvent, fact: Fact) -> Recorded:
     if isinstance(event, (CheckpointCommitted, CheckpointRejected)):
         ports.runs.put_checkpoint(run.id, _checkpoint(event))
+    if isinstance(event, CheckpointCommitted):
+        # No fact: a long run commits a hundred thousand, and every decision reads all facts; it reads the newest checkpoints instead.
+        ports.runs.note(run.id, _line(fact, message(event)))
+        return Recorded("recorded", "checkpoint of the run", fact.type, fact.id, run.cluster_name, run.id)
     new = ports.runs.record(run.id, fact, message(event))
     # A duplicate wakes too: the first delivery may have died between its record and its wake.
     woken = wake_run(ports, run.id, fact.type)
@@ -124,6 +128,10 @@ def _fact(event: AgentEvent, now: datetime) -> Fact:
     data = event.model_dump(mode="json", by_alias=True)
     attempt = getattr(event, "attempt", None)
     return Fact(id=event.id, type=type(event).__name__, at=min(event.at, now), attempt=attempt, data=data)
+
+
+def _line(fact: Fact, words: str) -> TimelineEntry:
+    return TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=fact.type, message=words, attempt=fact.attempt, data=fact.data)
 
 
 def _checkpoint(event: CheckpointCommitted | CheckpointRejected) -> Checkpoint:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from trainyard.app.show_run import latest_sample
 from trainyard.domain.decisions import Decision
 from trainyard.domain.errors import ClusterNotFound
-from trainyard.domain.records import Cluster, Run
+from trainyard.domain.records import Checkpoint, Cluster, Fact, Run
 from trainyard.domain.recovery import decide
 from trainyard.ports import Ports
+
+#: Checkpoints that a decision looks at; the newest whole one is what counts.
+NEWEST = 20
 
 
 def cluster_of(ports: Ports, run: Run) -> Cluster | None:
@@ -18,12 +21,27 @@ def cluster_of(ports: Ports, run: Run) -> Cluster | None:
         return None
 
 
+def _told(checkpoint: Checkpoint) -> Fact:
+    """A checkpoint of the run's list as the fact that told it."""
+    type_ = "CheckpointCommitted" if checkpoint.status == "whole" else "CheckpointRejected"
+    data = {"step": checkpoint.step, "path": checkpoint.path}
+    return Fact(
+        id=f"checkpoint-{checkpoint.step}-{checkpoint.attempt}",
+        type=type_,
+        at=checkpoint.committed_at,
+        attempt=checkpoint.attempt,
+        data=data,
+    )
+
+
 def think(ports: Ports, run: Run) -> Decision:
     """Decide on the stored state of now; nothing is saved."""
     cluster = cluster_of(ports, run)
     facts = ports.runs.facts(run.id)
     if cluster is not None:
         facts = facts + ports.clusters.facts(cluster.name)
+    if run.attempt is not None:
+        facts = facts + [_told(checkpoint) for checkpoint in ports.runs.checkpoints(run.id, limit=NEWEST, token=None).items]
     sample = latest_sample(ports, run) if run.attempt is not None else None
     current = sample is not None and run.attempt is not None and sample.attempt == run.attempt.number
     progress = sample.step if sample is not None and current else None
