@@ -14,25 +14,13 @@ from referencing.jsonschema import DRAFT202012
 from schemathesis.core import NOT_SET
 from schemathesis.generation import GenerationMode
 from tests.support.http_events import Answer, Client
-from tests.support.memory import World
 
-from trainyard.http.api import Api
 from trainyard.http.openapi import document
 
 DOCUMENT = document()
 REGISTRY = Registry().with_resource("urn:openapi", Resource.from_contents(DOCUMENT, default_specification=DRAFT202012))
 schema = schemathesis.openapi.from_dict(DOCUMENT)
 schema.config.generation.update(modes=[GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def client(world: World) -> Client:
-    return Client(Api(lambda: world.ports))
 
 
 def body_of(case: Any) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import time
+from functools import partial
 from pathlib import Path
 
 import botocore.session
@@ -16,16 +17,9 @@ from tests.support.node_cloud import ROLE, NodeCloud, eventually
 from trainyard_contracts.events import ClusterStateChange
 from trainyard_contracts.files import AgentConfig
 from trainyard_local.hyperpod_cluster import LocalCluster
+from trainyard_local.nodes import Node
 
 pytestmark = pytest.mark.local
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCloud]:
-    cloud = NodeCloud(tmp_path_factory.mktemp("cloud"))
-    yield cloud
-    cloud.close()
-    assert cloud.leftovers() == []
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +183,7 @@ def test_a_stopped_agent_stays_down_until_it_is_started_and_slurm_goes_on(nodes:
     started = node.root / "var/lib/trainyard/agent-started"
     first = eventually(lambda: started.exists() and started.read_text().split(), "agent runs")
     assert nodes.fault("stop-agent", cluster, node=node.instance_id)["killed"] >= 2
-    assert {process.name for process in node.processes()} == {"slurmd"}
+    assert {process.name for process in node.processes()} == {"slurmd", "bash"}  # and what starts it again
     nodes.fault("start-agent", cluster, node=node.name)
     eventually(lambda: len(started.read_text().split()) > len(first), "agent runs again")
 
@@ -200,6 +194,25 @@ def test_an_agent_that_dies_is_started_again(nodes: NodeCloud, cluster: LocalClu
     pids = eventually(lambda: started.exists() and started.read_text().split(), "agent runs")
     os.kill(int(pids[-1]), 9)
     eventually(lambda: len(started.read_text().split()) > len(pids), "supervised restart")
+
+
+def _another(node: Node, name: str, before: int) -> set[int]:
+    return {process.pid for process in node.processes() if process.name == name} - {before}
+
+
+def test_a_slurm_daemon_that_dies_is_started_again_and_the_job_goes_on(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    assert cluster.controller is not None
+    state = cluster.controller.root / "var/spool/slurmctld/job_state"
+    job, now = nodes.submit(cluster, nodes=1), time.time()
+    eventually(lambda: state.exists() and state.stat().st_mtime > now, "slurmctld saved its state")
+    for node, name in ((cluster.controller, "slurmctld"), *((worker, "slurmd") for worker in nodes.workers(cluster))):
+        [before] = [process.pid for process in node.processes() if process.name == name]
+        os.kill(before, 9)
+        eventually(partial(_another, node, name, before), f"{name} runs again")
+    eventually(lambda: nodes.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING", "the job still runs")
+    assert len(nodes.sleeping(cluster)) == 1
+    nodes.slurm(cluster, "scancel", job)
+    eventually(lambda: len(nodes.idle(cluster)) == len(nodes.workers(cluster)), "every node is idle again")
 
 
 def test_a_killed_process_is_a_training_process_of_the_named_run(nodes: NodeCloud, cluster: LocalCluster) -> None:

@@ -6,7 +6,6 @@ import json
 import socket
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,6 @@ from trainyard_local.hyperpod_cluster import LocalCluster
 from trainyard_local.session_frames import Frame, decode
 
 pytestmark = pytest.mark.local
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCloud]:
-    cloud = NodeCloud(tmp_path_factory.mktemp("cloud"))
-    yield cloud
-    cloud.close()
-    assert cloud.leftovers() == []
 
 
 @pytest.fixture(scope="module")

@@ -9,18 +9,6 @@ from tests.support.http_events import Client
 from tests.support.memory import World
 from tests.unit.test_http_requests import is_a_problem, spec
 
-from trainyard.http.api import Api
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def client(world: World) -> Client:
-    return Client(Api(lambda: world.ports))
-
 
 def cluster() -> dict[str, Any]:
     body: dict[str, Any] = spec()["cluster"]["spec"]

@@ -8,22 +8,10 @@ from typing import Any
 
 import pytest
 from tests.support.http_events import Client
-from tests.support.memory import World
 
 from trainyard.domain.errors import CODES
-from trainyard.http.api import Api
 
 HOSTILE = ["; rm -rf /", "$(reboot)", "`id`", "a && b | c > /etc/passwd", "'\"\\\n\t", "${HOME}", "--help", "\u202e\U0001f4a9"]
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def client(world: World) -> Client:
-    return Client(Api(lambda: world.ports))
 
 
 def spec() -> dict[str, Any]:

@@ -11,19 +11,8 @@ from tests.support.memory import World
 from tests.unit.test_http_requests import changed, is_a_problem, spec
 
 from trainyard.domain.records import Attempt, Checkpoint, Problem, Run
-from trainyard.http.api import Api
 
 UNKNOWN = "run-01h00000000000000000000000"
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def client(world: World) -> Client:
-    return Client(Api(lambda: world.ports))
 
 
 def submitted(client: Client, **rest: Any) -> dict[str, Any]:

@@ -1,0 +1,27 @@
+"""Fixtures of the HTTP API's tests, unit and contract alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.support.http_events import Client
+    from tests.support.memory import World
+
+
+@pytest.fixture
+def world() -> World:
+    from tests.support.memory import World  # here, so that other tests do not pay for it
+
+    return World()
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    from tests.support.http_events import Client
+
+    from trainyard.http.api import Api
+
+    return Client(Api(lambda: world.ports))
