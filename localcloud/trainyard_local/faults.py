@@ -115,7 +115,7 @@ def stop_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, A
 
 def _is_agent(process: Process) -> bool:
     command = process.command
-    return "TRAINYARD_NODE" in process.environment and ("opt/trainyard/bin/supervise" in command or "trainyard_agent" in command)
+    return "TRAINYARD_NODE" in process.environment and ("run/trainyard/agent.stop" in command or "trainyard_agent" in command)
 
 
 def start_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:

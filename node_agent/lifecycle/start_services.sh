@@ -23,36 +23,24 @@ alive() { # PID_FILE PROGRAM: it is there, and its number was not given to anoth
   exists "$1" && [[ $(cat "/proc/$(<"$1")/comm" 2>/dev/null) == "${2:0:15}" ]]
 }
 
-start_detached() { # NAME PROGRAM [ARGUMENT...]
+start_supervised() { # NAME PID_FILE LOG_FILE PROGRAM [ARGUMENT...]: it is started again whenever it dies
   local name=$1
-  shift
-  if alive "$run_dir/$name.pid" "$name"; then
+  rm -f "$run_dir/$name.stop"
+  if alive "$run_dir/supervise-$name.pid" bash; then
     say "$name runs already"
     return
   fi
-  setsid "$@" >>"$log_dir/slurm/$name.out" 2>&1 </dev/null &
-  echo $! >"$run_dir/$name.pid"
+  setsid bash "$root/opt/trainyard/bin/supervise" "$run_dir/$name.stop" "${@:2}" >/dev/null 2>&1 </dev/null &
+  echo $! >"$run_dir/supervise-$name.pid"
   say "$name started"
-}
-
-start_agent_supervised() {
-  rm -f "$run_dir/agent.stop"
-  if alive "$run_dir/supervise.pid" bash; then
-    say "agent runs already"
-    return
-  fi
-  setsid bash "$root/opt/trainyard/bin/supervise" "$run_dir/agent.stop" "$run_dir/agent-process.pid" "$log_dir/trainyard/agent.out" \
-    "$root/opt/trainyard/bin/trainyard-agent" daemon --config "$root/etc/trainyard/agent.json" >/dev/null 2>&1 </dev/null &
-  echo $! >"$run_dir/supervise.pid"
-  say "agent started"
 }
 
 await_controller() {
   local try
   for try in {1..300}; do
     timeout 2 scontrol ping >/dev/null 2>&1 && return
-    exists "$run_dir/slurmctld.pid" || break # not `alive`: on a busy machine it may not have become slurmctld yet
-    [[ $try == 300 ]] || sleep 0.05
+    (( SECONDS < 25 )) || break
+    sleep 0.05
   done
   say "slurmctld does not answer; its last lines:"
   tail -n 5 "$log_dir/slurm/slurmctld.out" "$log_dir/slurm/slurmctld.log" 2>/dev/null || true
@@ -87,12 +75,13 @@ start_without_systemd() {
   fi
   case $role in
     controller)
-      start_detached slurmctld slurmctld -D
+      start_supervised slurmctld "$run_dir/slurmctld.pid" "$log_dir/slurm/slurmctld.out" slurmctld -D
       await_controller
       ;;
-    worker) start_detached slurmd slurmd -D -N "$node_name" ;;
+    worker) start_supervised slurmd "$run_dir/slurmd.pid" "$log_dir/slurm/slurmd.out" slurmd -D -N "$node_name" ;;
   esac
-  start_agent_supervised
+  start_supervised agent "$run_dir/agent-process.pid" "$log_dir/trainyard/agent.out" \
+    "$root/opt/trainyard/bin/trainyard-agent" daemon --config "$root/etc/trainyard/agent.json"
 }
 
 if [[ -z $root && -d /run/systemd/system ]]; then

@@ -14,6 +14,9 @@ from step_environment import INSTALL_TIMEOUT_SECONDS, job_python
 from step_mounts import shared_path
 from step_slurm import slurm_conf
 
+#: Debian's and HyperPod's units leave a daemon that was killed dead; without slurmctld no job's end is ever seen.
+SLURM_UNITS = ("munge", "slurmctld", "slurmd")
+RESTARTS = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=1\n"
 LIBRARY = "/opt/trainyard/lib"
 PROGRAMS = {
     "trainyard-agent": "trainyard-agent",
@@ -42,6 +45,8 @@ def agent(node: Node) -> None:
         return
     for unit in ("trainyard-agent.service", "trainyard.slice"):
         node.write(f"/etc/systemd/system/{unit}", (node.bundle / unit).read_text())
+    for unit in SLURM_UNITS:
+        node.write(f"/etc/systemd/system/{unit}.service.d/trainyard.conf", RESTARTS)
     link = Path("/usr/local/bin/trainyard-agent")
     if not link.is_symlink():
         link.symlink_to("/opt/trainyard/bin/trainyard-agent")
