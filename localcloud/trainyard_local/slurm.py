@@ -17,6 +17,32 @@ from pathlib import Path
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")
+#: Of slurm.conf, the same in every cluster.
+SETTINGS: dict[str, str | int] = {
+    "LogTimeFormat": "iso8601_ms",
+    "ProctrackType": "proctrack/linuxproc",
+    "TaskPlugin": "task/none",
+    "JobAcctGatherType": "jobacct_gather/none",
+    "AccountingStorageType": "accounting_storage/none",
+    "JobCompType": "jobcomp/none",
+    "SwitchType": "switch/none",
+    "MpiDefault": "none",
+    "MailProg": "/bin/true",
+    "SchedulerType": "sched/backfill",
+    "SchedulerParameters": "batch_sched_delay=0,sched_interval=1,bf_interval=1",
+    "SelectType": "select/linear",
+    "SlurmdParameters": "config_overrides",
+    # 1, as on HyperPod: a node that was only unresponsive comes back by itself, one that was set down does not.
+    "ReturnToService": 1,
+    "SlurmctldTimeout": 10,
+    "SlurmdTimeout": 10,
+    "MinJobAge": 300,
+    "InactiveLimit": 0,
+    "Waittime": 0,
+    "PropagateResourceLimits": "NONE",
+    # The files differ between nodes by their paths, which is meant.
+    "DebugFlags": "NO_CONF_HASH",
+}
 
 
 class SlurmMissing(RuntimeError):
@@ -158,31 +184,8 @@ class SlurmCluster:
             "SlurmdLogFile": f"{root}/var/log/slurm/slurmd.log",
             "StateSaveLocation": f"{root}/var/spool/slurmctld",
             "SlurmdSpoolDir": f"{self.home}/slurm/%n",
-            "LogTimeFormat": "iso8601_ms",
-            "ProctrackType": "proctrack/linuxproc",
-            "TaskPlugin": "task/none",
-            "JobAcctGatherType": "jobacct_gather/none",
-            "AccountingStorageType": "accounting_storage/none",
-            "JobCompType": "jobcomp/none",
-            "SwitchType": "switch/none",
-            "MpiDefault": "none",
-            "MailProg": "/bin/true",
-            "SchedulerType": "sched/backfill",
-            "SchedulerParameters": "batch_sched_delay=0,sched_interval=1,bf_interval=1",
-            "SelectType": "select/linear",
-            "SlurmdParameters": "config_overrides",
-            # 1, as on HyperPod: a node that was only unresponsive comes back by itself, one that was set down does not.
-            "ReturnToService": 1,
-            "SlurmctldTimeout": 10,
-            "SlurmdTimeout": 10,
-            "MinJobAge": 300,
-            "InactiveLimit": 0,
-            "Waittime": 0,
-            "PropagateResourceLimits": "NONE",
-            # The files differ between nodes by their paths, which is meant.
-            "DebugFlags": "NO_CONF_HASH",
         }
-        return "".join(f"{key}={value}\n" for key, value in settings.items()) + f"Include {self.nodes_file}\n"
+        return "".join(f"{key}={value}\n" for key, value in (settings | SETTINGS).items()) + f"Include {self.nodes_file}\n"
 
     def start_munge(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         """Start the cluster's own munge daemon, with a key of its own, and wait until it listens."""

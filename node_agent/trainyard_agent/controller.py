@@ -23,13 +23,11 @@ from trainyard_agent.s3 import S3
 from trainyard_agent.sampling import Sampler
 from trainyard_agent.slurm import Slurm
 from trainyard_agent.store import Store
-from trainyard_contracts.events import ClusterHeartbeat
+from trainyard_contracts.events import NODES_PER_HEARTBEAT, ClusterHeartbeat
 from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)
 
-#: A heartbeat carries at most this many nodes: PutEvents takes 256 KB an event.
-NODES_PER_HEARTBEAT = 300
 MIN_HEARTBEAT_SECONDS = 0.5
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.story import Story, make_cluster, run_spec
+from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 
 from trainyard.app.record_fact import record_fact
 
@@ -117,3 +117,31 @@ def test_heartbeats_are_kept_and_shown() -> None:
     worker = next(node for node in list_nodes(story.world.ports, story.cluster.name) if node.name == "ip-127-0-1-12")
     assert (worker.agent, worker.scheduler) == ("linked", "alloc")
     assert story.cluster.last_heartbeat_at == story.world.clock.now()
+
+
+def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_not_hold_them() -> None:
+    from tests.support.memory import World
+
+    from trainyard.app.create_cluster import create_cluster
+    from trainyard.app.list_nodes import list_nodes
+    from trainyard_contracts.events import NODES_PER_HEARTBEAT
+    from trainyard_contracts.specs import ClusterSpec
+
+    world = World()
+    spec = ClusterSpec.model_validate({**cluster_spec(workers=700), "name": "large"})
+    cluster = create_cluster(world.ports, spec)
+    arn = world.backend.create(cluster)
+    world.clusters.put(world.clusters.get("large").model_copy(update={"arn": arn, "status": "Ready"}))
+    ids = [node.instance_id for node in world.backend.node_lists["large"]]
+    for round_number in range(3):
+        for begin in range(0, len(ids), NODES_PER_HEARTBEAT):
+            world.clock.tick(1)
+            at = world.clock.now().isoformat()
+            samples = [
+                {"node": f"n-{one}", "instanceId": one, "role": "worker", "at": at, "cpuPercent": round_number}
+                for one in ids[begin : begin + NODES_PER_HEARTBEAT]
+            ]
+            detail = {"id": world.ids.ulid(), "at": at, "clusterName": "large", "clusterArn": arn, "nodes": samples}
+            record_fact(world.ports, {"source": "trainyard.agent", "detail-type": "ClusterHeartbeat", "id": "e", "detail": detail})
+    assert {node.sample["cpuPercent"] for node in list_nodes(world.ports, "large") if node.sample} == {2}
+    assert all(node.sample for node in list_nodes(world.ports, "large"))

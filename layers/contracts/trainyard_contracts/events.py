@@ -181,8 +181,12 @@ class RunSample(Lenient):
     loss: float | None = None
 
 
+#: PutEvents takes 256 KB an event: a larger cluster's samples come in several heartbeats, one right after the other.
+NODES_PER_HEARTBEAT = 300
+
+
 class ClusterHeartbeat(AgentEvent):
-    """The controller agent's periodic report: every node's latest sample and every active run's step."""
+    """The controller agent's periodic report: latest samples of NODES_PER_HEARTBEAT nodes at most, and every active run's step."""
 
     nodes: list[NodeSample]
     runs: list[RunSample] = Field(default_factory=list)

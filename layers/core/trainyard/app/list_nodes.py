@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.ports import Ports
-from trainyard_contracts.events import ClusterHeartbeat, NodeSample
+from trainyard_contracts.events import NODES_PER_HEARTBEAT, ClusterHeartbeat, NodeSample
 
 
 def list_nodes(ports: Ports, cluster_name: str) -> list[ClusterNode]:
@@ -14,18 +14,20 @@ def list_nodes(ports: Ports, cluster_name: str) -> list[ClusterNode]:
     cluster = ports.clusters.get(cluster_name)
     if cluster.arn is None or cluster.status == "Deleted":
         return []
-    samples = _samples(newest_heartbeat(ports, cluster))
+    samples = _samples(ports, cluster)
     return [_joined(node, samples.get(node.instance_id)) for node in ports.backend.nodes(cluster)]
 
 
-def newest_heartbeat(ports: Ports, cluster: Cluster) -> ClusterHeartbeat | None:
-    """The newest heartbeat of the last day."""
-    beats = ports.clusters.heartbeats(cluster.name, since=ports.clock.now() - timedelta(days=1), limit=1)
-    return beats[-1] if beats else None
+def newest_heartbeats(ports: Ports, cluster_name: str, count: int) -> list[ClusterHeartbeat]:
+    """The newest ones of the last day, oldest first."""
+    return ports.clusters.heartbeats(cluster_name, since=ports.clock.now() - timedelta(days=1), limit=count)
 
 
-def _samples(beat: ClusterHeartbeat | None) -> dict[str, NodeSample]:
-    return {sample.instance_id: sample for sample in beat.nodes} if beat else {}
+def _samples(ports: Ports, cluster: Cluster) -> dict[str, NodeSample]:
+    """Each node's newest sample; a large cluster's are in several heartbeats."""
+    nodes = sum(group.count + group.spares for group in cluster.spec.instance_groups)
+    beats = newest_heartbeats(ports, cluster.name, 1 + nodes // NODES_PER_HEARTBEAT)
+    return {sample.instance_id: sample for beat in beats for sample in beat.nodes}
 
 
 def _joined(node: ClusterNode, sample: NodeSample | None) -> ClusterNode:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.app.list_nodes import newest_heartbeat
-from trainyard.domain.errors import ClusterNotFound
+from trainyard.app.list_nodes import newest_heartbeats
 from trainyard.domain.records import Run
 from trainyard.ports import Ports
 from trainyard_contracts.events import RunSample
@@ -17,9 +16,5 @@ def show_run(ports: Ports, run_id: str) -> tuple[Run, RunSample | None]:
 
 def latest_sample(ports: Ports, run: Run) -> RunSample | None:
     """The run's sample in its cluster's newest heartbeat, if that heartbeat knows the run."""
-    try:
-        beat = newest_heartbeat(ports, ports.clusters.get(run.cluster_name))
-    except ClusterNotFound:
-        return None
-    mine = [sample for sample in (beat.runs if beat else []) if sample.run_id == run.id]
+    mine = [sample for beat in newest_heartbeats(ports, run.cluster_name, 1) for sample in beat.runs if sample.run_id == run.id]
     return max(mine, key=lambda sample: sample.attempt, default=None)
