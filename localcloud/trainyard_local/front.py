@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
 
-from trainyard_local import admin, gateway
+from trainyard_local import admin, direct, gateway
 from trainyard_local.access import Denied
 from trainyard_local.cloud import Cloud
 from trainyard_local.functions import NoSuchFunction
@@ -31,6 +31,7 @@ class Front:
         self._cloud = cloud
         self._admin = admin_calls
         self._moto = moto
+        self._dynamodb = direct.handler(cloud)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         handler = self._handler(environ)
@@ -52,6 +53,8 @@ class Front:
         if _INVOKE.fullmatch(path):
             return self._invoke
         signed = _SIGNED_FOR.search(environ.get("HTTP_AUTHORIZATION", ""))
+        if signed and signed[1] == "dynamodb" and environ.get("HTTP_X_AMZ_TARGET") in direct.TARGETS:
+            return self._dynamodb
         return _no_such_service if signed and signed[1] not in SERVICES else None
 
     def _invoke(self, request: Request) -> Response:

@@ -14,6 +14,8 @@ from typing import IO, Any
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import ThreadedWSGIServer
 
+from trainyard_local.http_parsing import QuickHandler
+
 log = logging.getLogger("trainyard.http")
 
 WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
@@ -24,7 +26,7 @@ class PortTaken(Exception):
     """Somebody else listens on the port."""
 
 
-class _Handler(MotoRequestHandler):  # type: ignore[misc]
+class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
     """Reads a request wholly, then answers it wholly, so that the connection can carry the next one."""
 
     protocol_version = "HTTP/1.1"
@@ -43,7 +45,7 @@ class _Handler(MotoRequestHandler):  # type: ignore[misc]
             return None
 
         try:
-            answer = self.server.app(environ, start_response)
+            answer = self.server.app(environ, start_response)  # type: ignore[attr-defined]
             content = b"".join(answer)
             if hasattr(answer, "close"):
                 answer.close()

@@ -6,10 +6,16 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Iterable
+from typing import Any
 
 from trainyard_local.cloud import Cloud
 
 log = logging.getLogger("trainyard.logs")
+
+#: Whoever logs is in the middle of something: it goes first, and what comes together is written together.
+PAUSE_SECONDS = 0.05
+Entry = tuple[str, str, int, list[str]]
 
 
 class LogWriter:
@@ -17,7 +23,7 @@ class LogWriter:
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
-        self._queue: queue.SimpleQueue[tuple[str, str, int, list[str]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._known: set[tuple[str, str]] = set()
         self._thread = threading.Thread(target=self._run, daemon=True, name="logs")
         self._thread.start()
@@ -32,12 +38,19 @@ class LogWriter:
 
     def _run(self) -> None:
         while entry := self._queue.get():
-            try:
-                self._append(*entry)
-            except Exception:
-                log.exception("a log line for %s was lost", entry[0])
+            time.sleep(PAUSE_SECONDS)
+            entries = [entry]
+            while not self._queue.empty() and (entry := self._queue.get()):
+                entries.append(entry)
+            for (group, stream), events in _by_stream(entries).items():
+                try:
+                    self._append(group, stream, events)
+                except Exception:
+                    log.exception("log lines for %s were lost", group)
+            if entry is None:
+                return
 
-    def _append(self, group: str, stream: str, at: int, lines: list[str]) -> None:
+    def _append(self, group: str, stream: str, events: list[dict[str, Any]]) -> None:
         from moto.logs.models import logs_backends
 
         backend = logs_backends[self._cloud.account_id][self._cloud.region]
@@ -46,4 +59,11 @@ class LogWriter:
                 backend.create_log_group(group, {})
             backend.ensure_log_stream(group, stream)
             self._known.add((group, stream))
-        backend.put_log_events(group, stream, [{"timestamp": at, "message": line} for line in lines])
+        backend.put_log_events(group, stream, events)
+
+
+def _by_stream(entries: Iterable[Entry]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for group, stream, at, lines in entries:
+        found.setdefault((group, stream), []).extend({"timestamp": at, "message": line} for line in lines)
+    return found

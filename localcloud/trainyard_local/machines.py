@@ -23,6 +23,7 @@ from trainyard_local.pinned import replace, wrap
 
 log = logging.getLogger("trainyard.machines")
 
+HEAD_START_SECONDS = 0.01
 LAMBDA_TASKS = ("arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken")
 
 
@@ -66,6 +67,7 @@ def install(cloud: Cloud) -> None:
     _install_quiet_errors()
     _install_parse_cache()
     _install_start_execution()
+    _install_head_start()
     _install_task_tokens()
     _install_stop()
     _install_lambda_tasks(cloud)
@@ -118,6 +120,18 @@ def _install_start_execution() -> None:
 
     expected = ("self", "state_machine_arn", "name", "execution_input", "trace_header")
     original = replace(Backend, "start_execution", start, parameters=expected)
+
+
+def _install_head_start() -> None:
+    """The answer to StartExecution is on its way before the first state is entered, as on AWS, and the two do not share one interpreter lock."""
+    from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
+
+    def start(self: Any) -> None:
+        thread = threading.Timer(HEAD_START_SECONDS, self._execution_logic)
+        thread.daemon = True
+        thread.start()
+
+    replace(ExecutionWorker, "start", start, parameters=("self",))
 
 
 def _install_task_tokens() -> None:

@@ -9,7 +9,8 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
+
+from trainyard_local.http_parsing import QuickHandler
 
 _PREFIX = "/2018-06-01/runtime/"
 
@@ -88,7 +89,7 @@ class RuntimeApi:
         self.ready.set()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuickHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1
@@ -142,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
             current.finish(body, failed=parts[2] == "error")
 
     def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+        if (self.headers.get("Transfer-Encoding") or "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
         chunks = []
         while size := int(self.rfile.readline().split(b";")[0], 16):

@@ -144,7 +144,7 @@ class Serving:
 
 def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], None]) -> tuple[Cloud, Serving]:
     """Hook moto and install every part. Raises PortTaken, MotoChanged. Once per process."""
-    from trainyard_local import checksums, gate, locks, machines, partitions, pinned, transactions
+    from trainyard_local import caches, checksums, gate, locks, machines, partitions, pinned, transactions
     from trainyard_local.access import Access
     from trainyard_local.bus import Bus
     from trainyard_local.functions import Functions
@@ -172,6 +172,7 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
         apis=cloud.gateway.report, iam=cloud.access.report, functions=cloud.functions.report, bus=bus.report,
         schedules=cloud.schedules.report, machines=lambda: machines.report(cloud),
     )  # fmt: skip
+    caches.install()
     partitions.install()
     transactions.install()
     locks.install()  # around both

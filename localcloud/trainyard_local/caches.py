@@ -1,0 +1,29 @@
+"""Keeps what moto computes anew for every request and every state, though it never changes."""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from typing import Any
+
+from trainyard_local.pinned import replace, wrap
+
+
+def install() -> None:
+    """Hook moto; once per process."""
+    from moto.core import responses
+    from moto.dynamodb.comparisons import ConditionExpressionParser
+    from moto.stepfunctions.parser.asl.utils import json_path
+
+    wrap(responses, "method_names_from_class", functools.cache)
+    wrap(json_path, "parse", functools.lru_cache(512))
+
+    def lex(self: Any) -> Any:
+        # The parser puts its nodes together in place: it gets new ones each time.
+        return deque(node._replace(children=[]) for node in lexed(self.condition_expression))
+
+    @functools.lru_cache(256)
+    def lexed(expression: str) -> list[Any]:
+        return list(original(ConditionExpressionParser(expression, None, None)))
+
+    original = replace(ConditionExpressionParser, "_lex_condition_expression", lex, parameters=("self",))
