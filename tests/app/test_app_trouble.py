@@ -196,6 +196,25 @@ def test_a_late_repetition_of_the_last_step_does_not_end_the_next_life() -> None
     assert (story.run.status, story.run.life, story.run.outcome, story.run.troubles) == ("Pending", 2, None, 0)
 
 
+@pytest.mark.parametrize("step", ["ensure-cluster", "await-outcome", "export", "teardown"])
+def test_a_late_step_of_a_dead_execution_does_not_take_the_wait_of_the_one_that_follows_it(step: str) -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    story.world.executions.started["run", f"{story.run_id}-1"].status = "ABORTED"
+    story.world.clock.tick(31)
+    story.sweep()
+    before = story.world.waits.get(f"run:{story.run_id}")
+    assert story.run.generation == 2
+    story.world.executions.tokens["late"] = None
+    run_step(story.world.ports, {"step": step, "runId": story.run_id, "generation": 1, "token": "late"})
+    assert story.world.waits.get(f"run:{story.run_id}") == before
+    assert story.world.executions.tokens["late"] is not None
+    story.end()
+    assert story.run.status == "Succeeded"
+
+
 def test_an_exporting_agent_that_says_the_disk_is_full_is_asked_three_times_then_the_cluster_is_kept() -> None:
     story = Story()
     story.submit()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainyard.domain import facts, names
-from trainyard.domain.records import Wait, WaitKind
+from trainyard.domain.records import Run, Wait, WaitKind
 from trainyard.ports import Ports
 
 #: Which facts end which wait (docs/architecture.md). AttemptStarted is here because a node may be lost while a job starts.
@@ -47,6 +47,14 @@ def wake_cluster(ports: Ports, cluster_name: str, fact_type: str | None = None) 
     making = wake(ports, names.cluster_owner(cluster_name), fact_type)
     deleting = wake(ports, names.teardown_owner(cluster_name), fact_type)
     return making or deleting
+
+
+def superseded(ports: Ports, run: Run, generation: int, token: str) -> bool:
+    """Whether a newer execution owns the run. Then it waits under the run's name, and our late token must not replace its own."""
+    if generation >= run.generation:
+        return False
+    ports.executions.succeed(token, {})
+    return True
 
 
 def done(ports: Ports, owner: str, token: str) -> None:

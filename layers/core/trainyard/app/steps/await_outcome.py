@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.app.situation import think
 from trainyard.app.steps.inputs import StepInput
-from trainyard.app.waking import done, store_wait
+from trainyard.app.waking import done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.ports import Ports
 
@@ -14,6 +14,8 @@ from trainyard.ports import Ports
 def await_outcome(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Store the token, then look once more: a fact that came in between ends the wait at once."""
     run = ports.runs.get(given.run_id)
+    if superseded(ports, run, given.generation, given.token):
+        return {"waiting": False}
     owner = names.run_owner(run.id)
     store_wait(ports, owner, "outcome", given.token)
     decision = think(ports, run)

@@ -7,7 +7,7 @@ from typing import Any
 from trainyard.app.create_cluster import create_cluster, start_cluster
 from trainyard.app.situation import cluster_of, think
 from trainyard.app.steps.inputs import StepInput
-from trainyard.app.waking import done, store_wait
+from trainyard.app.waking import done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
@@ -16,6 +16,8 @@ from trainyard.ports import Ports
 def ensure_cluster(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Create the run's own cluster if there is none, then wait until it is ready, failed, or gone."""
     run = ports.runs.get(given.run_id)
+    if superseded(ports, run, given.generation, given.token):
+        return {"clusterName": run.cluster_name}
     owner = names.run_owner(run.id)
     if run.owns_cluster and run.outcome is None:
         run = _adopt(ports, run, _own_cluster(ports, run))

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from trainyard.app.saved import remember_copies
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer
-from trainyard.app.waking import done, store_wait
+from trainyard.app.waking import done, store_wait, superseded
 from trainyard.domain import facts, names
 from trainyard.domain.errors import BlobNotFound, CommandFailed
 from trainyard.domain.messages import counted, size
@@ -25,6 +25,8 @@ EXPORT_COMMAND_SECONDS = 60.0
 def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Ask the agent for the export, or conclude it when the agent has reported its end. Waits only when training is over."""
     run = ports.runs.get(given.run_id)
+    if superseded(ports, run, given.generation, given.token):
+        return {"export": "superseded"}
     owner = names.run_owner(run.id)
     store_wait(ports, owner, "export", given.token)
     if run.export is None or run.export.state not in ("requested", "running"):

@@ -7,7 +7,7 @@ from typing import Any
 from trainyard.app.create_cluster import start_teardown
 from trainyard.app.situation import cluster_of, think
 from trainyard.app.steps.inputs import StepInput
-from trainyard.app.waking import done, store_wait
+from trainyard.app.waking import done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.domain.records import Run, TimelineEntry
 from trainyard.domain.teardown import blocker
@@ -17,6 +17,8 @@ from trainyard.ports import Ports
 def teardown_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Start the teardown machine (again changes nothing) and wait for ClusterDeleted."""
     run = ports.runs.get(given.run_id)
+    if superseded(ports, run, given.generation, given.token):
+        return {"clusterName": run.cluster_name}
     owner = names.run_owner(run.id)
     cluster = cluster_of(ports, run)
     if cluster is not None and cluster.status not in ("Deleted", "Deleting"):
