@@ -13,8 +13,10 @@ def install() -> None:
     """Hook moto; once per process."""
     from moto.core import responses
     from moto.dynamodb.comparisons import ConditionExpressionParser
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
     from moto.stepfunctions.parser.asl.utils import json_path
 
+    wrap(DomainDispatcherApplication, "get_backend_for_host", functools.lru_cache(256))  # it looks at a hundred directories
     wrap(responses, "method_names_from_class", functools.cache)
     wrap(json_path, "parse", functools.lru_cache(512))
 
