@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainyard.app.show_run import latest_sample
-from trainyard.domain.decisions import Decision
+from trainyard.domain.decisions import Decision, Next
 from trainyard.domain.errors import ClusterNotFound
 from trainyard.domain.records import Checkpoint, Cluster, Fact, Run
 from trainyard.domain.recovery import decide
@@ -32,6 +32,11 @@ def _told(checkpoint: Checkpoint) -> Fact:
         attempt=checkpoint.attempt,
         data=data,
     )
+
+
+def still(ports: Ports, run_id: str, next_: Next) -> bool:
+    """Whether the run would still go that way. Asked after a failure: repeating it may have lost its sense meanwhile."""
+    return think(ports, ports.runs.get(run_id)).next == next_
 
 
 def think(ports: Ports, run: Run) -> Decision:

@@ -29,6 +29,9 @@ def close(draft: Draft) -> Decision:
     if teardown.wanted(draft.run):
         # Its nodes go with their cluster: nothing is repaired any more.
         draft.change(actions=[action for action in draft.run.actions if action.kind == "cancel-job"])
+    if _lost(draft):
+        # Its controller, which alone could stop the job, cannot be reached.
+        draft.change(actions=[action for action in draft.run.actions if action.kind != "cancel-job"])
     if draft.run.actions:
         return draft.freeze("repair")
     if _stopping(draft):
@@ -47,6 +50,11 @@ def _cancelled_too_late(draft: Draft) -> None:
         draft.note(
             f"late-{late.id}", "CancelledTooLate", "Training was over when the cancel came: the run ends as planned, and loses nothing."
         )
+
+
+def _lost(draft: Draft) -> bool:
+    """The cluster was lost in this life of the run."""
+    return any(fact.at >= draft.opened_at for fact in draft.book.of(CLUSTER_LOST))
 
 
 def final_status(draft_outcome: str | None, has_problem: bool) -> RunStatus:
@@ -77,7 +85,7 @@ def _exporting(draft: Draft) -> bool:
     run = draft.run
     if not teardown.has_something_to_lose(run):
         return False
-    if not draft.cluster_ready or any(fact.at >= draft.opened_at for fact in draft.book.of(CLUSTER_LOST)):
+    if not draft.cluster_ready or _lost(draft):
         _give_up(draft, f"Cluster '{run.cluster_name}' cannot be reached any more.")
         return False
     export = run.export if run.export is not None and run.export.final else None

@@ -9,11 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainyard.app.saved import remember_copies
+from trainyard.app.situation import still
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer
 from trainyard.app.waking import done, store_wait, superseded
 from trainyard.domain import facts, names
-from trainyard.domain.errors import BlobNotFound, CommandFailed
+from trainyard.domain.errors import BlobNotFound, CommandFailed, RetryableError
 from trainyard.domain.messages import counted, size
 from trainyard.domain.records import Export, Fact, Run, TimelineEntry
 from trainyard.ports import Ports
@@ -34,7 +35,13 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
         return {"export": "nothing to do"}
     finished = _finished(ports, run, run.export)
     if finished is None:
-        run, finished = _ask(ports, run, run.export)
+        try:
+            run, finished = _ask(ports, run, run.export)
+        except RetryableError:
+            if still(ports, run.id, "export"):
+                raise
+            done(ports, owner, given.token)
+            return {"export": "given up"}
     if finished is not None and run.export is not None:
         # Also of one that is only 'requested' as far as the record says: the step may have died between asking and writing that down.
         run = _save(ports, run, conclude(ports, run, run.export, finished))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trainyard.app.situation import think
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer
-from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError
+from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError, RetryableError
 from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
 from trainyard.ports import BatchResult, Ports
 
@@ -19,7 +20,12 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
     run = ports.runs.get(given.run_id)
     if all(planned.id != action.id for planned in run.actions):
         return {"done": action.id}
-    message = DOERS[action.kind](ports, ports.clusters.get(run.cluster_name), run, action)
+    try:
+        message = DOERS[action.kind](ports, ports.clusters.get(run.cluster_name), run, action)
+    except RetryableError:
+        if any(planned.id == action.id for planned in think(ports, ports.runs.get(run.id)).actions):
+            raise
+        return {"done": action.id, "message": "It is not needed any more."}
     now = ports.clock.now()
     number = run.attempt.number if run.attempt else None
     entry = TimelineEntry(id=f"status-action-{action.id}", at=now, kind="status", type="Repair", message=message, attempt=number)

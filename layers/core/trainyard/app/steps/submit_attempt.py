@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from trainyard.app.situation import still
 from trainyard.app.steps.inputs import StepInput
 from trainyard.domain import names, recipes
 from trainyard.domain.errors import CommandFailed, RetryableError
@@ -28,7 +29,12 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
     ports.blobs.put(key, recipes.job_bundle(run, attempt).model_dump_json(by_alias=True).encode())
     bundle = names.s3_uri(ports.blobs.bucket, key)
     argv = ["trainyard-agent", "submit", "--run", run.id, "--attempt", str(attempt.number), "--bundle", bundle]
-    answer = agent_answer(ports.commands.run(cluster, argv, timeout_seconds=SUBMIT_SECONDS), "submit")
+    try:
+        answer = agent_answer(ports.commands.run(cluster, argv, timeout_seconds=SUBMIT_SECONDS), "submit")
+    except RetryableError:
+        if still(ports, run.id, "submit"):
+            raise
+        return {"submitted": False}
     _save(ports, run, attempt, str(answer.get("jobId") or ""))
     return {"submitted": True, "jobId": answer.get("jobId")}
 
