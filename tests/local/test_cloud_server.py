@@ -156,11 +156,12 @@ def test_a_function_over_its_time_is_killed_and_answers_503(local: dict[str, Any
 
 
 def test_a_worker_killed_from_outside_fails_its_call_and_the_next_one_works(local: dict[str, Any]) -> None:
+    asleep = Path(local["stateDir"], "asleep")
+    asleep.unlink(missing_ok=True)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         call = pool.submit(signed, local, "GET", "/v1/sleep")
         tags = {"TRAINYARD_LOCAL": local["stateDir"], "AWS_LAMBDA_FUNCTION_NAME": "trainyard-api"}
-        eventually(lambda: control.status(Path(local["stateDir"]))["cloud"])
-        time.sleep(0.5)
+        eventually(asleep.exists)
         for process in node_processes.matching(lambda environment: tags.items() <= environment.items()):
             os.kill(process.pid, signal.SIGKILL)
         assert call.result(10)[0] == 500

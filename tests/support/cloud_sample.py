@@ -163,7 +163,7 @@ def handler(event, context):
     if action == "boom":
         raise ValueError("boom")
     if action == "sleep":
-        import time; time.sleep(30)
+        import pathlib, time; pathlib.Path(os.environ["TRAINYARD_LOCAL"], "asleep").touch(); time.sleep(30)
     if action == "put":
         clients["dynamodb"].put_item(TableName=os.environ["TABLE"], Item={"pk": {"S": "a"}, "sk": {"S": "b"}})
     if action == "delete-table":
