@@ -35,7 +35,7 @@ BATCH = """#!/bin/bash
 #SBATCH --exclusive
 set -euo pipefail
 export PYTHONPATH=@LIBRARY@
-exec srun --kill-on-bad-exit=1 --wait=5 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
+exec srun --kill-on-bad-exit=1 --wait=0 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
 """
 
 
@@ -193,6 +193,14 @@ def test_a_killed_worker_process_is_a_signal_on_its_node(cluster: AgentCluster) 
     assert {node["agent"] for node in ended["nodes"]} == {"linked"}
     submit(cluster, 2)
     assert event(cluster, "AttemptStepped", attempt=2)["resumedFrom"] >= 10
+
+
+def test_a_node_that_is_done_leaves_the_others_the_time_they_need(cluster: AgentCluster) -> None:
+    program = "import os, time\ntime.sleep(6.5 if os.environ['SLURM_PROCID'] == '0' else 0)\nprint('done', os.environ['SLURM_PROCID'])"
+    submit(cluster, files={"train.py": program})
+    ended = event(cluster, "AttemptEnded", 30)
+    assert (ended["outcome"], ended["exitCode"]) == ("succeeded", 0)
+    assert "done 0" in ended["logTail"]
 
 
 def test_a_python_error_is_reported_with_its_last_line(cluster: AgentCluster) -> None:

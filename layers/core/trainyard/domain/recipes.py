@@ -7,7 +7,8 @@ from trainyard_contracts.files import JobBundle
 
 # The agent replaces @PYTHON@, @LIBRARY@ and @ATTEMPT_DIR@ by absolute paths of its own node that it validated and quoted.
 # No string of the user's is in this text: program, arguments, environment and files travel in bundle.json and job.json.
-# --kill-on-bad-exit and --wait end the whole step when one rank ends, so that a dead peer is noticed in seconds.
+# --kill-on-bad-exit ends the whole step when a node's part fails, so that a dead peer is noticed in seconds; a part that ended well
+# ends nobody (--wait=0): the first rank may still write the final model when the others are done.
 BATCH_SCRIPT = """\
 #!/bin/bash
 #SBATCH --job-name={run_id}-{attempt}
@@ -18,7 +19,7 @@ BATCH_SCRIPT = """\
 #SBATCH --open-mode=append
 set -euo pipefail
 export PYTHONPATH=@LIBRARY@
-exec srun --kill-on-bad-exit=1 --wait=5 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
+exec srun --kill-on-bad-exit=1 --wait=0 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
 """
 
 
