@@ -28,12 +28,12 @@ POLL_SECONDS = 0.15
 LIGHT_TRAINER = (Path(__file__).parent / "light_trainer.py").read_text()
 
 
-def eventually(what: str, condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+def eventually(what: str, condition: Callable[[], Any], seconds: float = 60.0, *, poll: float = POLL_SECONDS) -> Any:
     """The condition's first true value; AssertionError with `what` after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(POLL_SECONDS)
+        time.sleep(poll)
     return found
 
 
@@ -238,6 +238,16 @@ class System:
             return workers if workers and len(good) == len(workers) else None
 
         return list(eventually(f"every worker of {name} serves", serve, seconds))
+
+    def heal(self, name: str) -> None:
+        """Ask for another node in the place of every worker that is off."""
+        for node in self.api.nodes(name):
+            if (
+                node["role"] == "worker"
+                and node["status"] in ("Running", "Failure")
+                and not self.processes(TRAINYARD_NODE=node["instanceId"])
+            ):
+                self.api.replace_node(name, node["instanceId"])
 
     def node(self, cluster: str, slurm_name: str) -> Json:
         """The node of that Slurm name as the API shows it; its address tells even before its first sample."""

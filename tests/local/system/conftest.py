@@ -46,6 +46,7 @@ def _shared_cluster(system: System) -> str:
 @pytest.fixture
 def shared(system: System, _shared_cluster: str) -> str:
     """Name of the cluster of two workers and a spare, all of them at work again after whatever the test before did."""
+    system.heal(_shared_cluster)
     system.workers_serve(_shared_cluster)
     return _shared_cluster
 

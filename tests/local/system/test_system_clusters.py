@@ -186,14 +186,12 @@ def starting(system: System, cluster: Json, role: str) -> Json | None:
 
 
 def replace_script(system: System, run_id: str, body: bytes) -> Json:
-    """Put another entry script where the workers will look for it; the controller has read the real one by then."""
-    cluster = creating(system, run_id)
-    eventually("the controller's scripts run", lambda: starting(system, cluster, "controller"))
-    key = f"clusters/{cluster['name']}/{cluster['generation']}/lifecycle/on_create.sh"
-    s3 = system.aws("s3")
-    s3.head_object(Bucket=system.local["bucket"], Key=key)
-    s3.put_object(Bucket=system.local["bucket"], Key=key, Body=body)
-    return cluster
+    """Put another entry script where the nodes look for it, as soon as it is there; the workers come after that in any case."""
+    name, s3 = system.api.run(run_id)["clusterName"], system.aws("s3")
+    place = {"Bucket": system.local["bucket"], "Key": f"clusters/{name}/1/lifecycle/on_create.sh"}
+    eventually("the bundle is uploaded", lambda: s3.list_objects_v2(Bucket=place["Bucket"], Prefix=place["Key"])["KeyCount"], poll=0.01)
+    s3.put_object(**place, Body=body)
+    return creating(system, run_id)
 
 
 def states(system: System) -> dict[str, str]:

@@ -45,10 +45,11 @@ def test_without_a_spare_the_run_waits_for_a_node_and_goes_on_when_one_returns(s
     assert all("AWS did not replace" in entry["message"] for entry in refused)
     assert system.api.replace_node(shared, spare["instanceId"])["failed"] == {}
     ended = system.ended(run_id, "Succeeded", 120)
-    assert [attempt["resumedFrom"] for attempt in ended["attempts"]] == [None, 20], system.story(run_id)
+    _, two = ended["attempts"]
+    assert two["resumedFrom"] == max(found["step"] for found in system.whole(run_id) if found["attempt"] == 1) >= 20
+    assert other["name"] not in two["nodes"]
     assert "A node is back" in system.timeline(run_id, "Resuming")[-1]["message"]
     assert system.value(run_id) == total(40)
-    system.api.replace_node(shared, other["instanceId"])
 
 
 def test_a_worker_killed_while_the_run_is_exported_changes_nothing(system: System, shared: str) -> None:
@@ -61,8 +62,6 @@ def test_a_worker_killed_while_the_run_is_exported_changes_nothing(system: Syste
     assert ended["export"]["state"] == "verified"
     assert len(ended["attempts"]) == 1
     assert system.value(run_id) == total(60)
-    # Nobody trains there now: who runs the cluster asks for another node.
-    system.api.replace_node(shared, lost["instanceId"])
 
 
 def test_a_node_is_replaced_and_rebooted_through_the_api(system: System, shared: str) -> None:
@@ -95,7 +94,7 @@ def test_a_controller_killed_while_exporting_ends_the_run_clearly_and_keeps_what
         found = system.api.run(run_id)
         return found if found["finishedAt"] else None
 
-    eventually("the sweep finds that the controller is lost", told, 90)
+    eventually("the sweep finds that the controller is lost", told, 120)
     run = system.ended(run_id, "Failed")
     assert run["problem"]["code"] == "export-failed"
     assert system.timeline(run_id, "ClusterLost")
