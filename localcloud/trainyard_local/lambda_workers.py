@@ -55,6 +55,7 @@ class Worker:
         self.stream = f"{time.strftime('%Y/%m/%d', time.gmtime())}/[$LATEST]{uuid.uuid4().hex}"
         self.api = RuntimeApi()
         self.started = time.monotonic()
+        self._killed = False
         self.process = subprocess.Popen(
             [sys.executable, "-m", "awslambdaric", config.handler],
             cwd=config.code,
@@ -69,7 +70,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        return self.process.poll() is None and self.api.init_error is None
+        return not self._killed and self.process.poll() is None and self.api.init_error is None
 
     def wait_ready(self) -> bytes | None:
         """Wait for the end of the init phase; the error if it failed."""
@@ -90,6 +91,7 @@ class Worker:
             self.kill()
 
     def kill(self) -> None:
+        self._killed = True  # from now on, though the process may take a moment to go
         if self.process.poll() is None:  # a reaped pid may already belong to somebody else
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
