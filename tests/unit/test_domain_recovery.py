@@ -217,3 +217,11 @@ def test_a_run_never_tears_down_what_no_verified_export_holds() -> None:
     assert decision.run.problem.code == "export-failed"
     verified = failed.model_copy(update={"state": "verified"})
     assert decide(run(outcome="succeeded", attempts=[trained], export=verified), [], cluster(), NOW).next == "teardown"
+
+
+def test_the_end_of_another_job_says_nothing_of_the_attempt() -> None:
+    current = run(status="Running", attempts=[Attempt(number=1, submitted_at=NOW, job_id="11", nodes=["a", "b"], started_at=NOW)])
+    foreign = fact(1, "AttemptEnded", 1, 1, jobId="7", outcome="succeeded", exitCode=0, nodes=[])
+    assert decide(current, [foreign], cluster(), NOW).next == "wait"
+    own = fact(2, "AttemptEnded", 1, 2, jobId="11", outcome="succeeded", exitCode=0, nodes=[])
+    assert decide(current, [foreign, own], cluster(), NOW).run.outcome == "succeeded"

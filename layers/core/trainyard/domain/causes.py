@@ -168,7 +168,7 @@ def signals(entry: dict[str, Any]) -> str:
 
 
 def _end(draft: Draft, attempt: Attempt) -> Fact | None:
-    return draft.book.first("AttemptEnded", attempt=attempt.number)
+    return draft.book.end_of(attempt)
 
 
 def _by_signal(end: Fact) -> str:

@@ -71,7 +71,7 @@ def _stopping(draft: Draft) -> bool:
     attempt = draft.attempt
     if attempt is None or attempt.ended_at is not None:
         return False
-    end = draft.book.first("AttemptEnded", attempt=attempt.number)
+    end = draft.book.end_of(attempt)
     limit = (draft.run.stopping_since or draft.now) + timedelta(seconds=STOP_SECONDS)
     live = attempt.submitted_at is not None or attempt.started_at is not None
     if end is None and live and draft.now < limit and draft.cluster_ready:

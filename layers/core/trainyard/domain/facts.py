@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from trainyard.domain.records import Fact
+from trainyard.domain.records import Attempt, Fact
 
 #: Facts that the control plane makes itself, beside the agent's events.
 CLUSTER_FAILED = "ClusterFailed"
@@ -45,6 +45,11 @@ class Book:
     def last(self, *types: str, attempt: int | None = None) -> Fact | None:
         found = self.of(*types, attempt=attempt)
         return found[-1] if found else None
+
+    def end_of(self, attempt: Attempt) -> Fact | None:
+        """The end of the attempt's own job; an end of another job says nothing of this attempt, whoever sent it."""
+        ends = self.of("AttemptEnded", attempt=attempt.number)
+        return next((fact for fact in ends if attempt.job_id is None or fact.data.get("jobId") == attempt.job_id), None)
 
     def lost_nodes(self) -> dict[str, Fact]:
         """Slurm nodes that are lost now, each with the fact that first said so.
