@@ -144,7 +144,11 @@ class Serving:
 
 def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], None]) -> tuple[Cloud, Serving]:
     """Hook moto and install every part. Raises PortTaken, MotoChanged. Once per process."""
-    from trainyard_local import caches, checksums, gate, locks, machines, partitions, pinned, transactions
+    from trainyard_local import lean, pinned
+
+    pinned.check_version()
+    lean.install()  # before the imports below
+    from trainyard_local import caches, checksums, gate, locks, machines, partitions, transactions
     from trainyard_local.access import Access
     from trainyard_local.bus import Bus
     from trainyard_local.functions import Functions
@@ -152,7 +156,6 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
     from trainyard_local.logs import LogWriter
     from trainyard_local.schedules import Schedules
 
-    pinned.check_version()
     cloud = Cloud(state_dir=state_dir, port=port, session_port=_free_port())
     serving = Serving(cloud, end, port)
     cloud.access = Access(cloud.account_id, enforce=enforce_iam)
