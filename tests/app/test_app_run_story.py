@@ -306,6 +306,19 @@ def test_a_file_that_went_up_in_parts_is_verified_by_the_checksum_of_its_parts()
     assert problem_code(other) == "export-failed"
 
 
+def test_an_export_without_the_newest_checkpoint_is_none() -> None:
+    story = started()
+    story.checkpoint(120)
+    story.agent.final_model = False
+    story.cancel()
+    story.rest()
+    assert story.run.status == "Cancelled"
+    assert story.run.export is not None
+    assert (story.run.export.state, story.run.export.tries) == ("failed", 3)
+    assert "the checkpoint of step 120 is not in it" in story.said
+    assert story.cluster.status == "Ready"
+
+
 def test_an_export_of_an_ended_run_saves_what_its_cluster_still_holds_and_lets_it_go() -> None:
     story = started()
     story.agent.corrupt = True

@@ -47,6 +47,7 @@ class Agent:
     export_ok: bool = True
     corrupt: bool = False
     composite: str = ""
+    final_model: bool = True
     exported: set[str] = field(default_factory=set)
 
     def __call__(self, cluster: Cluster, argv: list[str]) -> CommandResult:
@@ -84,7 +85,7 @@ class Agent:
         blobs.put(f"runs/{run}/export/final/model.pt", body + b"!" if self.corrupt else body)
         blobs.checksums[f"runs/{run}/export/final/model.pt"] = self.composite
         at = self.story.world.clock.now().isoformat()
-        manifest = {"schema": "trainyard.export.v1", "runId": run, "createdAt": at, "objects": [entry], "finalModel": True}
+        manifest = {"schema": "trainyard.export.v1", "runId": run, "createdAt": at, "objects": [entry], "finalModel": self.final_model}
         key = f"runs/{run}/export/export-manifest.json"
         blobs.put(key, json.dumps(manifest).encode())
         reason = "" if self.export_ok else "the disk of the controller is full"
