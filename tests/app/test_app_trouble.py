@@ -395,6 +395,31 @@ def test_a_cluster_whose_machine_dies_again_and_again_is_given_up_and_deleted() 
     assert_gone(story)
 
 
+def test_a_job_that_could_not_be_stopped_when_its_run_ended_is_stopped_by_the_sweep() -> None:
+    story = Story()
+    make_cluster(story)
+    story.submit(run_spec(cluster={"name": "shared"}, export={"enabled": False}))
+    story.rest()
+    story.training()
+
+    def away(cluster, argv):  # type: ignore[no-untyped-def]
+        raise errors.NodeUnreachable("TargetNotConnected")
+
+    story.world.commands.answer = away
+    story.cancel()
+    story.rest()
+    story.pass_time(121)
+    assert story.run.status == "Cancelled"
+    assert story.run_id in story.agent.active
+    story.world.commands.answer = story.agent
+    story.sweep()  # the run's last wait timed out and is still stored
+    for seconds, actions in ((1, []), (61, ["job stopped"])):
+        story.world.clock.tick(seconds)
+        story.send("ClusterHeartbeat", nodes=[], runs=[{"runId": story.run_id, "attempt": 1}])
+        assert [swept.action for swept in story.sweep()] == actions
+    assert story.agent.active == {}
+
+
 def test_an_orphan_with_our_tag_is_deleted_after_ten_minutes_and_nothing_else_is() -> None:
     story = Story()
     orphan = ClusterSpec.model_validate({**cluster_spec(), "name": "orphan"})

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from trainyard.app.create_cluster import start_cluster, start_teardown
+from trainyard.app.list_nodes import newest_heartbeats
 from trainyard.app.situation import think
 from trainyard.app.steps.cluster_fail import cluster_fail
 from trainyard.app.steps.inputs import StepInput
@@ -25,6 +26,9 @@ START_SECONDS = 30
 #: A wait that was woken but is still stored lost its SendTaskSuccess.
 WOKEN_SECONDS = 20
 SILENT_INTERVALS = 3
+#: A job that a heartbeat shows so long after its run ended was never stopped.
+STRAY_SECONDS = 60
+STOP_COMMAND_SECONDS = 20.0
 #: So many executions in a row that die at once are a defect, not bad luck.
 RESTART_LIMIT = 25
 DEAD = frozenset({"FAILED", "TIMED_OUT", "ABORTED"})
@@ -210,10 +214,27 @@ def overdue_teardown(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
 
 def _owner(ports: Ports, cluster: Cluster) -> Run | None:
+    return _run(ports, cluster.owner_run) if cluster.owner_run else None
+
+
+def _run(ports: Ports, run_id: str) -> Run | None:
     try:
-        return ports.runs.get(cluster.owner_run) if cluster.owner_run else None
+        return ports.runs.get(run_id)
     except RunNotFound:
         return None
+
+
+def stray_job(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
+    """A job whose run is over: its controller could not be reached when it was to be stopped."""
+    if cluster.status != "Ready":
+        return
+    for beat in newest_heartbeats(ports, cluster.name, 1):
+        for sample in beat.runs:
+            run = _run(ports, sample.run_id)
+            if run is None or run.finished_at is None or beat.at - run.finished_at < timedelta(seconds=STRAY_SECONDS):
+                continue
+            ports.commands.run(cluster, ["trainyard-agent", "cancel", "--run", run.id], timeout_seconds=STOP_COMMAND_SECONDS)
+            yield Swept("job stopped", run.id, f"the run is {run.status}, but its job still ran on {cluster.name}")
 
 
 def _unknown_clusters(ports: Ports) -> list[BackendCluster]:
@@ -257,6 +278,7 @@ DUTIES: tuple[tuple[Callable[[Ports], Sequence[Any]], Callable[[Ports, Any], Ite
     (_clusters, silent_controller),
     (_clusters, idle_cluster),
     (_clusters, overdue_teardown),
+    (_clusters, stray_job),
     (_unknown_clusters, orphan),
     (_clusters, unneeded_wait),
 )
