@@ -145,7 +145,7 @@ def test_a_predecessor_that_is_still_being_deleted_is_waited_for(fixture: Fixtur
     fixture.refuses("create_cluster", "ResourceInUse")
     fixture.describes("Deleting")
     fixture.tags(OURS)
-    with pytest.raises(errors.Conflict, match="still being deleted"):
+    with pytest.raises(errors.ConflictError, match="still being deleted"):
         fixture.backend.create(CLUSTER)
 
 
@@ -288,7 +288,7 @@ def test_deleting_asks_once_and_a_cluster_that_is_gone_is_no_error(fixture: Fixt
 
 def test_deleting_while_another_operation_runs_is_a_conflict_to_repeat(fixture: Fixture) -> None:
     fixture.refuses("delete_cluster", "ConflictException", "Cluster is updating")
-    with pytest.raises(errors.Conflict, match="Cluster is updating"):
+    with pytest.raises(errors.ConflictError, match="Cluster is updating"):
         fixture.backend.delete("demo")
 
 

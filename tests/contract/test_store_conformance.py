@@ -125,7 +125,7 @@ def test_a_write_from_an_old_version_is_a_conflict(stores: Stores) -> None:
     made = create(stores, run(1))
     newer = stores.runs.put(made.model_copy(update={"status": "Running"}))
     assert newer.version == made.version + 1
-    with pytest.raises(errors.Conflict):
+    with pytest.raises(errors.ConflictError):
         stores.runs.put(made.model_copy(update={"status": "Failed"}))
     assert stores.runs.get(made.id) == newer
 
@@ -253,7 +253,7 @@ def test_the_name_of_a_deleted_cluster_may_be_used_again_by_the_next_generation(
     again = stores.clusters.create(cluster(second=60))
     assert again.generation == first.generation + 1
     assert stores.clusters.get("demo") == again
-    with pytest.raises(errors.Conflict):
+    with pytest.raises(errors.ConflictError):
         stores.clusters.put(first.model_copy(update={"status": "Failed"}))
 
 
@@ -267,7 +267,7 @@ def test_a_failed_cluster_that_still_exists_keeps_its_name(stores: Stores) -> No
 def test_a_cluster_write_from_an_old_version_is_a_conflict(stores: Stores) -> None:
     made = stores.clusters.create(cluster())
     stores.clusters.put(made.model_copy(update={"status": "Creating"}))
-    with pytest.raises(errors.Conflict):
+    with pytest.raises(errors.ConflictError):
         stores.clusters.put(made.model_copy(update={"status": "Ready"}))
 
 

@@ -88,7 +88,7 @@ class Runs(Protocol):
         ...
 
     def put(self, run: Run) -> Run:
-        """Write if the stored version equals run.version; returns the run with version + 1. Raises errors.Conflict."""
+        """Write if the stored version equals run.version; returns the run with version + 1. Raises errors.ConflictError."""
         ...
 
     def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
@@ -209,7 +209,7 @@ class Backend(Protocol):
     def reboot(self, name: str, instance_ids: Sequence[str]) -> BatchResult: ...
 
     def delete(self, name: str) -> bool:
-        """Ask for deletion; False if it is already gone. Raises errors.Conflict while another operation runs."""
+        """Ask for deletion; False if it is already gone. Raises errors.ConflictError while another operation runs."""
         ...
 
     def tagged(self) -> builtins.list[BackendCluster]:

@@ -50,7 +50,7 @@ class TableClusters:
         expression = "SET " + ", ".join(f"{name} = :{name}" for name in attributes)
         values = {f":{name}": value for name, value in attributes.items()} | {":before": number(cluster.version)}
         if not self._table.update(_pk(cluster.name), "cluster", expression, condition="version = :before", values=values):
-            raise errors.Conflict(f"cluster {cluster.name} was changed by someone else since version {cluster.version}")
+            raise errors.ConflictError(f"cluster {cluster.name} was changed by someone else since version {cluster.version}")
         return after
 
     def list(self, *, limit: int, token: str | None) -> Page[Cluster]:

@@ -45,7 +45,7 @@ class TableRuns:
     def put(self, run: Run) -> Run:
         after = run.model_copy(update={"version": run.version + 1})
         if not self._table.put(_run_item(after), condition="version = :before", values={":before": number(run.version)}):
-            raise errors.Conflict(f"run {run.id} was changed by someone else since version {run.version}")
+            raise errors.ConflictError(f"run {run.id} was changed by someone else since version {run.version}")
         return after
 
     def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:

@@ -128,12 +128,12 @@ class HyperPod:
         """The ARN of the cluster that has the name already, if an earlier try of ours made it."""
         known = self.describe(name)
         if known is None:
-            raise errors.Conflict(f"a cluster named '{name}' was there a moment ago and is gone now")
+            raise errors.ConflictError(f"a cluster named '{name}' was there a moment ago and is gone now")
         tags = self._tags_of(known.arn)
         if tags.get(requests.STAGE_TAG) != self._settings.stage or tags.get(requests.CLUSTER_TAG) != name:
             raise errors.ClusterNameTaken(f"a cluster named '{name}' exists in this account ({known.arn}) that Trainyard did not create")
         if known.status == "Deleting":
-            raise errors.Conflict(f"an earlier cluster named '{name}' is still being deleted")
+            raise errors.ConflictError(f"an earlier cluster named '{name}' is still being deleted")
         return known.arn
 
     def _summaries(self, name: str, group: str | None = None) -> Iterator[dict[str, Any]]:

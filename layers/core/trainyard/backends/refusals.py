@@ -48,7 +48,7 @@ def _error(doing: str, refusal: ClientError) -> errors.TrainyardError:
     if code == "ResourceInUse":
         return NameInUse(message)
     if code == "ConflictException":
-        return errors.Conflict(f"AWS cannot {doing} while another operation runs: {message}")
+        return errors.ConflictError(f"AWS cannot {doing} while another operation runs: {message}")
     if code in _THROTTLES:
         return errors.Throttled(text)
     if code in _PASSING:

@@ -90,9 +90,6 @@ class ConflictError(TrainyardError):
     next_step = "Read it again and repeat."
 
 
-Conflict = ConflictError
-
-
 class IdempotencyConflict(ConflictError):
     code = "idempotency-conflict"
     title = "This Idempotency-Key was used with another body"
