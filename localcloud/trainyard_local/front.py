@@ -46,8 +46,8 @@ class Front:
         if environ.get("HTTP_HOST", "").rsplit(":", 1)[0] not in _LOOPBACK:
             return _foreign_host  # a web page that rebinds its name to loopback ends here
         path = environ["RAW_URI"].partition("?")[0]
-        if path.startswith(admin.PREFIX):
-            return self._admin.handle
+        if path.startswith(admin.PREFIX):  # unsigned, so no web page may send it: browsers name the page's origin
+            return _foreign_host if "HTTP_ORIGIN" in environ else self._admin.handle
         if path.startswith(gateway.PREFIX):
             return self._cloud.gateway.handle
         if _INVOKE.fullmatch(path):

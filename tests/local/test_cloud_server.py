@@ -411,6 +411,7 @@ def test_a_template_that_cannot_be_deployed_is_refused_and_nothing_stays(tmp_pat
 
 def test_a_request_for_another_host_name_is_refused(local: dict[str, Any]) -> None:
     assert send(local["endpoint"] + "/_trainyard/status", "GET", b"", {"Host": "evil.example"})[0] == 421
+    assert send(local["endpoint"] + "/_trainyard/shutdown", "POST", b"", {"Origin": "https://evil.example"})[0] == 421
 
 
 def test_the_server_ends_in_good_order(tmp_path: Path) -> None:
