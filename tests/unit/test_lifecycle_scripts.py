@@ -132,6 +132,12 @@ def test_slurm_settings_replace_what_was_there_and_nothing_else(scripts: SimpleN
     assert lines[:3] == ["SlurmctldHost=ip-10-1-0-5(10.1.0.5)", "# KillWait is long", "PartitionName=main Nodes=ALL"]
     assert f"EpilogSlurmctld={tmp_path}/root/opt/trainyard/bin/slurm-job-end" in lines
     assert "Epilog=/bin/true" in lines
+    assert "SchedulerParameters=batch_sched_delay=0" in lines
+
+
+def test_what_the_scheduler_was_told_already_stays(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
+    assert scripts.step_slurm.additions("SchedulerParameters=bf_interval=5")["SchedulerParameters"] == "bf_interval=5,batch_sched_delay=0"
+    assert "SchedulerParameters" not in scripts.step_slurm.additions("SchedulerParameters=batch_sched_delay=2,bf_interval=5")
 
 
 def test_an_epilog_that_the_cluster_has_already_stays(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
