@@ -308,6 +308,9 @@ class MemoryBackend:
     def nodes(self, cluster: Cluster) -> list[ClusterNode]:
         return list(self.node_lists.get(cluster.name, []))
 
+    def controller(self, cluster: Cluster) -> ClusterNode | None:
+        return next((node for node in self.nodes(cluster) if node.role == "controller"), None)
+
     def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
         self._maybe_refuse("replace")
         known = {node.instance_id for node in self.node_lists.get(name, [])}

@@ -56,6 +56,14 @@ def test_a_lifecycle_script_that_fails_again_and_again_is_not_paid_for_without_e
     assert judge(cluster(), broken, Seen("InService"), NOW, 600).next == "fail"
 
 
+def test_a_controller_that_is_lost_before_the_cluster_is_ready_fails_it_at_once() -> None:
+    assert judge(cluster(), [], Seen("InService", controller="Running"), NOW, 600).next == "await"
+    decision = judge(cluster(), [], Seen("InService", controller="Failure"), NOW, 600)
+    assert decision.next == "fail"
+    assert decision.problem is not None
+    assert "controller of cluster 'c' was lost" in decision.problem.detail
+
+
 def test_the_deadline_ends_the_wait() -> None:
     late = NOW + timedelta(seconds=600)
     decision = judge(cluster(), [], Seen("Creating"), late, 600)

@@ -13,8 +13,24 @@ from trainyard_cli.problems import ApiProblem
 pytestmark = pytest.mark.local
 
 QUICK = light_job(1, steps=4, every=2)
-SILENT_FAILURE = b"#!/bin/bash\nexit 3\n"
-HANG = b"#!/bin/bash\necho 'waiting for a license server'\nexec sleep infinity\n"
+#: What a worker does instead of its lifecycle script.
+SILENT_FAILURE = "exit 3"
+HANG = "echo 'waiting for a license server'; exec sleep infinity"
+#: Entry script that is the real one on the controller, and does something else on workers.
+ENTRY = """#!/bin/bash
+python3 - "$SAGEMAKER_RESOURCE_CONFIG_PATH" "$TRAINYARD_ADDRESS" <<'END' && exec bash "$(dirname "$0")/real.sh"
+import json, sys
+groups = json.load(open(sys.argv[1]))["InstanceGroups"]
+sys.exit(any(node["CustomerIpAddress"] == sys.argv[2] for group in groups if group["Name"] == "workers" for node in group["Instances"]))
+END
+{}
+"""
+#: The real script, after a time in which it can be disturbed.
+SLOW = """#!/bin/bash
+echo 'about to begin'
+sleep 3
+exec bash "$(dirname "$0")/real.sh"
+"""
 
 
 def test_a_lifecycle_script_that_fails_is_told_with_its_reason_and_its_log(system: System) -> None:
@@ -34,7 +50,7 @@ def test_a_lifecycle_script_that_fails_is_told_with_its_reason_and_its_log(syste
 
 def test_a_lifecycle_script_that_fails_without_a_word_is_told_with_its_exit_status(system: System) -> None:
     run_id = system.submit("silent-script", QUICK, cluster_spec("silent-script"))
-    cluster = replace_script(system, run_id, SILENT_FAILURE)
+    cluster = replace_script(system, run_id, ENTRY.format(SILENT_FAILURE))
     run = system.ended(run_id, "Failed")
     assert run["problem"]["code"] == "lifecycle-failed"
     assert "exited with status 3" in run["problem"]["detail"]
@@ -44,7 +60,7 @@ def test_a_lifecycle_script_that_fails_without_a_word_is_told_with_its_exit_stat
 def test_a_lifecycle_script_that_hangs_ends_at_the_deadline_of_the_run(system: System) -> None:
     limits = {"clusterDeadlineSeconds": 30}
     run_id = system.submit("hanging-script", QUICK, cluster_spec("hanging-script"), limits=limits)
-    cluster = replace_script(system, run_id, HANG)
+    cluster = replace_script(system, run_id, ENTRY.format(HANG))
     run = system.ended(run_id, "Failed")
     assert run["problem"]["code"] == "cluster-deadline"
     assert "not ready within 30 s" in run["problem"]["detail"]
@@ -54,7 +70,7 @@ def test_a_lifecycle_script_that_hangs_ends_at_the_deadline_of_the_run(system: S
 
 def test_a_controller_killed_while_its_cluster_is_created_fails_the_run_and_leaves_nothing(system: System) -> None:
     run_id = system.submit("no-controller", QUICK, cluster_spec("no-controller"))
-    cluster = creating(system, run_id)
+    cluster = replace_script(system, run_id, SLOW)
     controller = eventually("the controller's scripts run", lambda: starting(system, cluster, "controller"))
     system.fault("kill-node", cluster["name"], node=controller["instanceId"])
     run = system.ended(run_id, "Failed")
@@ -65,7 +81,7 @@ def test_a_controller_killed_while_its_cluster_is_created_fails_the_run_and_leav
 
 def test_a_worker_killed_while_its_cluster_is_created_is_made_again(system: System) -> None:
     run_id = system.submit("new-worker", QUICK, cluster_spec("new-worker"))
-    cluster = creating(system, run_id)
+    cluster = replace_script(system, run_id, SLOW)
     worker = eventually("the worker's scripts run", lambda: starting(system, cluster, "worker"), 60)
     system.fault("kill-node", cluster["name"], node=worker["instanceId"])
     run = system.ended(run_id, "Succeeded", 120)
@@ -185,12 +201,16 @@ def starting(system: System, cluster: Json, role: str) -> Json | None:
     return next((node for node in nodes if node["status"] == "Pending" and system.processes(TRAINYARD_NODE=node["instanceId"])), None)
 
 
-def replace_script(system: System, run_id: str, body: bytes) -> Json:
-    """Put another entry script where the nodes look for it, as soon as it is there; the workers come after that in any case."""
-    name, s3 = system.api.run(run_id)["clusterName"], system.aws("s3")
-    place = {"Bucket": system.local["bucket"], "Key": f"clusters/{name}/1/lifecycle/on_create.sh"}
-    eventually("the bundle is uploaded", lambda: s3.list_objects_v2(Bucket=place["Bucket"], Prefix=place["Key"])["KeyCount"], poll=0.01)
-    s3.put_object(**place, Body=body)
+def replace_script(system: System, run_id: str, script: str) -> Json:
+    """Put another entry script where the nodes look for it, as soon as it is there; the workers come after that in any case.
+
+    The real one lies beside it as real.sh.
+    """
+    name, s3, bucket = system.api.run(run_id)["clusterName"], system.aws("s3"), system.local["bucket"]
+    prefix = f"clusters/{name}/1/lifecycle"
+    eventually("the bundle is there", lambda: s3.list_objects_v2(Bucket=bucket, Prefix=f"{prefix}/on_create.sh")["KeyCount"], poll=0.01)
+    s3.copy_object(Bucket=bucket, CopySource=f"{bucket}/{prefix}/on_create.sh", Key=f"{prefix}/real.sh")
+    s3.put_object(Bucket=bucket, Key=f"{prefix}/on_create.sh", Body=script.encode())
     return creating(system, run_id)
 
 

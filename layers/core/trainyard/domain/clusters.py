@@ -33,10 +33,11 @@ class ClusterDecision:
 
 @dataclass(frozen=True)
 class Seen:
-    """What DescribeCluster says; None instead of it when there is no such cluster."""
+    """What DescribeCluster says, and the state of its controller; None instead of it when there is no such cluster."""
 
     status: str
     failure_message: str = ""
+    controller: str = ""
 
 
 def judge(cluster: Cluster, facts: Iterable[Fact], seen: Seen | None, now: datetime, deadline_seconds: int) -> ClusterDecision:
@@ -66,6 +67,10 @@ def _failure(cluster: Cluster, book: Book, seen: Seen | None, now: datetime, dea
         told = book.last(CLUSTER_STATE)
         message = seen.failure_message or str((told.data.get("failureMessage") if told else "") or "")
         return failure(message or "AWS gave no reason.")
+    if seen is not None and seen.controller == "Failure":
+        return problem(
+            "cluster-failed", f"The controller of cluster '{cluster.name}' was lost before the cluster was ready: it is in Failure."
+        )
     broken = book.of(LIFECYCLE_FAILED)
     if len(broken) >= max(LIFECYCLE_FAILURES, cluster.spec.worker_count()):
         return problem("lifecycle-failed", str(broken[-1].data.get("description") or "A lifecycle script failed again and again."))

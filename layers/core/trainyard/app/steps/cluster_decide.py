@@ -8,7 +8,7 @@ from trainyard.app.steps.inputs import StepInput
 from trainyard.domain.clusters import ClusterDecision, Seen, judge
 from trainyard.domain.errors import RunNotFound
 from trainyard.domain.records import Cluster
-from trainyard.ports import Ports
+from trainyard.ports import BackendCluster, Ports
 
 DEFAULT_DEADLINE_SECONDS = 3600
 
@@ -31,8 +31,14 @@ def cluster_decide(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 def decision_of(ports: Ports, cluster: Cluster) -> ClusterDecision:
     known = ports.backend.describe(cluster.name) if cluster.arn is not None else None
-    seen = Seen(known.status, known.failure_message) if known is not None else None
+    seen = Seen(known.status, known.failure_message, _controller(ports, cluster, known)) if known is not None else None
     return judge(cluster, ports.clusters.facts(cluster.name), seen, ports.clock.now(), deadline_seconds(ports, cluster))
+
+
+def _controller(ports: Ports, cluster: Cluster, known: BackendCluster) -> str:
+    """The state of the controller once there should be one."""
+    node = ports.backend.controller(cluster) if known.status == "InService" else None
+    return node.status if node is not None else ""
 
 
 def deadline_seconds(ports: Ports, cluster: Cluster) -> int:
