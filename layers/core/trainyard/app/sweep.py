@@ -125,12 +125,12 @@ def _old(ports: Ports, moment: datetime) -> bool:
 
 def dead_machine(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     """A cluster whose machine never started or died. A deletion is tried again for ever, the making of a cluster is not."""
-    if cluster.status == "Ready" or not _old(ports, cluster.updated_at):
+    if cluster.status == "Ready":
         return
     making = cluster.status in ("Pending", "Creating", "InService")
     name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
     status = ports.executions.status("cluster" if making else "teardown", name)
-    if status == "RUNNING":
+    if status == "RUNNING" or (status not in DEAD and not _old(ports, cluster.updated_at)):
         return
     what = f"the cluster is {cluster.status} and its machine was {status or 'never started'}"
     if not making:
