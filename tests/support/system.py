@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -65,10 +64,10 @@ def cluster_spec(name: str, workers: int = 1, spares: int = 0, **more: Any) -> J
 
 @dataclass(frozen=True)
 class Invocations:
-    """A Lambda function's runtime processes, and how its invocations so far went; `succeeded` counts those under way too."""
+    """A Lambda function's runtime processes, and how many invocations it has had."""
 
     workers: list[int]
-    succeeded: int
+    started: int
     failed: int
 
 
@@ -204,26 +203,37 @@ class System:
 
     def invocations(self, function: str) -> Invocations:
         found = self.status()["functions"]["deployed"][f"trainyard-{function}"]
-        return Invocations(list(found["workers"]), int(found["invocations"]) - int(found["errors"]), int(found["errors"]))
+        return Invocations(list(found["workers"]), int(found["invocations"]), int(found["errors"]))
 
     def status(self) -> Json:
         """The local cloud's own status."""
         return dict(httpx.get(f"{self.local['endpoint']}/_trainyard/status", timeout=30).json())
 
-    def put_event(self, source: str, detail_type: str, detail: Mapping[str, Any] | str, *, bus: str | None = None) -> None:
-        """Put one event on a bus as anybody with the permission could."""
-        body = detail if isinstance(detail, str) else json.dumps(detail)
-        entry = {"Source": source, "DetailType": detail_type, "Detail": body} | ({"EventBusName": bus} if bus else {})
+    def put_event(self, source: str, detail_type: str, detail: Mapping[str, Any], *, ours: bool) -> None:
+        """Put one event on the agents' bus (`ours`) or on the account's default one, as anybody with the permission could."""
+        entry = {"Source": source, "DetailType": detail_type, "Detail": json.dumps(detail)}
+        entry |= {"EventBusName": self.local["outputs"]["EventBusName"]} if ours else {}
         answer = self.events.put_events(Entries=[entry])
         assert answer["FailedEntryCount"] == 0, answer
 
     def dead_letters(self, queue: str) -> int:
-        """Messages in a dead-letter queue: `facts` or `sweep`."""
-        sqs = self.aws("sqs")
-        found = [url for url in sqs.list_queues()["QueueUrls"] if queue in url.rsplit("/", 1)[-1]]
-        counts = [sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])["Attributes"] for url in found]
-        assert counts, f"no queue {queue}"
-        return sum(int(count["ApproximateNumberOfMessages"]) for count in counts)
+        """Messages in one of the stack's queues."""
+        sqs, name = self.aws("sqs"), self.local["resources"][queue]
+        url = name if name.startswith("http") else sqs.get_queue_url(QueueName=name)["QueueUrl"]
+        found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])["Attributes"]
+        return int(found["ApproximateNumberOfMessages"])
+
+    def said(self, function: str, *words: str) -> bool:
+        """Whether one line of a function's log holds all of these words."""
+        logs = self.aws("logs")
+        groups = [
+            found["logGroupName"] for found in logs.describe_log_groups()["logGroups"] if found["logGroupName"].endswith(f"-{function}")
+        ]
+        for group in groups:
+            for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group):
+                if any(all(word in event["message"] for word in words) for event in page["events"]):
+                    return True
+        return False
 
     # -- clusters ----------------------------------------------------------------------------------------------------
     def cluster_ready(self, name: str, seconds: float = 90.0) -> Json:
@@ -331,11 +341,11 @@ def ulid() -> str:
     return str(ULID())
 
 
-def kill(pids: Iterable[int]) -> None:
-    """SIGKILL; what is gone already is fine."""
+def signal_all(pids: Iterable[int], number: int) -> None:
+    """Send a signal to each; what is gone already is fine."""
     for pid in pids:
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
         except ProcessLookupError:
             continue
 

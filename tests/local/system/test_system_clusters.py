@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from tests.support.system import Json, System, cluster_spec, eventually, kill, light_job, total
+from tests.support.system import Json, System, cluster_spec, eventually, light_job, signal_all, total
 
 from trainyard_cli.problems import ApiProblem
 
@@ -107,11 +108,23 @@ def test_a_node_killed_while_its_cluster_is_deleted_changes_nothing(system: Syst
     cluster = system.cluster_ready("going")
     worker = next(node for node in system.api.nodes("going") if node["role"] == "worker")
     system.api.delete_cluster("going")
-    kill(process.pid for process in system.processes(TRAINYARD_NODE=worker["instanceId"]))
+    signal_all([process.pid for process in system.processes(TRAINYARD_NODE=worker["instanceId"])], signal.SIGKILL)
     system.assert_gone(cluster)
     with pytest.raises(ApiProblem) as told:
         system.submit("too-late", QUICK, "going")
     assert told.value.status == 409
+
+
+def test_shell_metacharacters_in_a_key_arrive_on_the_nodes_as_data(system: System) -> None:
+    key = """ssh-ed25519 AAAA'"`$(touch /tmp/x)`; rm -rf ~ && a | b > c & {d} \\n %s ${HOME} 雪"""
+    users = [{"name": "ada", "uid": 2000, "sshKeys": [key]}]
+    system.api.create_cluster(cluster_spec("hostile-key", users=users))
+    cluster = system.cluster_ready("hostile-key")
+    home = system.state_dir / "clusters" / cluster["arn"].rsplit("/", 1)[-1] / "nodes"
+    for node in system.api.nodes("hostile-key"):
+        assert (home / node["instanceId"] / "root/home/ada/.ssh/authorized_keys").read_text() == f"{key}\n"
+    system.api.delete_cluster("hostile-key")
+    system.assert_gone(cluster)
 
 
 def test_an_idle_cluster_is_deleted_by_the_sweep_and_one_in_use_is_not(system: System) -> None:
