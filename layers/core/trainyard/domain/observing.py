@@ -24,7 +24,10 @@ def _started(draft: Draft, fact: Fact | None) -> None:
     attempt = draft.attempt
     if fact is None or attempt is None or attempt.started_at is not None:
         return
-    draft.change_attempt(started_at=fact.at, nodes=list(fact.data.get("nodes") or []), job_id=str(fact.data.get("jobId") or attempt.job_id))
+    nodes = [str(node) for node in fact.data.get("nodes") or []]
+    draft.change_attempt(started_at=fact.at, nodes=nodes, job_id=str(fact.data.get("jobId") or attempt.job_id))
+    if draft.run.status == "Submitting":
+        draft.change(reason=f"Attempt {attempt.number} starts on {', '.join(nodes[:16])}.")
 
 
 def _stepped(draft: Draft, fact: Fact | None) -> None:

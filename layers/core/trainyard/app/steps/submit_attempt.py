@@ -65,5 +65,8 @@ def _save(ports: Ports, run: Run, attempt: Attempt, job_id: str) -> None:
         ),
     )  # fmt: skip
     submitted = attempt.model_copy(update={"submitted_at": now, "job_id": job_id})
-    ports.runs.put(run.model_copy(update={"attempts": [*run.attempts[:-1], submitted], "updated_at": now}))
+    # A run that recovers keeps the reason why it does.
+    queued = f"Job {job_id} is in Slurm's queue and starts when its nodes are free."
+    reason = queued if run.status == "Submitting" else run.reason
+    ports.runs.put(run.model_copy(update={"attempts": [*run.attempts[:-1], submitted], "updated_at": now, "reason": reason}))
     ports.clusters.touch(run.cluster_name, used_at=now)
