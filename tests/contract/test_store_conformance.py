@@ -50,10 +50,15 @@ def dynamodb() -> Iterator[Any]:
         yield client
 
 
-@pytest.fixture(params=store_implementations.NAMES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "stores" in metafunc.fixturenames:
+        durable = metafunc.function.__name__ in DURABLE_ONLY
+        names = [name for name in store_implementations.NAMES if not (durable and name == "memory")]
+        metafunc.parametrize("stores", names, indirect=True)
+
+
+@pytest.fixture
 def stores(request: pytest.FixtureRequest, dynamodb: Any) -> Stores:
-    if request.param == "memory" and request.function.__name__ in DURABLE_ONLY:
-        pytest.skip("the in-memory twin is simpler here")
     return Stores(*store_implementations.opened(request.param, dynamodb))
 
 
