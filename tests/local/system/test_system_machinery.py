@@ -92,9 +92,9 @@ def ticks(pid: int) -> int:
 @pytest.mark.parametrize("function", ["steps", "on-fact"])
 def test_lambda_workers_killed_in_the_middle_of_their_work_change_nothing(system: System, shared: str, function: str) -> None:
     failed, runs = system.invocations(function).failed, 0
-    with killing_workers(system, function, at_most=12):
+    with killing_workers(system, function, at_most=8):
         # An invocation takes a few hundredths of a second: not every blow is in time to hurt.
-        while system.invocations(function).failed - failed < 4 and runs < 4:
+        while system.invocations(function).failed - failed < 3 and runs < 4:
             run_id = system.submit("killed", light_job(2, steps=40, every=10), shared)
             run = system.ended(run_id, "Succeeded", 150)
             runs += 1
@@ -109,12 +109,12 @@ def test_lambda_workers_killed_in_the_middle_of_their_work_change_nothing(system
 
 def test_a_submission_whose_lambda_worker_dies_is_repeated_and_makes_one_run(system: System, shared: str) -> None:
     failed, runs, name = system.invocations("api").failed, [], f"killed-submit-{ulid().lower()}"
-    for _ in range(4):
+    for _ in range(3):
         before = system.invocations("api")
         signal_all(before.workers, signal.SIGSTOP)
         with beside(lambda before=before: strike(system, "api", before, seconds=10)):
-            runs.append(system.submit(name, light_job(1, steps=2, every=1), shared))
-    assert system.invocations("api").failed - failed >= 2  # the others were killed when their work was done
+            runs.append(system.submit(name, light_job(1, steps=1, every=1), shared))
+    assert system.invocations("api").failed > failed  # the others were killed when their work was done
     for run_id in runs:
         system.ended(run_id, "Succeeded")
     found = [run["id"] for run in system.api.runs() if run["name"] == name]
