@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from .connection import Connection, state_directory
-from .problems import ApiProblem, Unreachable
+from .problems import ApiProblem, InvalidInput, Unreachable
 
 Json = dict[str, Any]
 
@@ -27,6 +28,8 @@ Json = dict[str, Any]
 RETRIED = frozenset({429, 500, 502, 503, 504})
 TRIES = 5
 LONGEST_WAIT_SECONDS = 10.0
+#: What the API takes, and a header carries unchanged.
+_KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,126}[\x21-\x7e])?")
 
 
 class Client:
@@ -36,8 +39,10 @@ class Client:
         self.connection = connection
         # The API gives up after 30 seconds, so that its answer and not our timeout ends a slow call.
         timeout = httpx.Timeout(timeout_seconds, connect=5.0)
-        # Reading the system's certificates takes a tenth of a second that plain loopback has no use for.
-        self._http = httpx.Client(timeout=timeout, transport=transport, verify=connection.api_url.startswith("https:"))
+        # Reading the system's certificates takes a tenth of a second that plain loopback has no use for; nor has a proxy a way to it.
+        self._http = httpx.Client(
+            timeout=timeout, transport=transport, verify=connection.api_url.startswith("https:"), trust_env=connection.local is None
+        )
 
     @classmethod
     def connect(cls, endpoint: str | None = None, state_dir: str | Path | None = None) -> Client:
@@ -47,8 +52,7 @@ class Client:
     @classmethod
     def from_state_dir(cls, state_dir: str | Path) -> Client:
         """The local cloud of this state directory, whatever the environment says."""
-        local = Connection.find(None, state_directory(state_dir))
-        return cls(local)
+        return cls(Connection.of_local(state_directory(state_dir)))
 
     def close(self) -> None:
         self._http.close()
@@ -63,7 +67,14 @@ class Client:
 
     def submit_run(self, spec: Mapping[str, Any], *, idempotency_key: str | None = None) -> Json:
         """Submit a run. The same key with the same spec is the same run however often it is sent; default: a key of this call's own."""
-        return self._call("POST", "/v1/runs", body=spec, key=idempotency_key or uuid.uuid4().hex)
+        key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
+        if not _KEY.fullmatch(key):
+            raise InvalidInput(
+                "The idempotency key cannot be sent",
+                f"idempotencyKey: {key[:200]!r} is not 1 to 128 printable ASCII characters without a space at its ends",
+                "Give one such as a UUID, or none",
+            )
+        return self._call("POST", "/v1/runs", body=spec, key=key)
 
     def plan_run(self, spec: Mapping[str, Any]) -> Json:
         """What submitting would do, with nothing done: backend request, files, batch script, price, warnings."""
@@ -137,10 +148,14 @@ class Client:
     # The local cloud only
 
     def fault(self, kind: str, cluster: str, *, node: str | None = None, run: str | None = None) -> Json:
-        """Inject a fault into the local cloud. Raises Unreachable on AWS, where faults are not ours to make."""
+        """Inject a fault into the local cloud. Raises InvalidInput on AWS, where faults are not ours to make."""
         local = self.connection.local
         if local is None:
-            raise Unreachable("No faults here", "faults can be injected into the local cloud only", "Start one with: trainyard local up")
+            raise InvalidInput(
+                "No faults here",
+                f"faults can be injected into the local cloud only, and {self.connection.api_url} is none",
+                "Leave out --endpoint and unset TRAINYARD_API_URL; faults then go to the local cloud of --state-dir",
+            )
         body = {"kind": kind, "cluster": cluster, **({"node": node} if node else {}), **({"run": run} if run else {})}
         answer = self._send(
             "POST", f"{local['endpoint']}/_trainyard/fault", json.dumps(body).encode(), {"content-type": "application/json"}
@@ -222,10 +237,23 @@ def _pause(attempt: int, retry_after: str | None) -> float:
 
 
 def _document(answer: httpx.Response) -> Json:
+    document = _object(answer)
+    if answer.is_success and document is not None:
+        return document
+    # What Trainyard itself answers is JSON, and carries a code where it refuses; a gateway's 404 means a path or stage that is not ours.
+    if not answer.is_error or (answer.status_code == 404 and "code" not in (document or {})):
+        raise Unreachable(
+            "This is not Trainyard's API",
+            f"{str(answer.url).partition('?')[0]} answers with HTTP status {answer.status_code} and nothing of ours",
+            "Give the whole ApiUrl of the stack, its stage included; that of a local cloud is in: trainyard local status",
+        )
+    raise ApiProblem(answer.status_code, document or {"title": f"HTTP status {answer.status_code}", "detail": answer.text[:500]})
+
+
+def _object(answer: httpx.Response) -> Json | None:
+    """The body's JSON object, {} for no body, None for anything else."""
     try:
         document = answer.json() if answer.content else {}
     except ValueError:
-        document = {"title": f"HTTP status {answer.status_code}", "detail": answer.text[:500]}
-    if answer.is_error or not isinstance(document, dict):
-        raise ApiProblem(answer.status_code, document if isinstance(document, dict) else {})
-    return document
+        return None
+    return document if isinstance(document, dict) else None

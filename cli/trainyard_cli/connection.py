@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .problems import Unreachable
+import httpx
 
+from .problems import InvalidInput, Refused, Unreachable
+
+#: What of local.json the client lives on.
+_NEEDED = ("endpoint", "apiUrl", "region", "accessKeyId", "secretAccessKey")
 _EXECUTE_API = re.compile(r"\.execute-api\.([a-z0-9-]+)\.amazonaws\.com")
 DEFAULT_STATE_DIR = ".trainyard"
 
@@ -25,7 +31,7 @@ def state_directory(given: str | Path | None = None) -> Path:
 def read_local(state_dir: Path) -> dict[str, Any] | None:
     """The local cloud's local.json; None if there is none."""
     try:
-        return dict(json.loads((state_dir / "local.json").read_text(encoding="utf-8")))
+        return _whole(json.loads((state_dir / "local.json").read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -34,6 +40,13 @@ def read_local(state_dir: Path) -> dict[str, Any] | None:
             f"{state_dir / 'local.json'}: {error}",
             "Run: trainyard local down, then trainyard local up",
         ) from error
+
+
+def _whole(document: Any) -> dict[str, Any]:
+    missing = [name for name in _NEEDED if not isinstance(document, dict) or not isinstance(document.get(name), str)]
+    if missing:
+        raise ValueError(f"it has no {' and no '.join(missing)}")
+    return dict(document)
 
 
 @dataclass(frozen=True)
@@ -46,47 +59,96 @@ class Connection:
 
     @classmethod
     def find(cls, endpoint: str | None = None, state_dir: str | Path | None = None) -> Connection:
-        """By `endpoint`, TRAINYARD_API_URL, or the local cloud in the state directory. Raises Unreachable if none is there."""
-        url = endpoint or os.environ.get("TRAINYARD_API_URL")
+        """By `endpoint`, TRAINYARD_API_URL, or the local cloud in the state directory.
+
+        Raises InvalidInput for an endpoint that is no URL, Unreachable if nothing says where the API is.
+        """
+        given = endpoint or os.environ.get("TRAINYARD_API_URL")
+        if not given:
+            return cls.of_local(state_directory(state_dir))
+        url = _checked(given)
         local = read_local(state_directory(state_dir))
-        if url:
-            url = url.rstrip("/")
-            # The local cloud's keys go to the local cloud only.
-            ours = local if local and urlsplit(url).netloc == urlsplit(str(local["apiUrl"])).netloc else None
-            return cls(url, _region(url, ours), ours)
+        # The local cloud's keys go to the local cloud only.
+        ours = local if local and urlsplit(url).netloc == urlsplit(local["apiUrl"]).netloc else None
+        return cls(url, _region(url, ours), ours)
+
+    @classmethod
+    def of_local(cls, state_dir: Path) -> Connection:
+        """The local cloud in that directory, whatever the environment says. Raises Unreachable if none is there."""
+        local = read_local(state_dir)
         if local is None:
             raise Unreachable(
                 "No Trainyard to talk to",
-                f"there is no local cloud in {state_directory(state_dir)}, and TRAINYARD_API_URL is not set",
-                "Start one with: trainyard local up; or give the stack's ApiUrl with --endpoint or TRAINYARD_API_URL",
+                f"there is no local cloud in {state_dir}",
+                "Start one with: trainyard local up; or give a stack's ApiUrl with --endpoint or TRAINYARD_API_URL",
             )
-        return cls(str(local["apiUrl"]).rstrip("/"), str(local["region"]), local)
+        return cls(local["apiUrl"].rstrip("/"), local["region"], local)
 
     @cached_property
     def credentials(self) -> Any:
-        """botocore credentials that sign the calls; refreshed by botocore where they expire."""
+        """botocore credentials that sign the calls; refreshed by botocore where they expire. Raises Refused."""
         from botocore.credentials import Credentials
         from botocore.session import Session
 
         if self.local is not None:
             return Credentials(self.local["accessKeyId"], self.local["secretAccessKey"], self.local.get("sessionToken"))
-        found = Session().get_credentials()
+        with _usable():
+            found = Session().get_credentials()
         if found is None:
-            raise Unreachable(
+            raise Refused(
                 "No AWS credentials",
-                "the API takes signed calls only, and neither the environment nor ~/.aws has credentials",
+                f"{self.api_url} takes signed calls only, and neither the environment nor ~/.aws has credentials",
                 "Run: aws configure sso, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             )
         return found
 
     def signed(self, method: str, url: str, body: bytes, headers: dict[str, str]) -> dict[str, str]:
-        """Headers with a SigV4 signature for execute-api."""
+        """Headers with a SigV4 signature for execute-api. Raises Refused."""
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
 
         request = AWSRequest(method=method, url=url, data=body, headers=headers)
-        SigV4Auth(self.credentials.get_frozen_credentials(), "execute-api", self.region).add_auth(request)
+        with _usable():
+            credentials = self.credentials.get_frozen_credentials()
+        SigV4Auth(credentials, "execute-api", self.region).add_auth(request)
         return dict(request.headers.items())
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
+    """A profile that is not there or a login that expired is the user's to mend, in botocore's words."""
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        yield
+    except BotoCoreError as error:
+        raise Refused("The AWS credentials cannot be used", str(error), "Check AWS_PROFILE, or log in again: aws sso login") from error
+
+
+def _checked(given: str) -> str:
+    """The API's URL without a slash at its end. Raises InvalidInput for what is none."""
+    wrong = _mistake(given)
+    if wrong:
+        raise InvalidInput(
+            "The endpoint is not the URL of an API",
+            f"--endpoint or TRAINYARD_API_URL: '{given}' {wrong}",
+            "Give the stack's ApiUrl, such as https://abc123.execute-api.us-east-1.amazonaws.com; without one the local cloud is used",
+        )
+    return given.rstrip("/")
+
+
+def _mistake(given: str) -> str | None:
+    try:
+        url = httpx.URL(given)
+    except httpx.InvalidURL as error:
+        return f"is not a URL: {error}"
+    if url.scheme not in ("http", "https"):
+        return "does not begin with https:// (or http://)"
+    if not url.host:
+        return "names no host"
+    if url.userinfo or url.query or url.fragment:
+        return "has more than scheme, host and path"
+    return None
 
 
 def _region(url: str, local: dict[str, Any] | None) -> str:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from .client import Client
 from .context import context_of
 from .output import err, fields, out, print_json, print_table, styled, table
-from .problems import FAILED, UNREACHABLE, TrainyardError, Unreachable
+from .problems import FAILED, UNREACHABLE, Conflict, InvalidInput, TrainyardError, Unreachable
 
 local = typer.Typer(no_args_is_help=True, help="The local cloud: template.yaml on this machine, with real nodes.")
 faults = typer.Typer(no_args_is_help=True, help="Faults in the local cloud, to see a run survive them.")
@@ -44,20 +44,24 @@ def _told(control: ModuleType) -> Iterator[None]:
     """The local cloud's own errors, as every other error is told."""
     try:
         yield
+    except control.InTheWay as error:
+        raise Conflict("Something is in the local cloud's way", error.message, error.remedy) from error
+    except control.Unusable as error:
+        raise InvalidInput("The local cloud cannot be made of this", error.message, error.remedy) from error
     except control.ControlError as error:
-        raise TrainyardError("The local cloud says no", str(error), "Its log is server.log in the state directory") from error
+        raise TrainyardError("The local cloud says no", error.message, error.remedy) from error
 
 
 @local.command()
 def up(
     typer_context: typer.Context,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="loopback port")] = 4780,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="loopback port; 0 takes a free one")] = 4780,
     template: Annotated[Path, typer.Option(help="the SAM template to deploy")] = Path("template.yaml"),
 ) -> None:
     """Start the local cloud and deploy the template."""
     context, control = context_of(typer_context), _control()
     if not template.is_file():
-        raise TrainyardError("No template", f"{template} does not exist", "Run this in a clone of Trainyard, or give --template")
+        raise InvalidInput("No template", f"{template} does not exist", "Run this in a clone of Trainyard, or give --template")
     with _told(control), err.status("Starting the local cloud") as shown:
 
         def tell(words: str) -> None:

@@ -36,6 +36,18 @@ class InvalidInput(TrainyardError):
     exit_code = INVALID
 
 
+class Conflict(TrainyardError):
+    """It conflicts with what is there already, such as a second local cloud."""
+
+    exit_code = CONFLICT
+
+
+class Refused(TrainyardError):
+    """No credentials, or none that can be used."""
+
+    exit_code = REFUSED
+
+
 class ApiProblem(TrainyardError):
     """An answer of the API that is not a success (RFC 9457). `code` is closed; branch on it."""
 
@@ -49,7 +61,9 @@ class ApiProblem(TrainyardError):
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]
-        by_status = {400: INVALID, 401: REFUSED, 403: REFUSED, 404: NOT_FOUND, 409: CONFLICT, 413: INVALID, 415: INVALID, 422: INVALID}
+        # 405: an id with a colon reads as an action of another one, which no resource has.
+        by_status = {400: INVALID, 401: REFUSED, 403: REFUSED, 404: NOT_FOUND, 405: NOT_FOUND, 409: CONFLICT,
+                     413: INVALID, 415: INVALID, 422: INVALID}  # fmt: skip
         return by_status.get(self.status, FAILED)
 
     def as_json(self) -> dict[str, Any]:

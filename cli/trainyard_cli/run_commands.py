@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import typer
@@ -116,15 +118,22 @@ def watch(typer_context: typer.Context, run: RunId) -> None:
     _follow(context_of(typer_context), run)
 
 
-def _follow(context: Context, run_id: str) -> None:
+@contextlib.contextmanager
+def _detachable(run_id: str) -> Iterator[None]:
+    """Ctrl-C leaves, and the run goes on."""
     try:
-        # With --json the picture would be in the way: only the end is said.
-        run = _quietly(context, run_id) if context.json else live.follow(context.client, run_id, out)
+        yield
     except KeyboardInterrupt:
         err.print(f"\nDetached; run {run_id} goes on. Come back with: trainyard run watch {run_id}", soft_wrap=True)
         raise typer.Exit(DETACHED) from None
     if context.json:
         print_json(run)
+
+
+def _follow(context: Context, run_id: str) -> None:
+    with _detachable(run_id):
+        # With --json the picture would be in the way: only the end is said.
+        run = _quietly(context, run_id) if context.json else live.follow(context.client, run_id, out)
     elif run.get("problem"):
         err.print(
             f"[red]{escape(run['problem']['title'])}[/]: {escape(run['problem']['detail'])}\nNext: {escape(run['problem']['nextStep'])}"
@@ -162,7 +171,8 @@ def logs(
     """The tail of the job's log."""
     context = context_of(typer_context)
     if follow and not context.json:
-        live.follow_log(context.client, run, _write_line, lines=lines, kind=kind, attempt=attempt)
+        with _detachable(run):
+            live.follow_log(context.client, run, _write_line, lines=lines, kind=kind, attempt=attempt)
         return
     log = context.client.logs(run, attempt=attempt, lines=lines, kind=kind)
     if context.json:

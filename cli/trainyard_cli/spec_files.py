@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any, Literal
@@ -21,10 +22,14 @@ def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[
         ) from error
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise InvalidInput("The spec is not YAML", f"{path}: {error}", "Correct that line; examples/ has specs that work") from error
     if not isinstance(document, dict):
         raise InvalidInput("The spec is empty or no mapping", path, "Start from one of examples/*.yaml")
+    try:
+        json.dumps(document)
+    except (TypeError, ValueError) as error:  # a date, a set, bytes, a list that holds itself
+        raise InvalidInput("The spec has what JSON does not know", f"{path}: {error}", "Put dates and the like in quotes") from error
     # The other kind's file is a common slip, and its fields would be refused one by one.
     if kind == "run" and "instanceGroups" in document and "job" not in document:
         raise InvalidInput("This is a cluster's spec, not a run's", path, f"trainyard cluster create {path}")

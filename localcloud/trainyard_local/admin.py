@@ -48,6 +48,8 @@ class Admin:
             )
         try:
             return json_response(200, faults.apply(self._cloud, body))
+        except faults.FaultError as error:
+            return json_response(error.status, {"message": str(error), "code": error.code})
         except (ValueError, LookupError) as error:
             return json_response(400, {"message": str(error)})
 

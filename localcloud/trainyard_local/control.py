@@ -41,7 +41,27 @@ Progress = Callable[[str], None]
 
 
 class ControlError(Exception):
-    """The local cloud could not be started or ended; the message says why and what to do."""
+    """The local cloud could not be started or ended; the message says why, `remedy` what to do."""
+
+    def __init__(self, message: str, remedy: str = "Look at server.log in the state directory.") -> None:
+        super().__init__(f"{message}. {remedy}")
+        self.message, self.remedy = message, remedy
+
+
+class InTheWay(ControlError):
+    """Something that is there already."""
+
+
+class Unusable(ControlError):
+    """What was given cannot be used: the template, or the state directory."""
+
+
+#: By the kind that the server gives its error when it could not start.
+_START_ERRORS: dict[str, tuple[type[ControlError], str]] = {
+    "port": (InTheWay, "Stop what listens there, or start this one with another --port (0 takes a free one)."),
+    "template": (Unusable, "Correct the template."),
+    "defect": (ControlError, "Look at server.log in the state directory."),
+}
 
 
 def up(
@@ -56,15 +76,15 @@ def up(
     """Start a local cloud with the template deployed; returns what local.json holds.
 
     Port 0 takes a free one. What a killed cloud left behind in the same state directory is removed first.
-    Raises ControlError when one runs already, the port is taken, or the template cannot be deployed.
+    Raises InTheWay when one runs already or the port is taken, Unusable for a template or directory that cannot be used, else ControlError.
     """
     state_dir, template = state_dir.resolve(), (template or Path("template.yaml")).resolve()
-    state_dir.mkdir(parents=True, exist_ok=True)
     with _exclusive(state_dir):
         running = _server(state_dir)
         if running:
-            raise ControlError(
-                f"a local cloud is running already in {state_dir} (process {running['pid']}). End it with `trainyard local down`."
+            raise InTheWay(
+                f"a local cloud is running already in {state_dir} (process {running['pid']})",
+                "Use it as it is (`trainyard local status`), or end it first with `trainyard local down`.",
             )
         if node_processes.matching(of_cloud(state_dir)) or (state_dir / LOCAL_FILE).exists():
             on_progress("removing what a killed cloud left behind")
@@ -79,11 +99,9 @@ def down(state_dir: Path) -> dict[str, Any]:
     Raises ControlError when a process cannot be ended.
     """
     state_dir = state_dir.resolve()
-    if not state_dir.is_dir():
-        # Somebody may have removed the directory under a running cloud; its processes carry its name all the same.
-        if not node_processes.matching(of_cloud(state_dir)):
-            return {"stopped": False, "graceful": False, "killed": 0}
-        state_dir.mkdir(parents=True)
+    # Somebody may have removed the directory under a running cloud; its processes carry its name all the same.
+    if not state_dir.is_dir() and not node_processes.matching(of_cloud(state_dir)):
+        return {"stopped": False, "graceful": False, "killed": 0}
     with _exclusive(state_dir):
         server = _server(state_dir)
         graceful = _shut_down(state_dir, server) if server else False
@@ -143,11 +161,12 @@ def _await_ready(reading: int, process: subprocess.Popen[bytes], state_dir: Path
             if "progress" in message:
                 on_progress(message["progress"])
             elif "error" in message:
-                raise ControlError(message["error"])
+                error, remedy = _START_ERRORS[message["kind"]]
+                raise error(message["error"], remedy)
             else:
                 ready: dict[str, Any] = message["ready"]
                 return ready
-    raise ControlError(f"the local cloud ended while it started (exit status {process.wait()}); its log is {state_dir / LOG_FILE}")
+    raise ControlError(f"the local cloud ended while it started (exit status {process.wait()})", f"Its log is {state_dir / LOG_FILE}.")
 
 
 def _server(state_dir: Path) -> dict[str, Any] | None:
@@ -189,7 +208,7 @@ def _clean(state_dir: Path) -> int:
     try:
         killed = node_processes.kill(of_cloud(state_dir), spare=_ancestors())
     except RuntimeError as error:
-        raise ControlError(f"{error}; look at them with `trainyard local status` and try again") from None
+        raise ControlError(str(error), "Look at them with `trainyard local status` and try again.") from None
     slurm.remove_short_link(state_dir)
     for name in RUNNING_PARTS:
         part = state_dir / name
@@ -212,10 +231,16 @@ def _ancestors() -> set[int]:
 
 @contextlib.contextmanager
 def _exclusive(state_dir: Path) -> Iterator[None]:
-    """One `up` or `down` at a time in a state directory."""
-    with open(state_dir / ".lock", "w") as lock:
+    """One `up` or `down` at a time in a state directory, which is made if need be."""
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True)
+        lock = open(state_dir / ".lock", "w")  # noqa: SIM115 - closed below; what goes wrong meanwhile is not the directory's fault
+    except OSError as error:
+        raise Unusable(f"{state_dir} cannot be the state directory: {error.strerror}", "Give another with --state-dir.") from None
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ControlError(f"another `trainyard local up` or `down` is at work in {state_dir}; wait for it") from None
+            message = f"another `trainyard local up` or `down` is at work in {state_dir}"
+            raise InTheWay(message, "Wait for it, then look with `trainyard local status`.") from None
         yield

@@ -18,11 +18,26 @@ from .nodes import Node
 
 #: What trainyard_trainers names a rank that it forked.
 RANK_NAME = re.compile(r"trainer-\d+")
+RUN_ID = re.compile(r"run-[0-9a-z]+")
 CHECKPOINT = re.compile(r"step-(\d{12})-attempt-(\d+)")
 
 
 class FaultError(ValueError):
     """The fault cannot be injected; the message says why and what would be right."""
+
+    status, code = 400, "invalid-request"
+
+
+class NotThere(FaultError):
+    """The named cluster, node, run or checkpoint is not there."""
+
+    status, code = 404, "not-found"
+
+
+class NotNow(FaultError):
+    """Everything named is there, but not in the state that the fault wants."""
+
+    status, code = 409, "conflict"
 
 
 def apply(cloud: Cloud, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,7 +83,7 @@ def _cluster(cloud: Cloud, request: Mapping[str, Any]) -> LocalCluster:
         if wanted in (cluster.name, cluster.id, cluster.arn):
             return cluster
     known = ", ".join(cluster.name for cluster in clusters) or "none"
-    raise FaultError(f"cluster: '{wanted}' is not a cluster of this local cloud; there is: {known}")
+    raise NotThere(f"cluster: '{wanted}' is not a cluster of this local cloud; there is: {known}")
 
 
 def _node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
@@ -77,7 +92,7 @@ def _node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
         if wanted in (node.name, node.instance_id, node.address):
             return node
     known = ", ".join(f"{node.name} ({node.instance_id})" for node in cluster.members())
-    raise FaultError(f"node: '{wanted}' is not a node of cluster {cluster.name}; there is: {known}")
+    raise NotThere(f"node: '{wanted}' is not a node of cluster {cluster.name}; there is: {known}")
 
 
 def _working_node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
@@ -87,7 +102,18 @@ def _working_node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
     for node in cluster.members():
         if _job_processes(node, request.get("run")):
             return node
-    raise FaultError(f"node: no job runs on cluster {cluster.name}; name the node")
+    _run_directory(cluster, request.get("run"))
+    raise NotNow(f"node: {request.get('run') or 'no run'} has no job on cluster {cluster.name} now; wait until it trains, or name the node")
+
+
+def _run_directory(cluster: LocalCluster, run: Any = None) -> Path:
+    """Where that run, or all of them, keep their files. Raises NotThere for a run that never came to this cluster."""
+    runs = cluster.shared / "trainyard" / "runs"
+    if not run:
+        return runs
+    if not RUN_ID.fullmatch(str(run)) or not (runs / str(run)).is_dir():
+        raise NotThere(f"run: '{run}' never trained on cluster {cluster.name}; list runs with: trainyard run ls")
+    return runs / str(run)
 
 
 def _job_processes(node: Node, run: Any = None) -> list[Process]:
@@ -121,7 +147,7 @@ def _is_agent(process: Process) -> bool:
 def start_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     node = _node(cluster, request)
     if not node.powered:
-        raise FaultError(f"node: {node.name} is switched off; reboot or replace it first")
+        raise NotNow(f"node: {node.name} is switched off; reboot or replace it first")
     node.start_services()
     return {"node": node.name, "instanceId": node.instance_id}
 
@@ -131,7 +157,8 @@ def kill_process(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str,
     node = _working_node(cluster, request)
     jobs = _job_processes(node, request.get("run"))
     if not jobs:
-        raise FaultError(f"run: no process of {request.get('run') or 'any run'} runs on {node.name}")
+        _run_directory(cluster, request.get("run"))
+        raise NotNow(f"run: no process of {request.get('run') or 'any run'} runs on {node.name} now; leave out the node, or wait")
     parents = {process.parent for process in jobs}
     ranks = [process for process in jobs if "LOCAL_RANK" in process.environment or RANK_NAME.fullmatch(process.name)]
     # srun forks a helper that has no part in training.
@@ -146,7 +173,7 @@ def corrupt_checkpoint(cluster: LocalCluster, request: Mapping[str, Any]) -> dic
     newest = _newest_checkpoint(cluster, request.get("run"))
     files = [path for path in newest.rglob("*") if path.is_file() and path.name != "manifest.json"]
     if not files:
-        raise FaultError(f"run: checkpoint {newest.name} has no files")
+        raise NotThere(f"run: checkpoint {newest.name} has no files")
     victim = max(files, key=lambda path: path.stat().st_size)
     if request.get("how") == "truncate":
         os.truncate(victim, victim.stat().st_size // 2)
@@ -156,12 +183,10 @@ def corrupt_checkpoint(cluster: LocalCluster, request: Mapping[str, Any]) -> dic
 
 
 def _newest_checkpoint(cluster: LocalCluster, run: Any) -> Path:
-    runs = cluster.shared / "trainyard" / "runs"
-    if run and not re.fullmatch(r"run-[0-9a-z]+", str(run)):
-        raise FaultError(f"run: '{run}' is not a run id")
-    found = [path for path in (runs / str(run) if run else runs).rglob("step-*") if path.is_dir() and CHECKPOINT.fullmatch(path.name)]
+    runs = _run_directory(cluster)
+    found = [path for path in _run_directory(cluster, run).rglob("step-*") if path.is_dir() and CHECKPOINT.fullmatch(path.name)]
     if not found:
-        raise FaultError(f"run: {run or 'no run'} has no checkpoint on cluster {cluster.name} yet; wait for the first one")
+        raise NotThere(f"run: {run or 'no run'} has no checkpoint on cluster {cluster.name} yet; wait for the first one")
     working = {process.environment.get("TRAINYARD_RUN_ID") for node in cluster.members() for process in _job_processes(node)}
 
     def newness(path: Path) -> tuple[bool, str, str]:

@@ -109,10 +109,7 @@ class LoopbackServer:
         try:
             listener = socket.create_server(("127.0.0.1", port), backlog=512)
         except OSError as error:
-            raise PortTaken(
-                f"cannot listen on 127.0.0.1:{port}: {error.strerror}. Another local cloud may be running there: "
-                "stop it, or start this one with another --port (0 takes a free one)."
-            ) from None
+            raise PortTaken(f"cannot listen on 127.0.0.1:{port}: {error.strerror}; another local cloud may be running there") from None
         listener.set_inheritable(False)
         self.port: int = listener.getsockname()[1]
         self._server = ThreadedWSGIServer("127.0.0.1", self.port, app, handler=_Handler, fd=listener.fileno())

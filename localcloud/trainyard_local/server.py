@@ -36,7 +36,7 @@ def main() -> int:
     try:
         return _run(options, notify)
     except Exception as error:  # noqa: BLE001 - whatever went wrong, the one who called `up` must be told
-        notify({"error": _explain(error)})
+        notify({"error": _explain(error), "kind": _kind(error)})
         return 1
 
 
@@ -83,6 +83,14 @@ def _explain(error: Exception) -> str:
         return str(error)
     log.error("the local cloud could not start", exc_info=error)
     return f"{type(error).__name__}: {error} (the server's log has the whole story)"
+
+
+def _kind(error: Exception) -> str:
+    """What the one who called `up` may do about it."""
+    from trainyard_local.http_server import PortTaken
+    from trainyard_local.intrinsics import TemplateError
+
+    return "port" if isinstance(error, PortTaken) else "template" if isinstance(error, TemplateError) else "defect"
 
 
 def _run(options: argparse.Namespace, notify: Notify) -> int:

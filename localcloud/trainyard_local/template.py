@@ -27,11 +27,14 @@ def load(path: Path, parameters: Mapping[str, str], staging: Path, region: str) 
     from samtranslator.model.exceptions import InvalidDocumentException
     from samtranslator.translator.transform import transform
     from samtranslator.yaml_helper import yaml_parse
+    from yaml import YAMLError
 
     try:
         source = yaml_parse(path.read_text())
     except OSError as error:
         raise TemplateError(f"cannot read the template {path}: {error.strerror}") from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise TemplateError(f"{path} is not YAML: {error}") from None
     if not isinstance(source, dict) or not isinstance(source.get("Resources"), dict):
         raise TemplateError(f"{path} is no CloudFormation template: it has no Resources")
     values = parameter_values(source.get("Parameters", {}), parameters)

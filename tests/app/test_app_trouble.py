@@ -504,6 +504,23 @@ def test_the_same_key_is_the_same_run_and_another_body_is_refused() -> None:
         submit_run(story.world.ports, run_spec(nodes=1), idempotency_key="k")
 
 
+def test_a_repeated_submission_is_answered_with_its_run_whatever_became_of_the_cluster() -> None:
+    story = Story()
+    make_cluster(story)
+    on_shared = run_spec(cluster={"name": "shared"})
+    named, own = [submit_run(story.world.ports, spec, idempotency_key=key) for key, spec in (("named", on_shared), ("own", run_spec()))]
+    for run in (named, own):
+        story.cancel(run.id)
+        story.rest()
+    delete_cluster(story.world.ports, "shared")
+    story.rest()
+    assert story.world.clusters.get("shared").status == "Deleted"
+    assert submit_run(story.world.ports, on_shared, idempotency_key="named").id == named.id
+    assert submit_run(story.world.ports, run_spec(), idempotency_key="own").id == own.id
+    with pytest.raises(errors.ClusterInUse, match="is Deleted"):
+        submit_run(story.world.ports, on_shared, idempotency_key="another")
+
+
 def test_resume_of_a_running_a_succeeded_and_a_vanished_run_is_refused_clearly() -> None:
     story = Story()
     story.submit()

@@ -121,8 +121,18 @@ def test_the_same_key_with_another_body_is_a_conflict(stores: Stores) -> None:
 
 
 def test_a_key_is_forgotten_after_a_day(stores: Stores) -> None:
+def test_a_key_leads_to_its_run_as_it_is_now(stores: Stores) -> None:
+    assert stores.runs.by_key("key", "h", at=at(0)) is None
+    first = stores.runs.create(run(1), idempotency_key="key", body_hash="h")
+    now = stores.runs.put(first.model_copy(update={"status": "Failed"}))
+    assert stores.runs.by_key("key", "h", at=at(3600)) == now
+    with pytest.raises(errors.IdempotencyConflict):
+        stores.runs.by_key("key", "other", at=at(3600))
+
+
     stores.runs.create(run(1), idempotency_key="key", body_hash="h")
     later = run(2).model_copy(update={"created_at": at(25 * 3600)})
+    assert stores.runs.by_key("key", "other", at=at(25 * 3600)) is None, "though the item is still there: DynamoDB takes days"
     assert stores.runs.create(later, idempotency_key="key", body_hash="other").id == later.id
 
 

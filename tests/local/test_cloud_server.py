@@ -384,9 +384,9 @@ def test_local_json_is_for_its_owner_only(local: dict[str, Any]) -> None:
 def test_another_cloud_runs_beside_it_and_its_port_and_state_are_its_own(local: dict[str, Any], tmp_path: Path) -> None:
     template = cloud_sample.write(tmp_path / "app")
     port = int(local["endpoint"].rsplit(":", 1)[1])
-    with pytest.raises(control.ControlError, match=f"cannot listen on 127.0.0.1:{port}"):
+    with pytest.raises(control.InTheWay, match=f"cannot listen on 127.0.0.1:{port}.*another --port"):
         control.up(tmp_path / "state", port, template)
-    with pytest.raises(control.ControlError, match="running already"):
+    with pytest.raises(control.InTheWay, match=r"running already.*trainyard local down"):
         control.up(Path(local["stateDir"]), 0, template)
     other = control.up(tmp_path / "state", 0, template)
     try:
@@ -403,10 +403,16 @@ def test_another_cloud_runs_beside_it_and_its_port_and_state_are_its_own(local: 
 
 def test_a_template_that_cannot_be_deployed_is_refused_and_nothing_stays(tmp_path: Path) -> None:
     template = cloud_sample.write(tmp_path / "app", template=cloud_sample.TEMPLATE.replace("rate(1 minute)", "cron(0 12 * * *)"))
-    with pytest.raises(control.ControlError, match=r"FactFunctionMinutely.*fires rate\(...\) schedules only"):
+    with pytest.raises(control.Unusable, match=r"FactFunctionMinutely.*fires rate\(...\) schedules only"):
         control.up(tmp_path / "state", 0, template)
     assert node_processes.matching(node_processes.of_cloud(tmp_path / "state")) == []
     assert not (tmp_path / "state" / "functions").exists()
+
+
+def test_a_state_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(control.Unusable, match="cannot be the state directory"):
+        control.up(tmp_path / "file" / "state", 0, cloud_sample.write(tmp_path / "app"))
 
 
 def test_a_request_for_another_host_name_is_refused(local: dict[str, Any]) -> None:

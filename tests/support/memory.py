@@ -111,15 +111,21 @@ class MemoryRuns:
         self.kept_checkpoints: dict[str, dict[tuple[int, int], Checkpoint]] = {}
 
     def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
-        if idempotency_key is not None and idempotency_key in self.keys:
-            known, known_hash = self.keys[idempotency_key]
-            if known_hash != body_hash:
-                raise errors.IdempotencyConflict("Idempotency-Key: used with another body")
-            return self.stored[known]
         if idempotency_key is not None:
+            known = self.by_key(idempotency_key, body_hash, at=run.created_at)
+            if known is not None:
+                return known
             self.keys[idempotency_key] = (run.id, body_hash)
         self.stored[run.id] = run
         return run
+
+    def by_key(self, idempotency_key: str, body_hash: str, *, at: datetime) -> Run | None:
+        if idempotency_key not in self.keys:
+            return None
+        known, known_hash = self.keys[idempotency_key]
+        if known_hash != body_hash:
+            raise errors.IdempotencyConflict("Idempotency-Key: used with another body")
+        return self.stored[known]
 
     def get(self, run_id: str) -> Run:
         if run_id not in self.stored:

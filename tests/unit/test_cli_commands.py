@@ -26,8 +26,9 @@ from trainyard_cli import client as client_module
 from trainyard_cli import live, main
 from trainyard_cli.client import Client
 from trainyard_cli.connection import Connection
-from trainyard_cli.problems import ApiProblem, Unreachable
+from trainyard_cli.problems import ApiProblem, InvalidInput, Unreachable
 from trainyard_cli.snapshot import Snapshot
+from trainyard_local import control
 
 RUN = "run-01jd0000000000000000000000"
 T = "2026-11-20T20:00:00Z"
@@ -209,7 +210,9 @@ def test_a_node_is_not_replaced_twice_because_an_answer_was_lost(api: FakeApi) -
     assert len(api.calls("POST /v1/clusters/c/nodes/i-1:replace")) == 1
 
 
-@pytest.mark.parametrize(("status", "code"), [(400, 6), (404, 3), (409, 4), (413, 6), (422, 6), (403, 7)])
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, 6), (401, 7), (403, 7), (404, 3), (405, 3), (409, 4), (413, 6), (415, 6), (422, 6), (500, 1)]
+)
 def test_a_problem_is_told_with_its_fields_and_the_next_step(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str, status: int, code: int
 ) -> None:
@@ -241,12 +244,85 @@ def test_no_server_is_told_as_such(trainyard: Callable[..., tuple[int, str, str]
     assert (code, "trainyard local status" in err) == (5, True)
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "words"),
+    [
+        ("foo", "does not begin with https://"),
+        ("ftp://host/x", "does not begin with https://"),
+        ("localhost:4780", "does not begin with https://"),
+        ("https://", "names no host"),
+        ("https://host:port", "is not a URL"),
+        ("https://host/\x01", "is not a URL"),
+        ("https://user:secret@host", "more than scheme, host and path"),
+        ("https://host/?stage=a", "more than scheme, host and path"),
+    ],
+)
+def test_an_endpoint_that_is_no_url_is_told_before_anything_else(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, endpoint: str, words: str
+) -> None:
+    code, _, err = trainyard("run", "ls", "--endpoint", endpoint)
+    assert (code, words in err, "Next: Give the stack's ApiUrl" in err) == (6, True, True), err
+    monkeypatch.setenv("TRAINYARD_API_URL", endpoint)
+    assert trainyard("cluster", "ls")[0] == 6
+    assert api.requests == []
+
+
+@pytest.mark.parametrize("answer", [(404, {"message": "Not Found"}), (200, ["a page of something else"]), (302, {})])
+def test_an_address_that_is_not_the_apis_is_told_apart_from_what_is_not_found(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], answer: Any
+) -> None:
+    api.answers["GET /v1/runs"] = answer
+    code, _, err = trainyard("run", "ls")
+    assert (code, "This is not Trainyard's API" in err, f"HTTP status {answer[0]}" in err) == (5, True, True), err
+
+
+def test_missing_and_unusable_credentials_are_a_refusal_with_what_to_do(
+    trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "none", "AWS_SHARED_CREDENTIALS_FILE": "none"}.items():
+        monkeypatch.setenv(name, str(tmp_path / value) if value == "none" else value)
+    elsewhere = ("run", "ls", "--state-dir", str(tmp_path), "--endpoint", "https://abc.execute-api.eu-west-1.amazonaws.com")
+    code, _, err = trainyard(*elsewhere)
+    assert (code, "No AWS credentials" in err, "aws configure sso" in err) == (7, True, True), err
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    code, _, err = trainyard(*elsewhere)
+    assert (code, "nobody" in err, "Check AWS_PROFILE" in err) == (7, True, True), err
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "not json", '{"apiUrl": null}'])
+def test_a_damaged_file_of_the_local_cloud_is_told_with_the_way_out(
+    trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "local.json").write_text(content)
+    for command in (("run", "ls"), ("fault", "kill-node", "c")):
+        code, _, err = trainyard(*command, "--state-dir", str(tmp_path))
+        assert (code, "trainyard local down" in err) == (5, True), err
+
+
+def test_the_local_cloud_is_reached_without_the_proxy_of_the_environment(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.answers["GET /v1/runs"] = (200, {"runs": []})
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert Client.connect().runs() == []
+
+
+@pytest.mark.parametrize("key", ["", " k", "k\n", "ключ", "x" * 129])
+def test_a_key_that_no_header_carries_is_refused_before_anything_is_sent(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str, key: str
+) -> None:
+    code, _, err = trainyard("run", "submit", spec, "--idempotency-key", key)
+    assert (code, "1 to 128 printable ASCII" in err, api.requests) == (6, True, [])
+
+
 def test_the_local_keys_never_go_to_another_host(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDMINE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mine")
     elsewhere = Connection.find("https://abc.execute-api.eu-west-1.amazonaws.com/")
     assert (elsewhere.local, elsewhere.region, elsewhere.credentials.access_key) == (None, "eu-west-1", "AKIDMINE")
-    with pytest.raises(Unreachable, match="local cloud only"):
+    with pytest.raises(InvalidInput, match="local cloud only"):
         Client(elsewhere).fault("kill-node", "c")
 
 
@@ -294,6 +370,19 @@ def test_tables_show_what_users_wrote_as_they_wrote_it(api: FakeApi, trainyard: 
     assert "1.0 GiB / 4.0 GiB" in out
     _, out, _ = trainyard("run", "show", RUN)
     assert "Checkpoints" in out
+
+
+def test_pruned_checkpoints_are_counted_and_not_listed(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    found = [
+        {"step": step, "attempt": 1, "status": "whole" if step > 30 else "pruned", "bytes": 99, "committedAt": T}
+        for step in (50, 40, 30, 20)
+    ]
+    api.answers |= {f"GET /v1/runs/{RUN}": (200, a_run()), f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": found})}
+    _, out, _ = trainyard("run", "show", RUN)
+    shown = out.partition("Checkpoints")[2].splitlines()
+    assert shown[0] == " (2 older pruned)"
+    assert [line.split()[:3] for line in shown[2:]] == [["50", "1", "whole"], ["40", "1", "whole"]]
+    assert "2 checkpoints, newest at step 50" in live.training_line(Snapshot(a_run(), checkpoints=found))
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
@@ -445,7 +534,11 @@ def test_waiting_for_a_cluster_ends_with_it(
     assert (code, json.loads(out)["status"]) == (0, "Deleted")
 
 
-@pytest.mark.parametrize(("content", "words"), [("a: [1", "is not YAML"), ("", "empty"), ("- 1", "no mapping"), (None, "cannot be read")])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("a: [1", "is not YAML"), ("", "empty"), ("- 1", "no mapping"), (None, "cannot be read"), ("[" * 5000, "is not YAML"),
+     ("name: 2026-11-20", "JSON does not know"), ("a: &b [*b]", "JSON does not know")],
+)  # fmt: skip
 def test_a_spec_that_cannot_be_read_is_told_before_anything_is_sent(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path, content: str | None, words: str
 ) -> None:
@@ -487,14 +580,15 @@ def test_options_are_hoisted_up_to_the_double_dash() -> None:
 class FakeControl:
     """Stands for the local cloud's control module."""
 
-    class ControlError(Exception): ...
+    ControlError, InTheWay, Unusable = control.ControlError, control.InTheWay, control.Unusable
 
     def __init__(self) -> None:
         self.started: list[Any] = []
+        self.error: Exception | None = None
 
     def up(self, *arguments: Any) -> dict[str, Any]:
-        if self.started:
-            raise self.ControlError("one runs already")
+        if self.error:
+            raise self.error
         self.started.append(arguments)
         return {"apiUrl": "http://127.0.0.1:1/x", "endpoint": "http://127.0.0.1:1"}
 
@@ -508,15 +602,17 @@ class FakeControl:
 def test_the_local_cloud_starts_with_frequent_samples_and_tells_its_own_errors(
     trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    control, template = FakeControl(), tmp_path / "template.yaml"
+    fake, template = FakeControl(), tmp_path / "template.yaml"
     template.write_text("Resources: {}")
-    monkeypatch.setattr("trainyard_cli.local_commands._control", lambda: control)
+    monkeypatch.setattr("trainyard_cli.local_commands._control", lambda: fake)
     arguments = ("local", "up", "--port", "5", "--template", str(template), "--state-dir", str(tmp_path / "state"))
     code, out, _ = trainyard(*arguments)
     assert (code, "http://127.0.0.1:1/x" in out) == (0, True)
-    assert control.started[0][:4] == (tmp_path / "state", 5, template, {"HeartbeatSeconds": "2"})
-    code, _, err = trainyard(*arguments)
-    assert (code, "one runs already" in err) == (1, True)
-    assert trainyard("local", "up", "--template", str(tmp_path / "none"))[0] == 1
+    assert fake.started[0][:4] == (tmp_path / "state", 5, template, {"HeartbeatSeconds": "2"})
+    for error, expected in ((control.InTheWay, 4), (control.Unusable, 6), (control.ControlError, 1)):
+        fake.error = error("one runs already", "End it first.")
+        code, _, err = trainyard(*arguments)
+        assert (code, "one runs already" in err, "Next: End it first." in err) == (expected, True, True)
+    assert trainyard("local", "up", "--template", str(tmp_path / "none"))[0] == 6
     assert "1 process had to be killed" in trainyard("local", "down")[1]
     assert trainyard("local", "status")[0] == 5

@@ -49,6 +49,20 @@ def test_the_same_key_with_another_body_is_a_conflict(client: Client) -> None:
     is_a_problem(client.post("/v1/runs", changed("name", "other"), headers={"Idempotency-Key": "k"}), 409, "idempotency-conflict")
 
 
+@pytest.mark.parametrize("status", ["Failed", "Deleting", "Deleted", None])
+def test_a_repeated_request_is_answered_as_the_first_though_its_cluster_is_gone(client: Client, world: World, status: str | None) -> None:
+    client.post("/v1/clusters", spec()["cluster"]["spec"])
+    body, headers = changed("cluster", {"name": "demo"}), {"Idempotency-Key": "k"}
+    first = client.post("/v1/runs", body, headers=headers)
+    cluster = world.clusters.stored.pop("demo")
+    if status:
+        world.clusters.stored["demo"] = cluster.model_copy(update={"status": status})
+    again = client.post("/v1/runs", body, headers=headers)
+    assert (again.status, again.headers["Location"], again.json["id"]) == (202, first.headers["Location"], first.json["id"])
+    assert client.post("/v1/runs", body).status in (404, 409)
+    is_a_problem(client.post("/v1/runs", body | {"name": "other"}, headers=headers), 409, "idempotency-conflict")
+
+
 def test_without_a_key_every_request_is_a_run_of_its_own(client: Client) -> None:
     assert submitted(client)["id"] != submitted(client)["id"]
 
@@ -161,6 +175,20 @@ def test_a_run_without_an_attempt_has_an_empty_log_and_empty_series(client: Clie
     log = client.get(f"/v1/runs/{run['id']}/logs").json
     assert log == {"kind": "job", "attempt": None, "source": "none", "text": ""}
     assert client.get(f"/v1/runs/{run['id']}/metrics").json == {"nodes": {}, "run": []}
+
+
+@pytest.mark.parametrize("kind", ["job", "lifecycle"])
+def test_the_log_of_an_unknown_attempt_is_not_found_and_the_known_ones_are_named(client: Client, world: World, kind: str) -> None:
+    run = submitted(client)
+    path, query = f"/v1/runs/{run['id']}/logs", {"attempt": 3, "kind": kind}
+    answer = client.get(path, query=query)
+    is_a_problem(answer, 404, "not-found")
+    assert "has none yet" in answer.fields["attempt"]
+    stored(world, run["id"], attempts=[Attempt(number=1), Attempt(number=2)])
+    answer = client.get(path, query=query)
+    is_a_problem(answer, 404, "not-found")
+    assert "there is no attempt 3; the run has attempts 1, 2; leave it out for the newest" in answer.fields["attempt"]
+    assert client.get(path, query={**query, "attempt": 2}).status == 200
 
 
 def test_times_are_rfc_3339_and_attempts_show(client: Client, world: World) -> None:

@@ -83,6 +83,13 @@ class Runs(Protocol):
         """
         ...
 
+    def by_key(self, idempotency_key: str, body_hash: str, *, at: datetime) -> Run | None:
+        """The run that was stored with this key, as it is now; None for a key that is new, or expired at that time.
+
+        Raises errors.IdempotencyConflict for a known key with another body hash.
+        """
+        ...
+
     def get(self, run_id: str) -> Run:
         """Raises errors.RunNotFound."""
         ...

@@ -8,7 +8,7 @@ from typing import Literal
 
 from trainyard.app.situation import cluster_of
 from trainyard.domain import names
-from trainyard.domain.errors import BlobNotFound, RetryableError
+from trainyard.domain.errors import AttemptNotFound, BlobNotFound, FieldError, RetryableError
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
 
@@ -26,8 +26,9 @@ class LogTail:
 def read_logs(
     ports: Ports, run_id: str, *, attempt: int | None = None, lines: int = 200, kind: Literal["job", "lifecycle"] = "job"
 ) -> LogTail:
-    """Raises RunNotFound."""
+    """Raises RunNotFound, AttemptNotFound."""
     run = ports.runs.get(run_id)
+    _check_attempt(run, attempt)
     cluster = cluster_of(ports, run)
     if kind == "lifecycle":
         text = ports.backend.lifecycle_log(cluster, lines=lines) if cluster and cluster.arn else ""
@@ -36,6 +37,19 @@ def read_logs(
     if number is None:
         return LogTail("job", None, "none", "")
     return _stored(ports, run, number, lines) or _live(ports, cluster, run, number, lines)
+
+
+def _check_attempt(run: Run, attempt: int | None) -> None:
+    known = [found.number for found in run.attempts]
+    if attempt is None or attempt in known:
+        return
+    there = (
+        f"the run has {'attempt' if len(known) == 1 else 'attempts'} {', '.join(map(str, known[-20:]))}"
+        if known
+        else "the run has none yet"
+    )
+    field = FieldError("attempt", f"there is no attempt {attempt}; {there}; leave it out for the newest")
+    raise AttemptNotFound(f"Run {run.id} has no attempt {attempt}; {there}.", errors=[field])
 
 
 def _stored(ports: Ports, run: Run, attempt: int, lines: int) -> LogTail | None:

@@ -17,6 +17,15 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
 
     Raises InvalidRequest, ClusterNotFound, ClusterInUse (being deleted), IdempotencyConflict.
     """
+    # The key comes first: whether the run would be accepted anew does not matter to who only lost our answer.
+    known = ports.runs.by_key(idempotency_key, body_hash(spec), at=ports.clock.now()) if idempotency_key is not None else None
+    stored = known or _accept(ports, spec, idempotency_key)
+    if not stored.terminal:
+        start_run(ports, stored)
+    return stored
+
+
+def _accept(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run:
     check_cluster(ports, spec)
     now = ports.clock.now()
     run_id = names.run_id(ports.ids.ulid())
@@ -32,10 +41,7 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
         owns_cluster=cluster is not None,
         reason="Accepted; its state machine starts.",
     )
-    stored = ports.runs.create(run, idempotency_key=idempotency_key, body_hash=body_hash(spec))
-    if not stored.terminal:
-        start_run(ports, stored)
-    return stored
+    return ports.runs.create(run, idempotency_key=idempotency_key, body_hash=body_hash(spec))
 
 
 def start_run(ports: Ports, run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from trainyard.aws import page_tokens
 from trainyard.aws.facts import fact_item, read_facts
@@ -34,7 +34,20 @@ class TableRuns:
         key = _key_item(run, idempotency_key, body_hash)
         now = {":now": number(int(run.created_at.timestamp()))}
         failed = self._table.transact(self._table.new(_run_item(run)), self._table.new(key, unless="expiresAt < :now", values=now))
-        return self._known(idempotency_key, body_hash) if failed else run
+        if not failed:
+            return run
+        known = self.by_key(idempotency_key, body_hash, at=run.created_at)
+        if known is None:
+            raise errors.RetryableError("the Idempotency-Key expired at this very moment")
+        return known
+
+    def by_key(self, idempotency_key: str, body_hash: str, *, at: datetime) -> Run | None:
+        key = self._table.get(_key_pk(idempotency_key), "key")
+        if key is None or int(key["expiresAt"]["N"]) < int(at.timestamp()):  # DynamoDB takes its time to delete what expired
+            return None
+        if key["bodyHash"]["S"] != body_hash:
+            raise errors.IdempotencyConflict("this Idempotency-Key was used within 24 hours with another body")
+        return self.get(key["runId"]["S"])
 
     def get(self, run_id: str) -> Run:
         item = self._table.get(_pk(run_id), "run")

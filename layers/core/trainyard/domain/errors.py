@@ -66,6 +66,11 @@ class RunNotFound(NotFound):
     next_step = "List runs with GET /v1/runs or 'trainyard run ls'."
 
 
+class AttemptNotFound(NotFound):
+    title = "The run has no such attempt"
+    next_step = "Look at its attempts with GET /v1/runs/{id} or 'trainyard run show'."
+
+
 class ClusterNotFound(NotFound):
     code = "cluster-not-found"
     title = "There is no such cluster"

@@ -1,0 +1,65 @@
+"""Faults of what is not there, or is in another state, are refused as such, so that the command ends with the code for it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trainyard_local import faults
+from trainyard_local.admin import Admin
+from trainyard_local.http_messages import Request
+
+RUN = "run-01jd0000000000000000000000"
+
+
+def a_node(name: str, *, powered: bool = True) -> Any:
+    return SimpleNamespace(name=name, instance_id=f"i-{name}", address="127.0.0.9", powered=powered, processes=lambda: [])
+
+
+@pytest.fixture
+def admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Admin:
+    """The admin calls of a cloud with one idle cluster, on which one run was."""
+    (tmp_path / "trainyard" / "runs" / RUN).mkdir(parents=True)
+    nodes = [a_node("ip-1"), a_node("ip-2", powered=False)]
+    cluster = SimpleNamespace(name="c", id="c1", arn="arn:c", shared=tmp_path, members=lambda: nodes)
+    monkeypatch.setattr(faults, "of", lambda cloud: SimpleNamespace(lock=threading.Lock(), clusters={"c1": cluster}))
+    return Admin(None, lambda: None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "status", "words"),
+    [
+        ("kill-node", {"cluster": "nope"}, 404, "there is: c"),
+        ("kill-node", {"node": "nope"}, 404, "there is: ip-1 (i-ip-1), ip-2"),
+        ("stop-agent", {"node": "nope"}, 404, "there is: ip-1"),
+        ("start-agent", {"node": "nope"}, 404, "there is: ip-1"),
+        ("start-agent", {"node": "ip-2"}, 409, "switched off"),
+        ("kill-node", {}, 409, "name the node"),
+        ("stop-agent", {}, 409, "name the node"),
+        ("kill-process", {}, 409, "has no job on cluster c now"),
+        ("kill-process", {"node": "nope"}, 404, "there is: ip-1"),
+        ("kill-process", {"node": "ip-1"}, 409, "leave out the node"),
+        ("kill-process", {"node": "ip-1", "run": RUN}, 409, "leave out the node"),
+        ("kill-process", {"run": RUN}, 409, "has no job"),
+        ("kill-process", {"run": "run-unknown"}, 404, "never trained on cluster c"),
+        ("kill-process", {"node": "ip-1", "run": "run-unknown"}, 404, "never trained on cluster c"),
+        ("corrupt-checkpoint", {"run": "run-unknown"}, 404, "never trained on cluster c"),
+        ("corrupt-checkpoint", {"run": "../../etc"}, 404, "never trained on cluster c"),
+        ("corrupt-checkpoint", {"run": RUN}, 404, "no checkpoint"),
+        ("corrupt-checkpoint", {}, 404, "no checkpoint"),
+        ("drop-a-hammer", {}, 400, "use one of kill-node"),
+    ],
+)
+def test_a_fault_that_cannot_be_says_whether_it_is_not_there_or_not_now(
+    admin: Admin, kind: str, given: dict[str, str], status: int, words: str
+) -> None:
+    body = json.dumps({"kind": kind, "cluster": "c", **given}).encode()
+    answer = admin.handle(Request("POST", "/_trainyard/fault", "", {}, body))
+    problem = json.loads(answer.body)
+    assert (answer.status, words in problem["message"]) == (status, True), problem
+    assert problem["code"] == {400: "invalid-request", 404: "not-found", 409: "conflict"}[status]
