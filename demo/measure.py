@@ -47,6 +47,6 @@ def recovery(run: Json, *, number: int, fault_at: float, last_step: int) -> Reco
 
 
 def newest_whole_step(checkpoints: Sequence[Json], *, attempts: set[int]) -> int | None:
-    """Step of the newest whole checkpoint that one of these attempts committed."""
-    steps = [found["step"] for found in checkpoints if found["status"] == "whole" and found["attempt"] in attempts]
+    """Step of the newest checkpoint that one of these attempts committed whole, though it may be pruned by now."""
+    steps = [found["step"] for found in checkpoints if found["status"] != "rejected" and found["attempt"] in attempts]
     return max(steps, default=None)

@@ -192,7 +192,8 @@ def _head(snapshot: Snapshot) -> Table:
         grid.add_row(
             "[bold]Attempt[/]", escape(f"{attempt['number']} on {', '.join(attempt.get('nodes') or []) or 'no nodes yet'}{resumed}")
         )
-    kept = [f"{found['step']}{'' if found['status'] == 'whole' else ' [red]torn[/]'}" for found in snapshot.checkpoints[:8]]
+    there = [found for found in snapshot.checkpoints if found["status"] != "pruned"]
+    kept = [f"{found['step']}{'' if found['status'] == 'whole' else ' [red]torn[/]'}" for found in there[:8]]
     grid.add_row("[bold]Checkpoints[/]", " ".join(reversed(kept)) or "-")
     if run.get("export"):
         export = run["export"]

@@ -80,11 +80,13 @@ def show(typer_context: typer.Context, run: RunId) -> None:
     _print_run(document)
     checkpoints = context.client.checkpoints(run)
     if checkpoints:
+        there = [found for found in checkpoints if found["status"] != "pruned"]
         rows = [
             (found["step"], found["attempt"], styled(found["status"]), bytes_text(found["bytes"]), moment(found["committedAt"]))
-            for found in checkpoints
+            for found in there
         ]
-        out.print("\n[bold]Checkpoints[/]")
+        pruned = len(checkpoints) - len(there)
+        out.print(f"\n[bold]Checkpoints[/]{f' [dim]({pruned} older pruned)[/]' if pruned else ''}")
         print_table(table(["step", "attempt", "state", "size", "committed"], rows))
 
 
@@ -126,14 +128,14 @@ def _detachable(run_id: str) -> Iterator[None]:
     except KeyboardInterrupt:
         err.print(f"\nDetached; run {run_id} goes on. Come back with: trainyard run watch {run_id}", soft_wrap=True)
         raise typer.Exit(DETACHED) from None
-    if context.json:
-        print_json(run)
 
 
 def _follow(context: Context, run_id: str) -> None:
     with _detachable(run_id):
         # With --json the picture would be in the way: only the end is said.
         run = _quietly(context, run_id) if context.json else live.follow(context.client, run_id, out)
+    if context.json:
+        print_json(run)
     elif run.get("problem"):
         err.print(
             f"[red]{escape(run['problem']['title'])}[/]: {escape(run['problem']['detail'])}\nNext: {escape(run['problem']['nextStep'])}"

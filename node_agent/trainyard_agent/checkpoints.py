@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -23,7 +23,7 @@ from trainyard_agent.configuration import run_dir
 from trainyard_agent.job_files import read_small
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.s3 import Digest, digest
-from trainyard_contracts.events import CheckpointCommitted, CheckpointRejected
+from trainyard_contracts.events import CheckpointCommitted, CheckpointPruned, CheckpointRejected
 from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, CheckpointManifest, JobBundle
 from trainyard_contracts.specs import relative_path
 
@@ -167,17 +167,39 @@ def to_prune(known: Mapping[str, str], keep: int) -> list[str]:
     return whole[max(1, keep) :]
 
 
-def remove(path: Path) -> None:
-    """Rename first, so that nobody ever sees half of a checkpoint under a valid name."""
+def removed(root: Path, missing: Collection[str], present: Collection[str]) -> list[str]:
+    """Those of the missing checkpoints that someone removed, oldest first.
+
+    Pruning, the trainer's and our own, always leaves a newer one. Where none is to be seen, the shared filesystem may be away
+    (an empty mount point is listed without an error): then nothing is known.
+    """
+    newest = max(map(order, present), default=(-1, -1))
+    return sorted((path for path in missing if order(path) < newest and _absent(root / path)), key=order)
+
+
+def _absent(path: Path) -> bool:
+    """Whether the filesystem says that there is no such thing; any other error says nothing."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def remove(path: Path) -> bool:
+    """Rename first, so that nobody ever sees half of a checkpoint under a valid name. False if that failed or it is not to be seen."""
     aside = path.with_name(f".old-{path.name}-by-agent")
     try:
         os.rename(path, aside)
     except FileNotFoundError:
-        pass
+        return False
     except OSError as error:
         log.warning("%s cannot be removed: %s", path, error)
-        return
+        return False
     shutil.rmtree(aside, ignore_errors=True)
+    return True
 
 
 class Checkpoints:
@@ -217,9 +239,10 @@ class Checkpoints:
         )  # fmt: skip
         for finding in sorted(findings, key=lambda item: (item.step, item.attempt)):
             self._record(attempt.run_id, finding)
-        for path in set(known) - present:
-            self._forget(attempt.run_id, path)
-        await self._prune(attempt.run_id, root, bundle.checkpoint_keep)
+        if missing := set(known) - present:
+            for path in await loop.run_in_executor(self._pool, removed, root, missing, present):
+                self._gone(attempt.run_id, path)
+        await self._prune(attempt.run_id, root, bundle.checkpoint_keep, present)
 
     def _record(self, run_id: str, finding: Finding) -> None:
         before = self._known[run_id].get(finding.path)
@@ -241,26 +264,29 @@ class Checkpoints:
             log.warning("%s: checkpoint %s is not whole: %s", run_id, finding.path, finding.reason)
         return self._reporter.report(event, change=change)
 
-    def _forget(self, run_id: str, path: str) -> None:
-        self._known[run_id].pop(path, None)
+    def _gone(self, run_id: str, path: str) -> None:
+        """Forget a checkpoint that was removed, and report it once if it was whole; a rejected one stays rejected for everyone."""
+        before = self._known[run_id].pop(path, None)
+        if before is None:
+            return
+        step, attempt = order(path)
+        event = self._reporter.make(CheckpointPruned, run_id=run_id, attempt=max(1, attempt), step=step, path=path)
 
         def change(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM checkpoints WHERE run = ? AND path = ?", (run_id, path))
 
-        self._reporter.report(change=change)
+        self._reporter.report(*([event] if before[0] == "whole" else []), change=change)
 
-    async def _prune(self, run_id: str, root: Path, keep: int) -> None:
-        statuses = {path: status for path, (status, _) in self._known[run_id].items()}
+    async def _prune(self, run_id: str, root: Path, keep: int, present: Collection[str]) -> None:
+        """Of those that are to be seen only: what is missing must not count as kept."""
+        statuses = {path: status for path, (status, _) in self._known[run_id].items() if path in present}
         for path in to_prune(statuses, keep):
             if await asyncio.get_running_loop().run_in_executor(self._pool, self._remove, run_id, root / path):
-                self._forget(run_id, path)
+                self._gone(run_id, path)
 
     def _remove(self, run_id: str, path: Path) -> bool:
         """In the thread, where it may have waited behind much hashing: an export that began meanwhile needs the checkpoint."""
-        if self.exporting[run_id]:
-            return False
-        remove(path)
-        return True
+        return not self.exporting[run_id] and remove(path)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -51,6 +51,31 @@ def test_a_duplicate_is_one_fact_and_one_line() -> None:
     assert story.said.count("is committed and verified") == 1
 
 
+def listed(story: Story) -> list[tuple[int, str]]:
+    return [(item.step, item.status) for item in story.world.runs.checkpoints(story.run_id, limit=10, token=None).items]
+
+
+def test_a_pruned_checkpoint_is_listed_as_such_whenever_and_however_often_it_is_told() -> None:
+    story = training()
+    lines = len(story.said.splitlines())
+    for name in ("checkpoint-pruned.json", "checkpoint-committed.json", "checkpoint-pruned.json", "checkpoint-committed.json"):
+        assert delivered(story, name, step=40, path="checkpoints/step-000000000040-attempt-1") == ("recorded", "checkpoint of the run")
+    assert listed(story) == [(40, "pruned")]
+    assert len(story.said.splitlines()) == lines + 1, "that an old one made room is no news"
+    assert [fact for fact in story.world.runs.facts(story.run_id) if fact.type.startswith("Checkpoint")] == []
+
+
+def test_what_became_of_checkpoints_is_listed_also_when_it_is_told_after_the_runs_end() -> None:
+    story = training()
+    story.checkpoint(20)
+    story.end()
+    delivered(story, "checkpoint-committed.json", step=40)
+    delivered(story, "checkpoint-pruned.json", step=20)
+    assert listed(story) == [(40, "whole"), (20, "pruned")]
+    assert story.run.status == "Succeeded"
+    assert story.machines.running == []
+
+
 @pytest.mark.parametrize("field", ["at", "steppedAt"])
 def test_a_time_without_a_zone_is_malformed_and_not_tried_again(field: str) -> None:
     story = training()

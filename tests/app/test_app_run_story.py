@@ -48,6 +48,7 @@ def test_healthy_training_costs_no_transition() -> None:
     before = len(walker.visited)
     for step in range(10, 100, 10):
         story.checkpoint(step)
+        story.prune(step - 10)
         story.pass_time(60)
     assert len(walker.visited) == before
 
@@ -60,7 +61,7 @@ def test_what_a_decision_reads_does_not_grow_with_the_checkpoints() -> None:
     assert len(story.world.runs.facts(story.run_id)) == before
     assert story.said.count("is committed and verified") == 99
     story.lose(LOST)
-    assert "Resuming at once on the spare from step 990" in story.said
+    assert "Resuming at once on the spare from the newest whole checkpoint (step 990 as far as is known)." in story.said
 
 
 def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> None:
@@ -73,7 +74,8 @@ def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> No
     assert run.attempts[1].down == [LOST]
     assert story.agent.jobs[run.id, 2] == "101"
     assert story.world.backend.replaced == []
-    assert "its agent fell silent and its Slurm daemon refuses connections. Resuming at once on the spare from step 120" in story.said
+    because = "its agent fell silent and its Slurm daemon refuses connections."
+    assert f"{because} Resuming at once on the spare from the newest whole checkpoint (step 120 as far as is known)." in story.said
     story.training("ip-127-0-1-13", "ip-127-0-1-14", step=121)
     assert story.run.incidents[0].resumed_at is not None
     assert story.world.backend.replaced == ["i-00000012"]
@@ -95,13 +97,72 @@ def test_the_restart_goes_first_and_the_replacement_is_asked_for_behind_the_runs
     assert order == ["submit", "replace"]
 
 
-def test_steps_lost_are_counted_from_what_the_job_reached() -> None:
+def test_what_a_fault_cost_is_told_when_it_is_known() -> None:
     story = started()
-    story.checkpoint(120)
+    story.checkpoint(110)
     evidence = [{"node": LOST, "instanceId": "i-00000012", "agent": "silent", "scheduler": "down"}]
     story.end("failed", lastStep=127, errorKind="node", failedNode=LOST, nodes=evidence)
-    assert "Resuming at once on the spare from step 120; 7 steps are lost." in story.said
     assert story.run.attempts[1].exclude == [LOST]
+    assert "step 110 as far as is known" in story.said
+    assert "lost" not in story.said.splitlines()[-1]
+    # A checkpoint was committed in the very moment of the loss, so the new attempt found a newer one.
+    story.training(step=121)
+    assert "Training goes on from step 120, " in story.said
+    assert "after the fault was noticed; the last step reported before was 127, so 7 steps are lost." in story.said
+
+
+def test_no_cost_is_told_while_the_end_of_the_lost_attempt_is_not_known() -> None:
+    story = started()
+    story.checkpoint(120)
+    story.lose(LOST)
+    story.training("ip-127-0-1-13", "ip-127-0-1-14", step=121)
+    [line] = [line for line in story.said.splitlines() if "Training goes on" in line]
+    assert line.endswith("s after the fault was noticed.")
+
+
+@pytest.mark.parametrize(("reached", "words"), [(120, "no step is"), (118, "no step is"), (121, "1 step is")])
+def test_a_cost_is_never_negative(reached: int, words: str) -> None:
+    story = started()
+    kill_process(story, reached)
+    story.training(step=121)
+    assert f"; the last step reported before was {reached}, so {words} lost." in story.said
+
+
+def test_a_start_from_the_beginning_costs_every_step() -> None:
+    story = started()
+    kill_process(story, 9)
+    assert "Starting again in place; no whole checkpoint is known yet." in story.said
+    story.training(step=1)
+    assert "Training goes on from the beginning, " in story.said
+    assert "so 9 steps are lost." in story.said
+
+
+def test_an_attempt_is_submitted_before_it_runs_though_slurm_is_faster_than_the_answer() -> None:
+    story = Story()
+    submit = story.agent.submit
+
+    def slow_answer(options: dict[str, str]) -> dict[str, object]:
+        answer = submit(options)
+        story.send("AttemptStarted", run=story.run_id, attempt=1, jobId=answer["jobId"], nodes=["ip-127-0-1-12", "ip-127-0-1-13"])
+        story.world.clock.tick(0.2)
+        return answer
+
+    story.agent.submit = slow_answer  # type: ignore[method-assign]
+    story.submit()
+    story.ready()
+    lines = story.said.splitlines()
+    told = [number for number, line in enumerate(lines) if "Attempt 1 is submitted" in line or "Attempt 1 runs as job" in line]
+    assert ["submitted" in lines[number] for number in told] == [True, False]
+
+
+def test_a_pruned_checkpoint_is_never_the_newest_whole_one() -> None:
+    story = started()
+    for step in (100, 110, 120):
+        story.checkpoint(step)
+    for step in (120, 100):
+        story.prune(step)
+    story.lose(LOST)
+    assert "from the newest whole checkpoint (step 110 as far as is known)." in story.said
 
 
 def test_a_job_that_fails_because_of_a_lost_node_is_not_taken_for_a_program_error() -> None:
@@ -153,7 +214,7 @@ def test_without_a_spare_the_run_waits_for_the_node_and_goes_on_when_it_returns(
     story.rest()
     assert story.run.attempts[-1].number == 2
     assert story.run.attempts[-1].exclude == []
-    assert "A node is back. Resuming from step 50" in story.said
+    assert "A node is back. Resuming from the newest whole checkpoint (step 50 as far as is known)." in story.said
 
 
 def test_a_node_that_never_returns_ends_the_run_with_its_checkpoints_exported() -> None:
@@ -237,7 +298,7 @@ def test_a_torn_newest_checkpoint_changes_nothing_but_the_step_that_is_resumed_f
     story.rest()
     assert len(story.run.attempts) == 1
     kill_process(story, 125)
-    assert "from step 100; 25 steps are lost." in story.said
+    assert "from the newest whole checkpoint (step 100 as far as is known)." in story.said
     kept = story.world.runs.checkpoints(story.run_id, limit=10, token=None).items
     assert [(item.step, item.status) for item in kept] == [(120, "rejected"), (100, "whole")]
 
@@ -319,6 +380,18 @@ def test_an_export_without_the_newest_checkpoint_is_none() -> None:
     assert story.cluster.status == "Ready"
 
 
+def test_an_export_need_not_hold_what_was_pruned() -> None:
+    story = started()
+    story.checkpoint(120)
+    story.prune(120)
+    story.agent.final_model = False
+    story.cancel()
+    story.rest()
+    assert story.run.export is not None
+    assert story.run.export.state == "verified"
+    assert_nothing_left(story)
+
+
 def test_an_export_of_an_ended_run_saves_what_its_cluster_still_holds_and_lets_it_go() -> None:
     story = started()
     story.agent.corrupt = True
@@ -381,7 +454,7 @@ def test_a_failed_run_resumes_in_a_new_life_with_new_budgets() -> None:
     story.rest()
     assert story.run.life == 2
     assert story.attempt == 2
-    assert "Submitting the job from step 10" in story.said
+    assert "Submitting the job from the newest whole checkpoint (step 10 as far as is known)." in story.said
     story.end()
     assert story.run.status == "Succeeded"
 

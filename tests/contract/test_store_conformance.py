@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -120,7 +121,6 @@ def test_the_same_key_with_another_body_is_a_conflict(stores: Stores) -> None:
         stores.runs.create(run(2), idempotency_key="key", body_hash="other")
 
 
-def test_a_key_is_forgotten_after_a_day(stores: Stores) -> None:
 def test_a_key_leads_to_its_run_as_it_is_now(stores: Stores) -> None:
     assert stores.runs.by_key("key", "h", at=at(0)) is None
     first = stores.runs.create(run(1), idempotency_key="key", body_hash="h")
@@ -130,9 +130,10 @@ def test_a_key_leads_to_its_run_as_it_is_now(stores: Stores) -> None:
         stores.runs.by_key("key", "other", at=at(3600))
 
 
+def test_a_key_is_forgotten_after_a_day(stores: Stores) -> None:
     stores.runs.create(run(1), idempotency_key="key", body_hash="h")
-    later = run(2).model_copy(update={"created_at": at(25 * 3600)})
     assert stores.runs.by_key("key", "other", at=at(25 * 3600)) is None, "though the item is still there: DynamoDB takes days"
+    later = run(2).model_copy(update={"created_at": at(25 * 3600)})
     assert stores.runs.create(later, idempotency_key="key", body_hash="other").id == later.id
 
 
@@ -248,6 +249,23 @@ def test_checkpoints_are_paged_newest_first_and_a_rejected_one_stays_rejected(st
     page = stores.runs.checkpoints(made.id, limit=2, token=None)
     assert page.items == [torn, whole[2]]
     assert stores.runs.checkpoints(made.id, limit=2, token=page.next_token).items == [whole[0]]
+
+
+@pytest.mark.parametrize("order", list(permutations(["whole", "pruned"])) + list(permutations(["whole", "pruned", "rejected"])))
+def test_in_whatever_order_it_is_told_a_pruned_checkpoint_keeps_its_details_and_a_rejected_one_its_reason(
+    stores: Stores, order: tuple[str, ...]
+) -> None:
+    made = create(stores, run(1))
+    whole = Checkpoint(step=5, attempt=1, path="c/5", bytes=10, files=1, committed_at=at(5))
+    bare = whole.model_copy(update={"bytes": 0, "files": 0, "committed_at": at(9)})
+    told = {
+        "whole": whole, "pruned": bare.model_copy(update={"status": "pruned"}),
+        "rejected": bare.model_copy(update={"status": "rejected", "reason": "hash"}),
+    }  # fmt: skip
+    for status in [*order, *order]:
+        stores.runs.put_checkpoint(made.id, told[status])
+    expected = told["rejected"] if "rejected" in order else whole.model_copy(update={"status": "pruned"})
+    assert stores.runs.checkpoints(made.id, limit=2, token=None).items == [expected]
 
 
 # clusters

@@ -171,9 +171,13 @@ class MemoryRuns:
 
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
         kept = self.kept_checkpoints.setdefault(run_id, {})
-        old = kept.get((checkpoint.step, checkpoint.attempt))
-        if old is None or old.status == "whole":
-            kept[checkpoint.step, checkpoint.attempt] = checkpoint
+        key = (checkpoint.step, checkpoint.attempt)
+        old = kept.get(key)
+        if old is None or checkpoint.status == "rejected":
+            kept[key] = checkpoint
+        elif old.status != "rejected":
+            details, status = (checkpoint, old.status) if checkpoint.status == "whole" else (old, checkpoint.status)
+            kept[key] = details.model_copy(update={"status": status})
 
     def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
         found = sorted(self.kept_checkpoints.get(run_id, {}).values(), key=lambda item: (-item.step, -item.attempt))

@@ -163,6 +163,10 @@ class Story:
             committedAt=self.at,
         )
 
+    def prune(self, step: int) -> None:
+        path = f"checkpoints/step-{step:012d}-attempt-{self.attempt}"
+        self.send("CheckpointPruned", run=self.run_id, attempt=self.attempt, step=step, path=path)
+
     def lose(self, node: str) -> None:
         """A node dies: both signals, as the controller's agent reports them."""
         evidence = {"node": node, "instanceId": f"i-{int(node.rsplit('-', 1)[1]):08d}", "agent": "silent", "scheduler": "down"}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,11 +15,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.agent_support import RUN
+from tests.unit.agent_support import RUN, config
 
-from trainyard_agent.checkpoints import NotWhole, order, remove, scan, to_prune, verify
+from trainyard_agent.attempts import Attempt
+from trainyard_agent.checkpoints import Checkpoints, NotWhole, order, remove, removed, scan, to_prune, verify
 from trainyard_agent.fence import FenceBusy, Fenced, raise_fence, read_fence
 from trainyard_agent.leftovers import kill_leftovers
+from trainyard_agent.reporting import Reporter
+from trainyard_agent.store import Store
+from trainyard_contracts.files import JobBundle
 
 
 def commit(root: Path, step: int, attempt: int = 1, body: bytes = b"weights") -> Path:
@@ -88,8 +94,8 @@ def test_temporary_directories_are_no_checkpoints(tmp_path: Path) -> None:
 
 def test_a_removed_checkpoint_leaves_nothing(tmp_path: Path) -> None:
     directory = commit(tmp_path, 10)
-    remove(directory)
-    remove(directory)
+    assert remove(directory)
+    assert not remove(directory)
     assert list((tmp_path / "checkpoints").iterdir()) == []
     with pytest.raises(NotWhole):
         verify(directory)
@@ -104,6 +110,137 @@ def test_pruning_keeps_the_newest_whole_ones_and_every_rejected_one(known: dict[
     whole = sorted((path for path, status in known.items() if status == "whole"), key=order, reverse=True)
     assert all(known[path] == "whole" for path in gone)
     assert [path for path in whole if path not in gone] == whole[: max(1, keep)]
+
+
+class Watch:
+    """One life of the agent as far as checkpoints go, on a store file that outlives it; `told` is what its outbox holds of all lives."""
+
+    def __init__(self, directory: Path, keep: int = 100) -> None:
+        settings = config(directory)
+        self.root = directory / "shared/trainyard/runs" / RUN
+        self.store = Store(directory / "outbox.sqlite")
+        self.checkpoints = Checkpoints(settings, None, Reporter(settings, self.store))  # type: ignore[arg-type]
+        bundle = JobBundle(
+            run_id=RUN, attempt=1, cluster_name="c", batch_script="", nodes=1, processes_per_node=1, program=["x"], checkpoint_keep=keep
+        )  # fmt: skip
+        self.attempt = Attempt(RUN, 1, "running", directory, bundle=bundle)
+
+    def look(self) -> None:
+        asyncio.run(self.checkpoints.look_at(self.attempt))
+
+    def told(self) -> list[str]:
+        rows = self.store.connection.execute("SELECT kind, body FROM outbox ORDER BY seq").fetchall()
+        return [f"{kind.removeprefix('Checkpoint')} {json.loads(body)['step']}" for kind, body in rows]
+
+    def there(self) -> list[int]:
+        return sorted(order(path.name)[0] for path in (self.root / "checkpoints").glob("step-*"))
+
+    def ends(self) -> None:
+        self.checkpoints.close()
+        self.store.close()
+
+
+def test_what_the_agent_pruned_is_told(tmp_path: Path) -> None:
+    watch = Watch(tmp_path, keep=2)
+    for step in (10, 20, 30):
+        commit(watch.root, step)
+    watch.look()
+    watch.look()
+    assert watch.told() == ["Committed 10", "Committed 20", "Committed 30", "Pruned 10"]
+    assert watch.there() == [20, 30]
+    watch.ends()
+
+
+def test_what_the_trainer_pruned_is_told_once_also_when_the_agent_was_away(tmp_path: Path) -> None:
+    watch = Watch(tmp_path)
+    for step in (10, 20):
+        commit(watch.root, step)
+    watch.look()
+    watch.ends()
+    commit(watch.root, 30)
+    for step in (10, 20):
+        shutil.rmtree(watch.root / f"checkpoints/step-{step:012d}-attempt-1")
+    for _ in range(2):
+        watch = Watch(tmp_path)
+        watch.look()
+        assert watch.told() == ["Committed 10", "Committed 20", "Committed 30", "Pruned 10", "Pruned 20"]
+        watch.ends()
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty mount point", "an empty directory of checkpoints"])
+def test_nothing_is_told_of_checkpoints_while_the_shared_filesystem_is_away(tmp_path: Path, left: str) -> None:
+    watch = Watch(tmp_path, keep=2)
+    for step in (10, 20):
+        commit(watch.root, step)
+    watch.look()
+    shared, away = tmp_path / "shared", tmp_path / "away"
+    shared.rename(away)
+    if left != "nothing":
+        (watch.root / "checkpoints" if left.startswith("an empty directory") else shared).mkdir(parents=True)
+    watch.look()
+    shutil.rmtree(shared, ignore_errors=True)
+    away.rename(shared)
+    watch.look()
+    assert watch.told() == ["Committed 10", "Committed 20"]
+    assert watch.there() == [10, 20]
+    watch.ends()
+
+
+def test_a_newest_one_that_is_missing_is_not_told_and_does_not_count_as_kept(tmp_path: Path) -> None:
+    watch = Watch(tmp_path, keep=1)
+    commit(watch.root, 10)
+    watch.look()
+    newest = commit(watch.root, 20)
+    watch.checkpoints.exporting[RUN] += 1
+    watch.look()
+    shutil.rmtree(newest)
+    watch.checkpoints.exporting[RUN] -= 1
+    watch.look()
+    assert watch.there() == [10]
+    assert watch.told() == ["Committed 10", "Committed 20"]
+    commit(watch.root, 30)
+    watch.look()
+    assert watch.told()[2:] == ["Committed 30", "Pruned 20", "Pruned 10"]
+    watch.ends()
+
+
+def test_a_rejected_one_that_is_gone_stays_rejected_for_everyone(tmp_path: Path) -> None:
+    watch = Watch(tmp_path)
+    torn = commit(watch.root, 10)
+    (torn / "manifest.json").unlink()
+    commit(watch.root, 20)
+    watch.look()
+    shutil.rmtree(torn)
+    watch.look()
+    assert watch.told() == ["Rejected 10", "Committed 20"]
+    watch.ends()
+
+
+def test_one_that_cannot_be_removed_is_not_told_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Watch(tmp_path, keep=1)
+    for step in (10, 20):
+        commit(watch.root, step)
+
+    def refuse(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("trainyard_agent.checkpoints.os.rename", refuse)
+    for _ in range(3):
+        watch.look()
+    assert watch.told() == ["Committed 10", "Committed 20"]
+    watch.ends()
+
+
+def test_a_filesystem_that_answers_with_an_error_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newer, gone = "checkpoints/step-000000000020-attempt-1", "checkpoints/step-000000000010-attempt-1"
+    assert removed(tmp_path, {gone}, {newer}) == [gone]
+    assert removed(tmp_path, {newer}, {gone}) == []
+
+    def stale(_: Path) -> None:
+        raise OSError(116, "Stale file handle")
+
+    monkeypatch.setattr(Path, "lstat", stale)
+    assert removed(tmp_path, {gone}, {newer}) == []
 
 
 def test_the_fence_only_rises(tmp_path: Path) -> None:

@@ -33,12 +33,12 @@ def test_a_fresh_start_after_the_fault_is_no_resume() -> None:
     assert not recovery(RUN, number=1, fault_at=FAULT, last_step=47).complete
 
 
-def test_the_newest_whole_checkpoint_is_the_attempts_own_and_not_a_rejected_one() -> None:
+def test_the_newest_whole_checkpoint_is_the_attempts_own_and_not_a_rejected_one_though_it_made_room_since() -> None:
     checkpoints = [
         {"step": 60, "attempt": 2, "status": "whole"},
         {"step": 50, "attempt": 1, "status": "rejected"},
-        {"step": 40, "attempt": 1, "status": "whole"},
-        {"step": 30, "attempt": 1, "status": "whole"},
+        {"step": 40, "attempt": 1, "status": "pruned"},
+        {"step": 30, "attempt": 1, "status": "pruned"},
     ]
     assert newest_whole_step(checkpoints, attempts={1}) == 40
     assert newest_whole_step([], attempts={1}) is None

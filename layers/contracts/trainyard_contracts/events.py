@@ -67,6 +67,13 @@ class CheckpointRejected(RunEvent):
     reason: str
 
 
+class CheckpointPruned(RunEvent):
+    """A whole checkpoint was removed to make room; newer ones are there."""
+
+    step: int
+    path: str
+
+
 class NodeEvidence(Lenient):
     """What the controller's agent knew of a node when it reported: two independent signals."""
 
@@ -196,8 +203,8 @@ class ClusterHeartbeat(AgentEvent):
 AGENT_EVENTS: dict[str, type[AgentEvent]] = {
     cls.__name__: cls
     for cls in (
-        ClusterReady, AttemptStarted, AttemptStepped, CheckpointCommitted, CheckpointRejected, AttemptEnded, NodeLost,
-        NodeReturned, AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
+        ClusterReady, AttemptStarted, AttemptStepped, CheckpointCommitted, CheckpointRejected, CheckpointPruned, AttemptEnded,
+        NodeLost, NodeReturned, AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
     )
 }  # fmt: skip
 

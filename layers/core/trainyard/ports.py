@@ -127,7 +127,8 @@ class Runs(Protocol):
         ...
 
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
-        """Idempotent by (step, attempt); 'rejected' wins over 'whole'."""
+        """Idempotent by (step, attempt), in any order: 'rejected' wins over 'pruned', 'pruned' over 'whole'; a pruned one keeps the details
+        of the whole one that it was."""
         ...
 
     def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:

@@ -20,6 +20,7 @@ from trainyard_contracts.events import (
     SOURCE,
     AgentEvent,
     CheckpointCommitted,
+    CheckpointPruned,
     CheckpointRejected,
     ClusterHeartbeat,
     ClusterReady,
@@ -91,6 +92,8 @@ def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
         return _dropped(event, "no such run")
     if run.cluster_name != cluster.name:
         return _dropped(event, "the run is on another cluster")
+    if isinstance(event, (CheckpointCommitted, CheckpointPruned)):
+        return _listed(ports, run, event, fact)
     if run.terminal:
         return _dropped(event, f"the run is {run.status}")
     return _run_fact(ports, run, event, fact)
@@ -109,13 +112,20 @@ def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent, fact: Fact)
     return Recorded("recorded", "fact of the cluster", fact.type, fact.id, cluster.name, woken=tuple(woken))
 
 
-def _run_fact(ports: Ports, run: Run, event: AgentEvent, fact: Fact) -> Recorded:
-    if isinstance(event, (CheckpointCommitted, CheckpointRejected)):
-        ports.runs.put_checkpoint(run.id, _checkpoint(event))
-    if isinstance(event, CheckpointCommitted):
-        # No fact: a long run commits a hundred thousand, and every decision reads all facts; it reads the newest checkpoints instead.
+def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPruned, fact: Fact) -> Recorded:
+    """No fact: a long run commits a hundred thousand, and every decision reads all facts; it reads the newest checkpoints instead.
+
+    An ended run's list is kept true, too: the last ones are verified, and the oldest pruned, after the job's end was reported.
+    """
+    ports.runs.put_checkpoint(run.id, _checkpoint(event))
+    if isinstance(event, CheckpointCommitted):  # that an old one made room is no news
         ports.runs.note(run.id, _line(fact, message(event)))
-        return Recorded("recorded", "checkpoint of the run", fact.type, fact.id, run.cluster_name, run.id)
+    return Recorded("recorded", "checkpoint of the run", fact.type, fact.id, run.cluster_name, run.id)
+
+
+def _run_fact(ports: Ports, run: Run, event: AgentEvent, fact: Fact) -> Recorded:
+    if isinstance(event, CheckpointRejected):
+        ports.runs.put_checkpoint(run.id, _checkpoint(event))
     new = ports.runs.record(run.id, fact, message(event))
     # A duplicate wakes too: the first delivery may have died between its record and its wake.
     woken = wake_run(ports, run.id, fact.type)
@@ -134,15 +144,13 @@ def _line(fact: Fact, words: str) -> TimelineEntry:
     return TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=fact.type, message=words, attempt=fact.attempt, data=fact.data)
 
 
-def _checkpoint(event: CheckpointCommitted | CheckpointRejected) -> Checkpoint:
+def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointRejected) -> Checkpoint:
+    found = Checkpoint(step=event.step, attempt=event.attempt, path=event.path, bytes=0, files=0, committed_at=event.at)
+    if isinstance(event, CheckpointCommitted):
+        return found.model_copy(update={"bytes": event.bytes, "files": event.files, "committed_at": event.committed_at})
     if isinstance(event, CheckpointRejected):
-        return Checkpoint(
-            step=event.step, attempt=event.attempt, path=event.path, bytes=0, files=0,
-            committed_at=event.at, status="rejected", reason=event.reason,
-        )  # fmt: skip
-    return Checkpoint(
-        step=event.step, attempt=event.attempt, path=event.path, bytes=event.bytes, files=event.files, committed_at=event.committed_at
-    )
+        return found.model_copy(update={"status": "rejected", "reason": event.reason})
+    return found.model_copy(update={"status": "pruned"})
 
 
 def _aws_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:

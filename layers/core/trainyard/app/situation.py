@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from trainyard.app.show_run import latest_sample
 from trainyard.domain.decisions import Decision, Next
 from trainyard.domain.errors import ClusterNotFound
 from trainyard.domain.records import Checkpoint, Cluster, Fact, Run
@@ -46,8 +45,6 @@ def think(ports: Ports, run: Run) -> Decision:
     if cluster is not None:
         facts = facts + ports.clusters.facts(cluster.name)
     if run.attempt is not None:
-        facts = facts + [_told(checkpoint) for checkpoint in ports.runs.checkpoints(run.id, limit=NEWEST, token=None).items]
-    sample = latest_sample(ports, run) if run.attempt is not None else None
-    current = sample is not None and run.attempt is not None and sample.attempt == run.attempt.number
-    progress = sample.step if sample is not None and current else None
-    return decide(run, facts, cluster, ports.clock.now(), progress=progress)
+        newest = ports.runs.checkpoints(run.id, limit=NEWEST, token=None).items
+        facts = facts + [_told(checkpoint) for checkpoint in newest if checkpoint.status != "pruned"]
+    return decide(run, facts, cluster, ports.clock.now())

@@ -19,6 +19,9 @@ _ACTIVE, _ENDED = "runs#active", "runs#ended"
 #: When a run's document outgrows an item, older attempts lose their node lists and reasons; their numbers and outcomes stay.
 _FULL_ATTEMPTS = 20
 _SCAN = 100
+#: One write each, so that they may come in any order: the details are the whole one's, the verdict is the later of the two.
+_WHOLE = "SET doc = :doc, verdict = if_not_exists(verdict, :verdict)"
+_PRUNED = "SET doc = if_not_exists(doc, :doc), verdict = :verdict"
 
 
 class TableRuns:
@@ -101,27 +104,17 @@ class TableRuns:
         return Page([unpack(TimelineEntry, item) for item in items], more)
 
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
-        item = {
-            "pk": text(_pk(run_id)), "sk": text(f"ckpt#{checkpoint.step:012d}#{checkpoint.attempt:06d}"),
-            "doc": pack(checkpoint), "verdict": text(checkpoint.status),
-        }  # fmt: skip
+        pk, sk = _pk(run_id), f"ckpt#{checkpoint.step:012d}#{checkpoint.attempt:06d}"
         if checkpoint.status == "rejected":
-            self._table.put(item)
-        else:
-            whole = "attribute_not_exists(pk) OR verdict = :whole"
-            self._table.put(item, condition=whole, values={":whole": text("whole")})
+            self._table.put({"pk": text(pk), "sk": text(sk), "doc": pack(checkpoint), "verdict": text("rejected")})
+            return
+        change = _WHOLE if checkpoint.status == "whole" else _PRUNED
+        values = {":doc": pack(checkpoint), ":verdict": text(checkpoint.status), ":rejected": text("rejected")}
+        self._table.update(pk, sk, change, condition="attribute_not_exists(pk) OR verdict <> :rejected", values=values)
 
     def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
         items, more = self._page(run_id, "ckpt#", limit, token, newest_first=True)
-        return Page([unpack(Checkpoint, item) for item in items], more)
-
-    def _known(self, idempotency_key: str, body_hash: str) -> Run:
-        key = self._table.get(_key_pk(idempotency_key), "key")
-        if key is None:
-            raise errors.RetryableError("the Idempotency-Key expired at this very moment")
-        if key["bodyHash"]["S"] != body_hash:
-            raise errors.IdempotencyConflict("this Idempotency-Key was used within 24 hours with another body")
-        return self.get(key["runId"]["S"])
+        return Page([_checkpoint(item) for item in items], more)
 
     def _page(
         self, run_id: str, prefix: str, limit: int, token: str | None, *, newest_first: bool
@@ -163,6 +156,10 @@ def _key_item(run: Run, idempotency_key: str, body_hash: str) -> Item:
         "pk": text(_key_pk(idempotency_key)), "sk": text("key"),
         "runId": text(run.id), "bodyHash": text(body_hash), "expiresAt": number(expires),
     }  # fmt: skip
+
+
+def _checkpoint(item: Item) -> Checkpoint:
+    return unpack(Checkpoint, item).model_copy(update={"status": item["verdict"]["S"]})
 
 
 def _line_item(run_id: str, entry: TimelineEntry) -> Item:

@@ -36,7 +36,6 @@ class Draft:
     book: Book
     cluster: Cluster | None
     now: datetime
-    progress: int | None = None
     notes: list[TimelineEntry] = field(default_factory=list)
     deadlines: list[datetime] = field(default_factory=list)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from trainyard.domain.decisions import Draft
@@ -44,11 +45,24 @@ def _stepped(draft: Draft, fact: Fact | None) -> None:
         start = fact.data.get("resumedFrom")
         source = f"from step {start}" if start is not None else "from the beginning"
         seconds = max(0.0, (at - opened[0].started_at).total_seconds())
+        cost = _cost(draft, opened, start or 0)
         draft.note(
-            f"resumed-{fact.id}", "Resumed", f"Training goes on {source}, {seconds:.1f} s after the fault was noticed.", kind="status"
+            f"resumed-{fact.id}", "Resumed", f"Training goes on {source}, {seconds:.1f} s after the fault was noticed{cost}.", kind="status"
         )
     if draft.run.outcome is None and attempt.ended_at is None and draft.run.status != "Running":
         draft.status("Running", f"Attempt {attempt.number} trains.")
+
+
+def _cost(draft: Draft, incidents: Sequence[Incident], start: int) -> str:
+    """'; the last step reported before was 127, so 7 steps are lost', or '' where the end of an attempt is not known yet."""
+    numbers = {incident.attempt for incident in incidents}
+    ends = [draft.book.end_of(attempt) for attempt in draft.run.attempts if attempt.number in numbers]
+    steps = [int(end.data["lastStep"]) for end in ends if end is not None and end.data.get("lastStep") is not None]
+    if None in ends or not steps:
+        return ""
+    lost = max(0, max(steps) - start)
+    words = {0: "no step is", 1: "1 step is"}.get(lost, f"{lost} steps are")
+    return f"; the last step reported before was {max(steps)}, so {words} lost"
 
 
 def _closed(incident: Incident, at: datetime, attempt: int) -> Incident:

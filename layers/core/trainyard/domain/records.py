@@ -113,7 +113,7 @@ class Export(Record):
 
 
 class Checkpoint(Record):
-    """A committed checkpoint the agent verified."""
+    """A checkpoint that was committed, and what is known of it now."""
 
     step: int
     attempt: int
@@ -121,7 +121,9 @@ class Checkpoint(Record):
     bytes: int
     files: int
     committed_at: datetime
-    status: Literal["whole", "rejected"] = "whole"
+    status: Literal["whole", "rejected", "pruned"] = Field(
+        default="whole", description="whole: every hash verified; rejected: it does not verify; pruned: removed, newer ones are kept"
+    )
     reason: str = ""
 
 

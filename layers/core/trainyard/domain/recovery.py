@@ -19,14 +19,14 @@ GRACE_SECONDS = 120
 RESTART_SECONDS = 60
 
 
-def decide(run: Run, facts: Iterable[Fact], cluster: Cluster | None, now: datetime, *, progress: int | None = None) -> Decision:
+def decide(run: Run, facts: Iterable[Fact], cluster: Cluster | None, now: datetime) -> Decision:
     """Decide what the run's machine does next.
 
-    `facts` are the run's and its cluster's; `progress` is the newest known training step, if any. Deciding twice on the same
-    state gives the same run and the same note ids, so the machine may repeat it at any point.
+    `facts` are the run's and its cluster's. Deciding twice on the same state gives the same run and the same note ids, so the
+    machine may repeat it at any point.
     """
     book = Book(facts, made_at=cluster.created_at if cluster else None)
-    draft = Draft(run=run, book=book, cluster=cluster, now=now, progress=progress)
+    draft = Draft(run=run, book=book, cluster=cluster, now=now)
     if run.terminal:
         return draft.freeze("finish")
     observe(draft)
@@ -222,28 +222,17 @@ def _wait_for_node(draft: Draft, because: str, key: str) -> None:
 
 
 def _continuation(draft: Draft, resume_as: str) -> str:
-    """'Resuming at once on the spare from step 120; 7 steps are lost.'"""
-    previous = draft.run.attempts[-1] if draft.run.attempts else None
-    step = draft.book.newest_checkpoint()
-    if previous is None:
+    """'Resuming at once on the spare from the newest whole checkpoint (step 120 as far as is known).'
+
+    One that is being committed at this moment may be newer. From which step it goes on, and what that costs, is told by the new
+    attempt's first step.
+    """
+    if not draft.run.attempts:
         return f"{resume_as}."
-    reached = _reached(draft, previous)
+    step = draft.book.newest_checkpoint()
     if step is None:
-        lost = f"; {_steps(reached)} lost" if reached else ""
-        return f"{resume_as} from the beginning, for no checkpoint was committed yet{lost}."
-    lost = f"; {_steps(max(0, reached - step))} lost" if reached is not None else ""
-    return f"{resume_as} from step {step}{lost}."
-
-
-def _steps(count: int) -> str:
-    return {0: "no step is", 1: "1 step is"}.get(count, f"{count} steps are")
-
-
-def _reached(draft: Draft, attempt: Attempt) -> int | None:
-    """The newest step that this attempt is known to have finished."""
-    known = [fact.data.get("step") for fact in draft.book.of("AttemptStepped", "CheckpointCommitted", attempt=attempt.number)]
-    known += [fact.data.get("lastStep") for fact in draft.book.of("AttemptEnded", attempt=attempt.number)]
-    return max((int(step) for step in [*known, draft.progress] if step is not None), default=None)
+        return f"{resume_as}; no whole checkpoint is known yet."
+    return f"{resume_as} from the newest whole checkpoint (step {step} as far as is known)."
 
 
 def _bystanders(draft: Draft, attempt: Attempt) -> None:

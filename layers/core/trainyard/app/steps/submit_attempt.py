@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 from trainyard.app.situation import still
@@ -29,13 +30,14 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
     ports.blobs.put(key, recipes.job_bundle(run, attempt).model_dump_json(by_alias=True).encode())
     bundle = names.s3_uri(ports.blobs.bucket, key)
     argv = ["trainyard-agent", "submit", "--run", run.id, "--attempt", str(attempt.number), "--bundle", bundle]
+    asked_at = ports.clock.now()
     try:
         answer = agent_answer(ports.commands.run(cluster, argv, timeout_seconds=SUBMIT_SECONDS), "submit")
     except RetryableError:
         if still(ports, run.id, "submit"):
             raise
         return {"submitted": False}
-    _save(ports, run, attempt, str(answer.get("jobId") or ""))
+    _save(ports, run, attempt, str(answer.get("jobId") or ""), asked_at)
     return {"submitted": True, "jobId": answer.get("jobId")}
 
 
@@ -54,13 +56,14 @@ def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
     raise CommandFailed(message) if answer.get("error") in FINAL_ERRORS else RetryableError(message)
 
 
-def _save(ports: Ports, run: Run, attempt: Attempt, job_id: str) -> None:
+def _save(ports: Ports, run: Run, attempt: Attempt, job_id: str, asked_at: datetime) -> None:
+    """Its line stands at the time of asking: Slurm may start the job before the answer is here, and a cause comes before its effect."""
     now = ports.clock.now()
     without = f" without {', '.join(attempt.exclude)}" if attempt.exclude else ""
     ports.runs.note(
         run.id,
         TimelineEntry(
-            id=f"status-submitted-{attempt.number}", at=now, kind="status", type="AttemptSubmitted", attempt=attempt.number,
+            id=f"status-submitted-{attempt.number}", at=asked_at, kind="status", type="AttemptSubmitted", attempt=attempt.number,
             message=f"Attempt {attempt.number} is submitted to Slurm as job {job_id}{without}.", data={"jobId": job_id},
         ),
     )  # fmt: skip
