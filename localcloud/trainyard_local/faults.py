@@ -15,6 +15,7 @@ from .hyperpod_cluster import LocalCluster
 from .hyperpod_events import report_health
 from .node_processes import Process
 from .nodes import Node
+from .sessions import CUT_MOMENTS, CUT_WAYS
 
 #: What trainyard_trainers names a rank that it forked.
 RANK_NAME = re.compile(r"trainer-\d+")
@@ -217,6 +218,19 @@ def node_health(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
     return {"node": node.name, "instanceId": node.instance_id}
 
 
+def cut_session(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    """End the data channel of the cluster's next Session Manager sessions, as networks do: {"when", "how", "times"?}."""
+    when, how, times = str(request.get("when")), str(request.get("how")), request.get("times", 1)
+    if when not in CUT_MOMENTS:
+        raise FaultError(f"when: '{when}' is unknown; use one of {', '.join(CUT_MOMENTS)}")
+    if how not in CUT_WAYS:
+        raise FaultError(f"how: '{how}' is unknown; use one of {', '.join(CUT_WAYS)}")
+    if not isinstance(times, int) or not 0 < times < 1000:
+        raise FaultError("times: a whole number of sessions from 1 to 999")
+    cluster.session_cuts.extend([(when, how)] * times)
+    return {"when": when, "how": how, "sessions": len(cluster.session_cuts)}
+
+
 FAULTS: dict[str, Callable[[LocalCluster, Mapping[str, Any]], dict[str, Any]]] = {
     "kill-node": kill_node,
     "stop-agent": stop_agent,
@@ -224,4 +238,5 @@ FAULTS: dict[str, Callable[[LocalCluster, Mapping[str, Any]], dict[str, Any]]] =
     "kill-process": kill_process,
     "corrupt-checkpoint": corrupt_checkpoint,
     "node-health": node_health,
+    "cut-session": cut_session,
 }

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import subprocess
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -66,6 +67,7 @@ class LocalCluster:
     nodes: dict[str, Node] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
+    session_cuts: deque[tuple[str, str]] = field(default_factory=deque)  # faults of its next sessions: (moment, way)
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()

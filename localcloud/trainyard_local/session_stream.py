@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -39,6 +40,7 @@ class SessionStream:
         self._next_in = 0
         self._early: dict[int, Frame] = {}
         self._closed = False
+        self._silent = False
         self.detached_at: float | None = time.monotonic()
         threading.Thread(target=self._resend, daemon=True, name="session-resend").start()
 
@@ -108,6 +110,16 @@ class SessionStream:
         with self._condition:
             return self._condition.wait_for(lambda: self._closed or not self._unacknowledged, seconds)
 
+    def cut(self, how: str) -> None:
+        """A fault: `close` ends the websocket properly, `drop` its TCP connection, and from `silent` on nothing is sent any more."""
+        with self._condition:
+            connection = self._connection
+            self._silent = how == "silent"
+        if connection is not None and how == "close":
+            connection.close()
+        if connection is not None and how == "drop":
+            connection.socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """End the stream and its connection."""
         with self._condition:
@@ -120,7 +132,7 @@ class SessionStream:
     def _transmit(self, data: bytes) -> None:
         with self._condition:
             connection = self._connection
-        if connection is None:
+        if connection is None or self._silent:
             return
         try:
             connection.send(data)

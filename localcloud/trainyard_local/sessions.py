@@ -25,6 +25,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from . import hyperpod as hyperpod_operations
 from .cloud import Cloud
+from .hyperpod_cluster import LocalCluster
 from .nodes import Node
 from .session_frames import (
     CHANNEL_CLOSED,
@@ -52,6 +53,9 @@ HANDSHAKE_SECONDS = 15.0
 FLUSH_SECONDS = 2.0
 RESUME_SECONDS = 60.0
 TARGET = re.compile(r"sagemaker-cluster:(?P<cluster>[a-z0-9]{12})_(?P<group>.+)-(?P<instance>i-[0-9a-f]{17})")
+#: When a fault may end a session's data channel, and how (SessionStream.cut).
+CUT_MOMENTS = ("before-handshake", "before-output", "in-output", "before-exit-code")
+CUT_WAYS = ("close", "drop", "silent")
 SIGNALS = {b"\x03": signal.SIGINT, b"\x1c": signal.SIGQUIT, b"\x1a": signal.SIGTSTP}
 
 
@@ -62,7 +66,9 @@ class SsmError(ServiceException):  # type: ignore[misc]
 class Session:
     """One command on one node, and its data channel."""
 
-    def __init__(self, session_id: str, node: Node, command: str, *, separate: bool, kms_key: str | None) -> None:
+    def __init__(
+        self, session_id: str, node: Node, command: str, *, separate: bool, kms_key: str | None, cut: tuple[str, str] | None = None
+    ) -> None:
         self.id = session_id
         self.node = node
         self.token = secrets.token_urlsafe(48)
@@ -70,6 +76,7 @@ class Session:
         self._command = command
         self._separate = separate
         self._kms_key = kms_key
+        self._cut = cut
         self._handshake: dict[str, Any] | None = None
         self._answered = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
@@ -100,6 +107,7 @@ class Session:
     # -- the agent's side ------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
+        self._cut_at("before-handshake")
         problem = self._shake_hands()
         if not problem and not self._terminated:
             problem = self._run()
@@ -109,6 +117,12 @@ class Session:
             return
         self.stream.drain(FLUSH_SECONDS)
         self._close_channel(problem)
+
+    def _cut_at(self, moment: str) -> None:
+        """End the data channel here if a fault says so."""
+        if self._cut is not None and self._cut[0] == moment:
+            self.stream.cut(self._cut[1])
+            self._cut = None
 
     def _shake_hands(self) -> str:
         started = time.monotonic_ns()
@@ -138,6 +152,7 @@ class Session:
         except (ValueError, OSError, IndexError) as error:
             return self._start_failed(error)
         assert self._process is not None
+        self._cut_at("before-output")
         if self._separate:
             self._pump_separately(self._process)
         else:
@@ -171,6 +186,7 @@ class Session:
         code = process.wait()
         for pump in pumps:
             pump.join(FLUSH_SECONDS)  # a detached child may hold the pipe open for ever
+        self._cut_at("before-exit-code")
         if self.node.powered:
             # Go's ExitStatus, which the agent sends, is -1 for a process that a signal ended.
             self.stream.send(TYPE_EXIT_CODE, f"EXIT_CODE: {max(code, -1)}".encode())
@@ -178,6 +194,11 @@ class Session:
     def _pump(self, payload_type: int, pipe: IO[bytes] | None) -> None:
         assert pipe is not None
         while chunk := os.read(pipe.fileno(), CHUNK_BYTES):
+            if payload_type == TYPE_OUTPUT and self._cut is not None and self._cut[0] == "in-output":
+                half = len(chunk) // 2
+                self.stream.send(payload_type, chunk[:half])
+                self._cut_at("in-output")
+                chunk = chunk[half:]
             self.stream.send(payload_type, chunk)
 
     def _send_chunks(self, payload_type: int, output: bytes) -> None:
@@ -242,9 +263,10 @@ class Sessions:
         command = (parameters.get("command") or [""])[0]
         if not command:
             raise SsmError("InvalidParameters", "Parameter command is required")
-        node = self._node(str(request.get("Target", "")))
+        cluster, node = self._node(str(request.get("Target", "")))
         separate = (parameters.get("separateOutputStream") or ["false"])[0].lower() == "true"
-        session = Session(f"trainyard-{secrets.token_hex(9)[:17]}", node, command, separate=separate, kms_key=self._kms_key)
+        cut = cluster.session_cuts.popleft() if cluster.session_cuts else None
+        session = Session(f"trainyard-{secrets.token_hex(9)[:17]}", node, command, separate=separate, kms_key=self._kms_key, cut=cut)
         with self._lock:
             self._forget_old()
             self._sessions[session.id] = session
@@ -276,13 +298,20 @@ class Sessions:
                 raise SsmError("ThrottlingException", "Rate exceeded")
             self._starts.append(moment)
 
-    def _node(self, target: str) -> Node:
+    def _node(self, target: str) -> tuple[LocalCluster, Node]:
         match = TARGET.fullmatch(target)
         cluster = self._clusters.by_id(match["cluster"]) if match else None
         node = cluster.nodes.get(match["instance"]) if cluster and match else None
-        if node is None or match is None or node.group != match["group"] or node.status != "Running" or not node.connected:
+        if (
+            cluster is None
+            or node is None
+            or match is None
+            or node.group != match["group"]
+            or node.status != "Running"
+            or not node.connected
+        ):
             raise SsmError("TargetNotConnected", f"{target} is not connected.")
-        return node
+        return cluster, node
 
     def _find(self, session_id: str) -> Session:
         with self._lock:

@@ -105,14 +105,14 @@ class Exports:
                 "invalid-request", "--export-id needs 1 to 128 letters, digits, '_', '.', '-'; --checkpoints all, last or none"
             )
         parse_uri(destination)
-        row = self._reporter.store.connection.execute("SELECT run, state FROM exports WHERE id = ?", (export_id,)).fetchone()
+        row = self._reporter.store.connection.execute("SELECT run, state, manifest FROM exports WHERE id = ?", (export_id,)).fetchone()
         if row is not None and row[0] != run_id:
             raise CommandRefused("conflict", f"export {export_id} is of another run")
         if row is not None and row[1] == "finished":
-            return {"state": "finished"}
+            return {"state": "finished", "manifestSha256": row[2]}
         if export_id not in self._running:
             values = (export_id, run_id, destination, selection, "running", "")
-            self._reporter.store.apply_now(lambda db: db.execute("INSERT OR REPLACE INTO exports VALUES(?, ?, ?, ?, ?, ?)", values))
+            self._reporter.store.apply_now(lambda db: db.execute("INSERT OR REPLACE INTO exports VALUES(?, ?, ?, ?, ?, ?, '')", values))
             self._spawn(run_id, export_id, destination, selection)
         return {"state": "running"}
 
@@ -131,15 +131,16 @@ class Exports:
     async def _run(self, run_id: str, export_id: str, destination: Location, selection: str) -> None:
         self._checkpoints.exporting[run_id] += 1
         try:
-            objects, size = await self._copy(run_id, destination, selection)
-            self._finish(run_id, export_id, ok=True, objects=objects, bytes=size, manifest_key=destination.under(MANIFEST_KEY).key)
+            copied = await self._copy(run_id, destination, selection)
+            self._finish(run_id, export_id, ok=True, manifest_key=destination.under(MANIFEST_KEY).key, **copied)
         except (ExportFailed, Refused, OSError, ValueError) as error:
             log.error("%s: export %s failed: %s", run_id, export_id, error)
             self._finish(run_id, export_id, ok=False, reason=str(error)[:1000])
         finally:
             self._checkpoints.exporting[run_id] -= 1
 
-    async def _copy(self, run_id: str, destination: Location, selection: str) -> tuple[int, int]:
+    async def _copy(self, run_id: str, destination: Location, selection: str) -> dict[str, Any]:
+        """Upload and prove everything; what ExportFinished says of it."""
         root = run_dir(self._config, run_id)
         newest = self._attempts.newest(run_id)
         bundle = bundle_of(newest) if newest else None
@@ -163,8 +164,8 @@ class Exports:
         )
         body = manifest.model_dump_json(by_alias=True, indent=1).encode()
         at = destination.under(MANIFEST_KEY)
-        await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, body)))
-        return len(objects), sum(item.bytes for item in objects)
+        written = await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, body)))
+        return {"objects": len(objects), "bytes": sum(item.bytes for item in objects), "manifest_sha256": written.sha256}
 
     async def _verified(self, at: Location, item: Item) -> Digest:
         def upload() -> Digest:
@@ -198,10 +199,10 @@ class Exports:
 
     def _finish(self, run_id: str, export_id: str, *, ok: bool, **facts: Any) -> None:
         event = self._reporter.make(ExportFinished, run_id=run_id, export_id=export_id, ok=ok, **facts)
-        values = ("finished" if ok else "failed", facts.get("reason", ""), export_id)
+        values = ("finished" if ok else "failed", facts.get("reason", ""), facts.get("manifest_sha256", ""), export_id)
 
         def change(connection: sqlite3.Connection) -> None:
-            connection.execute("UPDATE exports SET state = ?, reason = ? WHERE id = ?", values)
+            connection.execute("UPDATE exports SET state = ?, reason = ?, manifest = ? WHERE id = ?", values)
 
         self._reporter.report(event, change=change)
         log.info("%s: export %s %s: %s", run_id, export_id, values[0], facts)

@@ -25,7 +25,8 @@ CREATE TABLE IF NOT EXISTS checkpoints(
     run TEXT NOT NULL, path TEXT NOT NULL, step INTEGER NOT NULL, attempt INTEGER NOT NULL, status TEXT NOT NULL, signature TEXT NOT NULL,
     PRIMARY KEY(run, path));
 CREATE TABLE IF NOT EXISTS exports(
-    id TEXT PRIMARY KEY, run TEXT NOT NULL, destination TEXT NOT NULL, checkpoints TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '');
+    id TEXT PRIMARY KEY, run TEXT NOT NULL, destination TEXT NOT NULL, checkpoints TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '',
+    manifest TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS flags(name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 #: A file that is given up when the disk is full, so that changes of state still find room.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -543,3 +544,165 @@ def test_resume_of_a_running_a_succeeded_and_a_vanished_run_is_refused_clearly()
         other.cancel()
     with pytest.raises(errors.RunNotFound):
         resume_run(other.world.ports, "run-00000000000000000000000000")
+
+
+def lose_controller(story: Story) -> list[str]:
+    """The controller is off, AWS says so, and the sweep looks."""
+    nodes = story.world.backend.node_lists[story.cluster.name]
+    story.world.backend.node_lists[story.cluster.name] = [
+        node.model_copy(update={"status": "Failure"}) if node.role == "controller" else node for node in nodes
+    ]
+    story.world.clock.tick(181)
+    return [swept.action for swept in story.sweep()]
+
+
+def controller_back(story: Story) -> None:
+    nodes = story.world.backend.node_lists[story.cluster.name]
+    story.world.backend.node_lists[story.cluster.name] = [node.model_copy(update={"status": "Running"}) for node in nodes]
+    story.world.clock.tick(1)
+    story.send("ClusterHeartbeat", nodes=[], runs=[])
+
+
+def test_a_controller_that_came_back_and_is_lost_again_is_told_again() -> None:
+    story = Story()
+    make_cluster(story)
+    for name in ("first", "second"):
+        story.run_id = ""
+        story.submit(run_spec(cluster={"name": "shared"}, export={"enabled": False}))
+        story.rest()
+        story.training()
+        controller_back(story)
+        story.world.clock.tick(170)
+        assert story.sweep() == [], name
+        assert lose_controller(story) == ["cluster lost"], name
+        assert lose_controller(story) == [], "one silence is told once"
+        assert (story.run.status, problem(story).code) == ("Failed", "cluster-failed")
+        assert story.said.count("The controller of cluster 'shared' is lost") >= 1
+        controller_back(story)
+    assert len([fact for fact in story.world.clusters.facts("shared") if fact.type == "ClusterLost"]) == 2
+
+
+def test_a_controller_that_sends_heartbeats_again_is_no_reason_to_stop_a_run() -> None:
+    story = Story()
+    make_cluster(story)
+    story.submit(run_spec(cluster={"name": "shared"}))
+    story.rest()
+    story.training()
+    wake, story.world.executions.succeed = story.world.executions.succeed, lambda token, output: False  # type: ignore[method-assign]
+    assert "cluster lost" in lose_controller(story)
+    controller_back(story)
+    story.world.executions.succeed = wake  # type: ignore[method-assign]
+    story.pass_time(86400)
+    assert (story.run.status, story.run.outcome) == ("Running", None)
+    story.end()
+    assert story.run.status == "Succeeded"
+
+
+def test_a_silent_controller_whose_backend_is_fine_is_told_once() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    for _ in range(3):
+        story.world.clock.tick(400)
+        story.sweep()
+    assert story.said.count("has sent no heartbeat since") == 1
+    assert story.run.status == "Running"
+    controller_back(story)
+    story.world.clock.tick(400)
+    story.sweep()
+    assert story.said.count("has sent no heartbeat since") == 2
+
+
+def test_why_a_cluster_that_is_being_created_is_not_deleted_yet_is_told_once() -> None:
+    story = Story()
+    story.submit()
+    story.rest()
+    story.world.backend.refuse["delete"] = errors.ConflictError("its status is Creating")
+    story.cancel()
+    for _ in range(60):
+        story.machines.step()
+    assert story.run.status == "TearingDown"
+    told = [line for line in story.said.splitlines() if "AWS refuses to delete" in line]
+    assert told == [
+        f"AWS refuses to delete cluster '{story.cluster.name}' while it is being created; it is asked again until it does. "
+        "(its status is Creating)"
+    ]
+    story.world.backend.refuse.clear()
+    story.rest()
+    assert story.run.status == "Cancelled"
+    assert_gone(story)
+
+
+def test_a_submission_that_is_held_up_says_why_once() -> None:
+    story = Story()
+    left = [3]
+
+    def cut_off(cluster, argv):  # type: ignore[no-untyped-def]
+        answer = story.agent(cluster, argv)
+        left[0] -= 1
+        if left[0] >= 0:
+            raise errors.NodeUnreachable("the session's data channel broke off before the command ended: 1006")
+        return answer
+
+    story.world.commands.answer = cut_off
+    story.submit()
+    story.ready()
+    assert story.said.count("Attempt 1 could not be submitted yet: the session's data channel broke off") == 1
+    assert list(story.agent.jobs) == [(story.run_id, 1)]
+    story.training()
+    assert story.run.status == "Running"
+
+
+def test_an_answer_of_the_agent_that_is_not_whole_is_asked_for_again() -> None:
+    story = Story()
+    said = ["", '{"jobId": "1', "[]"]
+    story.world.commands.answer = lambda cluster, argv: CommandResult(0, said.pop(), "") if said else story.agent(cluster, argv)
+    story.submit()
+    story.ready()
+    assert [attempt.job_id for attempt in story.run.attempts] == ["100"]
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("overwritten", "final/model.pt has another checksum"),
+        ("truncated", "final/model.pt has 5 bytes, not"),
+        ("deleted", "final/model.pt is missing"),
+        ("manifest replaced", "export-manifest.json is not what the agent wrote"),
+        ("manifest deleted", "export-manifest.json is not in the data bucket"),
+    ],
+)
+def test_what_changes_in_s3_before_it_is_verified_is_exported_again_and_the_cluster_stays_until_then(what: str, reason: str) -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    export, blobs, statuses = story.agent.export, story.world.blobs, []
+    prefix = f"runs/{story.run_id}/export/"
+    model, manifest = f"{prefix}final/model.pt", f"{prefix}export-manifest.json"
+
+    def disturbed(options: dict[str, str]) -> dict[str, object]:
+        answer = export(options)
+        statuses.append(story.cluster.status)
+        if len(statuses) == 1:
+            if what == "overwritten":
+                blobs.objects[model] = b"x" * len(blobs.objects[model])
+            elif what == "truncated":
+                blobs.objects[model] = blobs.objects[model][:5]
+            elif what == "manifest replaced":
+                whole = json.loads(blobs.objects[manifest])
+                blobs.objects[manifest] = json.dumps({**whole, "objects": []}).encode()
+            else:
+                del blobs.objects[model if what == "deleted" else manifest]
+        blobs.objects[f"{prefix}final/a-strangers.pt"] = b"of no matter"
+        return answer
+
+    story.agent.export = disturbed  # type: ignore[method-assign,assignment]
+    story.end()
+    assert f"Export failed (try 1): {reason}" in story.said.replace(prefix, "")
+    assert statuses == ["Ready", "Ready"]
+    assert story.run.status == "Succeeded"
+    assert story.run.export is not None
+    assert (story.run.export.state, story.run.export.tries, story.run.export.objects) == ("verified", 2, 1)
+    assert_gone(story)

@@ -146,6 +146,21 @@ def test_a_write_from_an_old_version_is_a_conflict(stores: Stores) -> None:
     assert stores.runs.get(made.id) == newer
 
 
+def test_the_lines_of_a_write_are_there_if_and_only_if_it_is(stores: Stores) -> None:
+    made = create(stores, run(1))
+    lines = [TimelineEntry(id=f"e{number}", at=at(number), kind="decision", type="T", message=f"line {number}") for number in range(4)]
+    stores.runs.note(made.id, lines[1])
+    changed = stores.runs.put(made.model_copy(update={"status": "Running"}), lines[:3])
+    assert stores.runs.get(made.id) == changed
+    with pytest.raises(errors.ConflictError):
+        stores.runs.put(made.model_copy(update={"status": "Failed"}), lines)
+    assert stores.runs.get(made.id).status == "Running"
+    told = stores.runs.timeline(made.id, limit=10, token=None).items
+    assert [entry.id for entry in told] == ["e0", "e1", "e2"]
+    stores.runs.put(changed, lines[:3])
+    assert len(stores.runs.timeline(made.id, limit=10, token=None).items) == 3
+
+
 def test_runs_are_listed_newest_first_page_by_page(stores: Stores) -> None:
     for number in range(1, 8):
         create(stores, run(number, status="Succeeded" if number % 2 else "Running"))
@@ -365,6 +380,15 @@ def test_a_wait_is_replaced_by_the_next_of_its_owner(stores: Stores) -> None:
     stores.waits.store(wait("t1"))
     stores.waits.store(wait("t2"))
     assert stores.waits.get("run:1") == wait("t2")
+
+
+def test_a_wait_that_began_earlier_does_not_replace_a_later_one(stores: Stores) -> None:
+    later = wait("t2").model_copy(update={"since": at(2)})
+    assert stores.waits.store(later) is True
+    assert stores.waits.store(wait("t1")) is False
+    assert stores.waits.get("run:1") == later
+    assert stores.waits.store(wait("t2")) is True
+    assert stores.waits.store(wait("t3").model_copy(update={"since": at(1)})) is True
 
 
 def test_only_the_stored_token_is_marked_as_woken(stores: Stores) -> None:

@@ -252,6 +252,23 @@ def test_terminate_session_kills_the_command(nodes: NodeCloud, cluster: LocalClu
     assert code_of(nodes.ssm.terminate_session, SessionId="nobody-0123") == "DoesNotExistException"
 
 
+@pytest.mark.parametrize("how", ["close", "drop", "silent"])
+def test_a_data_channel_that_ends_at_any_moment_is_a_clear_error_and_the_command_may_be_repeated(
+    nodes: NodeCloud, cluster: LocalCluster, how: str
+) -> None:
+    channel = SessionChannel(nodes.ssm, handshake_seconds=0.7)
+    assert cluster.controller is not None
+    target = nodes.target(cluster, cluster.controller)
+    argv = ["trainyard-agent", "status", "--run", "x" * 3000]
+    for when in ("before-handshake", "before-output", "in-output", "before-exit-code"):
+        nodes.fault("cut-session", cluster, when=when, how=how)
+        with pytest.raises(errors.NodeUnreachable) as caught:
+            channel.run(lambda again: target, argv, timeout_seconds=2)
+        assert caught.value.retryable
+        assert any(words in str(caught.value) for words in ("broke off", "nothing came in", "did not end within")), caught.value
+        assert json.loads(channel.run(lambda again: target, argv, timeout_seconds=10).stdout)["argv"] == argv[1:]
+
+
 def test_starts_are_limited_to_three_a_second(nodes: NodeCloud, cluster: LocalCluster) -> None:
     assert cluster.controller is not None
     request = {

@@ -42,6 +42,7 @@ class Walker:
         self.machine = definition(self.execution.machine)
         self.state = self.machine["StartAt"]
         self.data = dict(self.execution.payload)
+        self.entered = self.world.clock.now()
 
     @property
     def over(self) -> bool:
@@ -74,6 +75,8 @@ class Walker:
     def _go(self, next_: str) -> None:
         self.state = next_
         self.tries = {}
+        # The clock of a test stands still from one state to the next.
+        self.entered = max(self.world.clock.now(), self.entered + timedelta(microseconds=100))
 
     def task(self, state: dict[str, Any]) -> None:
         waits = state["Resource"].endswith(".waitForTaskToken")
@@ -93,7 +96,8 @@ class Walker:
         self._go(state["Next"])
 
     def _call(self, state: dict[str, Any], token: str | None) -> dict[str, Any] | None:
-        context = {"Task": {"Token": token}}
+        state_context = {"EnteredTime": self.entered.isoformat(), "RetryCount": self.tries.get(self.state, 0)}
+        context = {"Task": {"Token": token}, "State": state_context}
         payload = _fill(state["Parameters"]["Payload"], self.data, context)
         try:
             answer = run_step(self.world.ports, payload)

@@ -132,11 +132,13 @@ class MemoryRuns:
             raise errors.RunNotFound(f"There is no run {run_id}.")
         return self.stored[run_id]
 
-    def put(self, run: Run) -> Run:
+    def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         if self.get(run.id).version != run.version:
             raise errors.ConflictError(f"Run {run.id} was changed in between.")
         fresh = Run.model_validate_json(run.model_copy(update={"version": run.version + 1}).model_dump_json())
         self.stored[run.id] = fresh
+        for line in lines:
+            self.note(run.id, line)
         return fresh
 
     def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
@@ -250,8 +252,12 @@ class MemoryWaits:
     def __init__(self) -> None:
         self.stored: dict[str, Wait] = {}
 
-    def store(self, wait: Wait) -> None:
+    def store(self, wait: Wait) -> bool:
+        there = self.stored.get(wait.owner)
+        if there is not None and there.since > wait.since and there.token != wait.token:
+            return False
         self.stored[wait.owner] = wait
+        return True
 
     def get(self, owner: str) -> Wait | None:
         return self.stored.get(owner)

@@ -87,9 +87,13 @@ class Agent:
         at = self.story.world.clock.now().isoformat()
         manifest = {"schema": "trainyard.export.v1", "runId": run, "createdAt": at, "objects": [entry], "finalModel": self.final_model}
         key = f"runs/{run}/export/export-manifest.json"
-        blobs.put(key, json.dumps(manifest).encode())
+        written = json.dumps(manifest).encode()
+        blobs.put(key, written)
         reason = "" if self.export_ok else "the disk of the controller is full"
-        return {"exportId": export_id, "ok": self.export_ok, "reason": reason, "objects": 1, "bytes": len(body), "manifestKey": key}
+        return {
+            "exportId": export_id, "ok": self.export_ok, "reason": reason, "objects": 1, "bytes": len(body),
+            "manifestKey": key, "manifestSha256": hashlib.sha256(written).hexdigest(),
+        }  # fmt: skip
 
 
 @dataclass

@@ -201,6 +201,11 @@ class System:
         answer = self.aws("lambda").invoke(FunctionName="trainyard-sweep", Payload=b"{}")
         assert "FunctionError" not in answer, answer["Payload"].read().decode()
 
+    def invoke(self, function: str, payload: Json) -> Json:
+        """One invocation of a function, as a state machine makes it; `errorType` is in the answer of one that failed."""
+        answer = self.aws("lambda").invoke(FunctionName=f"trainyard-{function}", Payload=json.dumps(payload).encode())
+        return dict(json.loads(answer["Payload"].read()))
+
     def invocations(self, function: str) -> Invocations:
         found = self.status()["functions"]["deployed"][f"trainyard-{function}"]
         return Invocations(list(found["workers"]), int(found["invocations"]), int(found["errors"]))

@@ -148,6 +148,7 @@ class ExportFinished(AgentEvent):
     objects: int = 0
     bytes: int = 0
     manifest_key: str = ""
+    manifest_sha256: str = Field(default="", description="of the manifest as it was written, so that one that was replaced is noticed")
 
 
 class Gpu(Lenient):

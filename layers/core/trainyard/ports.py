@@ -94,8 +94,11 @@ class Runs(Protocol):
         """Raises errors.RunNotFound."""
         ...
 
-    def put(self, run: Run) -> Run:
-        """Write if the stored version equals run.version; returns the run with version + 1. Raises errors.ConflictError."""
+    def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
+        """Write if the stored version equals run.version; returns the run with version + 1. Raises errors.ConflictError.
+
+        The timeline lines are written with it or not at all; one whose id is known changes nothing.
+        """
         ...
 
     def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
@@ -139,7 +142,9 @@ class Runs(Protocol):
 class Waits(Protocol):
     """Task tokens of waiting machines, one per owner; a new wait replaces the old."""
 
-    def store(self, wait: Wait) -> None: ...
+    def store(self, wait: Wait) -> bool:
+        """Store it unless a wait that began later is there; False if so."""
+        ...
 
     def get(self, owner: str) -> Wait | None: ...
 

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -119,6 +120,55 @@ def test_a_submission_whose_lambda_worker_dies_is_repeated_and_makes_one_run(sys
         system.ended(run_id, "Succeeded")
     found = [run["id"] for run in system.api.runs() if run["name"] == name]
     assert sorted(found) == sorted(runs)
+
+
+def test_sessions_that_are_cut_off_repeat_nothing_and_the_timeline_says_what_held_the_run_up(system: System, shared: str) -> None:
+    for when, how in (("before-exit-code", "drop"), ("in-output", "close")):
+        system.fault("cut-session", shared, when=when, how=how)
+    run_id = system.submit("cut-off", light_job(1, steps=20, every=10, hold_at=15), shared)
+    system.training(run_id)
+    system.fault("cut-session", shared, when="before-output", how="drop")
+    system.release(run_id)
+    run = system.ended(run_id, "Succeeded")
+    submit, export = system.timeline(run_id, "Delayed")
+    assert "Attempt 1 could not be submitted yet: the session's data channel broke off" in submit["message"]
+    assert "The export could not be asked for yet: the session's data channel broke off" in export["message"]
+    assert [attempt["number"] for attempt in run["attempts"]] == [1]
+    assert len({entry["data"]["jobId"] for entry in system.timeline(run_id, "AttemptStarted", "AttemptSubmitted")}) == 1
+    assert run["export"]["tries"] == 1
+    assert system.value(run_id) == total(20)
+
+
+def test_steps_that_run_several_times_at_once_make_one_job_for_each_attempt_and_tell_one_story(system: System, shared: str) -> None:
+    run_id = system.submit("at-once", light_job(2, steps=60, every=10, hold_at=25), shared)
+    stop, answers = threading.Event(), []
+
+    def storm() -> None:
+        with ThreadPoolExecutor(4) as pool:
+            while not stop.is_set():
+                actions = system.api.run(run_id)["actions"]
+                calls = [{"step": "decide"}, {"step": "decide"}, {"step": "submit"}, {"step": "submit"}]
+                calls += [{"step": "repair", "action": action} for action in actions for _ in range(2)]
+                calls = [{**call, "runId": run_id, "generation": 1} for call in calls]
+                answers.extend(pool.map(lambda call: system.invoke("steps", call), calls))
+
+    with beside(storm):
+        try:
+            lost = system.training(run_id, checkpoints=2)["attempts"][0]["nodes"][1]
+            system.fault("kill-node", shared, node=lost)
+            system.until(run_id, "the second attempt trains", lambda run: len(run["attempts"]) == 2 and run["attempts"][1]["firstStepAt"])
+        finally:
+            stop.set()
+    run = system.ended(run_id, "Succeeded")
+    assert {answer["errorType"] for answer in answers if "errorType" in answer} <= {"ConflictError", "RetryableError"}
+    assert [attempt["number"] for attempt in run["attempts"]] == [1, 2], system.story(run_id)
+    for attempt in run["attempts"]:
+        told = [entry for entry in system.timeline(run_id, "AttemptStarted", "AttemptSubmitted") if entry["attempt"] == attempt["number"]]
+        assert {entry["data"]["jobId"] for entry in told} == {attempt["jobId"]}
+        assert len(told) == 2, system.story(run_id)
+    assert len(system.timeline(run_id, "Submitting")) == len(system.timeline(run_id, "Resuming")) == 1, system.story(run_id)
+    assert not system.timeline(run_id, "Trouble"), system.story(run_id)
+    assert system.value(run_id) == total(60)
 
 
 def test_a_stopped_state_machine_is_started_again_and_goes_on_where_the_run_stands(system: System, shared: str) -> None:

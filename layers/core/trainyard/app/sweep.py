@@ -147,20 +147,35 @@ def dead_machine(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
 
 def silent_controller(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
-    """A controller that sends no heartbeat is lost only if the backend says so too: unreachable is not dead."""
+    """A controller that sends no heartbeat is lost only if the backend says so too: unreachable is not dead.
+
+    Each silence is told once: its last heartbeat names it, so that a controller that came back may be lost again.
+    """
     limit = timedelta(seconds=SILENT_INTERVALS * ports.config.heartbeat_seconds)
     last = cluster.last_heartbeat_at or cluster.ready_at
     if cluster.status != "Ready" or last is None or ports.clock.now() - last <= limit:
         return
+    silence = f"{cluster.name}-{cluster.generation}-{last:%Y%m%dT%H%M%S%f}"
     reason = _backend_says(ports, cluster)
     if reason is None:
+        _tell_silence(ports, cluster, f"controller-silent-{silence}", last)
         return
-    fact_id = f"cluster-lost-{cluster.name}-{cluster.generation}"
+    fact_id = f"cluster-lost-{silence}"
     data = {"reason": reason, "generation": cluster.generation}
     fact = Fact(id=fact_id, type=facts.CLUSTER_LOST, at=ports.clock.now(), data=data)
     if ports.clusters.record(cluster.name, fact):
         told = tell_runs(ports, cluster, fact, reason)
         yield Swept("cluster lost", cluster.name, f"{reason} Told {len(told)} runs.")
+
+
+def _tell_silence(ports: Ports, cluster: Cluster, entry_id: str, last: datetime) -> None:
+    now = ports.clock.now()
+    message = (
+        f"The controller of cluster '{cluster.name}' has sent no heartbeat since {last:%H:%M:%S} UTC, but AWS says that it runs: "
+        "nothing is done to the job, and what happens to it is not known until the controller's agent reports again."
+    )
+    for run in ports.runs.on_cluster(cluster.name):
+        ports.runs.note(run.id, TimelineEntry(id=entry_id, at=now, kind="status", type="ControllerSilent", message=message))
 
 
 def _backend_says(ports: Ports, cluster: Cluster) -> str | None:

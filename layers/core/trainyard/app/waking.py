@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trainyard.domain import facts, names
 from trainyard.domain.records import Run, Wait, WaitKind
 from trainyard.ports import Ports
+
+if TYPE_CHECKING:
+    from trainyard.app.steps.inputs import StepInput
 
 #: Which facts end which wait (docs/architecture.md). AttemptStarted is here because a node may be lost while a job starts.
 WAKES: dict[WaitKind, frozenset[str]] = {
@@ -20,9 +25,15 @@ WAKES: dict[WaitKind, frozenset[str]] = {
 }  # fmt: skip
 
 
-def store_wait(ports: Ports, owner: str, kind: WaitKind, token: str) -> None:
-    """Store the token first; the caller then looks at the state once more, so that no wake-up is lost."""
-    ports.waits.store(Wait(owner=owner, kind=kind, token=token, since=ports.clock.now()))
+def store_wait(ports: Ports, owner: str, kind: WaitKind, given: StepInput) -> None:
+    """Store the token first; the caller then looks at the state once more, so that no wake-up is lost.
+
+    An invocation that Step Functions gave up and repeated may come here late: its token must not take the place of the one that is
+    waited for now. It is ended instead, which harms nothing: it is spent, or its machine decides and waits again.
+    """
+    since = given.entered_at or ports.clock.now()
+    if not ports.waits.store(Wait(owner=owner, kind=kind, token=given.token, since=since)):
+        ports.executions.succeed(given.token, {})
 
 
 def wake(ports: Ports, owner: str, fact_type: str | None = None) -> bool:

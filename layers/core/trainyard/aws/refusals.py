@@ -15,7 +15,7 @@ _THROTTLES = frozenset({
 })  # fmt: skip
 _PASSING = frozenset({
     "InternalServerError", "InternalFailure", "InternalError", "ServiceUnavailable", "ServiceUnavailableException",
-    "TransactionInProgressException", "500", "502", "503", "504",
+    "TransactionInProgressException", "TransactionConflictException", "500", "502", "503", "504",
 })  # fmt: skip
 
 

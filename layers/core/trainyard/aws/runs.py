@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from trainyard.aws import page_tokens
@@ -22,6 +23,8 @@ _SCAN = 100
 #: One write each, so that they may come in any order: the details are the whole one's, the verdict is the later of the two.
 _WHOLE = "SET doc = :doc, verdict = if_not_exists(verdict, :verdict)"
 _PRUNED = "SET doc = if_not_exists(doc, :doc), verdict = :verdict"
+#: A transaction takes 100 writes: the run, and two for each line.
+_LINES_AT_ONCE = 49
 
 
 class TableRuns:
@@ -58,11 +61,28 @@ class TableRuns:
             raise errors.RunNotFound(f"there is no run '{run_id}'")
         return unpack(Run, item)
 
-    def put(self, run: Run) -> Run:
+    def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         after = run.model_copy(update={"version": run.version + 1})
-        if not self._table.put(_run_item(after), condition="version = :before", values={":before": number(run.version)}):
+        for line in lines[_LINES_AT_ONCE:]:
+            self.note(run.id, line)
+        if not self._put(_run_item(after), run, lines[:_LINES_AT_ONCE]):
             raise errors.ConflictError(f"run {run.id} was changed by someone else since version {run.version}")
         return after
+
+    def _put(self, item: Item, run: Run, lines: Sequence[TimelineEntry]) -> bool:
+        """Run and lines at once, so that a decision that came too late leaves no line. Those that are there already are left out."""
+        condition, values = "version = :before", {":before": number(run.version)}
+        while lines:
+            written = [
+                write
+                for line in lines
+                for write in (self._table.new(_marker_item(run.id, line)), self._table.always(_line_item(run.id, line)))
+            ]
+            failed = self._table.transact(self._table.only_if(item, condition=condition, values=values), *written)
+            if 0 in failed or not failed:
+                return not failed
+            lines = [line for position, line in enumerate(lines) if 1 + 2 * position not in failed]
+        return self._table.put(item, condition=condition, values=values)
 
     def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
         query = ("runs", status or "")
@@ -96,8 +116,7 @@ class TableRuns:
         return read_facts(self._table, _pk(run_id), attempt)
 
     def note(self, run_id: str, entry: TimelineEntry) -> None:
-        marker = {"pk": text(_pk(run_id)), "sk": text(f"note#{entry.id}")}
-        self._table.transact(self._table.new(marker), self._table.always(_line_item(run_id, entry)))
+        self._table.transact(self._table.new(_marker_item(run_id, entry)), self._table.always(_line_item(run_id, entry)))
 
     def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
         items, more = self._page(run_id, "line#", limit, token, newest_first=False)
@@ -160,6 +179,10 @@ def _key_item(run: Run, idempotency_key: str, body_hash: str) -> Item:
 
 def _checkpoint(item: Item) -> Checkpoint:
     return unpack(Checkpoint, item).model_copy(update={"status": item["verdict"]["S"]})
+
+
+def _marker_item(run_id: str, entry: TimelineEntry) -> Item:
+    return {"pk": text(_pk(run_id)), "sk": text(f"note#{entry.id}")}
 
 
 def _line_item(run_id: str, entry: TimelineEntry) -> Item:

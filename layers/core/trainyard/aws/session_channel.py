@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 DOCUMENT = "AWS-StartNonInteractiveCommand"
 _TICK_SECONDS = 0.1
 _CLOSE_SECONDS = 0.5
+#: The node's agent speaks first, and gives a handshake up after as long.
+HANDSHAKE_SECONDS = 15.0
 
 
 class SessionChannel:
     """`run(target, argv)` on any Session Manager target, e.g. `sagemaker-cluster:<id>_<group>-<instance>`."""
 
-    def __init__(self, ssm: Any, *, start: SessionStart | None = None) -> None:
+    def __init__(self, ssm: Any, *, start: SessionStart | None = None, handshake_seconds: float = HANDSHAKE_SECONDS) -> None:
         self._ssm = ssm
+        self._handshake_seconds = handshake_seconds
         self._start = start or SessionStart(ssm)
 
     def run(self, target: Callable[[bool], str], argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
@@ -53,10 +56,13 @@ class SessionChannel:
         conversation = Conversation()
         with _channel(url, deadline) as socket:
             socket.send(_opening(token))
+            silent_until = time.monotonic() + self._handshake_seconds
             while not conversation.finished:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise errors.CommandTimeout(f"the command did not end within {timeout_seconds:g} s")
+                if not conversation.begun and time.monotonic() > silent_until:
+                    raise errors.NodeUnreachable(f"the session's data channel is open, but nothing came in {self._handshake_seconds:g} s")
                 _exchange(socket, conversation, min(left, _TICK_SECONDS))
         return _result(conversation)
 

@@ -55,6 +55,11 @@ class Conversation:
     _unacknowledged: dict[int, _Sent] = field(default_factory=dict)
 
     @property
+    def begun(self) -> bool:
+        """The other side has said something in its place."""
+        return self._expected > 0
+
+    @property
     def finished(self) -> bool:
         """Nothing more can come that matters: the exit code is sent after all output."""
         return self.closed or self.encrypted or self.out_of_tries or self.exit_code is not None

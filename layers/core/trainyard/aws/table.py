@@ -69,6 +69,10 @@ class Table:
         condition = "attribute_not_exists(pk)" + (f" OR {unless}" if unless else "")
         return {"Put": {"TableName": self.name, "Item": dict(item), **_condition(condition, values)}}
 
+    def only_if(self, item: Item, *, condition: str, values: Mapping[str, Value]) -> dict[str, Any]:
+        """A member of `transact` that writes an item if the condition holds."""
+        return {"Put": {"TableName": self.name, "Item": dict(item), **_condition(condition, values)}}
+
     def always(self, item: Item) -> dict[str, Any]:
         """A member of `transact` that writes an item whatever is there."""
         return {"Put": {"TableName": self.name, "Item": dict(item)}}

@@ -18,12 +18,14 @@ class TableWaits:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def store(self, wait: Wait) -> None:
+    def store(self, wait: Wait) -> bool:
         woken = {"wokenAt": text(stamp(wait.woken_at))} if wait.woken_at else {}
-        self._table.put({
+        item = {
             "pk": text(_pk(wait.owner)), "sk": text("wait"), "gsi1pk": text(_INDEX), "gsi1sk": text(wait.owner),
             "taskToken": text(wait.token), "waitKind": text(wait.kind), "waitsSince": text(stamp(wait.since)), **woken,
-        })  # fmt: skip
+        }  # fmt: skip
+        newest = "attribute_not_exists(pk) OR waitsSince <= :since OR taskToken = :token"
+        return self._table.put(item, condition=newest, values={":since": item["waitsSince"], ":token": item["taskToken"]})
 
     def get(self, owner: str) -> Wait | None:
         item = self._table.get(_pk(owner), "wait")

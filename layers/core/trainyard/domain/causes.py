@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from trainyard.domain.capacity import enough_nodes
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import CLUSTER_LOST, evidence_of, is_dead
+from trainyard.domain.facts import evidence_of, is_dead
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Action, Attempt, Fact, Problem
 
@@ -49,7 +49,7 @@ def succeeded(draft: Draft, attempt: Attempt) -> Finding | None:
 
 
 def cluster_lost(draft: Draft, attempt: Attempt) -> Finding | None:
-    lost = next((fact for fact in draft.book.of(CLUSTER_LOST) if fact.at >= draft.opened_at), None)
+    lost = draft.lost_cluster
     if lost is None:
         return None
     reason = str(lost.data.get("reason") or f"Cluster '{draft.run.cluster_name}' is lost.")

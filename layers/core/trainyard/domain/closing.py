@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from trainyard.domain import teardown
 from trainyard.domain.decisions import Decision, Draft
-from trainyard.domain.facts import CANCEL_REQUESTED, CLUSTER_LOST
+from trainyard.domain.facts import CANCEL_REQUESTED
 from trainyard.domain.problems import problem
 from trainyard.domain.records import TERMINAL, Export, RunStatus
 
@@ -29,7 +29,7 @@ def close(draft: Draft) -> Decision:
     if teardown.wanted(draft.run):
         # Its nodes go with their cluster: nothing is repaired any more.
         draft.change(actions=[action for action in draft.run.actions if action.kind == "cancel-job"])
-    if _lost(draft):
+    if draft.lost_cluster is not None:
         # Its controller, which alone could stop the job, cannot be reached.
         draft.change(actions=[action for action in draft.run.actions if action.kind != "cancel-job"])
     if draft.run.actions:
@@ -50,11 +50,6 @@ def _cancelled_too_late(draft: Draft) -> None:
         draft.note(
             f"late-{late.id}", "CancelledTooLate", "Training was over when the cancel came: the run ends as planned, and loses nothing."
         )
-
-
-def _lost(draft: Draft) -> bool:
-    """The cluster was lost in this life of the run."""
-    return any(fact.at >= draft.opened_at for fact in draft.book.of(CLUSTER_LOST))
 
 
 def final_status(draft_outcome: str | None, has_problem: bool) -> RunStatus:
@@ -85,7 +80,7 @@ def _exporting(draft: Draft) -> bool:
     run = draft.run
     if not teardown.has_something_to_lose(run):
         return False
-    if not draft.cluster_ready or _lost(draft):
+    if not draft.cluster_ready or draft.lost_cluster is not None:
         _give_up(draft, f"Cluster '{run.cluster_name}' cannot be reached any more.")
         return False
     export = run.export if run.export is not None and run.export.final else None

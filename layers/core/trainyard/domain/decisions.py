@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from trainyard.domain.facts import Book
-from trainyard.domain.records import Action, Attempt, Cluster, Incident, Problem, Run, RunStatus, TimelineEntry
+from trainyard.domain.facts import CLUSTER_LOST, Book
+from trainyard.domain.records import Action, Attempt, Cluster, Fact, Incident, Problem, Run, RunStatus, TimelineEntry
 from trainyard.domain.runs import Outcome, stopped
 
 Next = Literal["ensure-cluster", "submit", "wait", "repair", "export", "teardown", "finish"]
@@ -98,6 +98,15 @@ class Draft:
     @property
     def cluster_ready(self) -> bool:
         return self.cluster is not None and self.cluster.status == "Ready"
+
+    @property
+    def lost_cluster(self) -> Fact | None:
+        """The fact that the cluster was lost in this life of the run; None if it sent heartbeats since: then it is back."""
+        lost = self.book.last(CLUSTER_LOST)
+        beat = self.cluster.last_heartbeat_at if self.cluster is not None else None
+        if lost is None or lost.at < self.opened_at or (beat is not None and beat > lost.at):
+            return None
+        return lost
 
     def freeze(self, next_: Next) -> Decision:
         earliest = min(self.deadlines, default=self.now + timedelta(seconds=LONGEST_WAIT_SECONDS))

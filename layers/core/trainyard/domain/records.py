@@ -161,6 +161,7 @@ class Run(Record):
     actions: list[Action] = Field(default_factory=list, description="decided, not done yet")
     handled_facts: list[str] = Field(default_factory=list, description="facts without an attempt that were acted on once")
     troubles: int = Field(default=0, description="steps of the machine that failed for good in this life")
+    last_trouble: str = Field(default="", description="the newest of them, so that none is counted twice")
 
     @property
     def attempt(self) -> Attempt | None:

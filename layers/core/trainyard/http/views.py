@@ -17,6 +17,7 @@ class RunView(Run):
     """A run, with the newest sample of its training."""
 
     version: int = Field(default=0, exclude=True)
+    last_trouble: str = Field(default="", exclude=True)
     latest: RunSample | None = None
 
     @classmethod

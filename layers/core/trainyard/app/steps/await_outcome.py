@@ -17,7 +17,7 @@ def await_outcome(ports: Ports, given: StepInput) -> dict[str, Any]:
     if superseded(ports, run, given.generation, given.token):
         return {"waiting": False}
     owner = names.run_owner(run.id)
-    store_wait(ports, owner, "outcome", given.token)
+    store_wait(ports, owner, "outcome", given)
     decision = think(ports, run)
     if decision.next != "wait" or decision.run != run:
         done(ports, owner, given.token)

@@ -14,7 +14,7 @@ from trainyard.ports import Ports
 def cluster_await(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Store the token, then look once more."""
     owner = names.cluster_owner(given.cluster_name)
-    store_wait(ports, owner, "in-service", given.token)
+    store_wait(ports, owner, "in-service", given)
     if decision_of(ports, ports.clusters.get(given.cluster_name)).next != "await":
         done(ports, owner, given.token)
     return {"waiting": True}

@@ -12,7 +12,7 @@ from trainyard.ports import Ports
 
 
 def decide_run(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Decide and save. The timeline is written first: its ids repeat, so a crash in between repeats it without a double."""
+    """Decide and save. The lines of a decision are written with the run or not at all: of two decisions at once only one is told."""
     run = ports.runs.get(given.run_id)
     if given.generation < run.generation:
         return {"next": "superseded", "reason": "A newer execution owns the run.", "actions": [], "timeoutSeconds": 1}
@@ -28,8 +28,8 @@ def decide_run(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 def save(ports: Ports, run: Run, decision: Decision) -> Run:
     """Store what was decided; an unchanged run is not written."""
+    if decision.run != run:
+        return ports.runs.put(decision.run.model_copy(update={"updated_at": ports.clock.now()}), decision.notes)
     for note in decision.notes:
         ports.runs.note(run.id, note)
-    if decision.run == run:
-        return run
-    return ports.runs.put(decision.run.model_copy(update={"updated_at": ports.clock.now()}))
+    return run

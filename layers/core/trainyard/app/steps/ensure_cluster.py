@@ -21,7 +21,7 @@ def ensure_cluster(ports: Ports, given: StepInput) -> dict[str, Any]:
     owner = names.run_owner(run.id)
     if run.owns_cluster and run.outcome is None:
         run = _adopt(ports, run, _own_cluster(ports, run))
-    store_wait(ports, owner, "cluster", given.token)
+    store_wait(ports, owner, "cluster", given)
     if think(ports, run).next != "ensure-cluster":
         done(ports, owner, given.token)
     return {"clusterName": run.cluster_name}

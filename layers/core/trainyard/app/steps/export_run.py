@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from typing import Any
 
 from pydantic import ValidationError
 
 from trainyard.app.saved import remember_copies
 from trainyard.app.situation import still
+from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer
 from trainyard.app.waking import done, store_wait, superseded
@@ -29,16 +31,18 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     if superseded(ports, run, given.generation, given.token):
         return {"export": "superseded"}
     owner = names.run_owner(run.id)
-    store_wait(ports, owner, "export", given.token)
-    if run.export is None or run.export.state not in ("requested", "running"):
+    store_wait(ports, owner, "export", given)
+    export = run.export
+    if export is None or export.state not in ("requested", "running"):
         done(ports, owner, given.token)
         return {"export": "nothing to do"}
-    finished = _finished(ports, run, run.export)
+    finished = _finished(ports, run, export)
     if finished is None:
         try:
-            run, finished = _ask(ports, run, run.export)
-        except RetryableError:
+            run, finished = _ask(ports, run, export)
+        except RetryableError as error:
             if still(ports, run.id, "export"):
+                tell_delay(ports, run.id, export.id, "The export could not be asked for yet", error)
                 raise
             done(ports, owner, given.token)
             return {"export": "given up"}
@@ -56,7 +60,7 @@ def conclude(ports: Ports, run: Run, export: Export, finished: Fact) -> Export:
     reason = "" if finished.data.get("ok") else str(finished.data.get("reason") or "the agent gave no reason")
     manifest = None
     if not reason:
-        manifest, reason = _manifest(ports, run, key)
+        manifest, reason = _manifest(ports, run, key, str(finished.data.get("manifestSha256") or ""))
     if manifest is not None:
         reason = _lacking(ports, run, export, manifest) or _first_wrong(ports, run, manifest.objects)
     if reason or manifest is None:
@@ -76,9 +80,13 @@ def _lacking(ports: Ports, run: Run, export: Export, manifest: ExportManifest) -
     return f"the checkpoint of step {known[0]} is not in it; is the shared filesystem there?"
 
 
-def _manifest(ports: Ports, run: Run, key: str) -> tuple[ExportManifest | None, str]:
+def _manifest(ports: Ports, run: Run, key: str, written: str) -> tuple[ExportManifest | None, str]:
+    """The manifest if it is the very one that the agent wrote, or why not."""
     try:
-        manifest = ExportManifest.model_validate_json(ports.blobs.get(key))
+        body = ports.blobs.get(key)
+        if written and sha256(body).hexdigest() != written:
+            return None, f"{key} is not what the agent wrote: someone else changed it"
+        manifest = ExportManifest.model_validate_json(body)
     except BlobNotFound:
         return None, f"{key} is not in the data bucket"
     except ValidationError as error:
@@ -120,16 +128,16 @@ def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Fact | None]:
     running = export.model_copy(update={"state": "running"})
     run = run if export.state == "running" else _save(ports, run, running)
     if answer.get("state") == "finished":
-        return run, Fact(id=f"asked-{export.id}", type="ExportFinished", at=ports.clock.now(), data={"exportId": export.id, "ok": True})
+        data = {"exportId": export.id, "ok": True, "manifestSha256": answer.get("manifestSha256")}
+        return run, Fact(id=f"asked-{export.id}", type="ExportFinished", at=ports.clock.now(), data=data)
     return run, _finished(ports, run, running)
 
 
 def _save(ports: Ports, run: Run, export: Export) -> Run:
-    if export.state in ("verified", "failed"):
-        ports.runs.note(run.id, _entry(ports, export))
+    lines = [_entry(ports, export)] if export.state in ("verified", "failed") else []
     if export.state == "verified" and export.final:
         remember_copies(ports, run, facts.SAVED_RUN)
-    return ports.runs.put(run.model_copy(update={"export": export, "updated_at": ports.clock.now()}))
+    return ports.runs.put(run.model_copy(update={"export": export, "updated_at": ports.clock.now()}), lines)
 
 
 def _entry(ports: Ports, export: Export) -> TimelineEntry:

@@ -27,8 +27,8 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     now = ports.clock.now()
     ended = _ended(run, cluster).model_copy(update={"finished_at": now, "updated_at": now})
     message = f"The run is {ended.status}: {ended.reason}"
-    ports.runs.note(run.id, TimelineEntry(id=f"status-end-{run.life}", at=now, kind="status", type=ended.status, message=message))
-    ports.runs.put(ended)
+    line = TimelineEntry(id=f"status-end-{run.life}", at=now, kind="status", type=ended.status, message=message)
+    ports.runs.put(ended, [line])
     return {"status": ended.status}
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 
 @dataclass(frozen=True)
 class StepInput:
-    """Payload of StepsFunction (docs/architecture.md). `token` is there only in waits, `error` only in trouble."""
+    """Payload of StepsFunction (docs/architecture.md). `token` is there only in waits, `error` only in trouble.
+
+    `entered_at` (in both) is when the state machine entered the state, a microsecond more for each retry: the same for every delivery
+    of the same call, later for every later one.
+    """
 
     step: str
     run_id: str = ""
@@ -19,6 +24,7 @@ class StepInput:
     action: Mapping[str, Any] = field(default_factory=dict)
     failed_step: str = ""
     error: Mapping[str, Any] = field(default_factory=dict)
+    entered_at: datetime | None = None
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> StepInput:
@@ -32,4 +38,12 @@ class StepInput:
             action=event.get("action") or {},
             failed_step=str(event.get("failedStep") or ""),
             error=event.get("error") or {},
+            entered_at=_entered(event),
         )
+
+
+def _entered(event: Mapping[str, Any]) -> datetime | None:
+    """None of an execution whose definition is older than this."""
+    if not event.get("enteredAt"):
+        return None
+    return datetime.fromisoformat(str(event["enteredAt"]).replace("Z", "+00:00")) + timedelta(microseconds=int(event.get("retry") or 0))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trainyard.app.situation import think
+from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer
 from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError, RetryableError
 from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
 from trainyard.ports import BatchResult, Ports
 
-CANCEL_SECONDS = 90.0
+#: The agent answers at once and stops the job in the background; well within the function's own limit.
+CANCEL_SECONDS = 60.0
 
 
 def repair(ports: Ports, given: StepInput) -> dict[str, object]:
@@ -22,8 +24,9 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
         return {"done": action.id}
     try:
         message = DOERS[action.kind](ports, ports.clusters.get(run.cluster_name), run, action)
-    except RetryableError:
+    except RetryableError as error:
         if any(planned.id == action.id for planned in think(ports, ports.runs.get(run.id)).actions):
+            tell_delay(ports, run.id, action.id, f"'{action.kind}' could not be done yet", error)
             raise
         return {"done": action.id, "message": "It is not needed any more."}
     now = ports.clock.now()
@@ -43,6 +46,8 @@ def _replace(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
         result = ports.backend.replace(cluster.name, [node.instance_id])
     except (BackendRejected, ConflictError) as refused:
         return f"AWS did not replace {action.node}: {refused.detail}"
+    if node.instance_id in result.failed and _find(ports, cluster, action) is None:
+        return f"{action.node} is being replaced already."  # by another invocation of this very step, or by a person
     return _said(result, node, f"Asked AWS to replace {action.node} ({node.instance_id}) behind the run's back.")
 
 

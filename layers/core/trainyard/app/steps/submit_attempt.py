@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from trainyard.app.situation import still
+from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.domain import names, recipes
 from trainyard.domain.errors import CommandFailed, RetryableError
@@ -33,8 +34,9 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
     asked_at = ports.clock.now()
     try:
         answer = agent_answer(ports.commands.run(cluster, argv, timeout_seconds=SUBMIT_SECONDS), "submit")
-    except RetryableError:
+    except RetryableError as error:
         if still(ports, run.id, "submit"):
+            tell_delay(ports, run.id, f"submit-{attempt.number}", f"Attempt {attempt.number} could not be submitted yet", error)
             raise
         return {"submitted": False}
     _save(ports, run, attempt, str(answer.get("jobId") or ""), asked_at)
@@ -44,10 +46,12 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
 def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
     """The agent's JSON answer. Raises RetryableError, or CommandFailed when a repetition would not help."""
     try:
-        answer = json.loads(result.stdout or "{}")
+        answer = json.loads(result.stdout)
     except ValueError:
-        answer = {}
+        answer = None
     if not isinstance(answer, dict):
+        if result.exit_code == 0:  # nobody knows what was done
+            raise RetryableError(f"trainyard-agent {command}: its answer is not whole: {result.stdout[:200]!r}")
         answer = {}
     if result.exit_code == 0:
         return answer

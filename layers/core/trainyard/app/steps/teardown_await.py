@@ -15,7 +15,7 @@ def teardown_await(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Store the token, then look once more."""
     cluster = ports.clusters.get(given.cluster_name)
     owner = names.teardown_owner(cluster.name)
-    store_wait(ports, owner, "deleted", given.token)
+    store_wait(ports, owner, "deleted", given)
     if cluster.status == "Deleted" or ours(ports, cluster) is None:
         done(ports, owner, given.token)
     return {"waiting": True}

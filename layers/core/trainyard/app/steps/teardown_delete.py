@@ -5,16 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.steps.inputs import StepInput
+from trainyard.domain.errors import ConflictError
+from trainyard.domain.records import Cluster, TimelineEntry
 from trainyard.ports import Ports
 
 
 def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Delete; teardown-check made sure that it is ours and not needed. A conflict with another operation is retried."""
+    """Delete; teardown-check made sure that it is ours and not needed. A conflict with another operation is told and retried."""
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.status != "Deleting" or cluster.generation != given.generation:
         return {"asked": False}
-    ports.backend.delete(cluster.name)
+    try:
+        ports.backend.delete(cluster.name)
+    except ConflictError as refused:
+        _tell_refusal(ports, cluster, refused)
+        raise
     if cluster.delete_requested_at is None:
         now = ports.clock.now()
         ports.clusters.put(cluster.model_copy(update={"delete_requested_at": now, "updated_at": now}))
     return {"asked": True}
+
+
+def _tell_refusal(ports: Ports, cluster: Cluster, refused: ConflictError) -> None:
+    """AWS deletes no cluster that it still makes or changes: whoever waits for the end of the run is told why, once."""
+    seen = ports.backend.describe(cluster.name)
+    state = "being created" if seen is not None and seen.status == "Creating" else "being changed"
+    message = f"AWS refuses to delete cluster '{cluster.name}' while it is {state}; it is asked again until it does. ({refused.detail})"
+    entry_id = f"status-delete-refused-{cluster.name}-{cluster.generation}"
+    for run in ports.runs.on_cluster(cluster.name):
+        ports.runs.note(run.id, TimelineEntry(id=entry_id, at=ports.clock.now(), kind="status", type="DeleteRefused", message=message))

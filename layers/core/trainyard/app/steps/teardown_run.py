@@ -26,7 +26,7 @@ def teardown_run(ports: Ports, given: StepInput) -> dict[str, Any]:
         run = _kept(ports, run, refused) if refused else run
     if cluster is not None and cluster.status != "Deleted" and not run.teardown_refused:
         start_teardown(ports, cluster)
-    store_wait(ports, owner, "teardown", given.token)
+    store_wait(ports, owner, "teardown", given)
     if think(ports, run).next != "teardown":
         done(ports, owner, given.token)
     return {"clusterName": run.cluster_name}
@@ -36,5 +36,5 @@ def _kept(ports: Ports, run: Run, reason: str) -> Run:
     """Another run uses the cluster, or it holds something: it is deleted later, when it is idle and nothing is lost by it."""
     now = ports.clock.now()
     message = f"The cluster is kept for now. {reason}"
-    ports.runs.note(run.id, TimelineEntry(id=f"status-kept-{run.life}", at=now, kind="status", type="ClusterKept", message=message))
-    return ports.runs.put(run.model_copy(update={"teardown_refused": reason, "updated_at": now}))
+    line = TimelineEntry(id=f"status-kept-{run.life}", at=now, kind="status", type="ClusterKept", message=message)
+    return ports.runs.put(run.model_copy(update={"teardown_refused": reason, "updated_at": now}), [line])

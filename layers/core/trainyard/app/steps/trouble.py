@@ -20,18 +20,26 @@ CODES = {"submit": "submit-failed", "ensure-cluster": "cluster-failed", "export"
 def trouble(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Change the run so that the next decision goes another way, and count; after too many troubles the run just ends.
 
-    A repair or an export that failed is given up and nothing more: it never counts against training.
+    A repair or an export that failed is given up and nothing more: it never counts against training. Step Functions may repeat this
+    step, too: the moment it entered the state tells whether this trouble is counted already.
     """
     run = ports.runs.get(given.run_id)
     if run.terminal or given.generation < run.generation:
         return {"next": "decide"}
+    trouble_id = f"{given.generation}-{given.entered_at.isoformat() if given.entered_at else run.version}"
+    if run.last_trouble == trouble_id:
+        return _next(run.troubles)
     detail = f"Step '{given.failed_step}' failed: {cause_of(given)}"
     now = ports.clock.now()
     count = run.troubles + (given.failed_step not in GIVEN_UP)
-    entry_id = f"status-trouble-{run.life}-{run.version}"
-    ports.runs.note(run.id, TimelineEntry(id=entry_id, at=now, kind="status", type="Trouble", message=detail))
-    ports.runs.put(_changed(run, given.failed_step, detail, now).model_copy(update={"troubles": count, "updated_at": now}))
-    return {"next": "finish" if count > TROUBLE_LIMIT else "decide"}
+    line = TimelineEntry(id=f"status-trouble-{run.life}-{trouble_id}", at=now, kind="status", type="Trouble", message=detail)
+    update = {"troubles": count, "last_trouble": trouble_id, "updated_at": now}
+    ports.runs.put(_changed(run, given.failed_step, detail, now).model_copy(update=update), [line])
+    return _next(count)
+
+
+def _next(troubles: int) -> dict[str, Any]:
+    return {"next": "finish" if troubles > TROUBLE_LIMIT else "decide"}
 
 
 def cause_of(given: StepInput) -> str:
