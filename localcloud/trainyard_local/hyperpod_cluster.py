@@ -80,7 +80,7 @@ class LocalCluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.shared.mkdir(parents=True, exist_ok=True)
         self._plan_addresses()
-        self.slurm = SlurmCluster(self.id, self.home, "", self.ports.take())
+        self.slurm = SlurmCluster(self.id, self.home, self.ports.take())
         self._files: dict[str, bytes] = {}
 
     # -- what it is ------------------------------------------------------------------------------------------------
@@ -212,8 +212,6 @@ class LocalCluster:
         require_programs()
         self._files = lifecycle_files(self, next(iter(self.groups)))
         self._fill_groups()
-        controller = self.controller
-        self.slurm.controller_address = controller.address if controller else ""
         self._write_slurm_nodes()
         self.munge = self.slurm.start_munge({"TRAINYARD_LOCAL": str(self.cloud.state_dir), "TRAINYARD_CLUSTER": self.id})
 

@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TextIO
 
-from . import node_processes
+from . import loopback, node_processes
 from .slurm import SEARCH_PATH, SlurmCluster, node_name
 
 #: Text that HyperPod puts into FailureMessage (facts: SageMaker Developer Guide, troubleshooting).
@@ -159,7 +159,7 @@ class Node:
         if program.startswith("/") and (self.root / program[1:]).exists():
             program = str(self.root / program[1:])
         options.setdefault("stdin", subprocess.DEVNULL)
-        return subprocess.Popen([program, *argv[1:]], cwd=cwd or self.root, env=self.environment, start_new_session=True, **options)
+        return loopback.popen([program, *argv[1:]], cwd=cwd or self.root, env=self.environment, start_new_session=True, **options)
 
     def kill(self) -> int:
         """Power off: SIGKILL of everything on the node at once. Returns how many processes died."""

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import loopback
+
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")
 #: Of slurm.conf, the same in every cluster.
@@ -132,7 +134,6 @@ class SlurmCluster:
 
     cluster_id: str
     home: Path
-    controller_address: str
     controller_port: int
     nodes: list[SlurmNode] = field(default_factory=list)
 
@@ -148,7 +149,7 @@ class SlurmCluster:
         """Write the nodes and partitions, which every node's slurm.conf includes."""
         cpus, memory = max(os.cpu_count() or 1, 2), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
         lines = [
-            f"NodeName={node_name(node.address)} NodeHostname=localhost NodeAddr={node.address} Port={node.port} CPUs={cpus} "
+            f"NodeName={node_name(node.address)} NodeHostname=localhost NodeAddr={loopback.ADDRESS} Port={node.port} CPUs={cpus} "
             f"RealMemory={memory} State=UNKNOWN"
             for node in self.nodes
         ]
@@ -171,7 +172,7 @@ class SlurmCluster:
         user = pwd.getpwuid(os.getuid()).pw_name
         settings = {
             "ClusterName": self.cluster_id,
-            "SlurmctldHost": f"localhost({self.controller_address})",
+            "SlurmctldHost": f"localhost({loopback.ADDRESS})",
             "SlurmctldPort": self.controller_port,
             "SlurmUser": user,
             "SlurmdUser": user,
@@ -185,6 +186,8 @@ class SlurmCluster:
             "StateSaveLocation": f"{root}/var/spool/slurmctld",
             "SlurmdSpoolDir": f"{self.home}/slurm/%n",
         }
+        if loopback.possible():
+            settings["CommunicationParameters"] = loopback.SETTING
         return "".join(f"{key}={value}\n" for key, value in (settings | SETTINGS).items()) + f"Include {self.nodes_file}\n"
 
     def start_munge(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -16,6 +16,7 @@ from tests.support.node_cloud import ROLE, NodeCloud, eventually
 
 from trainyard_contracts.events import ClusterStateChange
 from trainyard_contracts.files import AgentConfig
+from trainyard_local import loopback
 from trainyard_local.hyperpod_cluster import LocalCluster
 from trainyard_local.nodes import Node
 
@@ -116,6 +117,17 @@ def test_a_jobs_end_reaches_the_agent_at_once(nodes: NodeCloud, cluster: LocalCl
     assert cluster.controller is not None
     ends = cluster.controller.root / "var/lib/trainyard/job-ends"
     eventually(lambda: ends.exists() and job in ends.read_text().split(), "notify-job-end ran")
+    eventually(lambda: len(nodes.idle(cluster)) == 2, "idle again")
+
+
+def test_slurms_daemons_and_a_running_step_listen_on_loopback_only(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    if not loopback.possible():
+        pytest.skip("the host may not be called localhost here, so Slurm binds to every address")
+    nodes.submit(cluster, nodes=2)
+    found = nodes.listeners()
+    assert {"slurmctld", "slurmd", "srun"} <= {name for name, _ in found}
+    assert {pair for pair in found if not pair[1].startswith("127.")} == set()
+    nodes.slurm(cluster, "scancel", "--full", "--signal=KILL", "--me")
     eventually(lambda: len(nodes.idle(cluster)) == 2, "idle again")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import psutil
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
@@ -142,6 +143,15 @@ class NodeCloud:
         return [process.command for process in node_processes.matching(node_processes.of_cloud(self.cloud.state_dir))] + self.inside(
             self.cloud.state_dir
         )
+
+    def listeners(self) -> set[tuple[str, str]]:
+        """Program and address of every TCP port that a process of this cloud's clusters listens on."""
+        found = set()
+        for process in node_processes.matching(node_processes.of_cloud(self.cloud.state_dir)):
+            with contextlib.suppress(psutil.Error):
+                ports = psutil.Process(process.pid).net_connections("tcp")
+                found |= {(process.name, port.laddr.ip) for port in ports if port.status == psutil.CONN_LISTEN}
+        return found
 
     def inside(self, directory: Path) -> list[str]:
         """Names of living processes whose working directory lies in `directory`, which may be gone."""
