@@ -113,7 +113,7 @@ def test_a_job_starts_steps_commits_checkpoints_and_succeeds(cluster: AgentClust
     assert kept[-1].startswith("step-000000000060")
     assert len(kept) == 3, f"older checkpoints are pruned: {kept}"
     wait_for(lambda: len(cluster.sink.of("CheckpointPruned")) == 3, what="the events of the pruned ones")
-    assert [pruned["step"] for pruned in cluster.sink.of("CheckpointPruned")] == [10, 20, 30]
+    assert sorted(pruned["step"] for pruned in cluster.sink.of("CheckpointPruned")) == [10, 20, 30]
     assert len(cluster.sink.of("AttemptEnded")) == 1
 
 
