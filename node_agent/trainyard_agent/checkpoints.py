@@ -189,8 +189,11 @@ def _absent(path: Path) -> bool:
 
 
 def remove(path: Path) -> bool:
-    """Rename first, so that nobody ever sees half of a checkpoint under a valid name. False if that failed or it is not to be seen."""
-    aside = path.with_name(f".old-{path.name}-by-agent")
+    """Rename first, so that nobody ever sees half of a checkpoint under a valid name. False if that failed or it is not to be seen.
+
+    What stays under the new name, because the agent died here, the next attempt's trainer clears away.
+    """
+    aside = path.with_name(f".old-by-agent-{path.name}")
     try:
         os.rename(path, aside)
     except FileNotFoundError:

@@ -110,8 +110,9 @@ def test_a_fence_that_cannot_be_read_stops_the_commit(attempt: Attempt) -> None:
         save(attempt, 5)
 
 
-def test_leftovers_of_older_attempts_go_only_once_the_fence_stands(attempt: Attempt) -> None:
-    left = attempt.checkpoint_dir / ".tmp-step-000000000009-attempt-1"
+@pytest.mark.parametrize("name", [".tmp-step-000000000009-attempt-1", ".old-by-agent-step-000000000009-attempt-1"])
+def test_leftovers_of_older_attempts_go_only_once_the_fence_stands(attempt: Attempt, name: str) -> None:
+    left = attempt.checkpoint_dir / name
     left.mkdir()
     second = replace(attempt, number=2)
     assert checkpoint.clean_leftovers(second) == []
