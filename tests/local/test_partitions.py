@@ -25,6 +25,23 @@ QUERIES: dict[str, dict[str, Any]] = {
         "ExpressionAttributeValues": {":pk": {"S": "p1"}, ":first": {"S": "a3"}, ":last": {"S": "b2"}},
         "Limit": 3,
     },
+    "a range, limited, newest first": {
+        "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
+        "ExpressionAttributeValues": {":pk": {"S": "p1"}, ":first": {"S": "a3"}, ":last": {"S": "b2"}},
+        "ScanIndexForward": False,
+        "Limit": 2,
+    },
+    "a partition, filtered and limited": {
+        "KeyConditionExpression": "pk = :pk",
+        "FilterExpression": "gsi1pk = :odd",
+        "ExpressionAttributeValues": {":pk": {"S": "p1"}, ":odd": {"S": "odd"}},
+        "Limit": 4,
+    },
+    "beyond a key, limited": {
+        "KeyConditionExpression": "pk = :pk AND sk > :sk",
+        "ExpressionAttributeValues": {":pk": {"S": "p2"}, ":sk": {"S": "a5"}},
+        "Limit": 2,
+    },
     "beyond a key": {
         "KeyConditionExpression": "pk = :pk AND sk > :sk",
         "ExpressionAttributeValues": {":pk": {"S": "p2"}, ":sk": {"S": "a5"}},
@@ -34,6 +51,19 @@ QUERIES: dict[str, dict[str, Any]] = {
         "ExpressionAttributeValues": {":pk": {"S": "p1"}, ":sk": {"S": "a"}},
         "ExclusiveStartKey": {"pk": {"S": "p1"}, "sk": {"S": "a4"}},
         "Limit": 2,
+    },
+    "the next page, newest first": {
+        "KeyConditionExpression": "pk = :pk AND begins_with(sk, :sk)",
+        "ExpressionAttributeValues": {":pk": {"S": "p1"}, ":sk": {"S": "a"}},
+        "ExclusiveStartKey": {"pk": {"S": "p1"}, "sk": {"S": "a4"}},
+        "ScanIndexForward": False,
+        "Limit": 2,
+    },
+    "the next page, from a key that is gone": {
+        "KeyConditionExpression": "pk = :pk",
+        "ExpressionAttributeValues": {":pk": {"S": "p1"}},
+        "ExclusiveStartKey": {"pk": {"S": "p1"}, "sk": {"S": "a45"}},
+        "Limit": 20,
     },
     "filtered": {
         "KeyConditionExpression": "pk = :pk",
@@ -106,3 +136,20 @@ def test_a_query_of_a_full_table_is_as_fast_as_of_an_empty_one(dynamodb: Any, ho
     for _ in range(10):
         dynamodb.query(TableName="t", **QUERIES["a prefix, newest first"])
     assert (time.process_time() - started) / 10 < 0.02
+
+
+def test_the_newest_item_of_a_long_partition_is_found_without_a_look_at_the_others(dynamodb: Any, hooked: None) -> None:
+    from moto.dynamodb.models import dynamodb_backends
+
+    table = dynamodb_backends["123456789012"]["us-east-1"].tables["t"]
+    for number in range(20_000):
+        table.put_item({"pk": {"S": "beats"}, "sk": {"S": f"{number:06d}"}})
+    newest = {
+        "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
+        "ExpressionAttributeValues": {":pk": {"S": "beats"}, ":first": {"S": "0"}, ":last": {"S": "9"}},
+        "ScanIndexForward": False,
+        "Limit": 1,
+    }
+    started = time.process_time()
+    assert dynamodb.query(TableName="t", **newest)["Items"][0]["sk"] == {"S": "019999"}
+    assert time.process_time() - started < 0.15
