@@ -240,8 +240,8 @@ def _document(answer: httpx.Response) -> Json:
     document = _object(answer)
     if answer.is_success and document is not None:
         return document
-    # What Trainyard itself answers is JSON, and carries a code where it refuses; a gateway's 404 means a path or stage that is not ours.
-    if not answer.is_error or (answer.status_code == 404 and "code" not in (document or {})):
+    # What Trainyard itself answers is JSON, and carries a code where it refuses: without one, nobody there knows our path.
+    if not answer.is_error or (answer.status_code in (404, 501) and "code" not in (document or {})):
         raise Unreachable(
             "This is not Trainyard's API",
             f"{str(answer.url).partition('?')[0]} answers with HTTP status {answer.status_code} and nothing of ours",

@@ -63,6 +63,8 @@ def run(arguments: Sequence[str]) -> int:
         print_error(error, as_json="--json" in given)
         return error.exit_code
     except SystemExit as end:  # how typer ends: wrong usage is 2, and typer.Exit carries the command's own code
+        if isinstance(end.__context__, BrokenPipeError):  # `trainyard ... | head`, which typer makes a failure
+            return OK
         return end.code if isinstance(end.code, int) else OK
     except BrokenPipeError:  # `trainyard ... | head`
         sys.stderr.close()
