@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -91,6 +92,12 @@ class Job:
     def log(self, rank: int = 0) -> str:
         return (self.directory / f"node-{rank}.log").read_text()
 
+    def addresses(self) -> set[str]:
+        """Where its processes listen."""
+        launchers = [psutil.Process(process.pid) for process in self.processes]
+        everything = [*launchers, *(child for launcher in launchers for child in launcher.children(recursive=True))]
+        return {port.laddr.ip for process in everything for port in process.net_connections("tcp") if port.status == psutil.CONN_LISTEN}
+
     def resumed_from(self) -> int | None:
         value = json.loads((self.directory / "progress.json").read_text())["resumedFrom"]
         return None if value is None else int(value)
@@ -140,6 +147,7 @@ def test_two_nodes_lose_a_worker_then_a_checkpoint_and_still_end_equal(
 ) -> None:
     first = start(1, nodes=2, processes=1)
     first.wait_for_step(20)
+    assert first.addresses() == {"127.0.0.1"}
     worker = newest_descendant(first.processes[1].pid)
     os.kill(worker, signal.SIGKILL)
     assert first.wait() == [1, 137], first.log()

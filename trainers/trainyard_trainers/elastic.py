@@ -11,13 +11,16 @@ import importlib
 import logging
 import os
 import signal
+import socket
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from . import descendants, failure, program
 from .exits import STOPPED
@@ -78,6 +81,19 @@ def _forked(command: Sequence[str]) -> None:
         raise
 
 
+def _keep_the_store_on_loopback() -> None:
+    """torch opens its rendezvous store on every address of the machine, unless it is given a socket (torch 2.8 and later)."""
+    rendezvous: Any = importlib.import_module("torch.distributed.elastic.rendezvous.static_tcp_rendezvous")
+    opened = rendezvous.TCPStore
+
+    def store(host: str, port: int, nodes: int, first: bool, timeout: timedelta, **options: Any) -> Any:
+        if first:
+            options["master_listen_fd"] = socket.create_server((host, port)).detach()
+        return opened(host, port, nodes, first, timeout, **options)
+
+    rendezvous.TCPStore = store
+
+
 def run(placement: Placement, command: Sequence[str]) -> Failure:
     """Run this node's workers to their end and say how it went."""
     for number in (signal.SIGTERM, signal.SIGUSR1):
@@ -104,6 +120,8 @@ def run(placement: Placement, command: Sequence[str]) -> Failure:
     # torch 2.8 that could not be said.
     if hasattr(config, "signals_to_handle"):
         config.signals_to_handle = "SIGINT,SIGQUIT"
+        if placement.master_address.startswith("127."):
+            _keep_the_store_on_loopback()
     try:
         if forked:
             config.start_method = "fork"
