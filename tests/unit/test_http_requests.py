@@ -88,6 +88,9 @@ def is_a_problem(answer: Any, status: int, code: str) -> None:
         (changed("checkpoint", {"everySeconds": 0}), "checkpoint.everySeconds", "greater than 0"),
         (changed("cluster", {}), "cluster", "not both"),
         (changed("cluster", {"name": "c", "spec": spec()["cluster"]["spec"]}), "cluster", "not both"),
+        (changed("cluster.spec.instanceGroups", spec()["cluster"]["spec"]["instanceGroups"][1:]), "cluster.spec.instanceGroups", "'controller'"),
+        (changed("cluster.spec.instanceGroups", spec()["cluster"]["spec"]["instanceGroups"][:1]), "cluster.spec.instanceGroups", "'worker'"),
+        (changed("cluster.spec.instanceGroups", []), "cluster.spec.instanceGroups", "'controller'"),
         (changed("cluster.spec.instanceGroups.0.role", "worker"), "cluster.spec.instanceGroups", "exactly one group with role 'controller'"),
         (changed("cluster.spec.instanceGroups.1.instanceType", "p5.48xlarge"), "cluster.spec.instanceGroups.1.instanceType", "ml.c5.xlarge"),
         (changed("cluster.spec.instanceGroups.1.role", "boss"), "cluster.spec.instanceGroups.1.role", "'controller', 'worker' or 'login'"),
@@ -142,7 +145,9 @@ def test_no_body_at_all_is_refused(client: Client) -> None:
 @pytest.mark.parametrize("size", [256 * 1024 + 1, 1_000_000])
 def test_a_body_over_the_limit_is_too_large_whatever_it_says(client: Client, size: int) -> None:
     for body in ("x" * size, b"x" * (size + 3)):
-        is_a_problem(client.post("/v1/runs", body), 413, "body-too-large")
+        answer = client.post("/v1/runs", body)
+        is_a_problem(answer, 413, "body-too-large")
+        assert "at most 262144 bytes" in answer.fields["body"]
 
 
 def test_a_body_just_under_the_limit_is_read(client: Client) -> None:
@@ -155,6 +160,7 @@ def test_a_body_that_does_not_say_it_is_json_is_refused_with_the_header_to_send(
     answer = client.post("/v1/runs", spec(), headers={"content-type": media_type})
     is_a_problem(answer, 415, "invalid-request")
     assert "Content-Type: application/json" in answer.json["nextStep"]
+    assert "must be application/json" in answer.fields["content-type"]
 
 
 @pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/nope", "/v1/runs/", "/v1/runs/a/b/c", "/v1/runs/run-x:explode", "/", "/v2/runs"])

@@ -111,7 +111,8 @@ class ClusterSpec(Strict):
 
     name: Name
     backend: Literal["hyperpod"] = "hyperpod"
-    instance_groups: list[InstanceGroup] = Field(min_length=2, max_length=100)
+    # Two at least, said by `_groups`, which knows what kind of group is missing.
+    instance_groups: list[InstanceGroup] = Field(max_length=100, json_schema_extra={"minItems": 2})
     network: Network | None = None
     shared_filesystem: SharedFilesystem | None = None
     s3_mounts: list[S3Mount] = Field(default_factory=list, max_length=16)

@@ -22,10 +22,14 @@ def decode(query: tuple[str, ...], token: str | None, *, prefix: str = "") -> st
     try:
         digest, position = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
     except (ValueError, TypeError, binascii.Error, RecursionError):
-        raise errors.BadPageToken("nextToken is not one that this API gave out") from None
+        raise _bad("is not one that this API gave out") from None
     if digest != _digest(query) or not isinstance(position, str) or not position.startswith(prefix):
-        raise errors.BadPageToken("nextToken belongs to another list, or to the same list with other parameters")
+        raise _bad("belongs to another list, or to the same list with other parameters")
     return position
+
+
+def _bad(mistake: str) -> errors.BadPageToken:
+    return errors.BadPageToken(f"nextToken: {mistake}", errors=[errors.FieldError("nextToken", f"{mistake}; start again without it")])
 
 
 def _digest(query: tuple[str, ...]) -> str:

@@ -52,7 +52,8 @@ class TableRuns:
         if key is None or int(key["expiresAt"]["N"]) < int(at.timestamp()):  # DynamoDB takes its time to delete what expired
             return None
         if key["bodyHash"]["S"] != body_hash:
-            raise errors.IdempotencyConflict("this Idempotency-Key was used within 24 hours with another body")
+            field = errors.FieldError("idempotency-key", "was used with another body within 24 hours; use a new one for a new request")
+            raise errors.IdempotencyConflict("this Idempotency-Key was used within 24 hours with another body", errors=[field])
         return self.get(key["runId"]["S"])
 
     def get(self, run_id: str) -> Run:

@@ -41,14 +41,16 @@ def _check_size(body: str, is_base64: bool) -> None:
     # Base64 carries 3 bytes in 4 characters; exact enough for a limit, and costs nothing.
     size = len(body) * 3 // 4 if is_base64 else len(body.encode("utf-8", "surrogatepass"))
     if size > BODY_LIMIT_BYTES:
-        raise BodyTooLarge(f"The body has {size} bytes; the limit is {BODY_LIMIT_BYTES} bytes (256 KiB).")
+        field = FieldError("body", f"must have at most {BODY_LIMIT_BYTES} bytes, not {size}")
+        raise BodyTooLarge(f"The body has {size} bytes; the limit is {BODY_LIMIT_BYTES} bytes (256 KiB).", errors=[field])
 
 
 def _check_media_type(headers: Mapping[str, Any]) -> None:
     given = next((str(value) for name, value in headers.items() if name.lower() == "content-type"), "application/json")
     media_type = given.partition(";")[0].strip().lower()
     if media_type != "application/json":
-        raise UnsupportedMediaType(f"The body's Content-Type is '{media_type[:100]}'.")
+        field = FieldError("content-type", f"must be application/json, not '{media_type[:100]}'")
+        raise UnsupportedMediaType(f"The body's Content-Type is '{media_type[:100]}'.", errors=[field])
 
 
 def parse_object(text: str) -> dict[str, Any]:
