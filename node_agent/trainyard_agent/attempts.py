@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import sqlite3
@@ -17,6 +18,7 @@ from trainyard_agent import job_files
 from trainyard_agent.attempt_files import job_name
 from trainyard_agent.configuration import attempt_dir
 from trainyard_agent.evidence import LOG_TAIL_BYTES, Diagnosis, Launch, diagnose
+from trainyard_agent.fence import replace_file
 from trainyard_agent.registry import Activity
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.slurm import Job, Slurm, SlurmError
@@ -35,6 +37,8 @@ EVIDENCE_SECONDS = 1.5
 RECENT_SECONDS = 60.0
 #: AttemptEnded carries the evidence of this many nodes at most, the doubtful ones first: PutEvents takes 256 KB an event.
 EVIDENCE_NODES = 200
+#: What a filesystem must take to count as writable.
+PROBE_BYTES = 64 * 1024
 
 
 class Nodes(Protocol):
@@ -128,9 +132,8 @@ class Attempts:
     # -- the store ---------------------------------------------------------------------------------------------------
     def save(self, attempt: Attempt, *events: Any, must: bool = False, **changes: Any) -> None:
         """Change an attempt and report it, in one transaction. `must`: raise sqlite3.OperationalError if it cannot reach the disk."""
-        for name, value in changes.items():
-            setattr(attempt, name, value)
-        self.known[attempt.run_id, attempt.number] = attempt
+        before = {name: getattr(attempt, name) for name in changes}
+        _assign(attempt, changes)
         row = (
             attempt.run_id,
             attempt.number,
@@ -144,10 +147,15 @@ class Attempts:
         def change(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR REPLACE INTO attempts VALUES(?, ?, ?, ?, ?, ?, ?)", row)
 
-        if must:
-            self._reporter.store.apply_now(change)
-        else:
-            self._reporter.report(*events, change=change)
+        try:
+            if must:
+                self._reporter.store.apply_now(change)
+            else:
+                self._reporter.report(*events, change=change)
+        except sqlite3.OperationalError:
+            _assign(attempt, before)
+            raise
+        self.known[attempt.run_id, attempt.number] = attempt
         self.changed.set()
 
     def request_cancel(self, attempt: Attempt) -> None:
@@ -237,7 +245,7 @@ class Attempts:
     async def _poll(self, attempt: Attempt) -> bool:
         """Ask Slurm once; True when the attempt's end was reported."""
         try:
-            job = await self._slurm.job(attempt.job_id)
+            job = await self._ask(attempt)
         except SlurmError as error:
             log.warning("Slurm does not answer for job %s: %s", attempt.job_id, error)
             return False
@@ -249,6 +257,14 @@ class Attempts:
             await self._end(attempt, job)
             return True
         return False
+
+    async def _ask(self, attempt: Attempt) -> Job | None:
+        """A slurmctld that hangs takes seconds to be given up. Steps are seen meanwhile: they prove that the job's nodes live."""
+        asking = asyncio.ensure_future(self._slurm.job(attempt.job_id))
+        while not asking.done():
+            await asyncio.wait({asking}, timeout=PROGRESS_SECONDS)
+            self.read_progress(attempt)
+        return asking.result()
 
     def _started(self, attempt: Attempt, job: Job) -> None:
         event = self._reporter.make(
@@ -308,6 +324,8 @@ class Attempts:
             cancelled=self.cancelled(attempt),
             superseded=newest is not None and newest.number > attempt.number,
         )
+        if diagnosis.outcome == "failed" and diagnosis.error_kind != "node":
+            diagnosis = diagnosis.because(await asyncio.to_thread(unwritable, attempt.directory))
         attempt.ended_at = time.monotonic()
         self.save(attempt, self._ended_event(attempt, diagnosis, tail), state="ended")
         log.info("%s attempt %d ended: %s", attempt.run_id, attempt.number, diagnosis)
@@ -356,6 +374,11 @@ class Attempts:
         return sorted(found, key=lambda node: (node.agent, node.scheduler) == ("linked", "up"))[:EVIDENCE_NODES]
 
 
+def _assign(attempt: Attempt, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(attempt, name, value)
+
+
 def read_tail(path: Path, limit: int) -> str:
     """The last `limit` bytes of a text file at most, whole lines; '' if there is none."""
     try:
@@ -365,6 +388,20 @@ def read_tail(path: Path, limit: int) -> str:
     if len(body) > limit:
         body = body[1:].partition(b"\n")[2] or body[1:]
     return body.decode(errors="replace").encode()[-limit:].decode(errors="ignore")
+
+
+def unwritable(directory: Path) -> str | None:
+    """Why nothing can be written there ('No space left on device'), None if it can. A job cannot write that down itself."""
+    probe = directory / "probe"
+    try:
+        replace_file(probe, b"\0" * PROBE_BYTES)
+    except OSError as error:
+        return error.strerror or str(error)
+    finally:
+        for left in (probe, probe.with_name(f".{probe.name}.tmp")):
+            with contextlib.suppress(OSError):
+                left.unlink()
+    return None
 
 
 def read_launches(directory: Path) -> list[Launch]:

@@ -45,6 +45,11 @@ def main(argv: list[str] | None = None) -> int:
         answer = ask({"command": command, **options})
     except Usage as error:
         answer = {"error": "invalid-request", "message": str(error)}
+    except TimeoutError:
+        answer = {
+            "error": "agent-silent",
+            "message": f"the agent did not answer within {ANSWER_SECONDS:.0f} s; the same command again is safe",
+        }
     except OSError as error:
         answer = {
             "error": "agent-not-running",

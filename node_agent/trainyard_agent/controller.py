@@ -109,7 +109,8 @@ class Controller:
         """Every heartbeat_seconds, and at once when a node or an attempt changed."""
         while True:
             began = time.monotonic()
-            self._store.flush_held()
+            if self._store.flush_held():
+                self._store.refill_reserve()
             self._heartbeat()
             await asyncio.sleep(MIN_HEARTBEAT_SECONDS)
             await self._changed_or(max(0.0, self._config.heartbeat_seconds - (time.monotonic() - began)))
@@ -126,7 +127,7 @@ class Controller:
 
     def _heartbeat(self) -> None:
         samples, runs = self._registry.samples(self._sampler.take()), self._attempts.samples()
-        dropped = int(self._store.flag("dropped-samples") or 0)
+        dropped = self._store.dropped_samples
         for start in range(0, len(samples), NODES_PER_HEARTBEAT):
             part = samples[start : start + NODES_PER_HEARTBEAT]
             self._reporter.sample(self._reporter.make(ClusterHeartbeat, nodes=part, runs=runs, dropped_samples=dropped))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import logging
 import logging.handlers
 import os
 import signal
+import sqlite3
 import sys
 import threading
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainyard_agent.accelerators import Accelerators
 from trainyard_agent.checks import Node, discover
@@ -22,7 +24,13 @@ from trainyard_agent.link_client import LinkClient
 from trainyard_agent.sampling import Sampler
 from trainyard_contracts.files import AgentConfig
 
+if TYPE_CHECKING:
+    from trainyard_agent.controller import Controller
+
 log = logging.getLogger("trainyard_agent")
+
+#: Between two looks for room on a disk that has none for the outbox.
+ROOM_SECONDS = 2.0
 
 
 class AlreadyRunning(Exception):
@@ -66,8 +74,9 @@ def take_lock(path: Path) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise AlreadyRunning(f"another agent holds {path}; stop it first") from None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()}\n".encode())
+    with contextlib.suppress(OSError):  # of a full disk: the lock counts, the number is for people
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
 
 
@@ -85,9 +94,9 @@ async def serve(config: AgentConfig, key: bytes) -> None:
     parts: list[Coroutine[Any, Any, None]] = [check_health(health)]
     closing = accelerators.close
     if config.role == "controller":
-        from trainyard_agent.controller import Controller  # workers never load what only the controller needs
-
-        controller = Controller(config, key, sampler, health)
+        controller = await make_controller(config, key, sampler, health, stop)
+        if controller is None:
+            return
         await controller.start()
         parts.extend(controller.parts())
         closing = _both(controller.close, accelerators.close)
@@ -95,11 +104,30 @@ async def serve(config: AgentConfig, key: bytes) -> None:
         parts.append(LinkClient(config, key, sampler.take, health.verdicts).run())
     tasks = [asyncio.create_task(keep_running(part)) for part in parts]
     await stop.wait()
+    # From here on everything is broken off, and what complains of that is no reason to end as if by a fault.
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     closing()
     log.info("agent of %s stops", config.node_name)
+
+
+async def make_controller(config: AgentConfig, key: bytes, sampler: Sampler, health: Health, stop: asyncio.Event) -> Controller | None:
+    """Waits where the disk has no room for the outbox: to die and be started again each second would cost the node more. None: stopped."""
+    from trainyard_agent.controller import Controller  # workers never load what only the controller needs
+    from trainyard_agent.store import no_room
+
+    while not stop.is_set():
+        try:
+            return Controller(config, key, sampler, health)
+        except sqlite3.OperationalError as error:
+            if not no_room(error):
+                raise
+            log.error("the agent waits for room in %s: %s", config.state_dir, error)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(stop.wait(), ROOM_SECONDS)
+    return None
 
 
 def _both(first: Any, second: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from trainyard_agent.slurm import Job
@@ -23,6 +23,8 @@ _PREFIX = re.compile(r"^(?:\d+: ?)?(?:\[(?:rank|default)\d+\]: ?)?")
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
 _MAX_ERROR = 500
 LOG_TAIL_BYTES = 8192
+#: A trainer's exit code: a checkpoint cannot be written.
+CHECKPOINT_FAILED = 74
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,17 @@ class Diagnosis:
     error_kind: Kind | None = None
     failed_node: str | None = None
 
+    def because(self, unwritable: str | None) -> Diagnosis:
+        """With the shared filesystem's own trouble, which a job that met it could not write down; its launchers then seem killed."""
+        if unwritable is None:
+            return self
+        trouble = f"the shared filesystem cannot be written: {unwritable}"
+        if self.error_kind == "signal":
+            return replace(self, signal=None, error=trouble, error_kind="unknown", failed_node=None)
+        if unwritable in (self.error or ""):
+            return self
+        return replace(self, error=f"{self.error[: _MAX_ERROR - len(trouble) - 2]}; {trouble}" if self.error else trouble)
+
 
 def diagnose(
     job: Job | None, launches: Sequence[Launch], log_tail: str, *, lost: Sequence[str], cancelled: bool, superseded: bool
@@ -120,7 +133,7 @@ def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
     if code is not None and 128 < code < 160 and code != 128 + signal.SIGTERM:
         return Diagnosis("failed", code, code - 128, None, "signal")
     last = next((line.strip() for line in reversed(log_tail.splitlines()) if line.strip()), None)
-    return Diagnosis("failed", code, number, _one_line(last), "unknown")
+    return Diagnosis("failed", code, number, _one_line(last), "checkpoint" if code == CHECKPOINT_FAILED else "unknown")
 
 
 def first_exception(log: str) -> str | None:

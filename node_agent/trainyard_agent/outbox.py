@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard_agent.signed_http import Refused, SignedHttp, Unreachable
-from trainyard_agent.store import SAMPLE_CAP_BYTES, Store, no_room
+from trainyard_agent.store import SAMPLE_CAP_BYTES, Store
 from trainyard_contracts.events import SOURCE, AgentEvent
 
 log = logging.getLogger(__name__)
@@ -78,22 +78,24 @@ class Sender(threading.Thread):
         super().__init__(name="outbox", daemon=True)
         self._path, self._bus, self._region = path, bus, region
         self._cap = sample_cap_bytes
-        self._wake, self._stop = threading.Event(), threading.Event()
+        self._wake, self._ending = threading.Event(), threading.Event()  # _stop is a method of Thread's own
         self._put: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = self._put_events
         self._http: SignedHttp | None = None
+        #: Rows that the bus has and a full disk did not let us forget: not sent again, and in nobody's way.
+        self._taken: set[int] = set()
 
     def wake(self) -> None:
         self._wake.set()
 
     def stop(self) -> None:
         """Stop after the batch on its way; what is left is sent after the next start."""
-        self._stop.set()
+        self._ending.set()
         self._wake.set()
 
     def run(self) -> None:
         store = Store(self._path, sample_cap_bytes=self._cap)
         failures = 0
-        while not self._stop.is_set():
+        while not self._ending.is_set():
             self._wake.clear()
             try:
                 sent = self.send_once(store)
@@ -101,13 +103,11 @@ class Sender(threading.Thread):
             except Unreachable as error:
                 failures += 1
                 log.warning("the event bus is unreachable (try %d): %s", failures, error)
-                self._stop.wait(backoff(failures - 1, random.random()))
+                self._ending.wait(backoff(failures - 1, random.random()))
                 continue
             except sqlite3.OperationalError as error:
-                if no_room(error):
-                    store.make_room()
                 log.error("the outbox cannot be read or written: %s", error)
-                self._stop.wait(1.0)
+                self._ending.wait(1.0)
                 continue
             if not sent:
                 self._wake.wait(self._pause(store))
@@ -121,9 +121,11 @@ class Sender(threading.Thread):
 
     def send_once(self, store: Store) -> int:
         """Send one batch; returns how many entries were tried. Raises Unreachable when nothing was taken."""
-        query = "SELECT seq, kind, run, body, size, tries, due FROM outbox ORDER BY sample, seq LIMIT 200"
-        batch = choose([Row(*row) for row in store.connection.execute(query)], time.time())
+        query = "SELECT seq, kind, run, body, size, tries, due FROM outbox ORDER BY sample, seq LIMIT ?"
+        rows = [Row(*row) for row in store.connection.execute(query, (200 + len(self._taken),)) if row[0] not in self._taken]
+        batch = choose(rows, time.time())
         if not batch:
+            self._forget_taken(store)
             return 0
         entries = [{"Source": SOURCE, "DetailType": row.kind, "Detail": row.body, "EventBusName": self._bus} for row in batch]
         self._settle(store, batch, self._put_each_if_refused(entries))
@@ -138,22 +140,30 @@ class Sender(threading.Thread):
                 return [result for entry in entries for result in self._put_each_if_refused([entry])]
             return [{"ErrorCode": "Refused", "ErrorMessage": str(error)}]
 
-    @staticmethod
-    def _settle(store: Store, batch: list[Row], results: list[dict[str, Any]]) -> None:
+    def _settle(self, store: Store, batch: list[Row], results: list[dict[str, Any]]) -> None:
         """Forget what was taken; give the rest a later time."""
-        now = time.time()
+        now, refused = time.time(), []
+        for row, result in zip(batch, results, strict=True):
+            if "ErrorCode" in result:
+                log.warning("the bus refused a %s: %s %s", row.kind, result["ErrorCode"], result.get("ErrorMessage", ""))
+                refused.append((now + backoff(row.tries, random.random()), row.seq))
+            else:
+                self._taken.add(row.seq)
+        if refused:
+            store.apply_now(lambda db: db.executemany("UPDATE outbox SET tries = tries + 1, due = ? WHERE seq = ?", refused))
+        self._forget_taken(store)
 
-        def settle(connection: sqlite3.Connection) -> None:
-            for row, result in zip(batch, results, strict=True):
-                if "ErrorCode" in result:
-                    log.warning("the bus refused a %s: %s %s", row.kind, result["ErrorCode"], result.get("ErrorMessage", ""))
-                    due = now + backoff(row.tries, random.random())
-                    connection.execute("UPDATE outbox SET tries = tries + 1, due = ? WHERE seq = ?", (due, row.seq))
-                else:
-                    connection.execute("DELETE FROM outbox WHERE seq = ?", (row.seq,))
+    def _forget_taken(self, store: Store) -> None:
+        if not self._taken:
+            return
+        doomed = [(seq,) for seq in self._taken]
+
+        def forget(connection: sqlite3.Connection) -> None:
+            connection.executemany("DELETE FROM outbox WHERE seq = ?", doomed)
             store.trim_samples()
 
-        store.apply_now(settle)
+        store.apply_now(forget)
+        self._taken.clear()
 
     def _put_events(self, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if self._http is None:

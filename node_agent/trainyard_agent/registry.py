@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 0.7
 WATCH_SECONDS = 0.5
+#: This much later than planned, this process itself stood still (stopped, or its machine was): what it knows is old, not what is.
+STILL_SECONDS = 0.5
 #: Slurm sets such nodes down and never takes them back by itself; we do, once agent and slurmd answer again.
 OUR_REASONS = ("trainyard", "not responding", "node unexpectedly rebooted")
 REASON = "trainyard: node lost"
@@ -167,8 +169,14 @@ class Registry:
     async def _investigate(self, node: Node) -> None:
         """Probe and judge until the node is linked again (this task is cancelled) or lost."""
         refusals = timeouts = answers = 0
+        pause = 0.0
         while True:
+            began = time.monotonic()
+            await asyncio.sleep(pause)
             node.slurmd = await self._probe(node.name)
+            if time.monotonic() - began > pause + PROBE_SECONDS + STILL_SECONDS:
+                node.silent_since, refusals, timeouts, answers, pause = time.monotonic(), 0, 0, 0, 0.0
+                continue
             refusals = refusals + 1 if node.slurmd == "refused" else 0
             timeouts = timeouts + 1 if node.slurmd == "timeout" else 0
             answers = answers + 1 if node.slurmd == "up" else 0
@@ -177,7 +185,7 @@ class Registry:
                 return self._report_lost(node)
             if verdict == "silent" and node.state != "silent":
                 self._report_silent(node)
-            await asyncio.sleep(2.0 if node.state == "silent" and answers else 0.05 if refusals else 0.3)
+            pause = 2.0 if node.state == "silent" and answers else 0.05 if refusals else 0.3
 
     def _signals(self, node: Node, refusals: int, timeouts: int, answers: int) -> Signals:
         now, activity = time.monotonic(), self._jobs.on_node(node.name)
@@ -278,8 +286,8 @@ class Registry:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             now = time.monotonic()
-            if now - before > WATCH_SECONDS + 0.5:
-                # This process itself stood still: the beats lie unread in the sockets, so nobody was silent.
+            if now - before > WATCH_SECONDS + STILL_SECONDS:
+                # The beats lie unread in the sockets, so nobody was silent.
                 for node in self.nodes.values():
                     node.last_beat = max(node.last_beat, now)
             before = now

@@ -51,4 +51,4 @@ class Reporter:
             outbox.add(connection, event, sample=True)
             self.store.trim_samples()
 
-        self.store.apply(commit)
+        self.store.apply_sample(commit)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -29,8 +31,10 @@ CREATE TABLE IF NOT EXISTS exports(
     manifest TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS flags(name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
-#: A file that is given up when the disk is full, so that changes of state still find room.
-RESERVE_BYTES = 2 * 1024 * 1024
+#: A file that is given up when the disk is full, so that changes of state still find room; made again when there is plenty.
+RESERVE_BYTES, PLENTY = 2 * 1024 * 1024, 4
+#: Room inside SQLite's own files, which nobody who fills the disk can take: for some ten ends of attempts, logs and all.
+OWN_BYTES = 256 * 1024
 #: All samples together never take more than this; the oldest go first. Changes of state are not bounded.
 SAMPLE_CAP_BYTES = 8 * 1024 * 1024
 
@@ -45,11 +49,31 @@ class Store:
         self._cap = sample_cap_bytes
         self._reserve = path.with_name("reserve")
         self._held: list[Change] = []
+        self._dropped = 0
         self.on_commit: Callable[[], None] = lambda: None
         self.connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
-        self.connection.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-512;" + SCHEMA)
+        self._open()
         path.chmod(0o600)
-        self._refill_reserve()
+        self.refill_reserve()
+
+    def _open(self) -> None:
+        """Make what is not there yet, if need be in the reserve's room. Raises sqlite3.OperationalError."""
+        script = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-512;" + SCHEMA
+        try:
+            self.connection.executescript(script)
+        except sqlite3.OperationalError as error:
+            if not no_room(error) or not self._reserve.exists():
+                raise
+            self._give_up_reserve()
+            self.connection.executescript(script)
+        self._claim_room()
+
+    def _claim_room(self) -> None:
+        """Pages of the file, and blocks of its log, that are written in place from now on, also on a disk that is full."""
+        with contextlib.suppress(sqlite3.OperationalError):
+            self._transact(lambda db: db.execute("INSERT OR REPLACE INTO flags VALUES('room', zeroblob(?))", (OWN_BYTES,)))
+            self._transact(lambda db: db.execute("DELETE FROM flags WHERE name = 'room'"))
+            self.connection.execute("PRAGMA wal_checkpoint(RESTART)")
 
     def close(self) -> None:
         self.connection.close()
@@ -61,6 +85,18 @@ class Store:
         """
         self._held.append(change)
         return self.flush_held()
+
+    def apply_sample(self, change: Change) -> None:
+        """Commit a sample, or drop and count it: samples never wait in memory and never take the reserve."""
+        try:
+            if not self.flush_held():
+                raise sqlite3.OperationalError("changes of state wait for room")
+            self._commit(change, reserve=False)
+        except sqlite3.OperationalError as error:
+            self._dropped += 1
+            log.warning("a sample is dropped: %s", error)
+        else:
+            self.on_commit()
 
     def apply_now(self, change: Change) -> None:
         """Commit a change or raise sqlite3.OperationalError: for what must not happen unless it is on disk."""
@@ -81,14 +117,16 @@ class Store:
         self.on_commit()
         return True
 
-    def _commit(self, change: Change) -> None:
-        try:
-            self._transact(change)
-        except sqlite3.OperationalError as error:
-            if not no_room(error):
-                raise
-            self.make_room()
-            self._transact(change)
+    def _commit(self, change: Change, *, reserve: bool = True) -> None:
+        """Commit; where the disk is full, first the samples give way, then the reserve. Raises sqlite3.OperationalError."""
+        for make_room in (self._drop_samples, self._give_up_reserve) if reserve else (self._drop_samples,):
+            try:
+                return self._transact(change)
+            except sqlite3.OperationalError as error:
+                if not no_room(error):
+                    raise
+                make_room()
+        return self._transact(change)
 
     def _transact(self, change: Change) -> None:
         self.connection.execute("BEGIN IMMEDIATE")
@@ -100,16 +138,38 @@ class Store:
                 self.connection.execute("ROLLBACK")
             raise
 
-    def make_room(self) -> None:
-        """Give up the reserve, then every sample that waits: the newest heartbeat replaces them all."""
-        self._reserve.unlink(missing_ok=True)
+    def _drop_samples(self) -> None:
+        """The newest heartbeat replaces every sample that waits. The log starts over in the blocks that it has."""
         try:
+            self.connection.execute("PRAGMA wal_checkpoint(RESTART)")
             dropped = self.connection.execute("DELETE FROM outbox WHERE sample = 1").rowcount
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._count_dropped(dropped)
+            self.connection.execute("PRAGMA wal_checkpoint(RESTART)")
             log.warning("the disk is full: %d samples dropped from the outbox", dropped)
         except sqlite3.OperationalError as error:
             log.error("the disk is full and samples cannot be dropped: %s", error)
+
+    def _give_up_reserve(self) -> None:
+        with contextlib.suppress(OSError):
+            self._reserve.unlink(missing_ok=True)
+            log.warning("the disk is full: the reserve is given up")
+
+    def refill_reserve(self) -> None:
+        """Have the reserve again once there is plenty of room."""
+        if self._reserve.exists():
+            return
+        try:
+            disk = os.statvfs(self._reserve.parent)
+            if disk.f_bavail * disk.f_frsize >= PLENTY * RESERVE_BYTES:
+                self._reserve.write_bytes(b"\0" * RESERVE_BYTES)
+        except OSError as error:
+            log.warning("there is no room for the reserve: %s", error)
+            self._give_up_reserve()
+
+    @property
+    def dropped_samples(self) -> int:
+        """Of this file, ever."""
+        return int(self.flag("dropped-samples") or 0) + self._dropped
 
     def trim_samples(self) -> None:
         """Drop the oldest samples above the cap."""
@@ -134,16 +194,7 @@ class Store:
     def set_flag(self, name: str, value: str) -> None:
         self.connection.execute("INSERT OR REPLACE INTO flags VALUES(?, ?)", (name, value))
 
-    def _refill_reserve(self) -> None:
-        if self._reserve.exists():
-            return
-        try:
-            self._reserve.write_bytes(b"\0" * RESERVE_BYTES)
-        except OSError:
-            self._reserve.unlink(missing_ok=True)
-
 
 def no_room(error: sqlite3.OperationalError) -> bool:
-    """SQLite says in three ways that a file cannot grow."""
-    text = str(error)
-    return "full" in text or "disk I/O error" in text or "readonly" in text
+    """SQLite says in four ways that a file cannot grow."""
+    return any(words in str(error) for words in ("full", "disk I/O error", "readonly", "unable to open database file"))

@@ -24,10 +24,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
+from trainyard_local import loopback
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Slurm takes ports from SLURM_PORTS, BLOCK for each cluster, and the link one from LINK_PORT on; several clusters may run at once.
 SLURM_PORTS, BLOCK, LINK_PORT = range(23000, 24000), 40, 5000
 SLURM_SBIN = next((d for d in ("/usr/sbin", "/opt/slurm/sbin") if Path(d, "slurmctld").exists()), "")
+#: Where the locks of all test clusters of this machine lie.
+CLAIMS = Path(tempfile.gettempdir())
 PYTHON_PATH = os.pathsep.join(str(REPOSITORY / part) for part in ("node_agent", "layers/contracts", "trainers"))
 
 
@@ -67,20 +71,51 @@ def kill_all(find: Callable[[], list[int]]) -> None:
         time.sleep(0.01)
 
 
-def claim_block() -> tuple[int, IO[bytes]]:
-    """A number that no other test cluster on this machine has, and the open file whose lock keeps it."""
+def claim_block(directory: Path) -> tuple[int, IO[str]]:
+    """A number that no other test cluster on this machine has, and the open file whose lock keeps it and that names `directory`.
+
+    A claim whose lock is free and that still names a directory is of a run that was killed: what it left is ended first.
+    """
     for number in range(len(SLURM_PORTS) // BLOCK):
-        claim = (Path(tempfile.gettempdir()) / f"trainyard-agent-cluster-{number}.lock").open("ab")
+        claim = None
         try:
+            claim = (CLAIMS / f"trainyard-agent-cluster-{number}.lock").open("a+")
             fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            claim.seek(0)
+            if orphaned := claim.read().strip():
+                clear(Path(orphaned))
             for port in (SLURM_PORTS[number * BLOCK], SLURM_PORTS[number * BLOCK] + 1):
                 with socket.socket() as probe:
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                     probe.bind(("", port))
+            name_in_claim(claim, str(directory))
             return number, claim
         except OSError:
-            claim.close()
+            if claim is not None:
+                claim.close()
     raise AssertionError("every block of test ports is taken")
+
+
+def name_in_claim(claim: IO[str], directory: str) -> None:
+    claim.truncate(0)
+    claim.write(directory)
+    claim.flush()
+
+
+def clear(directory: Path) -> None:
+    """End everything that carries this TRAINYARD_LOCAL, and take away what was mounted and made for it."""
+    kill_all(lambda: processes_with(TRAINYARD_LOCAL=str(directory)))
+    for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+        if line.split()[1].startswith(f"{directory}/"):
+            subprocess.run(["umount", "-l", line.split()[1]], check=False)
+    shutil.rmtree(sockets_of(directory), ignore_errors=True)
+    if not os.environ.get("TRAINYARD_KEEP"):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def sockets_of(directory: Path) -> Path:
+    """Unix sockets (munge, slurmstepd) allow 107 characters of path, and pytest's own directories may take most of them."""
+    return CLAIMS / f"ty-agents-{sha256(str(directory).encode()).hexdigest()[:16]}"
 
 
 class Sink:
@@ -201,11 +236,10 @@ class AgentCluster:
     sink: Sink = field(default_factory=Sink)
 
     def __post_init__(self) -> None:
-        self.index, self._claim = claim_block()
         self.directory = self.directory.resolve()
+        self.index, self._claim = claim_block(self.directory)
         self.shared = self.directory / "shared"
-        # Unix sockets (munge, slurmstepd) allow 107 characters of path, and pytest's own directories may take most of them.
-        self.sockets = Path(tempfile.mkdtemp(prefix="ty-agents-"))
+        self.sockets = sockets_of(self.directory)
         self.slurm_conf = self.directory / "slurm.conf"
         self.nodes = [self._node(i) for i in range(self.workers + 1)]
         self.controller, self.worker_nodes = self.nodes[0], self.nodes[1:]
@@ -227,7 +261,7 @@ class AgentCluster:
             part.mkdir(parents=True, exist_ok=True)
         self._write_slurm_conf()
         self._start_munge()
-        self.run([f"{SLURM_SBIN}/slurmctld", "-c"], self.environment(self.controller))
+        self._start_daemon([f"{SLURM_SBIN}/slurmctld", "-c"], self.controller)
         for node in self.worker_nodes:
             self.start_slurmd(node)
         for node in self.nodes:
@@ -250,7 +284,14 @@ class AgentCluster:
         self.run([munged, *options], self.environment(self.controller))
 
     def start_slurmd(self, node: Node) -> None:
-        self.run([f"{SLURM_SBIN}/slurmd", "-N", node.name], self.environment(node))
+        self._start_daemon([f"{SLURM_SBIN}/slurmd", "-N", node.name], node)
+
+    def _start_daemon(self, argv: list[str], node: Node) -> None:
+        """Slurm's daemons go to the background by themselves, when they are ready."""
+        output = self.directory / "log" / f"start-{node.name}.log"
+        with output.open("wb") as out:
+            daemon = loopback.popen(argv, env=self.environment(node), stdout=out, stderr=out)
+        assert daemon.wait(20) == 0, f"{argv}: {output.read_text()}"
 
     def start_agent(self, node: Node) -> None:
         log = (node.root / "agent.log").open("ab")
@@ -332,6 +373,8 @@ PropagateResourceLimits=NONE
             lines.append(
                 f"NodeName={node.name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={base + number} CPUs=2 RealMemory=1000 State=UNKNOWN"
             )
+        if loopback.possible():
+            lines.append(f"CommunicationParameters={loopback.SETTING}")
         lines.append("PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE")
         self.slurm_conf.write_text("\n".join(lines) + "\n")
 
@@ -366,16 +409,14 @@ PropagateResourceLimits=NONE
         node.config.write_text(json.dumps(config))
 
     def stop(self) -> None:
-        """End everything that carries this cluster's TRAINYARD_LOCAL."""
-        kill_all(lambda: processes_with(TRAINYARD_LOCAL=str(self.directory)))
+        """Leave nothing behind."""
+        clear(self.directory)
         for node in self.nodes:
             if node.agent is not None:
                 node.agent.wait(5)
         self.sink.close()
+        name_in_claim(self._claim, "")
         self._claim.close()
-        shutil.rmtree(self.sockets, ignore_errors=True)
-        if not os.environ.get("TRAINYARD_KEEP"):
-            shutil.rmtree(self.directory, ignore_errors=True)
 
     # -- Slurm -------------------------------------------------------------------------------------------------------
     @staticmethod

@@ -140,7 +140,7 @@ def test_a_killed_node_is_lost_within_seconds_and_the_next_attempt_resumes_on_th
     assert (ended["outcome"], ended["errorKind"], ended["failedNode"]) == ("failed", "node", bad)
     fence = cluster.shared / f"trainyard/runs/{RUN}/fence"
     assert fence.read_text().strip() == "2"
-    assert not processes_with(TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1")
+    assert not processes_with(TRAINYARD_LOCAL=str(cluster.directory), TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1")
 
 
 def test_a_lost_node_that_comes_back_serves_again(cluster: AgentCluster) -> None:

@@ -66,6 +66,21 @@ def test_a_launcher_that_was_killed_itself_is_a_signal_on_its_node() -> None:
     assert (found.error_kind, found.signal, found.failed_node) == ("signal", 9, B)
 
 
+def test_a_shared_disk_that_takes_nothing_explains_launchers_that_could_not_report() -> None:
+    full = "No space left on device"
+    vanished = run(launches=[Launch(A, ended=10.0, exit_code=143, kind="stopped"), Launch(B, ended=None)]).because(full)
+    assert (vanished.error_kind, vanished.signal, vanished.failed_node) == ("unknown", None, None)
+    assert vanished.error == f"the shared filesystem cannot be written: {full}"
+    said = run(launches=[Launch(A, ended=1.0, exit_code=1, kind="python-error", error=f"OSError: [Errno 28] {full}")])
+    assert said.because(full) == said
+    assert run().because(None) == run()
+    assert full in str(run(log=BUG).because(full).error)
+
+
+def test_a_trainer_that_could_not_save_is_known_by_its_exit_code() -> None:
+    assert run(Job("7", "FAILED", 74, 0, (A, B))).error_kind == "checkpoint"
+
+
 def test_without_launchers_the_log_speaks() -> None:
     assert run(log=BUG).error == "ValueError: bad batch"
     assert run(log=GLOO + BUG).error == "ValueError: bad batch"

@@ -16,7 +16,7 @@ from tests.unit.agent_support import RUN, heartbeat, started
 from trainyard_agent import outbox
 from trainyard_agent.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, Sender, backoff, choose
 from trainyard_agent.signed_http import Refused, Unreachable
-from trainyard_agent.store import Store
+from trainyard_agent.store import RESERVE_BYTES, Store
 
 
 @pytest.fixture
@@ -122,6 +122,13 @@ def test_samples_go_last_and_the_oldest_are_dropped_first(tmp_path: Path) -> Non
     assert bus.taken[0]["DetailType"] == "AttemptStarted"
 
 
+@pytest.fixture
+def no_own_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the room inside the file were used up."""
+    monkeypatch.setattr("trainyard_agent.store.OWN_BYTES", 0)
+
+
+@pytest.mark.usefixtures("no_own_room")
 def test_a_full_disk_drops_samples_and_keeps_changes_of_state(tmp_path: Path) -> None:
     store = Store(tmp_path / "o")
     add(store, *[heartbeat() for _ in range(400)], sample=True)
@@ -132,9 +139,11 @@ def test_a_full_disk_drops_samples_and_keeps_changes_of_state(tmp_path: Path) ->
     kinds = waiting(store)
     assert kinds.count("AttemptStarted") == 20
     assert "ClusterHeartbeat" not in kinds
-    assert not (tmp_path / "reserve").exists(), "the reserve was given up"
+    assert (tmp_path / "reserve").exists(), "samples go before the reserve"
+    assert store.dropped_samples == 400
 
 
+@pytest.mark.usefixtures("no_own_room")
 def test_what_does_not_fit_at_all_is_held_in_order_and_written_later(tmp_path: Path) -> None:
     store = Store(tmp_path / "o")
     (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
@@ -142,11 +151,57 @@ def test_what_does_not_fit_at_all_is_held_in_order_and_written_later(tmp_path: P
     events = [started(nodes=["n" * 250] * 40) for _ in range(5)]
     done = [store.apply(lambda db, event=event: outbox.add(db, event)) for event in events]
     assert not done[-1]
+    assert not (tmp_path / "reserve").exists(), "the reserve was given up"
+    store.apply_sample(lambda db: outbox.add(db, heartbeat(), sample=True))
+    assert store.dropped_samples == 1, "a sample never waits in memory"
     with pytest.raises(sqlite3.OperationalError):
         store.apply_now(lambda db: None)
     store.connection.execute("PRAGMA max_page_count = 100000")
     assert store.flush_held()
     assert [row for (row,) in store.connection.execute("SELECT id FROM outbox ORDER BY seq")] == [event.id for event in events]
+
+
+def test_room_inside_the_file_takes_changes_where_the_disk_takes_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o")
+    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+    store.connection.execute(f"PRAGMA max_page_count = {pages}")
+    assert all(store.apply(lambda db: outbox.add(db, started(nodes=["n" * 250] * 40))) for _ in range(10))
+    assert (tmp_path / "reserve").exists()
+
+
+def test_the_reserve_is_had_again_once_there_is_room(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o")
+    (tmp_path / "reserve").unlink()
+    store.refill_reserve()
+    assert (tmp_path / "reserve").stat().st_size == RESERVE_BYTES
+
+
+def test_what_the_bus_took_and_the_disk_cannot_forget_is_not_sent_again_nor_in_the_way(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = Bus()
+    sending = sender(store, bus)
+
+    def refuse(_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    add(store, *[started() for _ in range(BATCH_ENTRIES + 1)])
+    with monkeypatch.context() as full:
+        full.setattr(store, "apply_now", refuse)
+        for _ in range(3):
+            with pytest.raises(sqlite3.OperationalError):
+                sending.send_once(store)
+    assert len(bus.taken) == BATCH_ENTRIES + 1
+    assert sending.send_once(store) == 0
+    assert waiting(store) == []
+
+
+def test_a_sender_ends_when_it_is_told_to(store: Store) -> None:
+    sending = sender(store, Bus())
+    sending.start()
+    sending.stop()
+    sending.join(5)
+    assert not sending.is_alive()
 
 
 def test_a_change_that_fails_takes_its_event_with_it(store: Store) -> None:

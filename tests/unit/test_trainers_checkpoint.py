@@ -51,6 +51,17 @@ def test_progress_is_what_the_contract_says_and_the_first_step_comes_at_once(tmp
     assert (read.step, read.loss) == (10, None)
 
 
+def test_progress_that_cannot_be_written_does_not_stop_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(tmp_path / "attempt", world_size=1, resumed_from=None, every_seconds=0)
+    (tmp_path / "attempt").rmdir()
+    progress.step(1, 0.5)
+    progress.step(2, 0.5)
+    assert capsys.readouterr().err.count("cannot be reported") == 1
+    (tmp_path / "attempt").mkdir()
+    progress.step(3, 0.5)
+    assert (tmp_path / "attempt/progress.json").exists()
+
+
 def test_the_newest_whole_checkpoint_is_found_by_step_and_then_attempt(attempt: Attempt) -> None:
     save(attempt, 5)
     save(attempt, 20)

@@ -127,6 +127,27 @@ def test_processes_that_detach_themselves_end_with_the_job(attempt_dir: Path) ->
     assert "2 processes of the job outlived it" in text
 
 
+REFUSED_END = """
+import sys
+from trainyard_trainers import launch
+write = launch.write_json
+def refuse_the_end(path, document):
+    if "ended" in document:
+        raise OSError(28, "No space left on device")
+    write(path, document)
+launch.write_json = refuse_the_end
+sys.exit(launch.main(sys.argv[1:]))
+"""
+
+
+def test_an_end_that_cannot_be_reported_is_still_told_by_the_exit_code(attempt_dir: Path) -> None:
+    write_job(attempt_dir, program=["train.py"])
+    (attempt_dir / "files/train.py").write_text("raise SystemExit(74)")
+    done = subprocess.run([sys.executable, "-c", REFUSED_END, str(attempt_dir)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "No space left" in done.stderr) == (74, True)
+    assert not list(attempt_dir.glob(".*.room")), "the room that was kept for the report is given up"
+
+
 def test_a_rank_that_lost_its_peer_is_a_consequence_and_no_cause(tmp_path: Path) -> None:
     error_file = tmp_path / "error.json"
     message = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:12513"

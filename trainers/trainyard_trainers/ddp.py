@@ -24,6 +24,7 @@ from .attempt import Attempt
 from .checkpoint import Writer
 from .collective import Checkpoints, load, rank_file, torch_writer
 from .exits import CHECKPOINT_FAILED, COMPLETE, FENCED, STOPPED, CheckpointFailed, Fenced
+from .failure import record_exception
 from .progress import Progress
 from .signals import Requests
 
@@ -218,6 +219,7 @@ def main(argv: list[str] | None = None) -> int:
         return FENCED
     except CheckpointFailed as error:
         print(f"trainyard: {error}", file=sys.stderr, flush=True)
+        record_exception(error)
         return CHECKPOINT_FAILED
     finally:
         dist.destroy_process_group()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 import traceback
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def record_exception(error: BaseException) -> None:
     try:
         Path(path).write_text(json.dumps(document), encoding="utf-8")
     except OSError as unwritable:  # a full disk must not hide the exception itself, which goes to stderr next
-        print(f"trainyard: {path} cannot be written: {unwritable}", flush=True)
+        print(f"trainyard: {path} cannot be written: {unwritable}", file=sys.stderr, flush=True)
 
 
 def read_error_file(path: Path) -> tuple[str | None, str | None]:

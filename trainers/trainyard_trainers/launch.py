@@ -9,6 +9,7 @@ Reads `job.json` (the fields of the job bundle) and `hosts` (lines `<node name> 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -30,6 +31,8 @@ from .failure import Failure
 #: Rendezvous ports: below Linux's ephemeral range (from 32768), clear of Slurm's 6817 and 6818.
 FIRST_PORT, PORTS = 10000, 10000
 LIBRARY = Path(__file__).resolve().parents[1]
+#: More than a report with its traceback takes.
+ROOM_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
@@ -204,6 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = job.attempt_dir / f"launch-{node.name}.json"
     about = {"node": node.name, "attempt": job.document["attempt"], "pid": os.getpid(), "started": time.time()}
     write_json(report, about)
+    room = _keep_room(report)
     descendants.adopt_orphans()
     reader, writer = os.pipe()
     pid = os.fork()
@@ -213,8 +217,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.close(writer)
     _forward_signals(pid)
     end = _wait(pid, reader, _error_file(job, node))
-    write_json(report, {**about, "ended": time.time(), **end.as_json()})
+    _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
     return end.exit_code or 0
+
+
+def _keep_room(report: Path) -> Path:
+    """A file that is given up for the report of the end, which is wanted most when the shared filesystem is full."""
+    room = report.with_name(f".{report.stem}.room")
+    with contextlib.suppress(OSError):
+        room.write_bytes(b"\0" * ROOM_BYTES)
+    return room
+
+
+def _write_end(report: Path, document: Mapping[str, Any], room: Path) -> None:
+    """Where even that fails, the exit code must still tell the agent what it can."""
+    try:
+        room.unlink(missing_ok=True)
+        write_json(report, document)
+    except OSError as error:
+        print(f"trainyard: {report} cannot be written: {error}", file=sys.stderr, flush=True)
 
 
 def _forward_signals(pid: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ class Progress:
         self._every = every_seconds
         self._first_step_at: float | None = None
         self._written = -math.inf
+        self._failed = False
         attempt_dir.mkdir(parents=True, exist_ok=True)
 
     def step(self, step: int, loss: float | None, *, last: bool = False) -> None:
@@ -45,5 +47,11 @@ class Progress:
     def _replace(self, document: dict[str, Any]) -> None:
         # No fsync: progress is only worth anything while the process lives.
         temporary = self._path.with_name(".progress.json.tmp")
-        temporary.write_text(json.dumps(document), encoding="utf-8")
-        os.replace(temporary, self._path)
+        try:
+            temporary.write_text(json.dumps(document), encoding="utf-8")
+            os.replace(temporary, self._path)
+            self._failed = False
+        except OSError as error:  # a full disk, which checkpoints decide about: training is worth more than its report
+            if not self._failed:
+                print(f"trainyard: progress cannot be reported from step {document['step']} on: {error}", file=sys.stderr, flush=True)
+            self._failed = True
