@@ -104,7 +104,8 @@ def _working_node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
         if _job_processes(node, request.get("run")):
             return node
     _run_directory(cluster, request.get("run"))
-    raise NotNow(f"node: {request.get('run') or 'no run'} has no job on cluster {cluster.name} now; wait until it trains, or name the node")
+    job = f"no job of {request['run']}" if request.get("run") else "no job"
+    raise NotNow(f"node: {job} runs on cluster {cluster.name} now; wait until it trains, or name the node")
 
 
 def _run_directory(cluster: LocalCluster, run: Any = None) -> Path:
