@@ -12,6 +12,19 @@ import yaml
 from .problems import InvalidInput
 
 
+class _Once(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping, of which YAML would silently drop the first."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
+        seen: set[str] = set()
+        for key, _ in node.value if node else ():
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.composer.ComposerError(None, None, f"the key '{key.value}' stands twice in one mapping", key.start_mark)
+            seen.add(str(key.value))
+        return node
+
+
 def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[str, Any]:
     """The spec in the file, or on standard input for '-'; of that kind, or of any. Raises InvalidInput."""
     try:
@@ -21,7 +34,7 @@ def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[
             "The spec cannot be read", f"{path}: {_words(error)}", "Give the path of a YAML or JSON file, or - for standard input"
         ) from error
     try:
-        document = yaml.safe_load(text)
+        document = yaml.load(text, Loader=_Once)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, RecursionError) as error:
         raise InvalidInput("The spec is not YAML", f"{path}: {error}", "Correct that line; examples/ has specs that work") from error
     if not isinstance(document, dict):

@@ -537,7 +537,7 @@ def test_waiting_for_a_cluster_ends_with_it(
 @pytest.mark.parametrize(
     ("content", "words"),
     [("a: [1", "is not YAML"), ("", "empty"), ("- 1", "no mapping"), (None, "cannot be read"), ("[" * 5000, "is not YAML"),
-     ("name: 2026-11-20", "JSON does not know"), ("a: &b [*b]", "JSON does not know")],
+     ("name: 2026-11-20", "JSON does not know"), ("job: {nodes: 1}\nname: a\njob: {nodes: 2}\n", "line 3"), ("a: &b [*b]", "JSON does not know")],
 )  # fmt: skip
 def test_a_spec_that_cannot_be_read_is_told_before_anything_is_sent(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path, content: str | None, words: str
