@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 from collections.abc import Sequence
@@ -172,7 +173,8 @@ class Slurm:
         try:
             out, err = await asyncio.wait_for(process.communicate(), COMMAND_SECONDS)
         except (asyncio.TimeoutError, asyncio.CancelledError) as error:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):  # it ended while this process stood still
+                process.kill()
             await process.wait()
             if isinstance(error, asyncio.CancelledError):
                 raise

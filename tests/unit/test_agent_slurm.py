@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,22 @@ def test_a_slurm_command_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(slurm, "COMMAND_SECONDS", 0.2)
     with pytest.raises(SlurmError, match="did not answer"):
         asyncio.run(Slurm(config(tmp_path, slurm_bin=str(tmp_path))).job("1"))
+
+
+def test_a_command_that_ended_while_the_agent_stood_still_breaks_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake = tmp_path / "scontrol"
+    fake.write_text("#!/bin/sh\nsleep 0.1\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(slurm, "COMMAND_SECONDS", 0.2)
+
+    async def story() -> None:
+        asking = asyncio.create_task(Slurm(config(tmp_path, slurm_bin=str(tmp_path))).job("1"))
+        await asyncio.sleep(0.05)
+        time.sleep(0.5)  # nothing runs meanwhile, as after SIGSTOP
+        with contextlib.suppress(SlurmError):
+            assert await asking is None
+
+    asyncio.run(story())
 
 
 def test_paths_are_quoted_in_the_batch_script(tmp_path: Path) -> None:
