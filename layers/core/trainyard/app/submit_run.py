@@ -17,20 +17,31 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
 
     Raises InvalidRequest, ClusterNotFound, ClusterInUse (being deleted), IdempotencyConflict.
     """
-    # The key comes first: whether the run would be accepted anew does not matter to who only lost our answer.
-    known = ports.runs.by_key(idempotency_key, body_hash(spec), at=ports.clock.now()) if idempotency_key is not None else None
-    stored = known or _accept(ports, spec, idempotency_key)
+    try:
+        check_cluster(ports, spec)
+    except (ClusterNotFound, ClusterInUse, InvalidRequest):
+        # Who only lost our answer gets their run, whatever became of its cluster since. Where nothing is refused, `create` knows the key.
+        stored = _known(ports, spec, idempotency_key)
+        if stored is None:
+            raise
+    else:
+        stored = ports.runs.create(_new_run(ports, spec), idempotency_key=idempotency_key, body_hash=body_hash(spec))
     if not stored.terminal:
         start_run(ports, stored)
     return stored
 
 
-def _accept(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run:
-    check_cluster(ports, spec)
+def _known(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run | None:
+    if idempotency_key is None:
+        return None
+    return ports.runs.by_key(idempotency_key, body_hash(spec), at=ports.clock.now())
+
+
+def _new_run(ports: Ports, spec: RunSpec) -> Run:
     now = ports.clock.now()
     run_id = names.run_id(ports.ids.ulid())
     cluster = spec.cluster.spec
-    run = Run(
+    return Run(
         id=run_id,
         name=spec.name,
         spec=spec,
@@ -41,7 +52,6 @@ def _accept(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run:
         owns_cluster=cluster is not None,
         reason="Accepted; its state machine starts.",
     )
-    return ports.runs.create(run, idempotency_key=idempotency_key, body_hash=body_hash(spec))
 
 
 def start_run(ports: Ports, run: Run) -> None:
