@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import signal
 import sqlite3
 import time
 from collections.abc import Callable, Coroutine
@@ -71,6 +72,8 @@ class Attempt:
     job_ended: bool = False
     closed: bool = False
     ended_at: float | None = None
+    running_since: float = field(default_factory=time.monotonic)
+    cut_off_from: str = ""
     eager_until: float = 0.0
     bundle: JobBundle | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -202,6 +205,24 @@ class Attempts:
             attempt.eager_until = time.monotonic() + 5.0
             attempt.wake.set()
 
+    def restarted(self, node: str, off_at: float) -> None:
+        """registry.Jobs: Slurm takes half a minute to notice that for the batch host, and never for another node."""
+        for attempt in self.active():
+            if attempt.state == "running" and node in attempt.nodes and attempt.running_since < off_at and not attempt.cut_off_from:
+                log.warning("%s was restarted under %s attempt %d: its job is ended", node, attempt.run_id, attempt.number)
+                attempt.cut_off_from = node
+                self._spawn(self._end_job(attempt))
+
+    async def _end_job(self, attempt: Attempt) -> None:
+        while not attempt.done.is_set():
+            try:
+                await self._slurm.cancel(attempt.job_id)
+                attempt.wake.set()
+                return
+            except SlurmError as error:
+                log.warning("job %s cannot be ended yet: %s", attempt.job_id, error)
+                await asyncio.sleep(1.0)
+
     # -- following ---------------------------------------------------------------------------------------------------
     def follow(self, attempt: Attempt) -> None:
         """Watch an attempt until its end is reported."""
@@ -270,6 +291,7 @@ class Attempts:
         event = self._reporter.make(
             AttemptStarted, run_id=attempt.run_id, attempt=attempt.number, job_id=attempt.job_id, nodes=list(job.nodes)
         )  # fmt: skip
+        attempt.running_since = time.monotonic()
         self.save(attempt, event, state="running", nodes=job.nodes)
         log.info("%s attempt %d: job %s runs on %s", attempt.run_id, attempt.number, attempt.job_id, ",".join(job.nodes))
 
@@ -326,6 +348,9 @@ class Attempts:
         )
         if diagnosis.outcome == "failed" and diagnosis.error_kind != "node":
             diagnosis = diagnosis.because(await asyncio.to_thread(unwritable, attempt.directory))
+        if attempt.cut_off_from and diagnosis.outcome != "succeeded" and not lost and not self.cancelled(attempt):
+            text = f"{attempt.cut_off_from} was restarted"
+            diagnosis = Diagnosis("failed", None, int(signal.SIGKILL), text, "signal", attempt.cut_off_from)
         attempt.ended_at = time.monotonic()
         self.save(attempt, self._ended_event(attempt, diagnosis, tail), state="ended")
         log.info("%s attempt %d ended: %s", attempt.run_id, attempt.number, diagnosis)

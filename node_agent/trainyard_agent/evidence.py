@@ -90,7 +90,7 @@ def diagnose(
     job: Job | None, launches: Sequence[Launch], log_tail: str, *, lost: Sequence[str], cancelled: bool, superseded: bool
 ) -> Diagnosis:
     """`lost`: nodes of the job that are lost; `cancelled`: we were asked to; `superseded`: a newer attempt ended this one."""
-    if job is not None and not lost and job.exit_code == 0 and job.signal == 0 and job.state in ("COMPLETED", "COMPLETING"):
+    if job is not None and not lost and job.exit_code == 0 and job.signal == 0 and _completed(job, launches):
         return Diagnosis("succeeded", exit_code=0)
     code, number = (job.exit_code, job.signal or None) if job else (None, None)
     if cancelled or (job is not None and job.state == "CANCELLED" and not superseded and not lost):
@@ -101,6 +101,12 @@ def diagnose(
         words = {"OUT_OF_MEMORY": "the node ran out of memory", "TIMEOUT": "the job's time limit was reached"}
         return Diagnosis("failed", code, number, error=f"Slurm: {words.get(job.state, job.state)}", error_kind="unknown")
     return _of_launches(launches, code) or _of_log(log_tail, code, number)
+
+
+def _completed(job: Job, launches: Sequence[Launch]) -> bool:
+    """COMPLETING says nothing of how a job ends, and it stays so while a node is away: no launcher may say otherwise."""
+    well = all(item.ended is not None and item.kind is None for item in launches)
+    return job.state == "COMPLETED" or (job.state == "COMPLETING" and well)
 
 
 def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | None:

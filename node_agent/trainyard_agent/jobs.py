@@ -133,8 +133,10 @@ class JobControl:
 
     async def _cancel_older(self, run_id: str, number: int) -> None:
         """After the new job is in: older jobs that still wait or run are ended (before it, this would cost seconds: measured)."""
+        new = self._attempts.known[run_id, number]
         for (run, n), older in list(self._attempts.known.items()):
-            if run == run_id and n < number and older.job_id and not older.done.is_set():
+            # A slurmctld that crashed may give the same number to the next job.
+            if run == run_id and n < number and older.job_id not in ("", new.job_id) and not older.done.is_set():
                 await self._cancel_job(older)
                 older.eager_until = time.monotonic() + 10.0
                 older.wake.set()

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from trainyard_agent.boot import boot_id
 from trainyard_agent.frames import Frames, LinkError, greet_as_client
 from trainyard_agent.identifiers import RUN_ID
 from trainyard_agent.leftovers import kill_leftovers
@@ -64,8 +65,10 @@ class LinkClient:
 
     async def _beat(self, frames: Frames) -> None:
         sent: dict[str, list[str]] = {}
+        first = {"boot": await asyncio.to_thread(boot_id)}
         while True:
-            message: dict[str, Any] = {"is": "beat", "sample": self._sample()}
+            message: dict[str, Any] = {"is": "beat", "sample": self._sample(), **first}
+            first = {}
             verdicts = self._verdicts()
             if verdicts != sent:
                 message["verdicts"] = sent = verdicts

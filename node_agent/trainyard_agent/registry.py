@@ -56,6 +56,10 @@ class Jobs(Protocol):
         """Whether any attempt is active."""
         ...
 
+    def restarted(self, node: str, off_at: float) -> None:
+        """The node was off and is back: whatever ran there before `off_at` (monotonic) is gone."""
+        ...
+
 
 @dataclass
 class Node:
@@ -69,6 +73,7 @@ class Node:
     last_beat: float = field(default_factory=time.monotonic)
     silent_since: float = field(default_factory=time.monotonic)
     sample: dict[str, Any] | None = None
+    boot: str = ""
     slurmd: Literal["up", "refused", "timeout", "unknown"] = "unknown"
     task: asyncio.Task[None] | None = None
 
@@ -123,6 +128,10 @@ class Registry:
             sample = {"node": name, "instanceId": "", "role": "", **message["sample"]}
             NodeSample.model_validate(sample)  # one that no heartbeat could carry ends this link, not the heartbeats
             node.sample = message["sample"]
+        if isinstance(message.get("boot"), str) and message["boot"] != node.boot:
+            if node.boot:
+                self._jobs.restarted(name, node.silent_since)
+            node.boot = message["boot"][:64]
         if isinstance(message.get("verdicts"), dict):
             self.take_verdicts(name, message["verdicts"])
 

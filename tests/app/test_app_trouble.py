@@ -634,6 +634,27 @@ def test_why_a_cluster_that_is_being_created_is_not_deleted_yet_is_told_once() -
     assert_gone(story)
 
 
+def test_a_deletion_that_another_invocation_asked_for_first_is_no_refusal() -> None:
+    story = Story()
+    make_cluster(story)
+    story.submit(run_spec(cluster={"name": "shared"}))
+    story.rest()
+    delete = story.world.backend.delete
+
+    def asked_twice(name: str) -> bool:
+        delete(name)
+        raise errors.ConflictError("its status is Deleting")
+
+    story.world.backend.delete = asked_twice  # type: ignore[method-assign]
+    story.cancel()
+    story.rest()
+    delete_cluster(story.world.ports, "shared")
+    story.rest()
+    assert story.cluster.status == "Deleted"
+    assert "refuses to delete" not in story.said
+    assert_gone(story)
+
+
 def test_a_submission_that_is_held_up_says_why_once() -> None:
     story = Story()
     left = [3]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 import threading
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -15,13 +18,15 @@ from tests.unit.agent_support import RUN, config
 from trainyard_agent import daemon, jobs
 from trainyard_agent.attempt_files import sbatch_options
 from trainyard_agent.attempts import EVIDENCE_NODES, Attempt, Attempts
+from trainyard_agent.boot import boot_id
 from trainyard_agent.checkpoints import Checkpoints
 from trainyard_agent.evidence import Diagnosis
 from trainyard_agent.jobs import JobControl
 from trainyard_agent.outbox import Sender
+from trainyard_agent.registry import Registry
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.signed_http import Answer, SignedHttp, Unreachable
-from trainyard_agent.slurm import SlurmError
+from trainyard_agent.slurm import Job, SlurmError
 from trainyard_agent.store import Store
 from trainyard_contracts.events import NodeEvidence
 from trainyard_contracts.files import JobBundle
@@ -214,3 +219,79 @@ def test_a_thread_that_breaks_ends_the_agent(monkeypatch: pytest.MonkeyPatch) ->
     thread.start()
     thread.join()
     assert ended == [70]
+
+
+class OneJob:
+    """A job that runs until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.state = "RUNNING"
+        self.cancelled: list[str] = []
+
+    async def job(self, job_id: str) -> Job:
+        return Job(job_id, self.state, 0, 15 if self.state == "CANCELLED" else 0, NODES)
+
+    async def cancel(self, job_id: str, *options: str) -> None:
+        self.cancelled.append(job_id)
+        self.state = "CANCELLED"
+
+
+NODES = ("ip-127-0-0-2", "ip-127-0-0-3")
+
+
+def test_a_job_whose_node_was_off_and_is_back_within_seconds_is_ended_at_once_and_says_why(tmp_path: Path) -> None:
+    async def story() -> None:
+        slurm = OneJob()
+        controller = Controller(tmp_path, slurm)
+        controller.attempts.on_end = controller.on_end
+        attempt = controller.add(1, "running", nodes=NODES)
+        controller.attempts.follow(attempt)
+        off_at = time.monotonic()
+        later = controller.add(2, "running", nodes=NODES)
+        for node in ("ip-127-0-0-3", "ip-127-0-0-9"):
+            controller.attempts.restarted(node, off_at)
+        await attempt.done.wait()
+        assert slurm.cancelled == ["101"]
+        assert not later.cut_off_from, "its job began after the node was back"
+        query = "SELECT body FROM outbox WHERE kind = 'AttemptEnded'"
+        [(body,)] = controller.store.connection.execute(query).fetchall()
+        end = json.loads(body)
+        assert (end["outcome"], end["errorKind"], end["failedNode"]) == ("failed", "signal", "ip-127-0-0-3")
+        assert end["error"] == "ip-127-0-0-3 was restarted"
+
+    run(story())
+
+
+def test_a_node_says_with_its_first_beat_which_boot_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINYARD_ROOT", str(tmp_path))
+    first = boot_id()
+    assert boot_id() == first
+    shutil.rmtree(tmp_path / "var/run")  # what a reboot does
+    second = boot_id()
+    assert second != first
+
+    async def story() -> None:
+        controller, restarted = Controller(tmp_path), []
+        controller.attempts.restarted = lambda node, off_at: restarted.append(node)  # type: ignore[method-assign]
+        registry = Registry(controller.config, None, controller.attempts._reporter, controller.attempts)  # type: ignore[arg-type]
+        for boot in (first, first, second):
+            registry.linked("ip-127-0-0-2", "i-2", "127.0.0.2")
+            registry.beat("ip-127-0-0-2", {"is": "beat", "boot": boot})
+            registry.beat("ip-127-0-0-2", {"is": "beat"})
+        assert restarted == ["ip-127-0-0-2"]
+
+    run(story())
+
+
+def test_a_new_job_that_has_the_older_ones_number_is_not_cancelled_with_it(tmp_path: Path) -> None:
+    """A slurmctld that crashed before it saved its state counts on from an older job."""
+
+    async def story() -> None:
+        slurm = OneJob()
+        controller = Controller(tmp_path, slurm)
+        for number in (1, 2):
+            controller.attempts.save(Attempt(RUN, number, "submitted", tmp_path / str(number), job_id="8"))
+        await controller.jobs._cancel_older(RUN, 2)
+        assert slurm.cancelled == []
+
+    run(story())

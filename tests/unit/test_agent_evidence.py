@@ -32,6 +32,9 @@ def run(job: Job | None = FAILED, launches: list[Launch] | None = None, log: str
 def test_a_job_that_ended_with_zero_succeeded() -> None:
     assert run(Job("7", "COMPLETED", 0, 0, (A,))).outcome == "succeeded"
     assert run(Job("7", "COMPLETING", 0, 0, (A,))).outcome == "succeeded"
+    assert run(Job("7", "COMPLETING", 0, 0, (A, B)), [Launch(A, ended=2.0), Launch(B, ended=2.0)]).outcome == "succeeded"
+    assert run(Job("7", "COMPLETING", 0, 0, (A, B)), [Launch(A, ended=2.0), Launch(B, ended=None)]).outcome == "failed"
+    assert run(Job("7", "COMPLETING", 0, 0, (A,)), [Launch(A, ended=2.0, exit_code=143, kind="stopped")]).outcome == "failed"
 
 
 def test_zero_on_a_lost_node_is_no_success() -> None:

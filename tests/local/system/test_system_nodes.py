@@ -80,6 +80,17 @@ def test_a_node_is_replaced_and_rebooted_through_the_api(system: System, shared:
     assert len(system.ended(run_id, "Succeeded")["attempts"]) == 1
 
 
+def test_a_node_in_use_that_is_rebooted_costs_an_attempt_and_not_the_run(system: System, shared: str) -> None:
+    run_id = system.submit("rebooted", light_job(2, steps=40, every=10, hold_at=25), shared)
+    used = system.training(run_id, checkpoints=2)["attempts"][0]["nodes"]
+    system.api.reboot_node(shared, system.node(shared, used[1])["instanceId"])
+    system.until(run_id, "the next attempt trains", lambda run: len(run["attempts"]) == 2 and run["attempts"][1]["firstStepAt"], 30)
+    run = system.ended(run_id, "Succeeded")
+    assert "The run's job uses it" in system.timeline(run_id, "RebootRequested")[0]["message"]
+    assert run["attempts"][1]["resumedFrom"] >= 20  # the node that is still there may have saved its last step
+    assert system.value(run_id) == total(40)
+
+
 def test_a_controller_killed_while_exporting_ends_the_run_clearly_and_keeps_what_it_holds(system: System) -> None:
     job = light_job(1, steps=60, every=1, hold_at=50)
     run_id = system.submit("lost-head", job, cluster_spec("lost-head"), checkpoint={"keep": 100})

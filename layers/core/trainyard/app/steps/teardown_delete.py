@@ -18,18 +18,19 @@ def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
     try:
         ports.backend.delete(cluster.name)
     except ConflictError as refused:
-        _tell_refusal(ports, cluster, refused)
-        raise
+        seen = ports.backend.describe(cluster.name)
+        if seen is not None and seen.status != "Deleting":
+            _tell_refusal(ports, cluster, seen.status, refused)
+            raise
     if cluster.delete_requested_at is None:
         now = ports.clock.now()
         ports.clusters.put(cluster.model_copy(update={"delete_requested_at": now, "updated_at": now}))
     return {"asked": True}
 
 
-def _tell_refusal(ports: Ports, cluster: Cluster, refused: ConflictError) -> None:
+def _tell_refusal(ports: Ports, cluster: Cluster, status: str, refused: ConflictError) -> None:
     """AWS deletes no cluster that it still makes or changes: whoever waits for the end of the run is told why, once."""
-    seen = ports.backend.describe(cluster.name)
-    state = "being created" if seen is not None and seen.status == "Creating" else "being changed"
+    state = "being created" if status == "Creating" else "being changed"
     message = f"AWS refuses to delete cluster '{cluster.name}' while it is {state}; it is asked again until it does. ({refused.detail})"
     entry_id = f"status-delete-refused-{cluster.name}-{cluster.generation}"
     for run in ports.runs.on_cluster(cluster.name):

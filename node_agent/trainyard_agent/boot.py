@@ -1,0 +1,25 @@
+"""Which boot of this node it is: one that comes back within seconds has lost its jobs all the same, and nothing else tells."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+
+def boot_id() -> str:
+    """The same until the node is switched off: kept where a reboot empties the directory, and where a new instance has nothing."""
+    path = Path(os.environ.get("TRAINYARD_ROOT") or "/", "var/run/trainyard-boot")
+    try:
+        return path.read_text().strip() or _made(path)
+    except FileNotFoundError:
+        return _made(path)
+
+
+def _made(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = uuid.uuid4().hex
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(made)
+    os.replace(temporary, path)
+    return made
