@@ -148,6 +148,19 @@ def test_an_end_that_cannot_be_reported_is_still_told_by_the_exit_code(attempt_d
     assert not list(attempt_dir.glob(".*.room")), "the room that was kept for the report is given up"
 
 
+def test_half_an_error_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+
+    def write_half(self: Path, text: str, **_: object) -> None:
+        self.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", write_half)
+    failure.record_exception(ValueError("bad batch"))
+    assert not path.exists()
+
+
 def test_a_rank_that_lost_its_peer_is_a_consequence_and_no_cause(tmp_path: Path) -> None:
     error_file = tmp_path / "error.json"
     message = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:12513"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -79,6 +80,8 @@ def record_exception(error: BaseException) -> None:
         Path(path).write_text(json.dumps(document), encoding="utf-8")
     except OSError as unwritable:  # a full disk must not hide the exception itself, which goes to stderr next
         print(f"trainyard: {path} cannot be written: {unwritable}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):
+            Path(path).unlink()  # torchrun breaks on half a file, and loses the exit code with it
 
 
 def read_error_file(path: Path) -> tuple[str | None, str | None]:
