@@ -126,7 +126,7 @@ class SessionStream:
             self._closed = True
             connection, self._connection = self._connection, None
             self._condition.notify_all()
-        if connection is not None:
+        if connection is not None and not self._silent:
             connection.close()
 
     def _transmit(self, data: bytes) -> None:

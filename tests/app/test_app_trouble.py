@@ -165,24 +165,45 @@ def test_however_often_a_replacement_fails_for_good_training_goes_on() -> None:
     assert story.said.count("Step 'repair' failed") == 7
 
 
-def test_a_job_whose_submission_was_never_answered_is_stopped_and_what_it_trained_is_exported() -> None:
+def test_a_job_whose_submission_was_never_answered_but_that_started_trains_on() -> None:
     story = Story()
-
-    def starts_but_never_answers(cluster, argv):  # type: ignore[no-untyped-def]
-        answer = story.agent(cluster, argv)
-        if argv[1] != "submit":
-            return answer
-        story.send("AttemptStarted", run=story.run_id, attempt=1, jobId=story.job, nodes=["ip-127-0-1-12", "ip-127-0-1-13"])
-        raise errors.NodeUnreachable("the session broke off")
-
-    story.world.commands.answer = starts_but_never_answers
+    never_answers(story, starts=True)
     story.submit()
     story.ready()
-    assert problem(story).code == "submit-failed"
-    assert story.agent.active == {}
-    assert story.run.export is not None
-    assert story.run.export.state == "verified"
+    story.world.commands.answer = story.agent
+    assert [(attempt.number, attempt.job_id) for attempt in story.run.attempts] == [(1, "100")]
+    assert story.run.attempts[0].submitted_at is not None
+    story.end()
+    assert story.run.status == "Succeeded"
     assert_gone(story)
+
+
+def test_a_job_whose_submission_was_never_answered_and_that_starts_late_is_stopped_and_exported() -> None:
+    story = Story()
+    make_cluster(story)
+    never_answers(story, starts=False)
+    story.submit(run_spec(cluster={"name": "shared"}))
+    story.machines.run_until_rest()
+    assert problem(story).code == "submit-failed"
+    story.send("AttemptStarted", run=story.run_id, attempt=1, jobId=story.job, nodes=["ip-127-0-1-12", "ip-127-0-1-13"])
+    story.rest()
+    assert story.agent.active == {}
+    assert story.run.status == "Failed"
+    assert story.run.reason.startswith("Step 'submit' failed")
+
+
+def never_answers(story: Story, *, starts: bool) -> None:
+    """Every submission reaches the agent, but no answer comes back."""
+
+    def answer(cluster, argv):  # type: ignore[no-untyped-def]
+        said = story.agent(cluster, argv)
+        if argv[1] != "submit":
+            return said
+        if starts:
+            story.send("AttemptStarted", run=story.run_id, attempt=1, jobId=story.job, nodes=["ip-127-0-1-12", "ip-127-0-1-13"])
+        raise errors.NodeUnreachable("the session broke off")
+
+    story.world.commands.answer = answer
 
 
 def test_a_late_repetition_of_the_last_step_does_not_end_the_next_life() -> None:
@@ -669,7 +690,7 @@ def test_a_submission_that_is_held_up_says_why_once() -> None:
     story.world.commands.answer = cut_off
     story.submit()
     story.ready()
-    assert story.said.count("Attempt 1 could not be submitted yet: the session's data channel broke off") == 1
+    assert story.said.count("The submission of attempt 1 has no answer yet: the session's data channel broke off") == 1
     assert list(story.agent.jobs) == [(story.run_id, 1)]
     story.training()
     assert story.run.status == "Running"

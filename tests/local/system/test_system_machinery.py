@@ -131,8 +131,8 @@ def test_sessions_that_are_cut_off_repeat_nothing_and_the_timeline_says_what_hel
     system.release(run_id)
     run = system.ended(run_id, "Succeeded")
     submit, export = system.timeline(run_id, "Delayed")
-    assert "Attempt 1 could not be submitted yet: the session's data channel broke off" in submit["message"]
-    assert "The export could not be asked for yet: the session's data channel broke off" in export["message"]
+    assert "The submission of attempt 1 has no answer yet: the session's data channel broke off" in submit["message"]
+    assert "The request for the export has no answer yet: the session's data channel broke off" in export["message"]
     assert [attempt["number"] for attempt in run["attempts"]] == [1]
     assert len({entry["data"]["jobId"] for entry in system.timeline(run_id, "AttemptStarted", "AttemptSubmitted")}) == 1
     assert run["export"]["tries"] == 1

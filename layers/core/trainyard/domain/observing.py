@@ -27,7 +27,7 @@ def _started(draft: Draft, fact: Fact | None) -> None:
         return
     nodes = [str(node) for node in fact.data.get("nodes") or []]
     draft.change_attempt(started_at=fact.at, nodes=nodes, job_id=str(fact.data.get("jobId") or attempt.job_id))
-    if draft.run.status == "Submitting":
+    if draft.run.status == "Submitting" and draft.run.outcome is None:
         draft.change(reason=f"Attempt {attempt.number} starts on {', '.join(nodes[:16])}.")
 
 

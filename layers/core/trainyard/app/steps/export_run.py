@@ -42,7 +42,7 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
             run, finished = _ask(ports, run, export)
         except RetryableError as error:
             if still(ports, run.id, "export"):
-                tell_delay(ports, run.id, export.id, "The export could not be asked for yet", error)
+                tell_delay(ports, run.id, export.id, "The request for the export has no answer yet", error)
                 raise
             done(ports, owner, given.token)
             return {"export": "given up"}

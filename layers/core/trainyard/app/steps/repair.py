@@ -26,7 +26,7 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
         message = DOERS[action.kind](ports, ports.clusters.get(run.cluster_name), run, action)
     except RetryableError as error:
         if any(planned.id == action.id for planned in think(ports, ports.runs.get(run.id)).actions):
-            tell_delay(ports, run.id, action.id, f"'{action.kind}' could not be done yet", error)
+            tell_delay(ports, run.id, action.id, f"'{action.kind}' has no answer yet", error)
             raise
         return {"done": action.id, "message": "It is not needed any more."}
     now = ports.clock.now()
