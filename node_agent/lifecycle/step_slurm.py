@@ -13,7 +13,8 @@ TIMEOUTS = {
     "MessageTimeout": "2",
     "TCPTimeout": "1",
     "KillWait": "2",
-    "UnkillableStepTimeout": "10",
+    # A slurmctld that hangs for longer than this while a job ends costs its nodes: Slurm drains them ("Kill task failed").
+    "UnkillableStepTimeout": "60",
     "BatchStartTimeout": "10",
     "CompleteWait": "0",
 }
