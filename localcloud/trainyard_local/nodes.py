@@ -88,11 +88,12 @@ class Node:
         config.write_text(json.dumps(resources, indent=2))
         self.slurm_conf.write_text(slurm.configuration(self.root))
         shutil.rmtree(slurm.home / "slurm" / self.name, ignore_errors=True)
+        slurm.temporary.mkdir(exist_ok=True)
         self.environment = {
             "PATH": f"{self.root}/opt/trainyard/bin:{SEARCH_PATH}",
             "HOME": str(self.root / "root"),
             "LANG": "C.UTF-8",
-            "TMPDIR": "/tmp",  # noqa: S108  the job's temporary files; torch makes unix sockets there, which need a short path
+            "TMPDIR": str(slurm.temporary),
             "TRAINYARD_LOCAL": str(self.state_dir),
             "TRAINYARD_CLUSTER": self.cluster_id,
             "TRAINYARD_NODE": self.instance_id,

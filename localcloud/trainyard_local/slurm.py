@@ -145,6 +145,11 @@ class SlurmCluster:
     def nodes_file(self) -> Path:
         return self.home / "slurm" / "nodes.conf"
 
+    @property
+    def temporary(self) -> Path:
+        """What killed jobs leave behind goes with the cluster. One for all nodes: sockets that torch makes here need a short path."""
+        return self.home / "tmp"
+
     def write_nodes(self) -> None:
         """Write the nodes and partitions, which every node's slurm.conf includes."""
         cpus, memory = max(os.cpu_count() or 1, 2), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20

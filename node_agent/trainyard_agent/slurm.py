@@ -112,7 +112,7 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
 
 def clean_environment(config: AgentConfig) -> dict[str, str]:
     """Nothing of the agent's own environment reaches Slurm or a job but these."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TRAINYARD_LOCAL") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "TRAINYARD_LOCAL") if name in os.environ}
     conf = config.slurm_conf or os.environ.get("SLURM_CONF")
     return {"PATH": "/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **kept, **({"SLURM_CONF": conf} if conf else {})}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from functools import partial
 from pathlib import Path
@@ -100,6 +101,14 @@ def test_users_strings_reach_files_as_data_only(nodes: NodeCloud, cluster: Local
     keys = cluster.members()[0].root / "home/ada/.ssh/authorized_keys"
     assert "$(touch /tmp/pwned)" in keys.read_text()
     assert not Path("/tmp/pwned").exists()
+
+
+def test_temporary_files_lie_in_the_clusters_directory_at_a_path_short_enough_for_sockets(nodes: NodeCloud, cluster: LocalCluster) -> None:
+    for node in cluster.members():
+        made = node.start(["python3", "-c", "import tempfile; print(tempfile.mkstemp()[1])"], stdout=subprocess.PIPE, text=True)
+        path = Path(made.communicate(timeout=30)[0].strip())
+        assert path.resolve().parent == cluster.directory.resolve() / "tmp"
+        assert len(str(path.parent)) < 40
 
 
 def test_the_lifecycle_log_is_in_cloudwatch_and_on_the_node(nodes: NodeCloud, cluster: LocalCluster) -> None:

@@ -65,8 +65,9 @@ def test_nothing_of_the_agents_environment_reaches_a_job_but_what_it_needs(monke
     for name in ("AWS_SECRET_ACCESS_KEY", "TRAINYARD_NODE", "PYTHONPATH"):
         monkeypatch.setenv(name, "secret")
     monkeypatch.setenv("TRAINYARD_LOCAL", "/state")
+    monkeypatch.setenv("TMPDIR", "/state/tmp")
     found = clean_environment(config(tmp_path, slurm_conf="/x/slurm.conf"))
-    assert set(found) == {"PATH", "HOME", "LANG", "TRAINYARD_LOCAL", "SLURM_CONF"}
+    assert set(found) == {"PATH", "HOME", "LANG", "TMPDIR", "TRAINYARD_LOCAL", "SLURM_CONF"}
 
 
 def test_a_slurm_command_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
