@@ -93,6 +93,8 @@ def diagnose(
     if job is not None and not lost and job.exit_code == 0 and job.signal == 0 and _completed(job, launches):
         return Diagnosis("succeeded", exit_code=0)
     code, number = (job.exit_code, job.signal or None) if job else (None, None)
+    if job is not None and not lost and not cancelled and not superseded and _refused(job):
+        return Diagnosis("failed", error="Slurm: a node refused to start the job, so Slurm itself cancelled it", error_kind="unknown")
     if cancelled or (job is not None and job.state == "CANCELLED" and not superseded and not lost):
         return Diagnosis("cancelled", exit_code=code, signal=number)
     if lost or (job is not None and job.state == "NODE_FAIL"):
@@ -100,7 +102,15 @@ def diagnose(
     if job is not None and job.state in ("OUT_OF_MEMORY", "TIMEOUT", "DEADLINE", "BOOT_FAIL"):
         words = {"OUT_OF_MEMORY": "the node ran out of memory", "TIMEOUT": "the job's time limit was reached"}
         return Diagnosis("failed", code, number, error=f"Slurm: {words.get(job.state, job.state)}", error_kind="unknown")
-    return _of_launches(launches, code) or _of_log(log_tail, code, number)
+    found = _of_launches(launches, code) or _of_log(log_tail, code, number)
+    if job is None and found.error_kind == "unknown" and found.exit_code is None:
+        return replace(found, error="Slurm does not know the job any more; slurmctld lost it when it crashed, or forgot it after its end")
+    return found
+
+
+def _refused(job: Job) -> bool:
+    """A slurmctld that crashed starts again what ran already. A person's scancel leaves a signal, or a job that never had a node."""
+    return job.state == "CANCELLED" and bool(job.nodes) and not job.exit_code and not job.signal
 
 
 def _completed(job: Job, launches: Sequence[Launch]) -> bool:

@@ -100,9 +100,18 @@ def test_only_a_cancel_that_was_asked_for_is_one() -> None:
     assert run(Job("7", "COMPLETED", 0, 0, (A,)), cancelled=True).outcome == "succeeded"
 
 
+def test_a_job_that_a_node_refused_to_start_was_cancelled_by_nobody() -> None:
+    refused = Job("7", "CANCELLED", 0, 0, (A, B))
+    assert run(refused).outcome == "failed"
+    assert "Slurm itself" in (run(refused).error or "")
+    assert run(refused, cancelled=True).outcome == "cancelled"
+    assert run(Job("7", "CANCELLED", 0, 0, ())).outcome == "cancelled", "a person's scancel of a job that waited"
+
+
 def test_a_job_slurm_forgot_is_a_failure_with_what_is_known() -> None:
     assert run(None).outcome == "failed"
     assert run(None, log=BUG).error_kind == "python-error"
+    assert "does not know the job" in (run(None, [Launch(A, ended=None)], log="rank 1 on ip-10-0-0-2 from step 0").error or "")
 
 
 @given(st.text(), st.booleans(), st.integers(0, 255), st.integers(0, 64))
