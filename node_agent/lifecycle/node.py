@@ -143,6 +143,6 @@ def command(argv: Sequence[str], *, timeout: float = 60) -> str:
     except subprocess.TimeoutExpired:
         raise StepFailed(f"'{' '.join(argv)}' did not end within {timeout:.0f} s") from None
     if done.returncode != 0:
-        words = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        words = (done.stderr or done.stdout).strip().splitlines()[-8:]
         raise StepFailed(f"'{' '.join(argv)}' ended with {done.returncode}: {' | '.join(words) or 'no output'}")
     return str(done.stdout)

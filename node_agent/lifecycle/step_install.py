@@ -71,7 +71,7 @@ def agent_python(node: Node) -> str:
     if not os.access(python, os.X_OK):
         command(["python3", "-m", "venv", str(home)], timeout=INSTALL_TIMEOUT_SECONDS)
     requirements = str(node.bundle / "agent-requirements.txt")
-    command([python, "-m", "pip", "install", "--quiet", "-r", requirements], timeout=INSTALL_TIMEOUT_SECONDS)
+    command([python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "-r", requirements], timeout=INSTALL_TIMEOUT_SECONDS)
     return python
 
 

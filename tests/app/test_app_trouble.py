@@ -37,7 +37,7 @@ def test_a_lifecycle_script_that_fails_ends_the_run_with_the_tail_of_its_log_and
     story = Story()
     story.submit()
     story.rest()
-    story.world.backend.log = "mount: /fsx: no such device\nexit 32"
+    story.world.backend.log = "[trainyard] FAILED in step 'shared filesystem': mount: /fsx: no such device\nexit 32"
     story.world.backend.advance(story.cluster.name, "Failed", "Lifecycle scripts did not run successfully.")
     arn, name = story.cluster.arn, story.cluster.name
     detail = {"ClusterArn": arn, "ClusterName": name, "ClusterStatus": "Failed"}
@@ -46,7 +46,10 @@ def test_a_lifecycle_script_that_fails_ends_the_run_with_the_tail_of_its_log_and
     story.rest()
     assert story.run.status == "Failed"
     assert problem(story).code == "lifecycle-failed"
-    assert "mount: /fsx: no such device" in problem(story).detail
+    assert "mount: /fsx: no such device\nexit 32" in problem(story).detail
+    # The timeline and the list of runs are read line by line: they get the line that counts, and the problem the whole tail.
+    assert story.run.reason.endswith("The lifecycle log says: [trainyard] FAILED in step 'shared filesystem': mount: /fsx: no such device")
+    assert "exit 32" not in story.said
     assert story.cluster.status == "Deleted"
     assert_gone(story)
 

@@ -186,6 +186,12 @@ def test_on_aws_mounts_and_users_are_made_with_the_real_programs(
     assert ran[-1][:3] == ["useradd", "--uid", "5000"]
 
 
+def test_what_a_failing_program_says_is_not_lost_behind_its_last_remarks(scripts: SimpleNamespace) -> None:
+    said = "echo 'ERROR: No matching distribution found for torchh' >&2; echo >&2; echo 'notice: a new release' >&2; echo 'notice: run' >&2; exit 1"
+    with pytest.raises(scripts.node.StepFailed, match="No matching distribution found for torchh"):
+        scripts.node.command(["sh", "-c", said])
+
+
 def test_a_program_that_hangs_or_is_missing_fails_its_step_in_words(scripts: SimpleNamespace) -> None:
     with pytest.raises(scripts.node.StepFailed, match="'sleep 60' did not end within 0 s"):
         scripts.node.command(["sleep", "60"], timeout=0.05)

@@ -80,7 +80,7 @@ class ClusterNotFound(NotFound):
 class NodeNotFound(NotFound):
     code = "node-not-found"
     title = "The cluster has no such node"
-    next_step = "List nodes with GET /v1/clusters/{name}/nodes; an instance id changes when the node is replaced."
+    next_step = "List nodes with GET /v1/clusters/{name}/nodes or 'trainyard node ls'; an instance id changes when the node is replaced."
 
 
 class BlobNotFound(NotFound):

@@ -23,6 +23,23 @@ _TEXTS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
+_LOG = " End of the lifecycle log:\n"
+
+
+def with_log(found: Problem, tail: str) -> Problem:
+    """Lifecycle scripts fail far away: the end of their log is what a person needs."""
+    text = f"{_LOG}{tail}" if tail else " The lifecycle log is empty."
+    return found.model_copy(update={"detail": f"{found.detail.rstrip('.')}.{text}"})
+
+
+def brief(found: Problem) -> str:
+    """The detail where only a line is read: of a quoted log the line that tells of the failure, else its last one."""
+    reason, _, log = found.detail.partition(_LOG)
+    lines = log.splitlines()
+    told = next((line for line in reversed(lines) if "FAILED" in line), lines[-1] if lines else "")
+    return f"{reason} The lifecycle log says: {told.strip()[:400]}" if told else reason
+
+
 def problem(code: str, detail: str) -> Problem:
     """The problem of a code; an unknown code is a bug and raises KeyError."""
     title, next_step = _TEXTS[code]

@@ -10,7 +10,7 @@ from trainyard.domain.capacity import bad_nodes, enough_nodes, usable_nodes
 from trainyard.domain.decisions import Decision, Draft, Next
 from trainyard.domain.facts import CANCEL_REQUESTED, EXPORT_REQUESTED, Book
 from trainyard.domain.observing import observe
-from trainyard.domain.problems import problem
+from trainyard.domain.problems import brief, problem
 from trainyard.domain.records import Action, Attempt, Cluster, Export, Fact, Incident, Problem, Run
 
 #: After its cluster's own deadline the run gives up too; the cluster's machine knows the reason better, so it goes first.
@@ -90,8 +90,9 @@ def _cluster(draft: Draft) -> None:
     if found is None:
         _cluster_deadline(draft)
         return
-    draft.stop("failed", found.detail, found)
-    draft.note("cluster-failed", "ClusterFailed", f"Cluster '{cluster.name if cluster else draft.run.cluster_name}': {found.detail}")
+    reason = brief(found)
+    draft.stop("failed", reason, found)
+    draft.note("cluster-failed", "ClusterFailed", f"Cluster '{cluster.name if cluster else draft.run.cluster_name}': {reason}")
 
 
 def _cluster_problem(draft: Draft) -> Problem | None:

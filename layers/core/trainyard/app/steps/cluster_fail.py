@@ -10,7 +10,7 @@ from trainyard.app.steps.trouble import cause_of
 from trainyard.app.telling import tell_runs
 from trainyard.domain import facts
 from trainyard.domain.errors import TrainyardError
-from trainyard.domain.problems import problem
+from trainyard.domain.problems import brief, problem, with_log
 from trainyard.domain.records import Cluster, Fact, Problem
 from trainyard.ports import Ports
 
@@ -27,7 +27,7 @@ def cluster_fail(ports: Ports, given: StepInput) -> dict[str, Any]:
         found = _with_log(ports, cluster, cluster.problem or problem("cluster-failed", cause_of(given)))
         update = {"status": "Failed", "problem": found, "updated_at": ports.clock.now()}
         cluster = ports.clusters.put(cluster.model_copy(update=update))
-    reason = cluster.problem.detail if cluster.problem else "unknown"
+    reason = brief(cluster.problem) if cluster.problem else "unknown"
     data = {"generation": cluster.generation, "reason": reason}
     fact = Fact(id=f"cluster-failed-{cluster.name}-{cluster.generation}", type=facts.CLUSTER_FAILED, at=cluster.updated_at, data=data)
     ports.clusters.record(cluster.name, fact)
@@ -37,12 +37,10 @@ def cluster_fail(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 
 def _with_log(ports: Ports, cluster: Cluster, found: Problem) -> Problem:
-    """Lifecycle scripts fail far away: the end of their log is what a person needs."""
     if found.code not in WITH_LOG or cluster.arn is None:
         return found
     try:
         tail = ports.backend.lifecycle_log(cluster, lines=LOG_LINES).strip()
     except TrainyardError as error:
         tail = f"(the lifecycle log could not be read: {error.detail})"
-    text = f"End of the lifecycle log:\n{tail[-4000:]}" if tail else "The lifecycle log is empty."
-    return found.model_copy(update={"detail": f"{found.detail} {text}"})
+    return with_log(found, tail[-4000:])
