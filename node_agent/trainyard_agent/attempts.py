@@ -285,7 +285,12 @@ class Attempts:
         while not asking.done():
             await asyncio.wait({asking}, timeout=PROGRESS_SECONDS)
             self.read_progress(attempt)
-        return asking.result()
+        job = asking.result()
+        if job is not None and job.name not in ("", job_name(attempt.run_id, attempt.number)):
+            # A slurmctld that crashed before it saved its state forgot ours, and gave the number to the next one.
+            log.warning("job %s is %s now, not %s attempt %d", job.job_id, job.name, attempt.run_id, attempt.number)
+            return None
+        return job
 
     def _started(self, attempt: Attempt, job: Job) -> None:
         event = self._reporter.make(

@@ -100,7 +100,9 @@ class JobControl:
         """SIGKILL what older attempts left on every node that answers; what is on a silent node is kept out by the fence."""
         older = [a for (run, n), a in self._attempts.known.items() if run == run_id and n < number]
         if number > 1 or older:
-            killed = await self._link.kill(run_id, number - 1, [a.job_id for a in older if a.job_id])
+            # After a slurmctld crashed, an older job's number may be another run's by now.
+            others = {a.job_id for a in self._attempts.active() if a.run_id != run_id}
+            killed = await self._link.kill(run_id, number - 1, [a.job_id for a in older if a.job_id not in ("", *others)])
             log.info("%s: leftovers killed: %s", run_id, killed)
 
     def _prepare(self, attempt: Attempt, bundle: JobBundle) -> Path:

@@ -32,6 +32,7 @@ class Job:
     signal: int
     nodes: tuple[str, ...]
     reason: str = ""
+    name: str = ""
 
     @property
     def ended(self) -> bool:
@@ -90,7 +91,8 @@ def parse_job(text: str) -> Job | None:
         return None
     code, _, signal = found.get("ExitCode", "0:0").partition(":")
     reason = found.get("Reason", "")
-    return Job(found["JobId"], found.get("JobState", ""), int(code or 0), int(signal or 0), expand(found.get("NodeList", "")), reason)
+    nodes, name = expand(found.get("NodeList", "")), found.get("JobName", "")
+    return Job(found["JobId"], found.get("JobState", ""), int(code or 0), int(signal or 0), nodes, reason, name)
 
 
 def parse_nodes(text: str) -> dict[str, SlurmNode]:

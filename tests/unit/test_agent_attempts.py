@@ -295,3 +295,34 @@ def test_a_new_job_that_has_the_older_ones_number_is_not_cancelled_with_it(tmp_p
         assert slurm.cancelled == []
 
     run(story())
+
+
+def test_another_runs_job_that_got_the_number_of_ours_neither_ends_nor_is_killed_as_ours(tmp_path: Path) -> None:
+    """A slurmctld that crashed before it saved its state forgot our job, and gave its number to the next one."""
+
+    class Others(OneJob):
+        async def job(self, job_id: str) -> Job:
+            return Job(job_id, "COMPLETED", 0, 0, NODES, name="run-other-1")
+
+    class Link:
+        killed: list[str] = []
+
+        async def kill(self, run_id: str, attempt: int, job_ids: list[str]) -> dict[str, int]:
+            self.killed += job_ids
+            return {}
+
+    async def story() -> None:
+        controller = Controller(tmp_path, Others())
+        controller.attempts.on_end = controller.on_end
+        ours = controller.add(1, "running", nodes=NODES)
+        controller.attempts.save(Attempt("run-other", 1, "running", tmp_path / "other", job_id=ours.job_id))
+        controller.attempts.follow(ours)
+        await ours.done.wait()
+        [(body,)] = controller.store.connection.execute("SELECT body FROM outbox WHERE kind = 'AttemptEnded'").fetchall()
+        assert (json.loads(body)["outcome"], json.loads(body)["errorKind"]) == ("failed", "unknown")
+        assert "does not know the job" in json.loads(body)["error"]
+        controller.jobs._link = Link()  # type: ignore[assignment]
+        await controller.jobs._end_older(RUN, 2)
+        assert Link.killed == []
+
+    run(story())

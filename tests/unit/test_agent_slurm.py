@@ -28,7 +28,7 @@ NodeName=ip-10-0-0-2 NodeAddr=10.0.0.2 Version=25.11 State=DOWN* ThreadsPerCore=
 def test_a_job_is_read() -> None:
     job = parse_job(JOB)
     assert job is not None
-    assert (job.state, job.exit_code, job.signal, job.ended) == ("NODE_FAIL", 0, 9, True)
+    assert (job.name, job.state, job.exit_code, job.signal, job.ended) == ("run-1", "NODE_FAIL", 0, 9, True)
     assert job.nodes == ("ip-127-23-0-11", "ip-127-23-0-12", "ip-10-0-0-7")
     assert parse_job("") is None
 
