@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
-from moto import mock_aws
+from tests.support.store_table import create_table, mocked_dynamodb
 
 from trainyard_local import direct
 from trainyard_local.http_messages import Request
@@ -50,14 +49,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.fixture
 def client() -> Iterator[Any]:
-    with mock_aws():
-        client = boto3.client("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
-        client.create_table(
-            TableName="t",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
-            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-        )
+    with mocked_dynamodb() as client:
+        create_table(client, "t")
         yield client
 
 

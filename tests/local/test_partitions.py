@@ -6,10 +6,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 from moto.dynamodb.models.table import Table
+from tests.support.store_table import create_table, mocked_dynamodb
 
 from trainyard_local import partitions
 
@@ -83,21 +82,8 @@ QUERIES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def dynamodb() -> Iterator[Any]:
-    with mock_aws():
-        client = boto3.client("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
-        client.create_table(
-            TableName="t",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk", "gsi1pk", "gsi1sk")],
-            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-            GlobalSecondaryIndexes=[
-                {
-                    "IndexName": "gsi1",
-                    "KeySchema": [{"AttributeName": "gsi1pk", "KeyType": "HASH"}, {"AttributeName": "gsi1sk", "KeyType": "RANGE"}],
-                    "Projection": {"ProjectionType": "KEYS_ONLY"},
-                }
-            ],
-        )
+    with mocked_dynamodb() as client:
+        create_table(client, "t")
         for partition in ("p1", "p2"):
             for number in range(9, 0, -1):
                 for letter in "ab":

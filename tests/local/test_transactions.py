@@ -6,12 +6,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
-from moto import mock_aws
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.table import Table
+from tests.support.store_table import create_table, mocked_dynamodb
 
 from trainyard_local import transactions
 
@@ -21,14 +20,8 @@ def dynamodb() -> Iterator[Any]:
     original = DynamoDBBackend.transact_write_items
     transactions.install()
     try:
-        with mock_aws():
-            client = boto3.client("dynamodb", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
-            client.create_table(
-                TableName="t",
-                BillingMode="PAY_PER_REQUEST",
-                AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
-                KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-            )
+        with mocked_dynamodb() as client:
+            create_table(client, "t")
             yield client
     finally:
         DynamoDBBackend.transact_write_items = original

@@ -1,4 +1,4 @@
-"""The table of template.yaml in moto, in this process, for tests of the stores."""
+"""The table of template.yaml in moto, in this process, for tests of the stores and of the local cloud's hooks."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ def mocked_dynamodb() -> Iterator[Any]:
 def new_table(dynamodb: Any) -> Table:
     """An empty table with the index of template.yaml, of a name of its own."""
     name = f"trainyard-test-{next(_numbers)}"
+    create_table(dynamodb, name)
+    return Table(dynamodb, name)
+
+
+def create_table(dynamodb: Any, name: str) -> None:
+    """A table with the keys and the index of template.yaml."""
     keys = ("pk", "sk", "gsi1pk", "gsi1sk")
     dynamodb.create_table(
         TableName=name,
@@ -50,4 +56,3 @@ def new_table(dynamodb: Any) -> Table:
             }
         ],
     )
-    return Table(dynamodb, name)
