@@ -152,7 +152,7 @@ def test_a_function_that_raises_answers_500_and_one_that_dies_is_replaced(local:
 def test_a_function_over_its_time_is_killed_and_answers_503(local: dict[str, Any]) -> None:
     began = time.monotonic()
     assert signed(local, "GET", "/v1/sleep")[0] == 503
-    assert 9 < time.monotonic() - began < 14
+    assert 9 < time.monotonic() - began < 25
 
 
 def test_a_worker_killed_from_outside_fails_its_call_and_the_next_one_works(local: dict[str, Any]) -> None:
