@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.memory import Died
-from tests.support.story import Story, cluster_spec, make_cluster, run_spec
+from tests.support.story import Story, cluster_spec, in_training, make_cluster, run_spec
 
 from trainyard.app.create_cluster import create_cluster
 from trainyard.app.delete_cluster import delete_cluster
@@ -141,10 +141,7 @@ def test_a_controller_that_is_unreachable_for_a_while_only_delays_the_submission
 
 
 def test_a_replacement_that_aws_refuses_does_not_hold_up_training() -> None:
-    story = Story()
-    story.submit()
-    story.ready()
-    story.training()
+    story = in_training()
     story.world.backend.refuse["replace"] = errors.BackendRejected("no capacity")
     story.lose("ip-127-0-1-12")
     assert story.run.attempts[-1].number == 2
@@ -223,10 +220,7 @@ def test_a_late_repetition_of_the_last_step_does_not_end_the_next_life() -> None
 
 @pytest.mark.parametrize("step", ["ensure-cluster", "await-outcome", "export", "teardown"])
 def test_a_late_step_of_a_dead_execution_does_not_take_the_wait_of_the_one_that_follows_it(step: str) -> None:
-    story = Story()
-    story.submit()
-    story.ready()
-    story.training()
+    story = in_training()
     story.world.executions.started["run", f"{story.run_id}-1"].status = "ABORTED"
     story.world.clock.tick(31)
     story.sweep()
@@ -241,10 +235,7 @@ def test_a_late_step_of_a_dead_execution_does_not_take_the_wait_of_the_one_that_
 
 
 def test_an_exporting_agent_that_says_the_disk_is_full_is_asked_three_times_then_the_cluster_is_kept() -> None:
-    story = Story()
-    story.submit()
-    story.ready()
-    story.training()
+    story = in_training()
     story.agent.export_ok = False
     story.end()
     assert story.run.status == "Failed"
@@ -256,10 +247,7 @@ def test_an_exporting_agent_that_says_the_disk_is_full_is_asked_three_times_then
 
 
 def test_an_export_whose_end_is_never_told_is_asked_for_again() -> None:
-    story = Story()
-    story.submit()
-    story.ready()
-    story.training()
+    story = in_training()
     story.agent.active.clear()
     story.send("AttemptEnded", run=story.run_id, attempt=1, jobId="100", outcome="succeeded")
     story.machines.run_until_rest()
@@ -270,10 +258,7 @@ def test_an_export_whose_end_is_never_told_is_asked_for_again() -> None:
 
 
 def test_an_export_that_ends_before_the_step_that_asked_for_it_was_written_down_is_concluded() -> None:
-    story = Story()
-    story.submit()
-    story.ready()
-    story.training()
+    story = in_training()
     ask = story.agent.export
 
     def dies_after_asking(options: dict[str, str]) -> dict[str, object]:
@@ -292,10 +277,7 @@ def test_an_export_that_ends_before_the_step_that_asked_for_it_was_written_down_
 
 
 def test_a_node_lost_while_exporting_does_not_disturb_the_export() -> None:
-    story = Story()
-    story.submit()
-    story.ready()
-    story.training()
+    story = in_training()
     story.agent.active.clear()
     story.send("AttemptEnded", run=story.run_id, attempt=1, jobId="100", outcome="succeeded")
     story.machines.run_until_rest()
@@ -307,10 +289,7 @@ def test_a_node_lost_while_exporting_does_not_disturb_the_export() -> None:
 
 
 def test_a_cluster_deleted_outside_trainyard_ends_the_run_by_two_signals() -> None:
-    story = Story()
-    story.submit()
-    story.ready()
-    story.training()
+    story = in_training()
     story.world.backend.clusters.clear()
     assert story.sweep() == []
     story.world.clock.tick(200)
@@ -324,10 +303,7 @@ def test_a_cluster_deleted_outside_trainyard_ends_the_run_by_two_signals() -> No
 
 
 def test_a_silent_controller_whose_backend_is_fine_is_left_alone() -> None:
-    story = Story()
-    story.submit()
-    story.ready()
-    story.training()
+    story = in_training()
     story.world.clock.tick(400)
     assert story.sweep() == []
     assert story.run.status == "Running"
@@ -345,10 +321,7 @@ def test_a_lost_start_execution_is_repaired_by_the_sweep() -> None:
 
 
 def test_a_dead_execution_is_followed_by_the_next_generation_which_goes_on_where_the_run_stands() -> None:
-    story = Story()
-    story.submit()
-    story.ready()
-    story.training()
+    story = in_training()
     next(iter(story.world.executions.started.values())).status = "FAILED"
     story.world.clock.tick(31)
     assert "restarted" in [swept.action for swept in story.sweep()]
@@ -623,10 +596,7 @@ def test_a_controller_that_sends_heartbeats_again_is_no_reason_to_stop_a_run() -
 
 
 def test_a_silent_controller_whose_backend_is_fine_is_told_once() -> None:
-    story = Story()
-    story.submit()
-    story.ready()
-    story.training()
+    story = in_training()
     for _ in range(3):
         story.world.clock.tick(400)
         story.sweep()
@@ -719,10 +689,7 @@ def test_an_answer_of_the_agent_that_is_not_whole_is_asked_for_again() -> None:
     ],
 )
 def test_what_changes_in_s3_before_it_is_verified_is_exported_again_and_the_cluster_stays_until_then(what: str, reason: str) -> None:
-    story = Story()
-    story.submit()
-    story.ready()
-    story.training()
+    story = in_training()
     export, blobs, statuses = story.agent.export, story.world.blobs, []
     prefix = f"runs/{story.run_id}/export/"
     model, manifest = f"{prefix}final/model.pt", f"{prefix}export-manifest.json"

@@ -237,3 +237,12 @@ def make_cluster(story: Story, name: str = "shared", **extra: Any) -> Cluster:
     record_fact(story.world.ports, {"source": "trainyard.agent", "detail-type": "ClusterReady", "id": "e", "detail": detail})
     story.machines.run_until_rest()
     return story.world.clusters.stored[name]
+
+
+def in_training() -> Story:
+    """A story whose run trains on a cluster of its own."""
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    return story
