@@ -42,7 +42,7 @@ class LogWriter:
             entries = [entry]
             while not self._queue.empty() and (entry := self._queue.get()):
                 entries.append(entry)
-            for (group, stream), events in _by_stream(entries).items():
+            for (group, stream), events in by_stream(entries).items():
                 try:
                     self._append(group, stream, events)
                 except Exception:
@@ -62,8 +62,11 @@ class LogWriter:
         backend.put_log_events(group, stream, events)
 
 
-def _by_stream(entries: Iterable[Entry]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+def by_stream(entries: Iterable[Entry]) -> dict[tuple[str, str], list[dict[str, Any]]]:
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for group, stream, at, lines in entries:
-        found.setdefault((group, stream), []).extend({"timestamp": at, "message": line} for line in lines)
+        events = found.setdefault((group, stream), [])
+        # CloudWatch refuses a batch whose times go back, as those of two threads or of a clock that is set may.
+        time_ms = max(at, events[-1]["timestamp"]) if events else at
+        events.extend({"timestamp": time_ms, "message": line} for line in lines)
     return found

@@ -12,7 +12,8 @@ run_steps() {
   # -S: the scripts need the standard library only, and site costs a third of the start-up time.
   "${TRAINYARD_PYTHON:-python3}" -S -B "$here/lifecycle.py"
   if ! bash "$root/opt/trainyard/bin/start-services"; then
-    echo "[trainyard] FAILED in step 'services': start-services ended with an error, see the lines above"
+    # One line has to tell it all where no more is shown; the whole text stands above it.
+    echo "[trainyard] FAILED in step 'services': start-services ended with an error; its last words: $(tail -n 1 "$log_dir/lifecycle.log")"
     return 1
   fi
   echo "[trainyard] lifecycle finished"

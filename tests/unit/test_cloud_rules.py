@@ -12,7 +12,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from trainyard_local import machines, patterns, pinned, policies
+from trainyard_local import logs, machines, patterns, pinned, policies
 from trainyard_local.access import Access, Denied, Principal
 from trainyard_local.signatures import Rejected, SignedRequest, verify
 
@@ -207,3 +207,9 @@ def test_a_hook_whose_target_is_gone_says_so() -> None:
         pinned.replace(Backend, "gone", None)
     with pytest.raises(pinned.MotoChanged, match=r"takes \('self', 'a'\), not \('self', 'b'\)"):
         pinned.replace(Backend, "there", None, parameters=("self", "b"))
+
+
+def test_log_lines_whose_clock_went_back_are_written_in_their_order_and_not_refused() -> None:
+    entries = [("g", "s", 20, ["first"]), ("g", "other", 5, ["x"]), ("g", "s", 19, ["second"]), ("g", "s", 25, ["third"])]
+    batch = logs.by_stream(entries)["g", "s"]
+    assert [(event["timestamp"], event["message"]) for event in batch] == [(20, "first"), (20, "second"), (25, "third")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -228,6 +229,16 @@ def test_the_secrets_signature_is_botocores(scripts: SimpleNamespace) -> None:
     request.headers["X-Amz-Security-Token"] = "token"
     signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
     assert mine["authorization"].endswith(f"Signature={signature}")
+
+
+def test_services_that_do_not_start_are_told_in_one_line_with_their_last_words(tmp_path: Path) -> None:
+    services = tmp_path / "opt/trainyard/bin/start-services"
+    services.parent.mkdir(parents=True)
+    services.write_text("echo 'slurmd: fatal: no such user'\nsleep 0.2\nexit 1\n")
+    environment = {"PATH": os.environ["PATH"], "TRAINYARD_ROOT": str(tmp_path), "TRAINYARD_PYTHON": "true"}
+    done = subprocess.run([str(LIFECYCLE / "on_create.sh")], env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[-1].endswith("ended with an error; its last words: slurmd: fatal: no such user")
 
 
 def test_scripts_have_unix_line_ends_and_are_strict() -> None:
