@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from .client import Json
 from .context import Context, context_of
-from .output import ago, bytes_text, err, fields, out, print_json, print_table, scheduler_word, styled, table
+from .output import ago, bytes_text, err, out, print_fields, print_json, print_table, scheduler_word, styled, table
 from .problems import DETACHED, FAILED, ApiProblem
 from .run_commands import print_plan
 from .spec_files import read_spec
@@ -129,22 +129,20 @@ def _print_cluster(context: Context, cluster: Json) -> None:
         print_json(cluster)
         return
     problem = cluster.get("problem")
-    out.print(
-        fields(
-            {
-                "cluster": escape(cluster["name"]),
-                "status": styled(cluster["status"]),
-                "backend": cluster["spec"]["backend"],
-                "groups": ", ".join(
-                    f"{group['name']} {group['count']}+{group.get('spares', 0)} {group['instanceType']}"
-                    for group in cluster["spec"]["instanceGroups"]
-                ),
-                "made for": cluster.get("ownerRun"),
-                "arn": cluster.get("arn"),
-                "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}" if problem else None,
-                "next step": escape(problem["nextStep"]) if problem else None,
-            }
-        )
+    print_fields(
+        {
+            "cluster": escape(cluster["name"]),
+            "status": styled(cluster["status"]),
+            "backend": cluster["spec"]["backend"],
+            "groups": ", ".join(
+                f"{group['name']} {group['count']}+{group.get('spares', 0)} {group['instanceType']}"
+                for group in cluster["spec"]["instanceGroups"]
+            ),
+            "made for": cluster.get("ownerRun"),
+            "arn": cluster.get("arn"),
+            "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}" if problem else None,
+            "next step": escape(problem["nextStep"]) if problem else None,
+        }
     )
 
 

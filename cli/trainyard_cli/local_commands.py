@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from .client import Client
 from .context import context_of
-from .output import err, fields, out, print_json, print_table, styled, table
+from .output import err, out, print_fields, print_json, print_table, styled, table
 from .problems import FAILED, UNREACHABLE, Conflict, InvalidInput, TrainyardError, Unreachable
 
 local = typer.Typer(no_args_is_help=True, help="The local cloud: template.yaml on this machine, with real nodes.")
@@ -71,7 +71,7 @@ def up(
     if context.json:
         print_json(document)
         return
-    out.print(fields({"API": document["apiUrl"], "endpoint": document["endpoint"], "state": str(context.state_dir)}))
+    print_fields({"API": document["apiUrl"], "endpoint": document["endpoint"], "state": str(context.state_dir)})
     err.print("Next: trainyard run submit examples/ddp-demo.yaml --watch")
 
 
@@ -106,9 +106,7 @@ def status(typer_context: typer.Context) -> None:
 
 def _print_status(document: dict[str, Any]) -> None:
     there, cloud = document["local"], document["cloud"]
-    out.print(
-        fields({"API": there["apiUrl"], "endpoint": there["endpoint"], "process": there["pid"], "processes": len(document["processes"])})
-    )
+    print_fields({"API": there["apiUrl"], "endpoint": there["endpoint"], "process": there["pid"], "processes": len(document["processes"])})
     for cluster in (cloud.get("nodes") or cloud.get("hyperpod") or {}).get("clusters", []):
         rows = [(node["name"], node["instanceId"], node["group"], node["status"], len(node["pids"])) for node in cluster["nodes"]]
         out.print(f"\n[bold]{escape(cluster['name'])}[/] {styled(cluster['status'])}")

@@ -71,14 +71,29 @@ def print_table(what: Table) -> None:
     """On a terminal that is too narrow the lines run over, as those of `kubectl get` do, instead of cells being cut to pieces."""
     least = Measurement.get(out, out.options.update(max_width=UNWRAPPED), what).minimum
     console = out if least <= out.width else Console(file=out.file, width=least, force_terminal=out.is_terminal, highlight=False)
-    console.print(what)
+    _print(console, what)
 
 
-def fields(document: Mapping[str, object]) -> Table:
-    """Names and values, one a line; what is empty is left out."""
-    result = table(["", ""], [(f"[bold]{name}[/]", value) for name, value in document.items() if value not in (None, "", [])])
-    result.show_header = False
-    return result
+def print_fields(document: Mapping[str, object]) -> None:
+    """Names and values, one a line; what is empty is left out. A long value, such as a problem with its log, takes as many lines as it needs."""
+    result = Table(box=None, pad_edge=False, show_header=False)
+    result.add_column(no_wrap=True, style="bold")
+    result.add_column(overflow="fold")
+    for name, value in document.items():
+        if value not in (None, "", []):
+            result.add_row(name, Text.from_markup(str(value)))
+    _print(out, result)
+
+
+def _print(console: Console, what: Table) -> None:
+    """Cells are filled up with blanks to the longest one, which only a terminal needs."""
+    if console.is_terminal:
+        console.print(what)
+        return
+    with console.capture() as held:
+        console.print(what)
+    console.file.write("".join(f"{line.rstrip()}\n" for line in held.get().splitlines()))
+    console.file.flush()
 
 
 def moment(text: str | None) -> str:

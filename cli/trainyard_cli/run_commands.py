@@ -12,7 +12,7 @@ from rich.markup import escape
 from . import live
 from .client import Json
 from .context import Context, context_of
-from .output import ago, bytes_text, err, fields, moment, out, print_json, print_table, styled, table
+from .output import ago, bytes_text, err, moment, out, print_fields, print_json, print_table, styled, table
 from .problems import DETACHED, FAILED
 from .snapshot import TERMINAL
 from .spec_files import read_spec
@@ -103,7 +103,7 @@ def _print_run(run: Json) -> None:
         "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}" if problem else None,
         "next step": escape(problem["nextStep"]) if problem else None,
     }
-    out.print(fields(shown))
+    print_fields(shown)
     if run["attempts"]:
         rows = [
             (found["number"], found.get("jobId") or "-", escape(", ".join(found["nodes"])), moment(found.get("startedAt")),
@@ -233,7 +233,7 @@ def print_plan(context: Context, plan: Json) -> None:
         print_json(plan)
         return
     price = plan.get("hourlyUsd")
-    out.print(fields({"operation": plan.get("operation"), "price": None if price is None else f"{price:.2f} USD an hour"}))
+    print_fields({"operation": plan.get("operation"), "price": None if price is None else f"{price:.2f} USD an hour"})
     out.print_json(data=plan.get("request") or {})
     files = plan.get("files") or {}
     if files:

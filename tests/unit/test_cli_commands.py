@@ -402,6 +402,23 @@ def test_what_people_copy_is_never_cut_or_wrapped(
     assert f"{RUN}  mine [bold]  Running" in out
 
 
+@pytest.mark.parametrize("columns", [60, 10_000])
+def test_the_reason_of_a_failed_run_is_shown_whole_beside_its_name(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    words = " ".join(f"word{number}" for number in range(40))
+    problem = {"code": "lifecycle-failed", "title": "A script failed", "detail": f"{words}\nERROR: the reason", "nextStep": "Mend it."}
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run("Failed", problem=problem)),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    monkeypatch.setattr("trainyard_cli.output.out.width", columns)
+    _, out, _ = trainyard("run", "show", RUN)
+    told = " ".join(out.split())
+    assert f"problem A script failed: {words} ERROR: the reason next step Mend it." in told
+    assert [line for line in out.splitlines() if line != line.rstrip()] == []
+
+
 def test_a_node_is_replaced_and_rebooted_by_either_of_its_names(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
     api.answers |= {
         "GET /v1/clusters/mine-abc/nodes": (200, {"nodes": [NODE]}),
