@@ -22,7 +22,7 @@ from trainyard_agent.reporting import Reporter
 from trainyard_agent.s3 import S3
 from trainyard_agent.sampling import Sampler
 from trainyard_agent.slurm import Slurm
-from trainyard_agent.store import Store
+from trainyard_agent.store import Store, set_damaged_aside
 from trainyard_contracts.events import NODES_PER_HEARTBEAT, ClusterHeartbeat
 from trainyard_contracts.files import AgentConfig
 
@@ -37,6 +37,7 @@ class Controller:
     def __init__(self, config: AgentConfig, key: bytes, sampler: Sampler, health: Health) -> None:
         self._config, self._sampler, self._health = config, sampler, health
         path = Path(config.state_dir) / "outbox.sqlite"
+        set_damaged_aside(path)
         self._store = Store(path)
         self._sender = Sender(path, config.event_bus, config.region)
         self._store.on_commit = self._sender.wake

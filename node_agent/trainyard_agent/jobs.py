@@ -13,7 +13,7 @@ from typing import Any
 from trainyard_agent.attempt_files import job_environment, parse_bundle, sbatch_options, write_attempt
 from trainyard_agent.attempts import Attempt, Attempts, read_tail
 from trainyard_agent.checkpoints import Checkpoints, bundle_of
-from trainyard_agent.configuration import attempt_dir, run_dir
+from trainyard_agent.configuration import attempt_dir, run_dir, runs_root
 from trainyard_agent.errors import CommandRefused
 from trainyard_agent.fence import raise_fence
 from trainyard_agent.link_server import LinkServer
@@ -161,6 +161,8 @@ class JobControl:
 
     def resume(self) -> None:
         """After a restart: find the jobs of submissions that were cut short, go on with what was being cancelled or replaced."""
+        if not self._attempts.known:
+            self._recall()
         for attempt in self._attempts.known.values():
             if attempt.state == "submitting":
                 self._background(self._adopt(attempt))
@@ -170,6 +172,14 @@ class JobControl:
             newest = self._attempts.newest(run_id)
             if newest is not None and newest.job_id:
                 self._background(self._cancel_older(run_id, newest.number))
+
+    def _recall(self) -> None:
+        """Without a memory (its file was damaged): the newest attempt of each run on the shared filesystem may have a job."""
+        for path in runs_root(self._config).glob("run-*/attempts/*/bundle.json"):
+            run_id, number = path.parents[2].name, path.parent.name
+            newest = self._attempts.newest(run_id)
+            if number.isdecimal() and (newest is None or newest.number < int(number)):
+                self._attempts.known[run_id, int(number)] = Attempt(run_id, int(number), "submitting", path.parent)
 
     async def _adopt(self, attempt: Attempt) -> None:
         """Under the run's lock, because the control plane repeats a submit that was cut short."""

@@ -195,6 +195,25 @@ class Store:
         self.connection.execute("INSERT OR REPLACE INTO flags VALUES(?, ?)", (name, value))
 
 
+def set_damaged_aside(path: Path) -> None:
+    """A file that SQLite cannot read would end every agent that starts. What it held is asked of the shared filesystem and Slurm again."""
+    if not path.exists():
+        return
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=5)) as connection:
+            [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.OperationalError:
+        return  # not the file's fault: a disk that is full or read-only
+    except sqlite3.DatabaseError as error:
+        verdict = str(error)
+    if verdict == "ok":
+        return
+    log.error("%s is damaged (%s): it is set aside, and what waited in it to be sent is lost", path, verdict)
+    for ending in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(f"{path}{ending}", f"{path}.damaged{ending}")
+
+
 def no_room(error: sqlite3.OperationalError) -> bool:
     """SQLite says in four ways that a file cannot grow."""
     return any(words in str(error) for words in ("full", "disk I/O error", "readonly", "unable to open database file"))

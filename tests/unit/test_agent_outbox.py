@@ -16,7 +16,7 @@ from tests.unit.agent_support import RUN, heartbeat, started
 from trainyard_agent import outbox
 from trainyard_agent.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, Sender, backoff, choose
 from trainyard_agent.signed_http import Refused, Unreachable
-from trainyard_agent.store import RESERVE_BYTES, Store
+from trainyard_agent.store import RESERVE_BYTES, Store, set_damaged_aside
 
 
 @pytest.fixture
@@ -248,3 +248,19 @@ def test_the_backoff_is_bounded(tries: int, chance: float) -> None:
 def test_runs_are_known_to_the_outbox(store: Store) -> None:
     add(store, started())
     assert store.connection.execute("SELECT run FROM outbox").fetchone() == (RUN,)
+
+
+@pytest.mark.parametrize("head", [b"no database at all" * 300, b"\0" * 64])
+def test_a_damaged_file_is_set_aside_and_a_whole_one_is_not(tmp_path: Path, head: bytes) -> None:
+    path = tmp_path / "outbox.sqlite"
+    set_damaged_aside(path)
+    Store(path).close()
+    set_damaged_aside(path)
+    assert [found.name for found in tmp_path.glob("*.damaged*")] == []
+    with path.open("r+b") as file:
+        file.write(head)
+    with pytest.raises(sqlite3.DatabaseError):
+        Store(path)
+    set_damaged_aside(path)
+    assert (tmp_path / "outbox.sqlite.damaged").exists()
+    Store(path).close()

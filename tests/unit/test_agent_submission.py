@@ -38,7 +38,7 @@ class Slurm:
         await asyncio.sleep(60)
 
 
-def after_a_crash(directory: Path, *serving: str) -> tuple[list[tuple[str, ...]], Attempt]:
+def after_a_crash(directory: Path, *serving: str, remembered: bool = True) -> tuple[list[tuple[str, ...]], Attempt]:
     """What a new agent does about attempt 2, which was being submitted when the old one died; ip-1 is the node that was lost."""
     settings = config(directory)
     attempt = Attempt(RUN, 2, "submitting", attempt_dir(settings, RUN, 2))
@@ -51,13 +51,15 @@ def after_a_crash(directory: Path, *serving: str) -> tuple[list[tuple[str, ...]]
     async def story() -> list[tuple[str, ...]]:
         slurm: Any = Slurm()
         attempts = Attempts(settings, slurm, Reporter(settings, Store(directory / "outbox.sqlite")))
-        attempts.save(attempt)
+        if remembered:
+            attempts.save(attempt)
         registry: Any = SimpleNamespace(slurm_nodes={}, serving=lambda name: name in serving)
         nothing: Any = None
         control = JobControl(settings, slurm, attempts=attempts, registry=registry, link=nothing, s3=nothing, checkpoints=nothing)
         control.resume()
-        while attempt.state == "submitting":
+        while attempts.known[RUN, 2].state == "submitting":
             await asyncio.sleep(0)
+        attempt.state, attempt.job_id = attempts.known[RUN, 2].state, attempts.known[RUN, 2].job_id
         return list(slurm.calls)
 
     return asyncio.run(asyncio.wait_for(story(), 10)), attempt
@@ -73,3 +75,12 @@ def test_a_node_that_serves_again_by_then_stays_up(tmp_path: Path) -> None:
     calls, attempt = after_a_crash(tmp_path, "ip-1")
     assert calls[:1] == [("look for", f"{RUN}-2")]
     assert attempt.state == "submitted"
+
+
+def test_an_agent_that_lost_its_memory_finds_the_job_of_each_runs_newest_attempt(tmp_path: Path) -> None:
+    older = attempt_dir(config(tmp_path), RUN, 1)
+    older.mkdir(parents=True)
+    (older / "bundle.json").write_text("{}")
+    calls, attempt = after_a_crash(tmp_path, "ip-1", remembered=False)
+    assert calls == [("look for", f"{RUN}-2")]
+    assert (attempt.state, attempt.job_id) == ("submitted", "42")
