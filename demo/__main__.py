@@ -56,7 +56,7 @@ def _play(console: Console, measured: Measured, recording: Recording, state_dir:
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     parser.add_argument("--state-dir", type=Path, default=REPOSITORY / "build/demo/cloud")
-    parser.add_argument("--port", type=int, default=4781, help="loopback port of the local cloud")
+    parser.add_argument("--port", type=int, default=0, help="loopback port of the local cloud; 0 takes a free one")
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build/demo.json")
     parser.add_argument("--timeout-seconds", type=float, default=600, help="give up after this long")
     parser.add_argument("--record", type=Path, help="also write what is shown as an SVG")

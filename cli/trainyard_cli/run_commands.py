@@ -182,7 +182,8 @@ def logs(
     elif log["text"]:
         _write_line(log["text"].rstrip("\n"))
     else:
-        err.print(f"There is no {kind} log{'' if attempt is None else f' of attempt {attempt}'} yet.")
+        elsewhere = f" What the nodes said when they were made: trainyard run logs --kind lifecycle {run}" if kind == "job" else ""
+        err.print(f"Nothing is in the {kind} log{'' if attempt is None else f' of attempt {attempt}'}, or there is none.{elsewhere}")
 
 
 def _write_line(text: str) -> None:

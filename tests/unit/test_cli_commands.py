@@ -402,6 +402,16 @@ def test_what_people_copy_is_never_cut_or_wrapped(
     assert f"{RUN}  mine [bold]  Running" in out
 
 
+def test_who_asks_for_a_job_log_that_says_nothing_is_told_of_the_other_one(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    api.answers[f"GET /v1/runs/{RUN}/logs"] = (200, {"kind": "job", "attempt": 1, "source": "none", "text": ""})
+    _, _, err = trainyard("run", "logs", RUN)
+    assert f"run logs --kind lifecycle {RUN}" in err
+    _, _, err = trainyard("run", "logs", RUN, "--kind", "lifecycle")
+    assert "Nothing is in the lifecycle log, or there is none." in err
+
+
 @pytest.mark.parametrize("columns", [60, 10_000])
 def test_the_reason_of_a_failed_run_is_shown_whole_beside_its_name(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, columns: int
