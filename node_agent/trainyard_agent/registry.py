@@ -34,6 +34,8 @@ STILL_SECONDS = 0.5
 #: Slurm sets such nodes down and never takes them back by itself; we do, once agent and slurmd answer again.
 OUR_REASONS = ("trainyard", "not responding", "node unexpectedly rebooted")
 REASON = "trainyard: node lost"
+#: A slurmctld that crashed gave a job's number to the next job, and drained the node that knew the older one. No drain by a person says so.
+DUPLICATE = "duplicate jobid"
 
 
 @dataclass(frozen=True)
@@ -311,6 +313,7 @@ class Registry:
         while True:
             try:
                 self.slurm_nodes = await self._slurm.nodes()
+                await self._undrain()
             except SlurmError as error:
                 log.warning("Slurm does not say how its nodes are: %s", error)
             ready = self._reporter.store.flag("ready") is not None or self._report_ready()
@@ -319,6 +322,13 @@ class Registry:
                 await asyncio.wait_for(self.look.wait(), 0.3 if not ready else 3.0 if self._jobs.busy() else 10.0)
             except asyncio.TimeoutError:
                 continue
+
+    async def _undrain(self) -> None:
+        """Slurm gives a node that it drained by its own mistake back to nobody; the older job on it was killed before the next was submitted."""
+        for name, known in self.slurm_nodes.items():
+            if known.state in ("idle+drain", "down+drain") and known.reason.lower().startswith(DUPLICATE) and self.serving(name):
+                log.warning("%s: Slurm drained it (%s): it is given back", name, known.reason)
+                await self._slurm.set_node(name, "resume")
 
     def _report_ready(self) -> bool:
         names = sorted(name for name, node in self.nodes.items() if node.connected and name in self.slurm_nodes)

@@ -26,7 +26,7 @@ from trainyard_agent.outbox import Sender
 from trainyard_agent.registry import Registry
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.signed_http import Answer, SignedHttp, Unreachable
-from trainyard_agent.slurm import Job, SlurmError
+from trainyard_agent.slurm import Job, SlurmError, SlurmNode
 from trainyard_agent.store import Store
 from trainyard_contracts.events import NodeEvidence
 from trainyard_contracts.files import JobBundle
@@ -324,5 +324,38 @@ def test_another_runs_job_that_got_the_number_of_ours_neither_ends_nor_is_killed
         controller.jobs._link = Link()  # type: ignore[assignment]
         await controller.jobs._end_older(RUN, 2)
         assert Link.killed == []
+
+    run(story())
+
+
+@pytest.mark.parametrize(("state", "reason", "given_back"), [
+    ("idle+drain", "Duplicate jobid [root@2026-11-21T03:50:17]", True),
+    ("down+drain", "Duplicate jobid", True),
+    ("mixed+drain", "Duplicate jobid", False),
+    ("idle+drain", "a person's own reason", False),
+])  # fmt: skip
+def test_only_what_slurm_drained_for_a_number_given_out_twice_is_given_back(
+    tmp_path: Path, state: str, reason: str, given_back: bool
+) -> None:
+    class Drained:
+        def __init__(self) -> None:
+            self.resumed: list[tuple[str, str]] = []
+
+        async def nodes(self) -> dict[str, SlurmNode]:
+            return {name: SlurmNode(name, state, "127.0.0.2", 6818, reason) for name in ("ip-127-0-0-2", "ip-127-0-0-3")}
+
+        async def set_node(self, name: str, state: str) -> None:
+            self.resumed.append((name, state))
+
+    async def story() -> None:
+        controller, slurm = Controller(tmp_path), Drained()
+        registry = Registry(controller.config, slurm, controller.attempts._reporter, controller.attempts)  # type: ignore[arg-type]
+        registry.linked("ip-127-0-0-2", "i-2", "127.0.0.2")
+        refresh = asyncio.create_task(registry.refresh())
+        while not registry.slurm_nodes:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        refresh.cancel()
+        assert slurm.resumed == ([("ip-127-0-0-2", "resume")] if given_back else []), "the other node's agent is not linked"
 
     run(story())
