@@ -371,7 +371,7 @@ class Attempts:
         deadline = time.monotonic() + EVIDENCE_SECONDS
         while time.monotonic() < deadline:
             doubt = any(map(self.nodes.suspicious, attempt.nodes))
-            undecided = job is not None and job.state == "COMPLETING" and job.exit_code == 0 and job.signal == 0
+            undecided = job is not None and job.state == "COMPLETING" and not _explained(attempt, job)
             if not doubt and not undecided:
                 break
             await asyncio.sleep(0.05)
@@ -432,6 +432,11 @@ def unwritable(directory: Path) -> str | None:
             with contextlib.suppress(OSError):
                 left.unlink()
     return None
+
+
+def _explained(attempt: Attempt, job: Job) -> bool:
+    """Zero may still become CANCELLED, and so may the exit code with which a job answers a person's scancel."""
+    return bool(job.exit_code or job.signal) and any(launch.names_cause for launch in read_launches(attempt.directory))
 
 
 def read_launches(directory: Path) -> list[Launch]:

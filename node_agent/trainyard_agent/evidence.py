@@ -38,6 +38,11 @@ class Launch:
     kind: str | None = None
     error: str | None = None
 
+    @property
+    def names_cause(self) -> bool:
+        """It says why the job ended; others tell only that something ended them."""
+        return self.ended is not None and self.kind in ("signal", "python-error", "checkpoint")
+
     @classmethod
     def from_json(cls, document: Any) -> Launch:
         """Raises KeyError, TypeError, ValueError on a file that is none."""
@@ -121,7 +126,7 @@ def _completed(job: Job, launches: Sequence[Launch]) -> bool:
 
 def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | None:
     """The first launcher that reported a cause; else one that was killed before it could report."""
-    causes = [item for item in launches if item.ended is not None and item.kind in ("signal", "python-error", "checkpoint")]
+    causes = [item for item in launches if item.names_cause]
     if causes:
         first = min(causes, key=lambda item: item.ended or 0.0)
         kind: Kind = {"signal": "signal", "checkpoint": "checkpoint"}.get(first.kind or "", "python-error")  # type: ignore[assignment]

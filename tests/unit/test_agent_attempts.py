@@ -359,3 +359,25 @@ def test_only_what_slurm_drained_for_a_number_given_out_twice_is_given_back(
         assert slurm.resumed == ([("ip-127-0-0-2", "resume")] if given_back else []), "the other node's agent is not linked"
 
     run(story())
+
+
+def test_a_persons_scancel_that_is_seen_while_the_job_completes_is_one(tmp_path: Path) -> None:
+    class Completing(OneJob):
+        """Its batch script has answered SIGTERM with 143; Slurm says why only once it is through."""
+
+        looks = 0
+
+        async def job(self, job_id: str) -> Job:
+            self.looks += 1
+            return Job(job_id, "COMPLETING" if self.looks < 3 else "CANCELLED", 143, 0, NODES)
+
+    async def story() -> None:
+        controller = Controller(tmp_path, Completing())
+        controller.attempts.on_end = controller.on_end
+        attempt = controller.add(1, "running", nodes=NODES)
+        controller.attempts.follow(attempt)
+        await attempt.done.wait()
+        [(body,)] = controller.store.connection.execute("SELECT body FROM outbox WHERE kind = 'AttemptEnded'").fetchall()
+        assert json.loads(body)["outcome"] == "cancelled"
+
+    run(story())
