@@ -187,7 +187,7 @@ def bundle() -> dict[str, bytes]:
 def cluster_json() -> dict[str, Any]:
     return {
         "clusterName": "test", "region": "us-east-1", "eventBus": "bus", "dataBucket": "sagemaker-data", "secretName": "trainyard/test/agent-key",
-        "heartbeatSeconds": 2, "environment": {"kind": "venv", "path": "/opt/trainyard/env", "requirements": ["torch==2.13.0"]},
+        "heartbeatSeconds": 2, "environment": {"kind": "existing", "path": "/opt/trainyard/env"},
         "users": [{"name": "ada", "uid": 2001, "sshKeys": ["ssh-ed25519 AAAA $(touch /tmp/pwned) ada"]}],
         "s3Mounts": [{"bucket": "sagemaker-corpus", "mountPath": "/data/corpus", "prefix": None}], "sharedFilesystem": None,
         "controllerGroup": "controller-group", "workerGroups": [{"name": "workers", "partition": "main"}], "expectedWorkers": 2, "linkPort": 4990,

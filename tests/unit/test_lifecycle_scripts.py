@@ -187,6 +187,31 @@ def test_on_aws_mounts_and_users_are_made_with_the_real_programs(
     assert ran[-1][:3] == ["useradd", "--uid", "5000"]
 
 
+def test_local_nodes_share_one_environment_with_the_requirements_which_sees_what_their_own_python_has(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path
+) -> None:
+    shared = tmp_path / "shared"
+    environment = {"kind": "venv", "requirements": ["pip>=20", "pydantic"]}
+    controller, *workers = [
+        a_node(scripts, tmp_path / address, bundle, address, environment=environment) for address in ("10.1.0.5", "10.1.0.6", "10.1.0.7")
+    ]
+    for node in (controller, *workers):
+        node.environ["TRAINYARD_SHARED"] = str(shared)
+        scripts.step_environment.job_environment(node)
+    pythons = {scripts.step_environment.job_python(node) for node in (controller, *workers)}
+    assert pythons == {f"{shared}/trainyard/environments/c/bin/python"}
+    program = "import pip, pydantic, pytest; print(pip.__file__); print(pytest.__file__)"
+    own, base = scripts.node.command([pythons.pop(), "-c", program]).split()
+    assert own.startswith(str(shared)), "what is installed into it comes first"
+    assert base == pytest.__file__
+
+
+def test_a_requirement_that_does_not_exist_fails_the_node_with_pips_words(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
+    node = a_node(scripts, tmp_path / "root", bundle, environment={"kind": "venv", "requirements": ["pip==0.0.99"]})
+    with pytest.raises(scripts.node.StepFailed, match=r"pip==0\.0\.99"):
+        scripts.step_environment.job_environment(node)
+
+
 def test_what_a_failing_program_says_is_not_lost_behind_its_last_remarks(scripts: SimpleNamespace) -> None:
     said = "echo 'ERROR: No matching distribution found for torchh' >&2; echo >&2; echo 'notice: a new release' >&2; echo 'notice: run' >&2; exit 1"
     with pytest.raises(scripts.node.StepFailed, match="No matching distribution found for torchh"):
