@@ -119,7 +119,8 @@ class Client:
     # Clusters and nodes
 
     def create_cluster(self, spec: Mapping[str, Any]) -> Json:
-        return self._call("POST", "/v1/clusters", body=spec)
+        """Create a cluster; repetitions of this call's request, whose answer was lost, make no second one."""
+        return self._call("POST", "/v1/clusters", body=spec, key=uuid.uuid4().hex)
 
     def plan_cluster(self, spec: Mapping[str, Any]) -> Json:
         """What creating would do, with nothing done."""

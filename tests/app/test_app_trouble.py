@@ -307,6 +307,9 @@ def test_a_silent_controller_whose_backend_is_fine_is_left_alone() -> None:
     story.world.clock.tick(400)
     assert story.sweep() == []
     assert story.run.status == "Running"
+    for _ in range(2):
+        story.send("ClusterHeartbeat", nodes=[])
+    assert story.said.count("is heard again, after 400 s of silence") == 1
 
 
 def test_a_lost_start_execution_is_repaired_by_the_sweep() -> None:

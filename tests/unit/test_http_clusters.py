@@ -29,6 +29,25 @@ def test_a_cluster_of_a_taken_name_is_refused(client: Client) -> None:
     is_a_problem(client.post("/v1/clusters", cluster()), 409, "cluster-exists")
 
 
+def test_a_repeated_creation_with_its_key_is_the_same_cluster(client: Client, world: World) -> None:
+    key = {"Idempotency-Key": "k"}
+    first = client.post("/v1/clusters", cluster(), headers=key)
+    again = client.post("/v1/clusters", cluster(), headers=key)
+    assert (again.status, again.json) == (202, first.json)
+    assert "idempotencyKey" not in again.json
+    assert len([made for made in world.executions.started if made[0] == "cluster"]) == 1
+    is_a_problem(client.post("/v1/clusters", cluster() | {"idleLimitSeconds": 60}, headers=key), 409, "idempotency-conflict")
+    is_a_problem(client.post("/v1/clusters", cluster(), headers={"Idempotency-Key": "other"}), 409, "cluster-exists")
+
+
+def test_a_creation_repeated_late_does_not_bring_a_deleted_cluster_back(client: Client, world: World) -> None:
+    key = {"Idempotency-Key": "k"}
+    client.post("/v1/clusters", cluster(), headers=key)
+    world.clusters.put(world.clusters.get("demo").model_copy(update={"status": "Deleted"}))
+    assert client.post("/v1/clusters", cluster(), headers=key).json["status"] == "Deleted"
+    assert client.post("/v1/clusters", cluster()).json["status"] == "Pending"
+
+
 def test_a_dry_run_shows_the_exact_request_and_creates_nothing(client: Client) -> None:
     plan = client.post("/v1/clusters", cluster(), query={"dryrun": "true"}).json
     assert plan["operation"]

@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 from trainyard.domain import names
+from trainyard.domain.errors import ClusterExists, ClusterNotFound, FieldError, IdempotencyConflict
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 from trainyard_contracts.specs import ClusterSpec
 
 
-def create_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None, owner_run: str | None = None) -> Cluster:
-    """Store the cluster's record and start its machine. Raises ClusterExists."""
+def create_cluster(
+    ports: Ports, spec: ClusterSpec, *, name: str | None = None, owner_run: str | None = None, idempotency_key: str | None = None
+) -> Cluster:
+    """Store the cluster's record and start its machine. The same key and spec again answer with the same cluster.
+
+    Raises ClusterExists, IdempotencyConflict.
+    """
     now = ports.clock.now()
     named = spec.model_copy(update={"name": name}) if name else spec
-    record = Cluster(name=named.name, spec=named, created_at=now, updated_at=now, owner_run=owner_run, last_used_at=now)
-    stored = ports.clusters.create(record)
-    start_cluster(ports, stored)
+    record = Cluster(
+        name=named.name, spec=named, created_at=now, updated_at=now, owner_run=owner_run, last_used_at=now, idempotency_key=idempotency_key
+    )
+    stored = _repeated(ports, record)
+    if stored is None:
+        try:
+            stored = ports.clusters.create(record)
+        except ClusterExists:
+            stored = _repeated(ports, record)  # the same request at the same moment
+            if stored is None:
+                raise
+    if stored.status == "Pending":
+        start_cluster(ports, stored)
     return stored
+
+
+def _repeated(ports: Ports, record: Cluster) -> Cluster | None:
+    """The cluster that an earlier request with the same key made, whatever became of it."""
+    if record.idempotency_key is None:
+        return None
+    try:
+        known = ports.clusters.get(record.name)
+    except ClusterNotFound:
+        return None
+    if known.idempotency_key != record.idempotency_key:
+        return None
+    if known.spec != record.spec:
+        field = FieldError("idempotency-key", "was used with another body for this cluster; use a new one for a new request")
+        raise IdempotencyConflict(f"this Idempotency-Key was used for cluster '{record.name}' with another body", errors=[field])
+    return known
 
 
 def start_cluster(ports: Ports, cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainyard.app.aws_events import read_aws_event
+from trainyard.app.situation import silent_since
 from trainyard.app.waking import WAKES, wake_cluster, wake_run
 from trainyard.domain import facts
 from trainyard.domain.errors import ClusterNotFound, RunNotFound
@@ -70,16 +71,27 @@ def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     if cluster.status == "Deleted":
         return _dropped(event, "the cluster is deleted")
     if isinstance(event, ClusterHeartbeat):
-        return _heartbeat(ports, event)
+        return _heartbeat(ports, cluster, event)
     return _state_event(ports, cluster, event)
 
 
-def _heartbeat(ports: Ports, event: ClusterHeartbeat) -> Recorded:
+def _heartbeat(ports: Ports, cluster: Cluster, event: ClusterHeartbeat) -> Recorded:
     ports.clusters.put_heartbeat(event)
     # A node's clock may be ahead: liveness is told by our own clock.
     now = ports.clock.now()
+    if last := silent_since(ports, cluster):
+        _tell_return(ports, cluster, last, now)
     ports.clusters.touch(event.cluster_name, heartbeat_at=now, used_at=now if event.runs else None)
     return Recorded("recorded", "heartbeat", "ClusterHeartbeat", event.id, event.cluster_name)
+
+
+def _tell_return(ports: Ports, cluster: Cluster, last: datetime, now: datetime) -> None:
+    message = f"The controller of cluster '{cluster.name}' is heard again, after {(now - last).total_seconds():.0f} s of silence."
+    entry = TimelineEntry(
+        id=f"controller-back-{cluster.name}-{last:%Y%m%dT%H%M%S%f}", at=now, kind="status", type="ControllerBack", message=message
+    )
+    for run in ports.runs.on_cluster(cluster.name):
+        ports.runs.note(run.id, entry)
 
 
 def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from trainyard.domain.decisions import Decision, Next
 from trainyard.domain.errors import ClusterNotFound
 from trainyard.domain.records import Checkpoint, Cluster, Fact, Run
 from trainyard.domain.recovery import decide
 from trainyard.ports import Ports
 
+#: A controller is silent after so many heartbeats that did not come.
+SILENT_INTERVALS = 3
 #: Checkpoints that a decision looks at; the newest whole one is what counts.
 NEWEST = 20
 
@@ -18,6 +22,13 @@ def cluster_of(ports: Ports, run: Run) -> Cluster | None:
         return ports.clusters.get(run.cluster_name)
     except ClusterNotFound:
         return None
+
+
+def silent_since(ports: Ports, cluster: Cluster) -> datetime | None:
+    """The last heartbeat of a ready cluster that is silent now; it names this silence. None if it is not silent."""
+    last = cluster.last_heartbeat_at or cluster.ready_at
+    limit = timedelta(seconds=SILENT_INTERVALS * ports.config.heartbeat_seconds)
+    return last if cluster.status == "Ready" and last is not None and ports.clock.now() - last > limit else None
 
 
 def _told(checkpoint: Checkpoint) -> Fact:

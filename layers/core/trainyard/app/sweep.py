@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.app.create_cluster import start_cluster, start_teardown
 from trainyard.app.list_nodes import newest_heartbeats
-from trainyard.app.situation import think
+from trainyard.app.situation import silent_since, think
 from trainyard.app.steps.cluster_fail import cluster_fail
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.submit_run import start_run
@@ -25,7 +25,6 @@ from trainyard.ports import BackendCluster, Ports
 START_SECONDS = 30
 #: A wait that was woken but is still stored lost its SendTaskSuccess.
 WOKEN_SECONDS = 20
-SILENT_INTERVALS = 3
 #: A job that a heartbeat shows so long after its run ended was never stopped.
 STRAY_SECONDS = 60
 STOP_COMMAND_SECONDS = 20.0
@@ -151,9 +150,8 @@ def silent_controller(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
     Each silence is told once: its last heartbeat names it, so that a controller that came back may be lost again.
     """
-    limit = timedelta(seconds=SILENT_INTERVALS * ports.config.heartbeat_seconds)
-    last = cluster.last_heartbeat_at or cluster.ready_at
-    if cluster.status != "Ready" or last is None or ports.clock.now() - last <= limit:
+    last = silent_since(ports, cluster)
+    if last is None:
         return
     silence = f"{cluster.name}-{cluster.generation}-{last:%Y%m%dT%H%M%S%f}"
     reason = _backend_says(ports, cluster)

@@ -192,6 +192,7 @@ class Cluster(Record):
     delete_requested_at: datetime | None = None
     machine_tries: int = Field(default=0, description="restarts of its state machines; part of their execution names")
     problem: Problem | None = None
+    idempotency_key: str | None = Field(default=None, description="of the request that made it")
 
     @property
     def id(self) -> str | None:

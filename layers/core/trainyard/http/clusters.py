@@ -14,7 +14,7 @@ from trainyard.app.delete_cluster import delete_cluster
 from trainyard.app.dry_run import dry_run_cluster
 from trainyard.domain.records import Cluster
 from trainyard.http.answers import answer, documented
-from trainyard.http.identifiers import ClusterPath
+from trainyard.http.identifiers import ClusterPath, IdempotencyKey
 from trainyard.http.identifiers import cluster_name as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
 from trainyard.http.views import ClusterPage, ClusterView, PlanView
@@ -35,11 +35,13 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     @router.post("/v1/clusters", tags=TAGS, operation_id="createCluster", summary="Create a cluster, or with dryrun=true see exactly what it would be",
                  responses=documented(202, ClusterView, "Accepted; follow the cluster", 409, 413, 415, 422, also={200: PlanView}))  # fmt: skip
     def create(
-        spec: ClusterSpec, dryrun: Annotated[bool, Query(description="answer with the plan and do nothing")] = False
+        spec: ClusterSpec,
+        dryrun: Annotated[bool, Query(description="answer with the plan and do nothing")] = False,
+        idempotency_key: IdempotencyKey = None,
     ) -> Response[str]:
         if dryrun:
             return answer(PlanView.of(dry_run_cluster(ports(), spec)))
-        return _accepted(create_cluster(ports(), spec))
+        return _accepted(create_cluster(ports(), spec, idempotency_key=idempotency_key))
 
     @router.get("/v1/clusters", tags=TAGS, operation_id="listClusters", summary="List clusters",
                 responses=documented(200, ClusterPage, "One page of clusters"))  # fmt: skip

@@ -94,6 +94,7 @@ class ClusterView(Cluster):
     """A cluster."""
 
     version: int = Field(default=0, exclude=True)
+    idempotency_key: str | None = Field(default=None, exclude=True)
 
     @classmethod
     def of(cls, cluster: Cluster) -> ClusterView:
