@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import signal
@@ -18,11 +17,11 @@ from typing import Any, Literal, Protocol
 from trainyard_agent import job_files
 from trainyard_agent.attempt_files import job_name
 from trainyard_agent.configuration import attempt_dir
-from trainyard_agent.evidence import LOG_TAIL_BYTES, Diagnosis, Launch, diagnose
-from trainyard_agent.fence import replace_file
+from trainyard_agent.evidence import LOG_TAIL_BYTES, Diagnosis, diagnose
 from trainyard_agent.registry import Activity
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.slurm import Job, Slurm, SlurmError
+from trainyard_agent.traces import read_launches, read_tail, unwritable
 from trainyard_contracts.events import AttemptEnded, AttemptStarted, AttemptStepped, NodeEvidence, RunSample
 from trainyard_contracts.files import AgentConfig, JobBundle, Progress
 
@@ -38,8 +37,6 @@ EVIDENCE_SECONDS = 1.5
 RECENT_SECONDS = 60.0
 #: AttemptEnded carries the evidence of this many nodes at most, the doubtful ones first: PutEvents takes 256 KB an event.
 EVIDENCE_NODES = 200
-#: What a filesystem must take to count as writable.
-PROBE_BYTES = 64 * 1024
 
 
 class Nodes(Protocol):
@@ -409,42 +406,6 @@ def _assign(attempt: Attempt, values: dict[str, Any]) -> None:
         setattr(attempt, name, value)
 
 
-def read_tail(path: Path, limit: int) -> str:
-    """The last `limit` bytes of a text file at most, whole lines; '' if there is none."""
-    try:
-        body = job_files.read_tail(path.parent, path, limit + 1)
-    except OSError:
-        return ""
-    if len(body) > limit:
-        body = body[1:].partition(b"\n")[2] or body[1:]
-    return body.decode(errors="replace").encode()[-limit:].decode(errors="ignore")
-
-
-def unwritable(directory: Path) -> str | None:
-    """Why nothing can be written there ('No space left on device'), None if it can. A job cannot write that down itself."""
-    probe = directory / "probe"
-    try:
-        replace_file(probe, b"\0" * PROBE_BYTES)
-    except OSError as error:
-        return error.strerror or str(error)
-    finally:
-        for left in (probe, probe.with_name(f".{probe.name}.tmp")):
-            with contextlib.suppress(OSError):
-                left.unlink()
-    return None
-
-
 def _explained(attempt: Attempt, job: Job) -> bool:
     """Zero may still become CANCELLED, and so may the exit code with which a job answers a person's scancel."""
     return bool(job.exit_code or job.signal) and any(launch.names_cause for launch in read_launches(attempt.directory))
-
-
-def read_launches(directory: Path) -> list[Launch]:
-    """Every launcher's report; one that cannot be read says nothing."""
-    found = []
-    for path in sorted(directory.glob("launch-*.json")):
-        try:
-            found.append(Launch.from_json(json.loads(job_files.read_small(directory, path))))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            log.warning("%s cannot be read: %s", path, error)
-    return found

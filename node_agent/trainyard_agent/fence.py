@@ -20,7 +20,7 @@ class FenceBusy(Exception):
 
 def raise_fence(run_dir: Path, attempt: int) -> None:
     """Raise the fence to `attempt`; once this returns no older attempt can commit. Raises Fenced, FenceBusy, OSError."""
-    descriptor = os.open(run_dir / "fence.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(run_dir / "fence.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         _lock(descriptor, run_dir)
         newest = read_fence(run_dir)
@@ -52,9 +52,10 @@ def read_fence(run_dir: Path) -> int:
 
 
 def replace_file(path: Path, body: bytes, mode: int = 0o644) -> None:
-    """Write a file so that readers see the old one or the whole new one, also after a crash."""
+    """Write a file so that readers see the old one or the whole new one, also after a crash. Never through a link that a job left there."""
     temporary = path.with_name(f".{path.name}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(body)
         stream.flush()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainyard_agent.attempt_files import job_environment, parse_bundle, sbatch_options, write_attempt
-from trainyard_agent.attempts import Attempt, Attempts, read_tail
+from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import Checkpoints, bundle_of
 from trainyard_agent.configuration import attempt_dir, run_dir, runs_root
 from trainyard_agent.errors import CommandRefused
@@ -21,6 +21,7 @@ from trainyard_agent.registry import REASON, Registry
 from trainyard_agent.s3 import S3, parse_uri
 from trainyard_agent.signed_http import Refused, Unreachable
 from trainyard_agent.slurm import Slurm, SlurmError
+from trainyard_agent.traces import read_tail
 from trainyard_contracts.files import AgentConfig, JobBundle
 
 log = logging.getLogger(__name__)

@@ -15,13 +15,15 @@ from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
 from trainyard_agent import daemon, export, job_files
-from trainyard_agent.attempts import Attempt, Attempts, read_launches, read_tail
+from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import NotWhole, look, remove, scan, verify
 from trainyard_agent.commands import CommandServer
+from trainyard_agent.fence import raise_fence
 from trainyard_agent.link_server import LinkServer
 from trainyard_agent.registry import Registry
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.store import Store
+from trainyard_agent.traces import read_launches, read_tail
 
 SECRET = b"not the job's"
 
@@ -122,6 +124,19 @@ def test_logs_that_a_job_replaced_are_neither_exported_nor_shown(tmp_path: Path,
     assert read_tail(attempts / "4/job.log", 100) == ""
     with pytest.raises(OSError, match="Not a directory"):
         job_files.read_tail(tmp_path, attempts / "3/job.log", 100)
+
+
+def test_the_fence_is_never_written_through_a_link_that_a_job_left(tmp_path: Path, outside: Path) -> None:
+    (tmp_path / ".fence.tmp").symlink_to(outside / "secret")
+    before = (outside / "secret").read_bytes()
+    raise_fence(tmp_path, 3)
+    assert (tmp_path / "fence").read_text() == "3\n"
+    assert (outside / "secret").read_bytes() == before
+    (tmp_path / "fence.lock").unlink()
+    (tmp_path / "fence.lock").symlink_to(outside / "new")
+    with pytest.raises(OSError, match="symbolic links"):
+        raise_fence(tmp_path, 4)
+    assert not (outside / "new").exists()
 
 
 def test_of_a_huge_log_only_the_end_is_read(tmp_path: Path) -> None:
