@@ -25,6 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     """Exit status 0 only if everything the demo claims was measured and is true."""
     arguments = _arguments(argv)
     # A terminated demo tears down like an interrupted one.
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell has ignored of what it starts in the background
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     console = Console(width=None if sys.stdout.isatty() else 140)
     measured, recording = Measured(), Recording()

@@ -1,7 +1,8 @@
-"""Fixtures of the HTTP API's tests, unit and contract alike."""
+"""Signals as every test expects them, and fixtures of the HTTP API's tests, unit and contract alike."""
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,11 @@ import pytest
 if TYPE_CHECKING:
     from tests.support.http_events import Client
     from tests.support.memory import World
+
+
+def pytest_configure() -> None:
+    """A shell that starts the tests in the background has them ignore Ctrl-C, and every process that they start would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
