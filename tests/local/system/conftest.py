@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.system import System, cluster_spec
+from tests.support.system import ENDED, System, cluster_spec, eventually
 
 from trainyard_cli.client import Client
 from trainyard_local import control, node_processes
@@ -55,8 +55,8 @@ def shared(system: System, _shared_cluster: str) -> str:
 def _nothing_left(system: System) -> Iterator[None]:
     """After each test no run is active."""
     yield
-    active = [run for run in system.api.runs(at_most=200) if run["status"] not in ("Succeeded", "Failed", "Cancelled")]
+    active = [run for run in system.api.runs(at_most=200) if run["status"] not in ENDED]
     for run in active:
         system.api.cancel_run(run["id"])
-        system.ended(run["id"], "Cancelled")
+        eventually(f"run {run['id']} ends", lambda run=run: system.api.run(run["id"])["status"] in ENDED)
     assert not active, "\n\n".join(system.story(run["id"]) for run in active)
