@@ -19,6 +19,8 @@ from .sessions import CUT_MOMENTS, CUT_WAYS
 
 #: What trainyard_trainers names a rank that it forked.
 RANK_NAME = re.compile(r"trainer-\d+")
+#: A process beside each rank; without it training goes on.
+CHECKPOINT_WRITER = "checkpoint-save"
 RUN_ID = re.compile(r"run-[0-9a-z]+")
 CHECKPOINT = re.compile(r"step-(\d{12})-attempt-(\d+)")
 
@@ -157,7 +159,7 @@ def start_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
 def kill_process(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     """SIGKILL one training process: a rank that torchrun started (LOCAL_RANK) or forked (its name), else the job's innermost process."""
     node = _working_node(cluster, request)
-    jobs = _job_processes(node, request.get("run"))
+    jobs = [process for process in _job_processes(node, request.get("run")) if process.name != CHECKPOINT_WRITER]
     if not jobs:
         _run_directory(cluster, request.get("run"))
         raise NotNow(f"run: no process of {request.get('run') or 'any run'} runs on {node.name} now; leave out the node, or wait")

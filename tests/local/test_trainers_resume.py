@@ -148,7 +148,7 @@ def test_two_nodes_lose_a_worker_then_a_checkpoint_and_still_end_equal(
     first = start(1, nodes=2, processes=1)
     first.wait_for_step(20)
     assert first.addresses() == {"127.0.0.1"}
-    worker = newest_descendant(first.processes[1].pid)
+    worker = trainer_below(first.processes[1].pid)
     os.kill(worker, signal.SIGKILL)
     assert first.wait() == [1, 137], first.log()
     assert (first.report(1)["kind"], first.report(1)["signal"], first.report(1)["rank"]) == ("signal", 9, 1)
@@ -163,10 +163,9 @@ def test_two_nodes_lose_a_worker_then_a_checkpoint_and_still_end_equal(
     assert checkpoints[-1].exists()
 
 
-def newest_descendant(pid: int) -> int:
-    """The worker below a launcher: launcher -> torchrun's agent -> worker."""
-    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return newest_descendant(children[-1]) if children else pid
+def trainer_below(pid: int) -> int:
+    """A rank's process below a launcher: launcher -> torchrun's agent -> trainer -> its writing process."""
+    return next(child.pid for child in psutil.Process(pid).children(recursive=True) if child.name().startswith("trainer-"))
 
 
 def test_a_stop_checkpoints_at_the_next_step_boundary_and_loses_nothing(
@@ -174,7 +173,7 @@ def test_a_stop_checkpoints_at_the_next_step_boundary_and_loses_nothing(
 ) -> None:
     first = start(1, checkpointEverySteps=1000)
     first.wait_for_step(10)
-    first.processes[0].send_signal(signal.SIGUSR1)  # a checkpoint, and on
+    first.processes[0].send_signal(signal.SIGUSR2)  # a checkpoint, and on
     first.wait_for_step(20)
     os.killpg(first.processes[0].pid, signal.SIGTERM)  # as Slurm does it: every process of the step
     assert first.wait() == [143], first.log()

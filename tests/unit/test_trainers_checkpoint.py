@@ -75,7 +75,7 @@ def test_the_newest_whole_checkpoint_is_found_by_step_and_then_attempt(attempt: 
 @pytest.mark.parametrize(
     ("harm", "reason"),
     [
-        (lambda path: (path / "model.pt").write_bytes(b"weighty"), "sha256"),
+        (lambda path: (path / "model.pt").write_bytes(b"weighty"), "crc32"),
         (lambda path: (path / "model.pt").write_bytes(b"w"), "1 bytes, the manifest says 7"),
         (lambda path: (path / "model.pt").unlink(), "model.pt is missing"),
         (lambda path: (path / "manifest.json").unlink(), "manifest.json is missing"),

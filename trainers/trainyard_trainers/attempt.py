@@ -16,9 +16,16 @@ def _number(environment: Mapping[str, str], name: str) -> float | None:
         raise ValueError(f"{name}: '{text}' is not a number; unset it or give seconds or steps as a number") from None
 
 
+#: Expected between two failures of a job of which nothing is known.
+DAY_SECONDS = 86400.0
+
+
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt of a run, and when it commits checkpoints. Times are in seconds."""
+    """One attempt of a run, and when it commits checkpoints. Times are in seconds.
+
+    With `every_auto` the time between two checkpoints follows from what one costs and from `seconds_between_failures` of the whole job.
+    """
 
     run_id: str
     number: int
@@ -28,6 +35,8 @@ class Attempt:
     every_seconds: float | None = None
     every_steps: int | None = None
     keep: int = 3
+    every_auto: bool = False
+    seconds_between_failures: float | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Attempt:
@@ -38,14 +47,18 @@ class Attempt:
         env = os.environ if environment is None else environment
         run_dir = Path(env.get("TRAINYARD_RUN_DIR") or "trainyard-run").absolute()
         number = int(env.get("TRAINYARD_ATTEMPT") or 1)
-        seconds, steps = _number(env, "TRAINYARD_CHECKPOINT_EVERY_SECONDS"), _number(env, "TRAINYARD_CHECKPOINT_EVERY_STEPS")
+        auto = env.get("TRAINYARD_CHECKPOINT_EVERY_SECONDS") == "auto"
+        seconds = None if auto else _number(env, "TRAINYARD_CHECKPOINT_EVERY_SECONDS")
+        steps = _number(env, "TRAINYARD_CHECKPOINT_EVERY_STEPS")
         return cls(
             run_id=env.get("TRAINYARD_RUN_ID") or "local",
             number=number,
             run_dir=run_dir,
             attempt_dir=Path(env.get("TRAINYARD_ATTEMPT_DIR") or run_dir / "attempts" / str(number)).absolute(),
             checkpoint_dir=Path(env.get("TRAINYARD_CHECKPOINT_DIR") or run_dir / "checkpoints").absolute(),
-            every_seconds=60.0 if seconds is None and steps is None else seconds,
+            every_seconds=60.0 if seconds is None and steps is None and not auto else seconds,
             every_steps=None if steps is None else int(steps),
             keep=int(env.get("TRAINYARD_CHECKPOINT_KEEP") or 3),
+            every_auto=auto,
+            seconds_between_failures=_number(env, "TRAINYARD_SECONDS_BETWEEN_FAILURES") or DAY_SECONDS,
         )

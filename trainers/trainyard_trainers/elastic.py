@@ -25,6 +25,7 @@ from typing import Any
 from . import descendants, failure, program
 from .exits import STOPPED
 from .failure import Failure
+from .signals import FORWARDED
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _keep_the_store_on_loopback() -> None:
 
 def run(placement: Placement, command: Sequence[str]) -> Failure:
     """Run this node's workers to their end and say how it went."""
-    for number in (signal.SIGTERM, signal.SIGUSR1):
+    for number in FORWARDED:
         signal.signal(number, _pass_on)
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     # It logs every traceback once more, with a prefix on each line.

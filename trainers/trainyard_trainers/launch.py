@@ -27,6 +27,7 @@ from . import descendants, failure
 from .checkpoint import write_json
 from .exits import STOPPED
 from .failure import Failure
+from .signals import FORWARDED
 
 #: Rendezvous ports: below Linux's ephemeral range (from 32768), clear of Slurm's 6817 and 6818.
 FIRST_PORT, PORTS = 10000, 10000
@@ -245,7 +246,7 @@ def _forward_signals(pid: int) -> None:
         except ProcessLookupError:
             pass
 
-    for number in (signal.SIGTERM, signal.SIGUSR1):
+    for number in FORWARDED:
         signal.signal(number, forward)
 
 

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .failure import record_exception
+from .signals import FORWARDED
 
 
 def run(program: Sequence[str]) -> None:
     """Run `['-m', module, *arguments]` or `[script, *arguments]`; returns when it ends well, else raises what it raised."""
-    for number in (signal.SIGTERM, signal.SIGUSR1):
+    for number in FORWARDED:
         signal.signal(number, signal.SIG_DFL)  # torchrun's or launch's handlers came over the fork; the program starts clean
     try:
         if program[0] == "-m":

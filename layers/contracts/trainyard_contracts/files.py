@@ -20,6 +20,9 @@ class ManifestFile(Lenient):
     path: str
     bytes: int = Field(ge=0)
     sha256: Sha256Hex
+    crc32: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{8}$", description="what a trainer checks before it loads; sha256 is what lasts"
+    )
 
 
 class CheckpointManifest(Lenient):

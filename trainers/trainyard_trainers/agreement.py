@@ -1,0 +1,42 @@
+"""What all ranks must know alike: small collectives on the CPU, beside those of the model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+#: Slots of the vote that goes around with every step: each is summed over the ranks.
+LOSS, STOP, SAVE, FAILED, FENCED = range(5)
+SLOTS = 5
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The sum of all ranks' votes after a step, read alike on each."""
+
+    loss: float
+    stop: bool
+    save: bool
+    failed: float
+    fenced: float
+
+    @classmethod
+    def of(cls, summed: Tensor, world_size: int) -> Agreement:
+        values: list[float] = summed.tolist()
+        return cls(values[LOSS] / world_size, values[STOP] > 0, values[SAVE] > 0, values[FAILED], values[FENCED])
+
+
+def exchange(value: Any) -> list[Any]:
+    """Every rank's JSON value, in the order of ranks. torch's own object collectives need numpy, which a node may not have."""
+    text = bytearray(json.dumps(value).encode())
+    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size())]
+    dist.all_gather(sizes, torch.tensor([len(text)], dtype=torch.int64))
+    longest = int(max(int(size) for size in sizes))
+    parts = [torch.zeros(longest, dtype=torch.uint8) for _ in sizes]
+    dist.all_gather(parts, torch.frombuffer(text.ljust(longest), dtype=torch.uint8))
+    return [json.loads(bytes(part.tolist())) for part in parts]

@@ -1,0 +1,185 @@
+"""The one loop that all trainers share: steps, agreement of the ranks, checkpoints, signals, progress, and how it may end."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from . import seeds
+from .agreement import FAILED, FENCED, LOSS, SAVE, SLOTS, STOP, Agreement, exchange
+from .attempt import Attempt
+from .checkpoint import Saved
+from .checkpointer import Checkpointer, Files
+from .exits import CHECKPOINT_FAILED, COMPLETE, STOPPED, CheckpointFailed, Fenced
+from .exits import FENCED as FENCED_CODE
+from .failure import record_exception
+from .progress import Progress, StepReport
+from .signals import Requests
+from .writer import Writer
+
+
+class NotFinite(Exception):
+    """The loss is NaN or infinite; the message says where and what came before."""
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """What every trainer's configuration has besides its own; times in seconds."""
+
+    steps: int = 200
+    seed: int = 1
+    log_every: int = 10
+    step_seconds: float = 0.0
+    deterministic: bool = False
+    asynchronous: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "log_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
+
+
+class Turn:
+    """One step as the loop hands it to a task. `vote` is this rank's vote; a task that adds it up over all ranks in its own reduction,
+    with the loss in slot LOSS, puts the sum into `sums` and saves the job a collective a step."""
+
+    def __init__(self, vote: Tensor, before_update: Callable[[], None]) -> None:
+        self.vote = vote
+        self.before_update = before_update
+        self.sums: Tensor | None = None
+
+
+class StepResult(NamedTuple):
+    """What a step did on this rank: the mean loss, samples or tokens it trained on, and seconds it waited for data."""
+
+    loss: float | Tensor
+    samples: int
+    data_seconds: float = 0.0
+
+
+class Task(Protocol):
+    """What a trainer brings to the loop."""
+
+    def train_step(self, turn: Turn) -> StepResult:
+        """Train on the next batch; `turn.before_update()` must be called before any weight or optimizer state changes."""
+
+    def files(self) -> Files:
+        """This rank's files of a checkpoint of the present state; live tensors, which the checkpointer copies."""
+
+    def restore(self, saved: Saved) -> None:
+        """Take the state of a checkpoint that verifies, whatever number of ranks wrote it."""
+
+    def final_files(self) -> Files:
+        """This rank's files of the final model."""
+
+
+def main(make_task: Callable[[], Task], config: LoopConfig, *, backend: str = "gloo") -> int:
+    """Run a trainer from its start to its end; returns the exit code (exits.py).
+
+    `make_task` is called once the process group is there. Threads, devices and process groups must not exist before.
+    """
+    attempt = Attempt.from_environment()
+    requests = Requests.install()
+    writing = Writer(attempt) if config.asynchronous else None
+    _threads()
+    seeds.deterministic(config.deterministic)
+    # A rank whose peer vanished without a word fails after this long; the agent is much faster, this is the last resort.
+    dist.init_process_group(backend, timeout=timedelta(minutes=5))
+    try:
+        return train(make_task(), config, attempt, requests, Checkpointer(attempt, writing))
+    except Fenced as error:
+        print(f"trainyard: {error}", file=sys.stderr, flush=True)
+        return FENCED_CODE
+    except CheckpointFailed as error:
+        print(f"trainyard: {error}", file=sys.stderr, flush=True)
+        record_exception(error)
+        return CHECKPOINT_FAILED
+    finally:
+        if writing is not None:
+            writing.close()
+        dist.destroy_process_group()
+
+
+def _threads() -> None:
+    """The ranks of a node share its cores, unless somebody said otherwise."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        ranks = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // ranks))
+
+
+def train(task: Task, config: LoopConfig, attempt: Attempt, requests: Requests, checkpoints: Checkpointer) -> int:
+    """Train to the last step; returns the exit code. Raises Fenced, CheckpointFailed and NotFinite."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    saved = checkpoints.newest()
+    if saved is not None:
+        task.restore(saved)
+    step = saved.step if saved else 0
+    progress = Progress(attempt.attempt_dir, world_size=world_size, resumed_from=step if saved else None) if rank == 0 else None
+    if rank == 0:
+        print(f"training resumes after step {step}" if saved else "training starts fresh", flush=True)
+    last_losses: list[float] = []
+    while step < config.steps:
+        began = time.perf_counter()
+        vote = torch.zeros(SLOTS, dtype=torch.float64)
+        asked, requests.checkpoint = requests.checkpoint, False
+        failed, fenced = checkpoints.flags()
+        vote[STOP], vote[SAVE] = float(requests.stop), float(asked or (rank == 0 and checkpoints.due(step + 1)))
+        vote[FAILED], vote[FENCED] = failed, fenced
+        turn = Turn(vote, checkpoints.before_update)
+        result = task.train_step(turn)
+        step += 1
+        agreed = _agree(turn, result, world_size)
+        if not math.isfinite(agreed.loss):
+            raise NotFinite(_report(step, result, last_losses, saved))
+        last_losses = [*last_losses[-4:], agreed.loss]
+        over = step == config.steps or agreed.stop
+        if progress:
+            seconds = time.perf_counter() - began
+            progress.report(StepReport(step, agreed.loss, result.samples * world_size, seconds, result.data_seconds), last=over)
+            if over or step % config.log_every == 0:
+                print(f"step {step} loss {agreed.loss:.6f} {result.samples * world_size / seconds:.0f}/s", flush=True)
+        checkpoints.settle(agreed.failed, agreed.fenced)
+        if over or agreed.save:
+            checkpoints.save(step, task.files(), must=over)
+        if agreed.stop and step < config.steps:
+            if rank == 0:
+                print(f"asked to stop: stopped after step {step}", flush=True)
+            return STOPPED
+        if config.step_seconds:
+            time.sleep(config.step_seconds)
+    final = checkpoints.finish(step, task.final_files())
+    if rank == 0:
+        print(f"training is complete after step {step}: {final}", flush=True)
+    return COMPLETE
+
+
+def _agree(turn: Turn, result: StepResult, world_size: int) -> Agreement:
+    """The ranks' votes added up.
+
+    Signals and clocks differ from rank to rank; without this two ranks could save at different steps and wait for each other forever.
+    """
+    if turn.sums is None:
+        turn.vote[LOSS] = float(result.loss)
+        dist.all_reduce(turn.vote)
+        turn.sums = turn.vote
+    return Agreement.of(turn.sums, world_size)
+
+
+def _report(step: int, result: StepResult, last_losses: list[float], saved: Saved | None) -> str:
+    """Every rank tells its own loss; all fail alike."""
+    losses = ", ".join(f"rank {rank}: {text}" for rank, text in enumerate(exchange(str(float(result.loss)))))
+    before = ", ".join(f"{loss:.6g}" for loss in last_losses) or "none in this attempt"
+    return (
+        f"the loss of step {step} is not finite ({losses}); the losses before it: {before}. Nothing was saved after that. "
+        "Lower the learning rate, clip gradients, or look at the samples of this step; then resume from an earlier checkpoint"
+    )
