@@ -1,0 +1,1 @@
+"""Llama-family language models: pretraining and fine-tuning on the shared loop."""
