@@ -1,0 +1,160 @@
+"""The protocol between the language model trainer and what runs it in parallel, so that torch and neuronx-distributed are exchangeable.
+
+A rank has a place in data parallelism (dp) and in tensor parallelism (tp). TP-local means: the part of a weight that a tp rank holds when
+only tensor parallelism splits it, along the dimension that `llm.partition.tp_dim` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ..checkpointer import Files
+
+
+@dataclass(frozen=True)
+class ParallelConfig:
+    """Which backend, on what device, and how many ways. The dp size is what is left: ranks / tp.
+
+    data: `ddp` every dp rank holds weights, gradients and optimizer whole (TP-local); `zero1` the optimizer's state is split over the dp
+    ranks; `fsdp` weights and gradients are, too. sequence: between the blocks activations are split along the sequence over the tp ranks.
+    """
+
+    backend: Literal["torch", "nxd"] = "torch"
+    device: Literal["auto", "cpu", "cuda", "neuron"] = "auto"
+    tp: int = 1
+    data: Literal["ddp", "zero1", "fsdp"] = "ddp"
+    sequence: bool = True
+
+    def __post_init__(self) -> None:
+        if self.tp < 1:
+            raise ValueError(f"tp: {self.tp} is too small; use 1 or more")
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """AdamW (Loshchilov and Hutter 2019) on all weights, after clipping the gradient's global norm to `clip` (0: no clipping)."""
+
+    learning_rate: float = 3e-4
+    beta1: float = 0.9
+    beta2: float = 0.95
+    epsilon: float = 1e-8
+    weight_decay: float = 0.1
+    clip: float = 1.0
+
+
+@dataclass(frozen=True)
+class BuildConfig:
+    """How the blocks run. precision `bf16`: weights, optimizer and reductions stay in float32, matrix products are in bfloat16.
+
+    compile: a backend of torch.compile for every block (`inductor`, `aot_eager`, `neuron`), or `none`.
+    """
+
+    precision: Literal["fp32", "bf16"] = "fp32"
+    compile: str = "none"
+    activation_checkpointing: bool = False
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This rank's place. Ask the backend for it: nxd's tensor-parallel groups are not always neighbours, so rank % tp may be wrong."""
+
+    dp: int = 0
+    dp_size: int = 1
+    tp: int = 0
+    tp_size: int = 1
+
+
+class Weights(Protocol):
+    """Where weights come from: random numbers, a Hugging Face directory, a checkpoint."""
+
+    def __call__(self, name: str, tp: int, tp_size: int) -> Tensor:
+        """The TP-local part of the weight of this (Hugging Face) name, on the CPU in any floating type. Raises ValueError."""
+
+
+class Reader(Protocol):
+    """What `restore` needs of a checkpoint: `nxd_layout.Checkpoint`."""
+
+    tp_size: int
+    dp_size: int
+
+    def model(self, tp_rank: int) -> Mapping[str, Tensor]:
+        """TP-local weights by name, as tp rank `tp_rank` of those that wrote held them."""
+
+    def optimizer(self, dp_rank: int, tp_rank: int) -> Mapping[str, Any]:
+        """The optimizer's file of one rank of those that wrote."""
+
+    def full(self, name: str) -> Tensor:
+        """A whole weight."""
+
+    def full_optimizer(self, name: str, key: str) -> Tensor:
+        """A whole tensor of the optimizer's state (`step`, `exp_avg`, `exp_avg_sq`) of a weight."""
+
+
+class Layers(Protocol):
+    """What a model is made of; all weights lie in `.weight`, shaped (outputs, inputs), and there are no biases."""
+
+    def col(self, inputs: int, outputs: int) -> nn.Module:
+        """A linear layer whose outputs are split over the tp ranks; with `sequence` it first gathers (batch, sequence / tp, inputs)."""
+
+    def row(self, inputs: int, outputs: int) -> nn.Module:
+        """A linear layer whose inputs are split over the tp ranks; its outputs are summed, and with `sequence` split along dimension 1."""
+
+    def emb(self, vocabulary: int, hidden: int) -> nn.Module:
+        """An embedding split by vocabulary; (batch, sequence) gives (batch, sequence [/ tp], hidden)."""
+
+    def norm(self, hidden: int, epsilon: float) -> nn.Module:
+        """RMSNorm (Zhang and Sennrich 2019) of the last dimension, computed in float32; its weight is the same on all tp ranks."""
+
+    def loss(self, head: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Sum over this rank's tokens of the cross entropy of `hidden @ head.weight.T`, a scalar; targets (batch, sequence) below 0 do not count.
+
+        `head` is made by `col` or, for tied embeddings, by `emb`. All tp ranks get the same value.
+        """
+
+
+class Backend(Layers, Protocol):
+    """One rank's model in training. Calls in order: build, initialise or restore, then for each step forward, backward, ..., step."""
+
+    name: str
+    device: torch.device
+    ranks: Ranks
+
+    @property
+    def is_compile_only(self) -> bool:
+        """Whether this run only collects graphs to compile (neuron_parallel_compile): its results mean nothing and must not be saved."""
+
+    def build(self, make_model: Callable[[], nn.Module], options: BuildConfig, optimizer: OptimizerConfig) -> nn.Module:
+        """The model on this rank, to be called in training, and its optimizer. The weights are not set yet.
+
+        The model has its blocks in `model.model.layers` and Hugging Face's names for its weights.
+        """
+
+    def initialise(self, weights: Weights) -> None:
+        """Set the weights; the optimizer starts new."""
+
+    def restore(self, checkpoint: Reader) -> None:
+        """Take weights and optimizer of a checkpoint of any tp and dp size."""
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """In which the forward pass runs."""
+
+    def backward(self, loss: Tensor, *, last: bool) -> None:
+        """Add this micro-batch's gradients; with `last` they are averaged over the dp ranks, here or in `step`."""
+
+    def step(self, learning_rate: float) -> float:
+        """Clip, update the weights, clear the gradients. Returns the global norm before clipping: every weight counted once, over tp and dp."""
+
+    def mark_step(self) -> None:
+        """End of a step: lazy devices run their graph."""
+
+    def files(self, step: int, user_content: Mapping[str, Any]) -> Files:
+        """This rank's files of a checkpoint `step_<step>/...` in the layout of neuronx-distributed. Collective: all ranks call it."""
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """TP-local weights by name; with dp rank 0 only they are sure to be there, but all ranks must call it."""
