@@ -71,7 +71,8 @@ class Checkpointer:
         self._rejected: frozenset[Path] = frozenset()
         self._serial = 0
         self._flight: _Flight | None = None
-        self._last_step: int | None = None
+        self._last_step: int | None = None  # saved, or on its way
+        self._tried_step = 0
         self._last_at = time.monotonic()
         self._failures = 0
         self._every = interval.Interval.of(attempt)
@@ -86,6 +87,7 @@ class Checkpointer:
         self._raise(told["word"], told["reason"])
         saved = Saved(Path(told["path"]), told["step"], told["attempt"], told["world_size"]) if "path" in told else None
         self._last_step = saved.step if saved else None
+        self._tried_step = self._last_step or 0
         self._last_at = time.monotonic()
         return saved
 
@@ -107,8 +109,8 @@ class Checkpointer:
         """Whether a checkpoint is due after `step`, by this rank's clock: ask rank 0 only, and tell the others."""
         if self._flight is not None and not self._flight.over:
             return False  # the last one is still being written
-        every_steps = self._attempt.every_steps
-        by_steps = every_steps is not None and step % every_steps == 0
+        every = self._attempt.every_steps
+        by_steps = every is not None and step // every > self._tried_step // every
         seconds = self._every.seconds()
         return by_steps or (seconds is not None and time.monotonic() - self._last_at >= seconds)
 
@@ -159,6 +161,11 @@ class Checkpointer:
         if failed or fenced:
             self._land(must=False)
 
+    def wait(self) -> None:
+        """Until the save that is on its way, if any, is committed or has failed."""
+        if self._flight is not None:
+            self._land(must=False)
+
     def close(self) -> None:
         """End the writing process."""
         if self._writer is not None:
@@ -169,7 +176,7 @@ class Checkpointer:
         self._serial += 1
         part = Part(target, step, self._serial, self._rank, self._world_size, dict(files), self._rejected)
         flight = self._flight = _Flight(part, time.monotonic())
-        self._last_step, self._last_at = step, flight.began
+        self._last_step, self._tried_step, self._last_at = step, step, flight.began
         if self._writer is None:
             self._note(flight, writer.write(self._attempt, part))
             return
@@ -252,12 +259,12 @@ class Checkpointer:
             self._listen(flight, None)
 
     def _clear(self, flight: _Flight) -> None:
-        """On rank 0: some part will not come."""
-        if self._writer is None:
-            shutil.rmtree(checkpoint.temporary_directory(flight.part.target, self._attempt), ignore_errors=True)
-        elif not flight.over:
+        """On rank 0: some part will not come, and no rank is writing any more."""
+        if self._writer is not None and not flight.over:
             with contextlib.suppress(WriterDied):
                 self._writer.give_up(flight.part.serial)
+        else:
+            shutil.rmtree(checkpoint.temporary_directory(flight.part.target, self._attempt), ignore_errors=True)
 
     def _landed(self, step: int, word: str, reason: str, must: bool) -> None:
         if word == "committed":

@@ -140,6 +140,7 @@ def train(task: Task, config: LoopConfig, attempt: Attempt, requests: Requests, 
         step += 1
         agreed = _agree(turn, result, world_size)
         if not math.isfinite(agreed.loss):
+            checkpoints.wait()  # what was saved before is good
             raise NotFinite(_report(step, result, last_losses, saved))
         last_losses = [*last_losses[-4:], agreed.loss]
         over = step == config.steps or agreed.stop

@@ -5,6 +5,7 @@ The copy runs in a thread beside the next forward and backward pass; only the ne
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import threading
@@ -55,11 +56,20 @@ class SharedMemory:
     def mapped(self, size: int) -> mmap.mmap:
         """The memory, at least `size` bytes of it. Raises OSError when there is not enough."""
         if self._map is None or len(self._map) < size:
-            if os.fstat(self._descriptor).st_size < size:
-                os.posix_fallocate(self._descriptor, 0, size)
+            if (more := size - os.fstat(self._descriptor).st_size) > 0:
+                _check_room(more)
+                os.ftruncate(self._descriptor, size)
             # An older map stays alive as long as a tensor needs it: it shows the same memory.
             self._map = mmap.mmap(self._descriptor, os.fstat(self._descriptor).st_size)
         return self._map
+
+
+def _check_room(more: int) -> None:
+    """Shared memory has no limit of its own: too much of it would get the trainer killed. Raises OSError."""
+    with open("/proc/meminfo", encoding="ascii") as lines:
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    if more > free:
+        raise OSError(errno.ENOMEM, f"{more} bytes are needed to stage the checkpoint, and {free} are free; use asynchronous=false")
 
 
 class Staged:

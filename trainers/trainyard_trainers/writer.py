@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import pickle
 import shutil
 import signal
 import time
@@ -78,7 +79,21 @@ def content_writer(content: object) -> checkpoint.Writer:
     """Writes bytes as they are and everything else by torch.save; the same content gives the same bytes."""
     if isinstance(content, bytes):
         return lambda stream: stream.write(content)
-    return lambda stream: torch.save(content, stream)
+    return lambda stream: torch.save(_canonical(content), stream)
+
+
+def _canonical(content: object) -> object:
+    """The same values once pickled and read: which equal strings are one object would show in the bytes."""
+    tensors: list[torch.Tensor] = []
+
+    def take(leaf: object) -> object:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        tensors.append(leaf)
+        return Placed(len(tensors) - 1, leaf.dtype, ())
+
+    skeleton = pickle.loads(pickle.dumps(replaced(content, take)))  # noqa: S301  # our own, this moment
+    return replaced(skeleton, lambda leaf: tensors[leaf.offset] if isinstance(leaf, Placed) else leaf)
 
 
 def commit(attempt: Attempt, part: Part, given_up: Callable[[], bool]) -> Answer:
