@@ -119,7 +119,7 @@ class Layers(Protocol):
 
 
 class Backend(Layers, Protocol):
-    """One rank's model in training. Calls in order: build, initialise or restore, then for each step forward, backward, ..., step."""
+    """One rank's model in training. Calls in order: build, initialise or restore, then for each step forward, backward, ..., step, mark_step."""
 
     name: str
     device: torch.device
@@ -141,8 +141,8 @@ class Backend(Layers, Protocol):
     def restore(self, checkpoint: Reader) -> None:
         """Take weights and optimizer of a checkpoint of any tp and dp size."""
 
-    def autocast(self) -> AbstractContextManager[object]:
-        """In which the forward pass runs."""
+    def forwarding(self, *, last: bool) -> AbstractContextManager[object]:
+        """In which a micro-batch's forward pass runs: precision, and, unless it is the step's last, no averaging over dp."""
 
     def backward(self, loss: Tensor, *, last: bool) -> None:
         """Add this micro-batch's gradients; with `last` they are averaged over the dp ranks, here or in `step`."""

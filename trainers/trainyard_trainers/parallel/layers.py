@@ -1,0 +1,29 @@
+"""The layers of one process: what tensor parallelism later splits, and what tools use that only compute logits."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .cross_entropy import head_loss
+
+
+class PlainLayers:
+    """`Layers` on one rank, of plain torch modules."""
+
+    def col(self, inputs: int, outputs: int) -> nn.Module:
+        return nn.Linear(inputs, outputs, bias=False)
+
+    def row(self, inputs: int, outputs: int) -> nn.Module:
+        return nn.Linear(inputs, outputs, bias=False)
+
+    def emb(self, vocabulary: int, hidden: int) -> nn.Module:
+        return nn.Embedding(vocabulary, hidden)
+
+    def norm(self, hidden: int, epsilon: float) -> nn.Module:
+        return nn.RMSNorm(hidden, epsilon)
+
+    def loss(self, head: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
+        weight = head.weight
+        assert isinstance(weight, torch.Tensor)
+        return head_loss(hidden.flatten(0, 1), weight, targets.flatten())

@@ -1,0 +1,297 @@
+"""The backend of plain torch: DistributedDataParallel, ZeRO-1, FSDP2 and DTensor, on gloo, NCCL or the TorchNeuron device.
+
+Weights and optimizer state are float32 on every path. With precision bf16 the forward pass runs under autocast, or, with fsdp, on
+bfloat16 copies that are made when a block's weights are gathered; gradients are reduced in float32.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ..checkpointer import Files
+from ..config import ConfigError
+from ..llm.partition import tp_dim
+from .backend import BuildConfig, OptimizerConfig, ParallelConfig, Ranks, Reader, Weights
+from .chunks import Chunks, average_whole, chunk, chunk_rows, padded
+from .cross_entropy import head_loss
+from .layers import PlainLayers
+
+_STATE = ("exp_avg", "exp_avg_sq")
+
+
+def device_kind(config: ParallelConfig) -> str:
+    """`auto` is the GPU where there is one."""
+    return config.device if config.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def process_group_backend(config: ParallelConfig) -> str:
+    """For init_process_group: small collectives of the loop stay on the CPU."""
+    return {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "neuron": "cpu:gloo,neuron:neuron"}[device_kind(config)]
+
+
+def _device(config: ParallelConfig) -> torch.device:
+    kind = device_kind(config)
+    number = int(os.environ.get("LOCAL_RANK") or 0)
+    if kind == "cuda":
+        if not torch.cuda.is_available():
+            raise ConfigError("parallel.device: there is no CUDA device here; use cpu or auto")
+        torch.cuda.set_device(number)
+    if kind == "neuron" and not hasattr(torch, "neuron"):
+        raise ConfigError(
+            "parallel.device: the device 'neuron' needs torch-neuronx 2.13.3 or later (TorchNeuron), which is not installed here"
+        )
+    return torch.device("cpu") if kind == "cpu" else torch.device(kind, number)
+
+
+class TorchBackend(PlainLayers):
+    """`Backend` on torch.distributed. Neighbours in rank are neighbours in tensor parallelism: they share a node."""
+
+    name = "torch"
+    is_compile_only = False
+
+    def __init__(self, config: ParallelConfig) -> None:
+        world_size, tp = dist.get_world_size(), config.tp
+        if world_size % tp:
+            works = ", ".join(str(way) for way in range(1, world_size + 1) if world_size % way == 0)
+            raise ConfigError(f"parallel.tp: {tp} does not divide the {world_size} ranks; use one of {works}")
+        self.config = config
+        self.device = _device(config)
+        self.ranks = Ranks(dist.get_rank() // tp, world_size // tp, dist.get_rank() % tp, tp)
+        self._mesh: Any = None
+        self._dp_group: dist.ProcessGroup | None = dist.group.WORLD
+        self._tp_group: dist.ProcessGroup | None = None
+        if tp > 1 or config.data == "fsdp":
+            from torch.distributed.device_mesh import init_device_mesh
+
+            self._mesh = init_device_mesh(self.device.type, (self.ranks.dp_size, tp), mesh_dim_names=("dp", "tp"))
+            self._dp_group = self._mesh.get_group("dp")
+            self._tp_group = self._mesh.get_group("tp") if tp > 1 else None
+
+    # -- the model -----------------------------------------------------------------------------------------------------
+    def loss(self, head: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
+        weight: Any = head.weight
+        if self.ranks.tp_size == 1:
+            return super().loss(head, hidden, targets)
+        from .tensor import gathered
+
+        hidden = gathered(hidden, self._mesh["tp"])
+        return head_loss(hidden.flatten(0, 1), weight.to_local(), targets.flatten(), self._tp_group)
+
+    def build(self, make_model: Callable[[], nn.Module], options: BuildConfig, optimizer: OptimizerConfig) -> nn.Module:
+        with torch.device("meta"):
+            model: Any = make_model()
+        if self.ranks.tp_size > 1:
+            from .tensor import split
+
+            split(model, self._mesh["tp"], sequence=self.config.sequence)
+        if options.compile != "none":
+            for block in model.model.layers:
+                block.forward = torch.compile(block.forward, backend=options.compile)
+        if self.config.data == "fsdp":
+            self._shard(model, options)
+        model.to_empty(device=self.device)
+        self._options, self._clip = options, optimizer.clip
+        self._parameters = dict(model.named_parameters())
+        self._own(optimizer)
+        self._model = model
+        if self.config.data == "ddp" and self.ranks.tp_size == 1 and self.ranks.dp_size > 1:
+            self._model = DistributedDataParallel(model, gradient_as_bucket_view=True, broadcast_buffers=False, init_sync=False)
+        return self._model  # type: ignore[no-any-return]
+
+    def _shard(self, model: Any, options: BuildConfig) -> None:
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        # inputs keep their type: the rotary angles must stay float32
+        kind = torch.bfloat16 if options.precision == "bf16" else None
+        policy = MixedPrecisionPolicy(param_dtype=kind, reduce_dtype=torch.float32, cast_forward_inputs=False)
+        for block in model.model.layers:
+            fully_shard(block, mesh=self._mesh["dp"], mp_policy=policy)
+        fully_shard(model, mesh=self._mesh["dp"], mp_policy=policy)
+
+    def _local(self, parameter: Tensor) -> Tensor:
+        if self._mesh is None:
+            return parameter.detach()
+        from .tensor import local
+
+        return local(parameter)
+
+    def _own(self, optimizer: OptimizerConfig) -> None:
+        """What this rank updates: plain tensors that share the weights' memory, so that the optimizer knows of no parallelism."""
+        held = [self._local(parameter) for parameter in self._parameters.values()]
+        self._chunks = Chunks(held, self._dp_group) if self.config.data == "zero1" else None
+        self._owned = self._chunks.owned if self._chunks else held
+        self._optimizer = torch.optim.AdamW(
+            self._owned,
+            lr=optimizer.learning_rate,
+            betas=(optimizer.beta1, optimizer.beta2),
+            eps=optimizer.epsilon,
+            weight_decay=optimizer.weight_decay,
+            fused=self.device.type in ("cpu", "cuda"),
+        )
+
+    @contextlib.contextmanager
+    def forwarding(self, *, last: bool) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            if self._options.precision == "bf16" and self.config.data != "fsdp":
+                stack.enter_context(torch.autocast(self.device.type, torch.bfloat16))
+            if isinstance(self._model, DistributedDataParallel) and not last:
+                stack.enter_context(self._model.no_sync())
+            yield
+
+    # -- weights -------------------------------------------------------------------------------------------------------
+    def initialise(self, weights: Weights) -> None:
+        for name, parameter in self._parameters.items():
+            whole = weights(name, self.ranks.tp, self.ranks.tp_size)
+            target = self._local(parameter)
+            part = self._piece(whole) if self.config.data == "fsdp" else whole
+            if part.shape != target.shape:
+                raise ConfigError(f"{name}: the weight found has shape {tuple(part.shape)}, this model's has {tuple(target.shape)}")
+            target.copy_(part)
+
+    def _piece(self, tensor: Tensor) -> Tensor:
+        return chunk(tensor, self.ranks.dp, self.ranks.dp_size)
+
+    @property
+    def _sharded(self) -> bool:
+        return self.config.data != "ddp"
+
+    def restore(self, checkpoint: Reader) -> None:
+        same = checkpoint.tp_size == self.ranks.tp_size
+        mine = checkpoint.model(self.ranks.tp) if same else {}
+        self.initialise(lambda name, _tp, _size: mine[name] if same else self._tp_part(name, checkpoint.full(name)))
+        self._restore_optimizer(checkpoint, same)
+
+    def _tp_part(self, name: str, whole: Tensor) -> Tensor:
+        dim = tp_dim(name)
+        return whole if dim is None else whole.chunk(self.ranks.tp_size, dim)[self.ranks.tp]
+
+    def _restore_optimizer(self, checkpoint: Reader, same_tp: bool) -> None:
+        """From this rank's own file where the layout is the same, else from the whole tensors."""
+        own: Mapping[int, Any] | None = None
+        if same_tp:
+            same_dp = self._sharded and checkpoint.dp_size == self.ranks.dp_size
+            found = checkpoint.optimizer(self.ranks.dp if same_dp else 0, self.ranks.tp)
+            if ("base_state" in found) == self._sharded and (same_dp or not self._sharded):
+                own = found["base_state" if self._sharded else "state"]
+        for index, (name, tensor) in enumerate(zip(self._parameters, self._owned, strict=True)):
+            state = {} if own is None else own[index]
+            restored: dict[str, Tensor] = {}
+            for key in _STATE:
+                part = state[key] if own is not None else self._tp_part(name, checkpoint.full_optimizer(name, key))
+                if own is None and self._sharded:
+                    part = self._piece(part)
+                restored[key] = part[: tensor.shape[0]].to(tensor.device, tensor.dtype, copy=True)
+            step = state["step"] if own is not None else checkpoint.full_optimizer(name, "step")
+            restored["step"] = torch.as_tensor(step, dtype=torch.float32).to(self.device, copy=True)
+            self._optimizer.state[tensor] = restored
+
+    # -- a step --------------------------------------------------------------------------------------------------------
+    def backward(self, loss: Tensor, *, last: bool) -> None:
+        if self.config.data == "fsdp":
+            self._model.set_requires_gradient_sync(last)
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def step(self, learning_rate: float) -> float:
+        gradients = self._averaged()
+        norm = self._norm(gradients)
+        if self._clip and norm > self._clip:
+            torch._foreach_mul_(gradients, self._clip / (norm + 1e-6))
+        for tensor, gradient in zip(self._owned, gradients, strict=True):
+            tensor.grad = gradient
+        self._optimizer.param_groups[0]["lr"] = learning_rate
+        self._optimizer.step()
+        for tensor in self._owned:
+            tensor.grad = None
+        if self._chunks:
+            self._chunks.share()
+        return norm
+
+    def _averaged(self) -> list[Tensor]:
+        """The mean gradients of what this rank owns; the parameters' own are let go."""
+        gradients = [self._gradient(parameter) for parameter in self._parameters.values()]
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        if self._chunks:
+            return self._chunks.average(gradients)
+        if self.config.data == "ddp" and self.ranks.tp_size > 1 and self.ranks.dp_size > 1:
+            return average_whole(gradients, self._dp_group)
+        return gradients
+
+    def _gradient(self, parameter: nn.Parameter) -> Tensor:
+        if self._mesh is None:
+            assert parameter.grad is not None, "every weight of the model takes part in the loss"
+            return parameter.grad
+        from .tensor import local_gradient
+
+        return local_gradient(parameter)
+
+    def _norm(self, gradients: list[Tensor]) -> float:
+        """Over tp, and over dp where each rank owns a part; what all tp ranks hold alike counts once."""
+        norms = torch.stack(list(torch._foreach_norm(gradients))).double().square()
+        once = [1.0 / self.ranks.tp_size if tp_dim(name) is None else 1.0 for name in self._parameters]
+        total = (norms * torch.tensor(once, dtype=norms.dtype, device=norms.device)).sum()
+        if self._sharded:
+            dist.all_reduce(total)
+        elif self._tp_group is not None:
+            dist.all_reduce(total, group=self._tp_group)
+        return float(total.sqrt())
+
+    def mark_step(self) -> None:
+        """Nothing waits to be run: this device is not lazy."""
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------------
+    def weights(self) -> Mapping[str, Tensor]:
+        if self.config.data != "fsdp":
+            return {name: self._local(parameter) for name, parameter in self._parameters.items()}
+        found = {}
+        for name, parameter in self._parameters.items():
+            whole = self._gather(self._local(parameter), self._tp_rows(name, parameter))
+            if self.ranks.dp == 0:
+                found[name] = whole.cpu()
+        return found
+
+    def _tp_rows(self, name: str, parameter: Tensor) -> int:
+        return parameter.shape[0] // (self.ranks.tp_size if tp_dim(name) == 0 else 1)
+
+    def _gather(self, piece: Tensor, rows: int) -> Tensor:
+        """The TP-local tensor of `rows` rows of which every dp rank has a chunk."""
+        own = padded(piece, chunk_rows(rows, self.ranks.dp_size)).contiguous()
+        whole = own.new_empty(self.ranks.dp_size * own.shape[0], *own.shape[1:])
+        dist.all_gather_into_tensor(whole, own, group=self._dp_group)
+        return whole[:rows]
+
+    def _optimizer_file(self) -> dict[str, Any]:
+        """As torch's optimizers write it, or, where each dp rank owns a chunk, as the ZeRO-1 optimizer of torch_xla does."""
+        document = self._optimizer.state_dict()
+        if not self._sharded:
+            return document
+        shapes, base = {}, {}
+        for index, (name, parameter) in enumerate(self._parameters.items()):
+            dim = tp_dim(name)
+            shape = [count // (self.ranks.tp_size if at == dim else 1) for at, count in enumerate(parameter.shape)]
+            rows = chunk_rows(shape[0], self.ranks.dp_size)
+            state = document["state"][index]
+            shapes[index] = tuple(shape)
+            base[index] = {"step": state["step"], **{key: padded(state[key], rows) for key in _STATE}}
+        return {"state": {}, "param_groups": document["param_groups"], "base_state": base, "shape_info": shapes}
+
+    def files(self, step: int, user_content: Mapping[str, Any]) -> Files:
+        from .. import nxd_layout
+
+        return nxd_layout.files(
+            f"step_{step}",
+            self.ranks,
+            model=self.weights(),
+            optimizer=self._optimizer_file(),
+            zero1=self._sharded,
+            scheduler={"last_epoch": step},
+            user_content=dict(user_content),
+        )
