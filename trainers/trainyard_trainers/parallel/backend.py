@@ -80,8 +80,13 @@ class Weights(Protocol):
 class Reader(Protocol):
     """What `restore` needs of a checkpoint: `nxd_layout.Checkpoint`."""
 
-    tp_size: int
-    dp_size: int
+    @property
+    def tp_size(self) -> int:
+        """Tensor-parallel ranks of those that wrote."""
+
+    @property
+    def dp_size(self) -> int:
+        """Data-parallel ranks of those that wrote, at least where each has its own optimizer file."""
 
     def model(self, tp_rank: int) -> Mapping[str, Tensor]:
         """TP-local weights by name, as tp rank `tp_rank` of those that wrote held them."""
@@ -156,5 +161,5 @@ class Backend(Layers, Protocol):
     def files(self, step: int, user_content: Mapping[str, Any]) -> Files:
         """This rank's files of a checkpoint `step_<step>/...` in the layout of neuronx-distributed. Collective: all ranks call it."""
 
-    def weights(self) -> Mapping[str, Tensor]:
-        """TP-local weights by name; with dp rank 0 only they are sure to be there, but all ranks must call it."""
+    def final_files(self, step: int, user_content: Mapping[str, Any]) -> Files:
+        """The same without the optimizer. Collective."""

@@ -7,10 +7,15 @@ updated weights travel in buckets: row r of a bucket's buffer is what rank r own
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+#: Of one tensor, under their names since torch 2.13 and before.
+reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+all_gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 #: Bytes of float32 in a bucket.
 _BUCKET_BYTES = 64 << 20
@@ -65,7 +70,7 @@ class Chunks:
             for index, columns in zip(bucket, self._columns(bucket), strict=True):
                 self._lay_out(gradients[index], buffer[:, columns])
             own = buffer.new_empty(buffer.shape[1])
-            under_way.append((bucket, own, buffer, dist.reduce_scatter_tensor(own, buffer.view(-1), group=self._group, async_op=True)))
+            under_way.append((bucket, own, buffer, reduce_scatter(own, buffer.view(-1), group=self._group, async_op=True)))
         for bucket, own, _buffer, work in under_way:
             work.wait()
             own.div_(self._size)
@@ -82,7 +87,7 @@ class Chunks:
             own = buffer[self._rank].clone()
             for index, columns in zip(bucket, self._columns(bucket), strict=True):
                 own[columns][: self.owned[index].numel()].copy_(self.owned[index].flatten())
-            dist.all_gather_into_tensor(buffer.view(-1), own, group=self._group)
+            all_gather(buffer.view(-1), own, group=self._group)
             for index, columns in zip(bucket, self._columns(bucket), strict=True):
                 self._take_back(buffer[:, columns], self._tensors[index])
 

@@ -43,9 +43,7 @@ def _block(sequence: bool) -> dict[str, ParallelStyle]:
     plan: dict[str, ParallelStyle] = {name: ColwiseParallel() for name in column}
     plan |= {name: RowwiseParallel(output_layouts=between) for name in ("self_attn.o_proj", "mlp.down_proj")}
     # one gather in front of q, k and v, and one in front of gate and up
-    plan["self_attn"] = PrepareModuleInput(
-        input_layouts=(between, None, None, None), desired_input_layouts=(Replicate(), None, None, None)
-    )
+    plan["self_attn"] = PrepareModuleInput(input_layouts=(between, None, None, None), desired_input_layouts=(Replicate(), None, None, None))
     plan["mlp"] = PrepareModuleInput(input_layouts=(between,), desired_input_layouts=(Replicate(),))
     if sequence:
         plan |= {name: SequenceParallel() for name in ("input_layernorm", "post_attention_layernorm")}

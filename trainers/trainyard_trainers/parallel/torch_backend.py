@@ -16,11 +16,12 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from .. import nxd_layout
 from ..checkpointer import Files
 from ..config import ConfigError
 from ..llm.partition import tp_dim
 from .backend import BuildConfig, OptimizerConfig, ParallelConfig, Ranks, Reader, Weights
-from .chunks import Chunks, average_whole, chunk, chunk_rows, padded
+from .chunks import Chunks, all_gather, average_whole, chunk, chunk_rows, padded
 from .cross_entropy import head_loss
 from .layers import PlainLayers
 
@@ -103,7 +104,7 @@ class TorchBackend(PlainLayers):
         self._own(optimizer)
         self._model = model
         if self.config.data == "ddp" and self.ranks.tp_size == 1 and self.ranks.dp_size > 1:
-            self._model = DistributedDataParallel(model, gradient_as_bucket_view=True, broadcast_buffers=False, init_sync=False)
+            self._model = DistributedDataParallel(model, gradient_as_bucket_view=True, init_sync=False)
         return self._model  # type: ignore[no-any-return]
 
     def _shard(self, model: Any, options: BuildConfig) -> None:
@@ -248,50 +249,38 @@ class TorchBackend(PlainLayers):
         """Nothing waits to be run: this device is not lazy."""
 
     # -- checkpoints ---------------------------------------------------------------------------------------------------
-    def weights(self) -> Mapping[str, Tensor]:
+    def _weights(self) -> dict[str, Tensor]:
+        """TP-local weights by name; where fully sharded, dp rank 0 alone collects them, in host memory, and the others have shapes only."""
         if self.config.data != "fsdp":
             return {name: self._local(parameter) for name, parameter in self._parameters.items()}
         found = {}
         for name, parameter in self._parameters.items():
-            whole = self._gather(self._local(parameter), self._tp_rows(name, parameter))
-            if self.ranks.dp == 0:
-                found[name] = whole.cpu()
+            rows = parameter.shape[0] // (self.ranks.tp_size if tp_dim(name) == 0 else 1)
+            whole = self._gathered(self._local(parameter), rows)
+            found[name] = whole.to("cpu" if self.ranks.dp == 0 else "meta")
         return found
 
-    def _tp_rows(self, name: str, parameter: Tensor) -> int:
-        return parameter.shape[0] // (self.ranks.tp_size if tp_dim(name) == 0 else 1)
-
-    def _gather(self, piece: Tensor, rows: int) -> Tensor:
+    def _gathered(self, piece: Tensor, rows: int) -> Tensor:
         """The TP-local tensor of `rows` rows of which every dp rank has a chunk."""
         own = padded(piece, chunk_rows(rows, self.ranks.dp_size)).contiguous()
         whole = own.new_empty(self.ranks.dp_size * own.shape[0], *own.shape[1:])
-        dist.all_gather_into_tensor(whole, own, group=self._dp_group)
-        return whole[:rows]
-
-    def _optimizer_file(self) -> dict[str, Any]:
-        """As torch's optimizers write it, or, where each dp rank owns a chunk, as the ZeRO-1 optimizer of torch_xla does."""
-        document = self._optimizer.state_dict()
-        if not self._sharded:
-            return document
-        shapes, base = {}, {}
-        for index, (name, parameter) in enumerate(self._parameters.items()):
-            dim = tp_dim(name)
-            shape = [count // (self.ranks.tp_size if at == dim else 1) for at, count in enumerate(parameter.shape)]
-            rows = chunk_rows(shape[0], self.ranks.dp_size)
-            state = document["state"][index]
-            shapes[index] = tuple(shape)
-            base[index] = {"step": state["step"], **{key: padded(state[key], rows) for key in _STATE}}
-        return {"state": {}, "param_groups": document["param_groups"], "base_state": base, "shape_info": shapes}
+        all_gather(whole, own, group=self._dp_group)
+        return whole[:rows].clone()
 
     def files(self, step: int, user_content: Mapping[str, Any]) -> Files:
-        from .. import nxd_layout
+        return self._files(step, user_content, self._optimizer.state_dict())
 
+    def final_files(self, step: int, user_content: Mapping[str, Any]) -> Files:
+        return self._files(step, user_content, None)
+
+    def _files(self, step: int, user_content: Mapping[str, Any], optimizer: Mapping[str, Any] | None) -> Files:
+        place = nxd_layout.Ranks(self.ranks.dp, self.ranks.dp_size, self.ranks.tp, self.ranks.tp_size)
         return nxd_layout.files(
-            f"step_{step}",
-            self.ranks,
-            model=self.weights(),
-            optimizer=self._optimizer_file(),
+            nxd_layout.tag_of(step),
+            place,
+            model=self._weights(),
+            optimizer=optimizer,
             zero1=self._sharded,
             scheduler={"last_epoch": step},
-            user_content=dict(user_content),
+            user_content=user_content,
         )

@@ -1,0 +1,322 @@
+"""Tokenized text in files that are mapped into memory, so that training starts at once on any amount of it.
+
+    python -m trainyard_trainers.llm.tokens pack --input corpus.jsonl --tokenizer llama-3/ --output tokens/
+    python -m trainyard_trainers.llm.tokens check --input tokens/
+
+A shard (`*.tokens`, little-endian):
+
+    offset 0    8 bytes  "TYTOKENS"
+           8    uint32   version, 1
+          12    uint32   bytes of a token, 2 or 4
+          16    uint64   vocabulary size: every token is below it
+          24    uint64   tokens
+          32    uint64   documents
+          40    uint32   CRC-32 of everything from offset 64 on
+          44    uint32   CRC-32 of bytes 0 to 43
+          64    the tokens, and zeros up to a multiple of 8
+          then  uint64 for each document: the number of its first token, ascending; the first is 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import os
+import struct
+import sys
+import warnings
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..config import ConfigError
+
+SUFFIX = ".tokens"
+_MAGIC, _VERSION, _START = b"TYTOKENS", 1, 64
+_HEADER = struct.Struct("<8sIIQQQI")
+_CRC = struct.Struct("<I")
+_TYPES = {2: torch.uint16, 4: torch.uint32}
+_CODES = {2: "H", 4: "I"}
+_SHARD_TOKENS = 100_000_000
+_READ_BYTES = 8 << 20
+
+
+class Header(NamedTuple):
+    """What a shard says of itself."""
+
+    width: int
+    vocab_size: int
+    tokens: int
+    documents: int
+    crc32: int
+
+    @property
+    def index_offset(self) -> int:
+        """Where the documents' index begins, in bytes."""
+        return _START + -(-self.tokens * self.width // 8) * 8
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file."""
+        return self.index_offset + 8 * self.documents
+
+    def packed(self) -> bytes:
+        head = _HEADER.pack(_MAGIC, _VERSION, self.width, self.vocab_size, self.tokens, self.documents, self.crc32)
+        return (head + _CRC.pack(zlib.crc32(head))).ljust(_START, b"\0")
+
+
+def read_header(path: Path) -> Header:
+    """Raises ConfigError, with file and offset, for a shard that is damaged at its head or not whole."""
+    try:
+        with open(path, "rb") as stream:
+            raw = stream.read(_START)
+            size = os.fstat(stream.fileno()).st_size
+    except OSError as error:
+        raise ConfigError(f"data: {error}") from error
+    if len(raw) < _START:
+        raise ConfigError(f"data: {path} is truncated: it ends at offset {size}, within its header of {_START} bytes")
+    magic, version, *rest = _HEADER.unpack_from(raw)
+    if magic != _MAGIC:
+        raise ConfigError(f"data: {path} is no token shard: offset 0 has {magic!r}, not {_MAGIC!r}; make shards with `tokens pack`")
+    if _CRC.unpack_from(raw, _HEADER.size)[0] != zlib.crc32(raw[: _HEADER.size]):
+        raise ConfigError(f"data: {path} is damaged: the header at offset 0 does not have the CRC-32 at offset {_HEADER.size}")
+    if version != _VERSION:
+        raise ConfigError(f"data: {path} has version {version}; this program reads version {_VERSION}")
+    header = Header(*rest)
+    if size != header.size:
+        raise ConfigError(f"data: {path} {_misfit(header, size)}")
+    return header
+
+
+def _misfit(header: Header, size: int) -> str:
+    if size > header.size:
+        return f"is damaged: it goes on after offset {header.size}, where it should end, up to {size}"
+    token = (size - _START) // header.width
+    place = f"in token {token} of {header.tokens}" if size < header.index_offset else "in the index of its documents"
+    return f"is truncated: it ends at offset {size}, {place}, and should have {header.size} bytes; make or copy it again"
+
+
+class Shard:
+    """One file. `tokens` (count,) and `starts` (documents,) are read from disk when they are touched."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.header = path, read_header(path)
+        with open(path, "rb") as stream:
+            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of memory that cannot be written: nobody writes it
+            self.tokens = torch.frombuffer(mapped, dtype=_TYPES[self.header.width], count=self.header.tokens, offset=_START)
+            self.starts = torch.frombuffer(mapped, dtype=torch.int64, count=self.header.documents, offset=self.header.index_offset)
+
+    def check(self) -> None:
+        """Read all of it. Raises ConfigError when the content is not what was written."""
+        found = 0
+        with open(self.path, "rb") as stream:
+            stream.seek(_START)
+            while part := stream.read(_READ_BYTES):
+                found = zlib.crc32(part, found)
+        if found != self.header.crc32:
+            raise ConfigError(
+                f"data: {self.path} is damaged: offsets {_START} to {self.header.size} have CRC-32 {found:08x}, not {self.header.crc32:08x}"
+            )
+
+
+def open_shards(directory: Path) -> list[Shard]:
+    """All shards of a directory in the order of their names. Raises ConfigError."""
+    paths = sorted(directory.glob(f"*{SUFFIX}"))
+    if not paths:
+        raise ConfigError(f"data: {directory} has no *{SUFFIX} file; make some with `python -m trainyard_trainers.llm.tokens pack`")
+    shards = [Shard(path) for path in paths]
+    for shard in shards:
+        if shard.header.vocab_size != shards[0].header.vocab_size:
+            raise ConfigError(
+                f"data: {shard.path} has a vocabulary of {shard.header.vocab_size}, but {shards[0].path} of {shards[0].header.vocab_size}; "
+                "make all shards with one tokenizer"
+            )
+    return shards
+
+
+def write_shard(path: Path, documents: Iterable[Sequence[int]], vocab_size: int) -> Header:
+    """Write one shard; it appears under its name only when it is whole. Raises ValueError for a token outside of the vocabulary."""
+    width = 2 if vocab_size <= 1 << 16 else 4
+    starts, count, crc32 = array("Q"), 0, 0
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(temporary, "wb") as stream:
+        stream.write(bytes(_START))
+        for document in documents:
+            starts.append(count)
+            part = _encoded(document, width, vocab_size)
+            crc32 = zlib.crc32(part, crc32)
+            stream.write(part)
+            count += len(document)
+        tail = bytes(-count * width % 8) + _little(starts)
+        stream.write(tail)
+        header = Header(width, vocab_size, count, len(starts), zlib.crc32(tail, crc32))
+        stream.seek(0)
+        stream.write(header.packed())
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+    return header
+
+
+def _encoded(document: Sequence[int], width: int, vocab_size: int) -> bytes:
+    if not document:
+        raise ValueError("a document has no token")
+    if not 0 <= min(document) <= max(document) < vocab_size:
+        wrong = max(document) if max(document) >= vocab_size else min(document)
+        raise ValueError(f"token {wrong} is outside of the vocabulary of {vocab_size}")
+    return _little(array(_CODES[width], document))
+
+
+def _little(numbers: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        numbers = array(numbers.typecode, numbers)
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+class Tokenizer(NamedTuple):
+    """Text to tokens. `end` stands after every document."""
+
+    encode: Callable[[str], list[int]]
+    end: int
+    vocab_size: int
+
+
+#: The 256 bytes, the end of a document, and room up to a number that tensor parallelism can split 16 ways.
+BYTES = Tokenizer(lambda text: list(text.encode()), 256, 272)
+
+
+def load_tokenizer(name: str, vocab_size: int = 0) -> Tokenizer:
+    """`bytes`, or the tokenizer of a Hugging Face directory. Raises ConfigError; needs the package tokenizers for a directory.
+
+    vocab_size: of the model, if larger than the tokenizer's; a config.json in the directory says it, too.
+    """
+    found = BYTES if name == "bytes" else _from_directory(Path(name))
+    if vocab_size and vocab_size < found.vocab_size:
+        raise ConfigError(f"vocab-size: {vocab_size} is smaller than the {found.vocab_size} of the tokenizer {name}")
+    return found._replace(vocab_size=vocab_size or found.vocab_size)
+
+
+def _from_directory(directory: Path) -> Tokenizer:
+    path = directory / "tokenizer.json"
+    if not path.is_file():
+        raise ConfigError(f"tokenizer: {path} is missing; give a Hugging Face directory that has it, or 'bytes'")
+    try:
+        from tokenizers import Tokenizer as Fast
+    except ImportError as error:
+        raise ConfigError("tokenizer: reading tokenizer.json needs the package tokenizers: pip install tokenizers") from error
+    fast = Fast.from_file(str(path))
+    config, tokenizer_config = _json(directory / "config.json"), _json(directory / "tokenizer_config.json")
+    largest = max(fast.get_vocab_size(), int(config.get("vocab_size") or 0))
+
+    def encode(text: str) -> list[int]:
+        return list(fast.encode(text).ids)
+
+    return Tokenizer(encode, _end_token(directory, fast, config, tokenizer_config), largest)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _end_token(directory: Path, fast: Any, config: dict[str, Any], tokenizer_config: dict[str, Any]) -> int:
+    text = tokenizer_config.get("eos_token")
+    number = fast.token_to_id(text["content"] if isinstance(text, dict) else text) if text else config.get("eos_token_id")
+    number = number[0] if isinstance(number, list) else number
+    if number is None:
+        raise ConfigError(f"tokenizer: {directory} names no end of text; put eos_token into its tokenizer_config.json")
+    return int(number)
+
+
+def read_texts(path: Path, key: str = "text") -> Iterator[str]:
+    """The documents of a .jsonl file (one a line, under `key`) or of any other text file (the file is one document)."""
+    try:
+        if path.suffix != ".jsonl":
+            yield path.read_text(encoding="utf-8")
+            return
+        with open(path, encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    yield str(json.loads(line)[key])
+                except (ValueError, KeyError, TypeError) as error:
+                    raise ConfigError(f"input: line {number} of {path} has no text under '{key}': {error!r}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"input: {path}: {error}") from error
+
+
+def pack(
+    inputs: Iterable[Path], tokenizer: Tokenizer, output: Path, *, key: str = "text", shard_tokens: int = _SHARD_TOKENS
+) -> list[Header]:
+    """Tokenize texts into shards of about `shard_tokens`; a document is never cut, an empty one is left out. Raises ConfigError."""
+    output.mkdir(parents=True, exist_ok=True)
+    if any(output.glob(f"*{SUFFIX}")):
+        raise ConfigError(f"output: {output} has shards already; give an empty directory")
+    texts = (text for path in inputs for text in read_texts(path, key) if text)
+    headers: list[Header] = []
+    for text in texts:
+        documents = _shard_documents(text, texts, tokenizer, shard_tokens)
+        headers.append(write_shard(output / f"shard-{len(headers):05d}{SUFFIX}", documents, tokenizer.vocab_size))
+    if not headers:
+        raise ConfigError("input: there is no text in it")
+    return headers
+
+
+def _shard_documents(first: str, texts: Iterator[str], tokenizer: Tokenizer, limit: int) -> Iterator[list[int]]:
+    count, text = 0, first
+    while True:
+        tokens = tokenizer.encode(text)
+        document = tokens if tokens[-1:] == [tokenizer.end] else [*tokens, tokenizer.end]
+        yield document
+        count += len(document)
+        following = next(texts, None) if count < limit else None
+        if following is None:
+            return
+        text = following
+
+
+def window(shard: Shard, start: int, length: int) -> Tensor:
+    """Tokens start to start + length as int64, shape (length,)."""
+    return shard.tokens[start : start + length].to(torch.int64)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry of `python -m trainyard_trainers.llm.tokens`."""
+    parser = argparse.ArgumentParser(prog="trainyard_trainers.llm.tokens", description="Token shards: make them, check them.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    packing = commands.add_parser("pack", help="tokenize text into shards")
+    packing.add_argument("--input", type=Path, nargs="+", required=True, help=".jsonl with a text a line, or text files: a document each")
+    packing.add_argument("--tokenizer", required=True, help="a Hugging Face directory with tokenizer.json, or 'bytes'")
+    packing.add_argument("--output", type=Path, required=True)
+    packing.add_argument("--key", default="text", help="of the text in a .jsonl line")
+    packing.add_argument("--vocab-size", type=int, default=0, help="of the model, if larger than the tokenizer's")
+    packing.add_argument("--shard-tokens", type=int, default=_SHARD_TOKENS)
+    commands.add_parser("check", help="read shards whole and compare their sums").add_argument("--input", type=Path, required=True)
+    given = parser.parse_args(argv)
+    try:
+        if given.command == "pack":
+            tokenizer = load_tokenizer(given.tokenizer, given.vocab_size)
+            headers = pack(given.input, tokenizer, given.output, key=given.key, shard_tokens=given.shard_tokens)
+        else:
+            shards = open_shards(given.input)
+            for shard in shards:
+                shard.check()
+            headers = [shard.header for shard in shards]
+    except ValueError as error:
+        print(f"trainyard_trainers.llm.tokens: {error}", file=sys.stderr)
+        return 2
+    tokens, documents = sum(header.tokens for header in headers), sum(header.documents for header in headers)
+    print(f"{len(headers)} shards: {tokens} tokens, {documents} documents, vocabulary {headers[0].vocab_size}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
