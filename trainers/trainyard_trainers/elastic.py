@@ -11,18 +11,16 @@ import importlib
 import logging
 import os
 import signal
-import socket
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from . import descendants, failure, program
+from . import descendants, failure, loopback, program
+from .allocation import Allocation
 from .exits import STOPPED
 from .failure import Failure
 from .signals import FORWARDED
@@ -40,6 +38,20 @@ class Placement:
     local_address: str
     run: str
     log_dir: Path
+
+    @classmethod
+    def of(cls, allocation: Allocation) -> Placement:
+        job, node = allocation.job, allocation.node
+        return cls(
+            nodes=len(node.names),
+            node_rank=node.rank,
+            processes=allocation.processes,
+            master_address=allocation.master_address,
+            master_port=allocation.master_port,
+            local_address=allocation.address,
+            run=f"{job.document['runId']}-{job.document['attempt']}",
+            log_dir=job.attempt_dir / "torchrun" / node.name,
+        )
 
     def torchrun_arguments(self) -> list[str]:
         """Options of torchrun: static rendezvous of the attempt's own, no restarts (Trainyard resubmits)."""
@@ -82,27 +94,15 @@ def _forked(command: Sequence[str]) -> None:
         raise
 
 
-def _keep_the_store_on_loopback() -> None:
-    """torch opens its rendezvous store on every address of the machine, unless it is given a socket (torch 2.8 and later)."""
-    rendezvous: Any = importlib.import_module("torch.distributed.elastic.rendezvous.static_tcp_rendezvous")
-    opened = rendezvous.TCPStore
-
-    def store(host: str, port: int, nodes: int, first: bool, timeout: timedelta, **options: Any) -> Any:
-        if first:
-            options["master_listen_fd"] = socket.create_server((host, port)).detach()
-        return opened(host, port, nodes, first, timeout, **options)
-
-    rendezvous.TCPStore = store
-
-
-def run(placement: Placement, command: Sequence[str]) -> Failure:
-    """Run this node's workers to their end and say how it went."""
+def run(placement: Placement, command: Sequence[str], entry: str = "trainyard_trainers.program") -> Failure:
+    """Run this node's workers to their end and say how it went. `entry`: the module that runs the command in each of them."""
     for number in FORWARDED:
         signal.signal(number, _pass_on)
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     # It logs every traceback once more, with a prefix on each line.
     logging.getLogger("torch.distributed.elastic.multiprocessing.api").setLevel(logging.CRITICAL)
-    forked = command[0] == "-m" and command[1].startswith("trainyard_trainers.")
+    ours = command[0] == "-m" and command[1].startswith("trainyard_trainers.")
+    forked = ours and entry == program.__name__
     gc.disable()  # collecting while torch is imported finds nothing and costs a seventh of the time
     from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -114,7 +114,7 @@ def run(placement: Placement, command: Sequence[str]) -> Failure:
     gc.enable()
 
     arguments = torchrun.parse_args(  # type: ignore[no-untyped-call]
-        [*placement.torchrun_arguments(), "-m", "trainyard_trainers.program", *command]
+        [*placement.torchrun_arguments(), "-m", entry, *command]
     )
     config, interpreter, worker = torchrun.config_from_args(arguments)
     # SIGTERM is ours: torchrun would give the workers 30 seconds and then kill them in the middle of a checkpoint. Before
@@ -122,7 +122,7 @@ def run(placement: Placement, command: Sequence[str]) -> Failure:
     if hasattr(config, "signals_to_handle"):
         config.signals_to_handle = "SIGINT,SIGQUIT"
         if placement.master_address.startswith("127."):
-            _keep_the_store_on_loopback()
+            loopback.keep_stores("torch.distributed.elastic.rendezvous.static_tcp_rendezvous")
     try:
         if forked:
             config.start_method = "fork"

@@ -17,6 +17,7 @@ from .exits import CHECKPOINT_FAILED, FENCED, STOPPED
 
 #: Texts of errors that a healthy rank raises because another one went away: a consequence, never a cause.
 _PEER_TEXTS = (
+    "another rank failed first",
     "connection closed by peer",
     "connection reset by peer",
     "connection refused",

@@ -10,123 +10,30 @@ Reads `job.json` (the fields of the job bundle) and `hosts` (lines `<node name> 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import re
 import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import descendants, failure
+from . import descendants, failure, launchers
+from .allocation import Allocation, Job, Node
 from .checkpoint import write_json
 from .exits import STOPPED
 from .failure import Failure
 from .signals import FORWARDED
 
-#: Rendezvous ports: below Linux's ephemeral range (from 32768), clear of Slurm's 6817 and 6818.
-FIRST_PORT, PORTS = 10000, 10000
 LIBRARY = Path(__file__).resolve().parents[1]
 #: More than a report with its traceback takes.
 ROOM_BYTES = 16 * 1024
 
 
-@dataclass(frozen=True)
-class Job:
-    """What `job.json` says, with its directories."""
-
-    attempt_dir: Path
-    document: Mapping[str, Any]
-
-    @classmethod
-    def read(cls, attempt_dir: Path) -> Job:
-        return cls(attempt_dir, json.loads((attempt_dir / "job.json").read_text(encoding="utf-8")))
-
-    @property
-    def run_dir(self) -> Path:
-        return self.attempt_dir.parents[1]
-
-    @property
-    def files_dir(self) -> Path:
-        return self.attempt_dir / "files"
-
-    def command(self) -> list[str]:
-        """The program and its arguments; a script becomes the path of the file that the bundle brought."""
-        program = [str(part) for part in self.document["program"]]
-        if program[0] != "-m":
-            program[0] = str(self.files_dir / program[0])
-        return [*program, *map(str, self.document.get("arguments") or [])]
-
-    def environment(self) -> dict[str, str]:
-        """The user's variables and, stronger, our own."""
-        job = self.document
-        number = {key: job.get(key) for key in ("checkpointEverySeconds", "checkpointEverySteps")}
-        ours = {
-            "TRAINYARD_RUN_ID": job["runId"],
-            "TRAINYARD_ATTEMPT": job["attempt"],
-            "TRAINYARD_RUN_DIR": self.run_dir,
-            "TRAINYARD_ATTEMPT_DIR": self.attempt_dir,
-            "TRAINYARD_CHECKPOINT_DIR": self.run_dir / (job.get("checkpointDirectory") or "checkpoints"),
-            "TRAINYARD_CHECKPOINT_EVERY_SECONDS": number["checkpointEverySeconds"] or "",
-            "TRAINYARD_CHECKPOINT_EVERY_STEPS": number["checkpointEverySteps"] or "",
-            "TRAINYARD_CHECKPOINT_KEEP": job.get("checkpointKeep") or 3,
-        }
-        return {**{str(k): str(v) for k, v in (job.get("environment") or {}).items()}, **{k: str(v) for k, v in ours.items()}}
-
-
-@dataclass(frozen=True)
-class Node:
-    """This node's place in the allocation, from Slurm's variables; without Slurm a single node on loopback."""
-
-    name: str
-    rank: int
-    nodes: int
-    first: str
-    job_id: str
-
-    @classmethod
-    def from_environment(cls, env: Mapping[str, str]) -> Node:
-        node_list = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST") or env.get("SLURM_NODELIST") or "localhost"
-        first = first_host(node_list)
-        return cls(
-            name=env.get("SLURMD_NODENAME") or first,
-            rank=int(env.get("SLURM_PROCID") or 0),
-            nodes=int(env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES") or 1),
-            first=first,
-            job_id=env.get("SLURM_JOB_ID") or "0",
-        )
-
-
-def first_host(node_list: str) -> str:
-    """The first host of a Slurm node list: `ip-10-0-0-[3-5,9]` -> `ip-10-0-0-3`. There srun starts process 0."""
-    match = re.match(r"([^,\[]+)(?:\[([^\]]+)\]([^,\[]*))?", node_list)
-    if not match:
-        raise ValueError(f"SLURM node list '{node_list}' names no host")
-    prefix, numbers, suffix = match.groups()
-    return str(prefix) if numbers is None else f"{prefix}{re.split('[-,]', numbers)[0]}{suffix}"
-
-
-def read_hosts(path: Path) -> dict[str, str]:
-    """Addresses by node name; empty without the file (a node's name must then resolve by itself)."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return {}
-    return {words[0]: words[1] for line in lines if len(words := line.split()) >= 2}
-
-
-def rendezvous_port(run_id: str, attempt: int, job_id: str) -> int:
-    """A port of the attempt's own: whatever a dead attempt still holds is never in the way."""
-    digest = hashlib.sha256(f"{run_id}/{attempt}/{job_id}".encode()).digest()
-    return FIRST_PORT + int.from_bytes(digest[:4], "big") % PORTS
-
-
-def _set_environment(job: Job, address: str) -> None:
+def _set_environment(job: Job, on_loopback: bool) -> None:
     """Everything below must be in place before torch is imported."""
     os.environ.update(job.environment())
     os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -137,46 +44,26 @@ def _set_environment(job: Job, address: str) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
     # gloo takes the address of the host's name, which need not be one that the others reach; on loopback it always is `lo`.
-    if address.startswith("127."):
+    if on_loopback:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     if job.files_dir.is_dir():
         os.chdir(job.files_dir)
 
 
-def _run_torchrun(job: Job, node: Node, hosts: Mapping[str, str]) -> Failure:
-    from . import elastic  # here, so that a plain program never pays for it
-
-    attempt, run_id = int(job.document["attempt"]), str(job.document["runId"])
-    placement = elastic.Placement(
-        nodes=node.nodes,
-        node_rank=node.rank,
-        processes=int(job.document.get("processesPerNode") or 1),
-        master_address=hosts.get(node.first, "127.0.0.1" if node.first == "localhost" else node.first),
-        master_port=rendezvous_port(run_id, attempt, node.job_id),
-        local_address=hosts.get(node.name, "127.0.0.1" if node.name == "localhost" else node.name),
-        run=f"{run_id}-{attempt}",
-        log_dir=job.attempt_dir / "torchrun" / node.name,
-    )
-    return elastic.run(placement, job.command())
-
-
 def _child(job: Job, node: Node, pipe: int) -> NoReturn:
     """The process in which the job runs; its end, as it saw it itself, goes through the pipe."""
-    hosts = read_hosts(job.attempt_dir / "hosts")
-    _set_environment(job, hosts.get(node.name, "127.0.0.1" if node.name == "localhost" else ""))
-    if job.document.get("recipe") == "command":
-        os.environ["TORCHELASTIC_ERROR_FILE"] = str(_error_file(job, node))
-        os.execv(sys.executable, [sys.executable, "-u", "-m", "trainyard_trainers.program", *job.command()])  # noqa: S606
-    end = _run_torchrun(job, node, hosts)
+    allocation = Allocation.of(job, node)
+    _set_environment(job, allocation.on_loopback)
+    try:
+        end = launchers.named(job.recipe).run(allocation)
+    except launchers.CannotLaunch as refused:
+        print(f"trainyard: {refused}", file=sys.stderr)
+        end = Failure(1, error=f"recipe {job.recipe}: {refused}")
     os.write(pipe, json.dumps(end.as_json()).encode()[:60000])
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(end.exit_code or 0)
-
-
-def _error_file(job: Job, node: Node) -> Path:
-    return job.attempt_dir / f"error-{node.name}.json"
 
 
 def _wait(pid: int, pipe: int, error_file: Path) -> Failure:
@@ -217,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _child(job, node, writer)
     os.close(writer)
     _forward_signals(pid)
-    end = _wait(pid, reader, _error_file(job, node))
+    end = _wait(pid, reader, job.error_file(node.name))
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
     return end.exit_code or 0
 
