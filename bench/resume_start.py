@@ -1,0 +1,124 @@
+"""How long a resume takes, from the start of the launcher's process to the end of the first step: `python -m bench.resume_start`.
+
+The model is the llm of 50 M parameters on 2 ranks, its steps as short as they can be. Beside it, in the same rounds: `import torch` alone, reading the
+checkpoint's files as fast as the disk gives them (never from the page cache), and a plain program that imports torch, loads with torch.load and steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.figures import machine, rounded
+from bench.llm_jobs import MODEL_50M, arguments, make_tokens, torchrun
+
+ROOT = Path(__file__).resolve().parents[1]
+GOAL = 1.3
+SAVED_STEP = 2
+
+
+def evict(directory: Path) -> int:
+    """Drop a directory's files from the page cache; returns their bytes."""
+    total = 0
+    for path in directory.rglob("*"):
+        if path.is_file():
+            with open(path, "rb") as stream:
+                os.fdatasync(stream.fileno())
+                os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            total += path.stat().st_size
+    return total
+
+
+def read_all(directory: Path) -> float:
+    """Seconds to read every file of a directory once."""
+    buffer, began = bytearray(1 << 22), time.perf_counter()
+    for path in directory.rglob("*"):
+        if path.is_file():
+            with open(path, "rb", buffering=0) as stream:
+                while stream.readinto(buffer):
+                    pass
+    return time.perf_counter() - began
+
+
+def run(command: list[str]) -> float:
+    """Seconds that a program takes from its start to its end. Raises CalledProcessError."""
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def resume(run_dir: Path, attempt: int, words: list[str]) -> float:
+    """Seconds from the start of the launcher to the end of the first step of an attempt that resumes."""
+    attempt_dir = run_dir / "attempts" / str(attempt)
+    attempt_dir.mkdir(parents=True)
+    job = {
+        "runId": "local",
+        "attempt": attempt,
+        "program": ["-m", "trainyard_trainers.llm.train"],
+        "arguments": words,
+        "processesPerNode": 2,
+        "checkpointEverySteps": 10**6,
+    }
+    (attempt_dir / "job.json").write_text(json.dumps(job))
+    (attempt_dir / "hosts").write_text("localhost 127.0.0.1\n")
+    began = time.time()
+    with open(attempt_dir / "log", "wb") as log:
+        command = [sys.executable, "-m", "trainyard_trainers.launch", str(attempt_dir)]
+        code = subprocess.run(command, stdout=log, stderr=log, check=False).returncode
+    progress = json.loads((attempt_dir / "progress.json").read_text()) if code == 0 else {}
+    if progress.get("resumedFrom") != SAVED_STEP:
+        raise SystemExit(f"the attempt did not resume (exit status {code}):\n{(attempt_dir / 'log').read_text()[-3000:]}")
+    return float(progress["firstStepAt"]) - began
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.resume_start", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args(argv)
+    state = ROOT / "build/bench/resume_start"
+    shutil.rmtree(state, ignore_errors=True)
+    data = make_tokens(state / "tokens", 20_000)
+    run_dir = state / "run"
+
+    def words(steps: int) -> list[str]:
+        return arguments(data, steps, 16, 2, MODEL_50M)
+
+    torchrun(["-m", "trainyard_trainers.llm.train", *words(SAVED_STEP)], run_dir)
+    shutil.rmtree(run_dir / "final")
+    saved = max((run_dir / "checkpoints").glob("step-*"))
+    plain = state / "plain" / "plain.pt"
+    plain.parent.mkdir()
+    run([sys.executable, "-m", "bench.plain_resume", "save", str(plain)])
+    seconds: dict[str, list[float]] = {"importTorch": [], "read": [], "plain": [], "resume": []}
+    for number in range(options.rounds):
+        seconds["importTorch"].append(run([sys.executable, "-c", "import torch"]))
+        size = evict(saved)
+        seconds["read"].append(read_all(saved))
+        evict(plain.parent)
+        seconds["plain"].append(run([sys.executable, "-m", "bench.plain_resume", "resume", str(plain)]))
+        evict(saved)
+        seconds["resume"].append(resume(run_dir, number + 2, words(SAVED_STEP + 1)))
+        for made in (run_dir / "final", *(path for path in (run_dir / "checkpoints").glob("step-*") if path != saved)):
+            shutil.rmtree(made)
+        print(json.dumps({"round": number + 1, **{name: round(values[-1], 3) for name, values in seconds.items()}}), flush=True)
+    medians = {f"{name}Seconds": rounded(statistics.median(values)) for name, values in seconds.items()}
+    bound = statistics.median(seconds["importTorch"]) + statistics.median(seconds["read"])
+    ratio = statistics.median(seconds["resume"]) / bound
+    document = {"goal": GOAL, "ratio": rounded(ratio), "checkpointBytes": size, **medians, "machine": machine()}
+    (ROOT / "build/bench/resume_start.json").write_text(json.dumps(document, indent=1))
+    print(json.dumps(document, indent=1))
+    print(
+        f"A resume takes {ratio:.2f} times import torch and reading the checkpoint; the goal of {GOAL} is {'' if ratio <= GOAL else 'not '}reached"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
