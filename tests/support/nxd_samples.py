@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
 from trainyard_trainers import nxd_layout
 from trainyard_trainers.llm import config as llm_config
 from trainyard_trainers.llm.model import parameter_shapes
 from trainyard_trainers.llm.partition import tp_dim
+from trainyard_trainers.staging import replaced
 
 TINY = llm_config.ModelConfig(
     vocab_size=64,
@@ -49,15 +51,23 @@ def adam(shapes: Mapping[str, Tensor], step: int = 3) -> dict[str, dict[str, Ten
 
 
 def parts(
-    full: Mapping[str, Tensor], tp: int, dp: int, *, zero1: bool, xser: bool, step: int = 3, config: Mapping[str, Any] | None = None
+    full: Mapping[str, Tensor],
+    tp: int,
+    dp: int,
+    *,
+    zero1: bool,
+    xser: bool,
+    step: int = 3,
+    config: Mapping[str, Any] | None = None,
+    optimizer: bool = True,
 ) -> Iterator[tuple[str, object]]:
     """The files of all ranks of a job that holds `full`."""
-    state = adam(full, step)
+    state = adam(full, step) if optimizer else {}
     for tp_rank in range(tp):
         model = {name: local(name, tensor, tp_rank, tp) for name, tensor in full.items()}
         for dp_rank in range(dp):
             values = {}
-            for index, name in enumerate(full):
+            for index, name in enumerate(state):
                 ours = {key: local(name, value, tp_rank, tp) if value.dim() else value for key, value in state[name].items()}
                 if zero1:
                     ours = {key: nxd_layout.chunk(value, dp_rank, dp) if value.dim() else value for key, value in ours.items()}
@@ -66,7 +76,7 @@ def parts(
                 nxd_layout.tag_of(step),
                 nxd_layout.Ranks(dp_rank, dp, tp_rank, tp),
                 model=model if dp_rank == 0 else {name: value.to("meta") for name, value in model.items()},
-                optimizer={"state": values, "param_groups": [{"lr": 0.1, "params": list(range(len(full)))}]},
+                optimizer={"state": values, "param_groups": [{"lr": 0.1, "params": list(range(len(full)))}]} if optimizer else None,
                 zero1=zero1,
                 scheduler={"last_epoch": step},
                 user_content={"config": dict(config or {}), "step": step},
@@ -79,3 +89,8 @@ def write(directory: Path, full: Mapping[str, Tensor], tp: int = 1, dp: int = 1,
     options = {"zero1": False, "xser": False, **options}
     step = options.get("step", 3)
     return nxd_layout.Checkpoint(nxd_layout.write(directory, nxd_layout.tag_of(step), parts(full, tp, dp, **options)))
+
+
+def detached(content: object) -> object:
+    """Copies of the tensors, as the checkpointer makes them: a view would be saved with all that lies around it."""
+    return replaced(content, lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.support import nxd_samples as samples
+
 from trainyard_trainers import nxd_layout
 from trainyard_trainers.nxd_layout import Checkpoint
-
-from tests.support import nxd_samples as samples
 
 FULL = samples.weights()
 
@@ -167,14 +167,18 @@ class _Malice:
         return os.mkdir, (str(self.marker),)
 
 
+def _read_all(path: Path) -> None:
+    found = Checkpoint(path)
+    found.validate()
+    found.scheduler()
+
+
 @pytest.mark.parametrize("name", ["model/dp_rank_00_tp_rank_00_pp_rank_00.pt", "user_content.pt", "scheduler.pt"])
 def test_code_in_a_pickle_is_refused_and_not_run(tmp_path: Path, name: str) -> None:
     path = samples.write(tmp_path, FULL, 1).path
     torch.save({"model.norm.weight": _Malice(tmp_path / "ran")}, path / name)
     with pytest.raises(ValueError, match=f"{name} is damaged, or holds more than tensors and plain data"):
-        found = Checkpoint(path)
-        found.validate()
-        found.scheduler()
+        _read_all(path)
     assert not (tmp_path / "ran").exists()
 
 

@@ -39,9 +39,9 @@ _ANY_RANK_FILE = re.compile(r"^dp_rank_\d+_.*rank_\d+\.pt$")
 #: Where our own checkpoints say how they were split; nxd hands user content through as it is.
 _LAYOUT = "layout"
 #: How many bytes of a checkpoint stay mapped at once: pages that were read count as memory of the process until they are unmapped.
-_MAPPED_BYTES = 64 << 20
+_MAPPED_BYTES = 32 << 20
 #: Rows are handed out in blocks of about so many bytes.
-BLOCK_BYTES = 32 << 20
+BLOCK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)

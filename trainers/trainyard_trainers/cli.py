@@ -1,0 +1,84 @@
+"""The command `trainyard-trainers`: what people do with checkpoints besides training.
+
+trainyard-trainers to-hf checkpoints/step-000000000500-attempt-1 out/ --dtype bfloat16
+trainyard-trainers from-hf hf-directory out/ --tp 8 --xser
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+
+
+def size(text: str) -> int:
+    """Bytes of a size such as 5GB or 200MiB. Raises argparse.ArgumentTypeError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in _UNITS or float(match[1]) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no size; give one such as 5GB or 500MB")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="trainyard-trainers", description="Convert checkpoints to and from Hugging Face directories.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    to_hf = commands.add_parser("to-hf", help="a checkpoint to a directory that transformers reads")
+    to_hf.add_argument("checkpoint", type=Path, help="a Trainyard checkpoint, or a directory in neuronx-distributed's layout")
+    to_hf.add_argument("out", type=Path, help="the directory to make")
+    to_hf.add_argument("--max-shard-size", type=size, default="5GB", help="largest size of a file (default 5GB)")
+    to_hf.add_argument("--config", type=Path, help="the model's config.json, if the checkpoint does not say what the model is")
+    to_hf.add_argument("--tokenizer", type=Path, help="directory whose tokenizer files are copied along")
+    from_hf = commands.add_parser("from-hf", help="a Hugging Face directory to a checkpoint in neuronx-distributed's layout")
+    from_hf.add_argument("directory", type=Path, help="with config.json and *.safetensors")
+    from_hf.add_argument("out", type=Path, help="the directory to make; the checkpoint is <out>/step_<step>")
+    from_hf.add_argument("--tp", type=int, required=True, help="number of tensor-parallel ranks")
+    from_hf.add_argument("--step", type=int, default=0, help="the step in the checkpoint's name (default 0)")
+    from_hf.add_argument("--xser", action="store_true", help="one file a tensor, as neuronx-distributed writes with use_xser")
+    for command in (to_hf, from_hf):
+        command.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="of the weights (default: as they are)")
+        command.add_argument(
+            "--check",
+            choices=("auto", "always", "never"),
+            default="auto",
+            help="compare the logits with those of transformers' LlamaForCausalLM",
+        )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns 0; 1 when the logits differ; 2 when something that was given does not fit."""
+    words = _parser().parse_args(argv)
+    from . import convert  # torch: not for --help
+
+    dtype = convert.DTYPES[words.dtype] if words.dtype else None
+    try:
+        if words.command == "to-hf":
+            converted = convert.to_hf(
+                words.checkpoint,
+                words.out,
+                dtype=dtype,
+                shard_bytes=words.max_shard_size,
+                config=words.config,
+                tokenizer=words.tokenizer,
+                check=words.check,
+            )
+        else:
+            converted = convert.from_hf(
+                words.directory, words.out, tp=words.tp, xser=words.xser, step=words.step, dtype=dtype, check=words.check
+            )
+    except convert.CheckFailed as error:
+        print(f"trainyard-trainers {words.command}: {error}", file=sys.stderr)
+        return 1
+    except (ValueError, OSError, ImportError) as error:
+        print(f"trainyard-trainers {words.command}: {error}", file=sys.stderr)
+        return 2
+    print(converted)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
