@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -15,8 +15,7 @@ LOSS, STOP, SAVE, FAILED, FENCED = range(5)
 SLOTS = 5
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(NamedTuple):
     """The sum of all ranks' votes after a step, read alike on each."""
 
     loss: float
@@ -26,8 +25,8 @@ class Agreement:
     fenced: float
 
     @classmethod
-    def of(cls, summed: Tensor, world_size: int) -> Agreement:
-        values: list[float] = summed.tolist()
+    def of(cls, summed: Tensor | Sequence[float], world_size: int) -> Agreement:
+        values: Sequence[float] = summed.tolist() if isinstance(summed, Tensor) else summed
         return cls(values[LOSS] / world_size, values[STOP] > 0, values[SAVE] > 0, values[FAILED], values[FENCED])
 
 

@@ -1,7 +1,12 @@
-"""The classic data-parallel job on CPU: a linear layer 20 to 1 on 2,048 samples, batches of 32 a rank, SGD, gloo.
+"""The classic data-parallel job on CPU: a linear layer 20 to 1 on 2,048 samples, batches of 32 a rank, SGD, at the speed of the machine.
 
-Resume is exact. Model and optimizer lie in the checkpoint once, random state once for every rank, the data position as one number, so a
-run that was killed and resumed, on the same hosts or others, ends with the very bits of one that was not.
+The samples, their order, the gradient averaged over all ranks at every step and the weights are those of the tutorial's program
+(DistributedSampler, DistributedDataParallel). With 21 weights that program's time goes into its loader, autograd and collectives: here
+batches are cut for many steps at once, the gradient of the linear layer is written out, and it travels with the loop's votes in one
+reduction through shared memory (allreduce.py).
+
+Resume is exact. Weights lie in the checkpoint once, random state once for every rank, the data position as one number, so a run that
+was killed and resumed, on the same hosts or others, ends with the very bits of one that was not.
 
     torchrun --nproc-per-node 2 -m trainyard_trainers.ddp --steps 200
 """
@@ -9,20 +14,24 @@ run that was killed and resumed, on the same hosts or others, ends with the very
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
-from . import config, loop, seeds
+from . import allreduce, config, loop, seeds
+from .agreement import LOSS, SLOTS
 from .checkpoint import Saved
 from .checkpointer import Files, load, rank_file
 from .data import Stream, check_batch
 from .loop import StepResult, Turn
 
 SAMPLES, FEATURES, BATCH = 2048, 20, 32
+#: Batches cut and noise drawn at once: few enough that a block stays in the processor's cache.
+BLOCK_STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,51 @@ def make_samples(seed: int) -> tuple[Tensor, Tensor]:
     return inputs, inputs @ rule + 0.1 * torch.randn(SAMPLES, 1, generator=generator)
 
 
+class Batches:
+    """This rank's batches, made ready a block of steps at a time.
+
+    A block's noise comes from the random state before it, so a checkpoint in the middle of a block keeps that state and the block's place.
+    """
+
+    def __init__(self, seed: int, noise: float, rank: int, world_size: int) -> None:
+        inputs, targets = make_samples(seed)
+        self._inputs, self._targets = torch.cat([inputs, torch.ones(SAMPLES, 1)], dim=1), targets[:, 0]
+        self._stream = Stream(SAMPLES, seed)
+        self._noise, self._rank, self._world_size = noise, rank, world_size
+        self._ready: Sequence[tuple[Tensor, Tensor, Tensor]] = ()
+        self._used = 0
+        self._began, self._random = 0, seeds.random_state()
+
+    def next(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs (32, 21), of which the last column is 1 for the bias; the same transposed; and targets (32,)."""
+        if self._used == len(self._ready):
+            self._cut()
+        self._used += 1
+        return self._ready[self._used - 1]
+
+    def _cut(self) -> None:
+        self._began, self._random, self._used = self._stream.position, seeds.random_state(), 0
+        chosen = self._stream.share(BLOCK_STEPS * BATCH, self._rank, self._world_size)
+        inputs = self._inputs[chosen]
+        if self._noise:
+            inputs[:, :FEATURES] += self._noise * torch.randn(len(chosen), FEATURES)
+        blocks = inputs.view(BLOCK_STEPS, BATCH, FEATURES + 1)
+        targets = self._targets[chosen].view(BLOCK_STEPS, BATCH)
+        self._ready = list(zip(blocks.unbind(), blocks.transpose(1, 2).unbind(), targets.unbind(), strict=True))
+
+    def state(self) -> dict[str, object]:
+        """`position`: samples that all ranks have taken; `block`: where the present block began, with the random state there."""
+        position = self._began + self._used * BATCH * self._world_size
+        return {"position": position, "block": self._began, "random": self._random}
+
+    def restore(self, state: dict[str, Any], *, same_ranks: bool) -> None:
+        """Go on at the position; with as many ranks as wrote the state, in the middle of the same block."""
+        self._ready, self._used = (), 0
+        self._stream.position = self._began = state["block"] if same_ranks else state["position"]
+        for _ in range((state["position"] - self._began) // (BATCH * self._world_size)):
+            self.next()
+
+
 class Ddp:
     """Model, optimizer and data of one rank."""
 
@@ -49,46 +103,69 @@ class Ddp:
         self.settings = settings
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         check_batch("batch", BATCH, self.world_size, SAMPLES)
-        self.inputs, self.targets = make_samples(settings.seed)
-        self.stream = Stream(SAMPLES, settings.seed)
         torch.manual_seed(settings.seed)
-        self.model = nn.Linear(FEATURES, 1)
+        layer = nn.Linear(FEATURES, 1)
+        self.weights = torch.cat([layer.weight.detach()[0], layer.bias.detach()])
+        self.velocity = torch.zeros_like(self.weights)
+        self.errors = torch.zeros(BATCH)
         seeds.seed_rank(settings.seed, self.rank)  # from here on every rank draws its own noise
-        self.parallel = DistributedDataParallel(self.model)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=settings.learning_rate, momentum=settings.momentum)
+        self.batches = Batches(settings.seed, settings.noise, self.rank, self.world_size)
+        self.reduction = allreduce.connect(len(self.weights) + SLOTS)
+        self._gradient = self.reduction.mine.tensor[: len(self.weights)]
+        self._loss = self.reduction.mine.tensor[len(self.weights) + LOSS]
+        self._gradient_sum = self.reduction.total.tensor[: len(self.weights)]
 
     def train_step(self, turn: Turn) -> StepResult:
-        batch = self.stream.share(BATCH, self.rank, self.world_size)
-        inputs = self.inputs[batch] + self.settings.noise * torch.randn(BATCH, FEATURES)
-        self.optimizer.zero_grad()
-        loss = nn.functional.mse_loss(self.parallel(inputs), self.targets[batch])
-        loss.backward()  # type: ignore[no-untyped-call]  # DDP averages the gradients here
+        """Mean squared error of `inputs @ weights`, whose gradient is 2 / 32 * inputs.T @ errors; SGD with momentum as in torch."""
+        inputs, transposed, targets = self.batches.next()
+        torch.addmv(targets, inputs, self.weights, beta=-1, out=self.errors)
+        torch.mv(transposed, self.errors, out=self._gradient)
+        torch.dot(self.errors, self.errors, out=self._loss)
+        loss = self._add_up(turn)
         turn.before_update()
-        self.optimizer.step()
-        return StepResult(loss.detach(), BATCH)
+        self.velocity.mul_(self.settings.momentum).add_(self._gradient_sum, alpha=2 / (BATCH * self.world_size))
+        self.weights.add_(self.velocity, alpha=-self.settings.learning_rate)
+        return StepResult(loss, BATCH)
+
+    def _add_up(self, turn: Turn) -> float:
+        """Gradient, squared errors and votes of all ranks in one reduction; returns this rank's own loss."""
+        at = len(self.weights)
+        mine, total = self.reduction.mine.numbers, self.reduction.total.numbers
+        for slot in range(LOSS + 1, SLOTS):
+            mine[at + slot] = turn.votes[slot]
+        self.reduction.add_up()
+        sums = list(total[at:])
+        sums[LOSS] /= BATCH
+        turn.sums = sums
+        return mine[at + LOSS] / BATCH
+
+    def _model(self) -> dict[str, Tensor]:
+        """Names and shapes of nn.Linear(20, 1)."""
+        return {"weight": self.weights[None, :FEATURES], "bias": self.weights[FEATURES:]}
 
     def files(self) -> Files:
-        files: dict[str, object] = {rank_file(self.rank): {"position": self.stream.position, "random": seeds.random_state()}}
+        files: dict[str, object] = {rank_file(self.rank): self.batches.state()}
         if self.rank == 0:
-            files["model.pt"] = self.model.state_dict()
-            files["optimizer.pt"] = self.optimizer.state_dict()
+            files["model.pt"] = self._model()
+            files["optimizer.pt"] = {"velocity": self.velocity}
         return files
 
     def restore(self, saved: Saved) -> None:
-        self.model.load_state_dict(load(saved, "model.pt"))
-        self.optimizer.load_state_dict(load(saved, "optimizer.pt"))
+        model = load(saved, "model.pt")
+        self.weights.copy_(torch.cat([model["weight"][0], model["bias"]]))
+        self.velocity.copy_(load(saved, "optimizer.pt")["velocity"])
         same = saved.world_size == self.world_size
         own = load(saved, rank_file(self.rank if same else 0))
-        self.stream.position = own["position"]
         if same:
             seeds.restore_random_state(own["random"])
         else:
             seeds.seed_rank(self.settings.seed + saved.step, self.rank)
             if self.rank == 0:
                 print(f"trainyard: {saved.world_size} ranks wrote this checkpoint, {self.world_size} resume it", file=sys.stderr)
+        self.batches.restore(own, same_ranks=same)
 
     def final_files(self) -> Files:
-        return {"model.pt": self.model.state_dict()} if self.rank == 0 else {}
+        return {"model.pt": self._model()} if self.rank == 0 else {}
 
 
 def main(argv: list[str] | None = None) -> int:

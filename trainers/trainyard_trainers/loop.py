@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple, Protocol
@@ -50,13 +50,22 @@ class LoopConfig:
 
 
 class Turn:
-    """One step as the loop hands it to a task. `vote` is this rank's vote; a task that adds it up over all ranks in its own reduction,
-    with the loss in slot LOSS, puts the sum into `sums` and saves the job a collective a step."""
+    """One step as the loop hands it to a task. `votes` are this rank's votes, SLOTS numbers, and `vote` the same as a tensor; a task that
+    adds them up over all ranks in its own reduction, with the loss in slot LOSS, puts the sums into `sums` and saves the job a collective
+    a step."""
 
-    def __init__(self, vote: Tensor, before_update: Callable[[], None]) -> None:
-        self.vote = vote
+    def __init__(self, votes: list[float], before_update: Callable[[], None]) -> None:
+        self.votes = votes
         self.before_update = before_update
-        self.sums: Tensor | None = None
+        self.sums: Tensor | Sequence[float] | None = None
+        self._vote: Tensor | None = None
+
+    @property
+    def vote(self) -> Tensor:
+        """Made when it is first asked for: a task with a reduction of its own may be done in less time than a tensor takes."""
+        if self._vote is None:
+            self._vote = torch.tensor(self.votes, dtype=torch.float64)
+        return self._vote
 
 
 class StepResult(NamedTuple):
@@ -130,12 +139,12 @@ def train(task: Task, config: LoopConfig, attempt: Attempt, requests: Requests, 
     last_losses: list[float] = []
     while step < config.steps:
         began = time.perf_counter()
-        vote = torch.zeros(SLOTS, dtype=torch.float64)
+        votes = [0.0] * SLOTS
         asked, requests.checkpoint = requests.checkpoint, False
         failed, fenced = checkpoints.flags()
-        vote[STOP], vote[SAVE] = float(requests.stop), float(asked or (rank == 0 and checkpoints.due(step + 1)))
-        vote[FAILED], vote[FENCED] = failed, fenced
-        turn = Turn(vote, checkpoints.before_update)
+        votes[STOP], votes[SAVE] = float(requests.stop), float(asked or (rank == 0 and checkpoints.due(step + 1)))
+        votes[FAILED], votes[FENCED] = failed, fenced
+        turn = Turn(votes, checkpoints.before_update)
         result = task.train_step(turn)
         step += 1
         agreed = _agree(turn, result, world_size)
