@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -86,12 +87,21 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> dict[str, F
     return {name: finished(directory / name, 1, words(tokens, *more), ranks) for name, (more, ranks, _) in MODES.items()}
 
 
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> dict[str, Path]:
+    """A run of every mode that was stopped or killed after its first checkpoint; copy it to go on with it."""
+    directory = tmp_path_factory.mktemp("cut")
+    for name, (more, ranks, number) in MODES.items():
+        interrupted(directory / name, words(tokens, *more), ranks, number)
+    return {name: directory / name for name in MODES}
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(
-    tmp_path: Path, tokens: Path, whole: dict[str, ForkedJob], mode: str
+    tmp_path: Path, tokens: Path, whole: dict[str, ForkedJob], cut: dict[str, Path], mode: str
 ) -> None:
-    more, ranks, number = MODES[mode]
-    interrupted(tmp_path / "run", words(tokens, *more), ranks, number)
+    more, ranks, _ = MODES[mode]
+    shutil.copytree(cut[mode], tmp_path / "run")
     second = finished(tmp_path / "run", 2, words(tokens, *more), ranks)
     assert "training resumes after step" in second.log()
     assert_equal_to_the_bit(last(tmp_path / "run"), last(whole[mode].run_dir))
@@ -102,7 +112,7 @@ def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(
 
 @pytest.mark.parametrize("other", ["one rank", "fsdp on 2", "tp on 2, zero1"])
 def test_a_run_resumed_on_other_ranks_repeats_and_skips_no_sample_and_goes_on_with_the_same_losses(
-    tmp_path: Path, tokens: Path, whole: dict[str, ForkedJob], other: str
+    tmp_path: Path, tokens: Path, whole: dict[str, ForkedJob], cut: dict[str, Path], other: str
 ) -> None:
     more, ranks = {
         "one rank": ([], 1),
@@ -110,8 +120,7 @@ def test_a_run_resumed_on_other_ranks_repeats_and_skips_no_sample_and_goes_on_wi
         "tp on 2, zero1": (["--parallel.tp", "2", "--parallel.data", "zero1"], 2),
     }[other]
     mode = "ddp" if other.startswith("tp") else "zero1 x tp"
-    first_words, first_ranks, number = MODES[mode]
-    interrupted(tmp_path / "run", words(tokens, *first_words), first_ranks, number)
+    shutil.copytree(cut[mode], tmp_path / "run")
     second = finished(tmp_path / "run", 2, words(tokens, *more), ranks)
     before, after = samples(tmp_path / "run", 1), samples(tmp_path / "run", 2)
     resumed = min(after)

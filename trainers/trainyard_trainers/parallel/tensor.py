@@ -32,8 +32,8 @@ def split(model: Any, mesh: DeviceMesh, *, sequence: bool) -> None:
     for number in range(len(model.model.layers)):
         plan.update({f"model.layers.{number}.{name}": style for name, style in _block(sequence).items()})
     parallelize_module(model, mesh, plan)
-    # torch.compile loses the gradient of a block's input that is still on its way between the ranks (torch 2.13: the embedding's gradient
-    # is silently zero); after any operation it is a plain tensor.
+    # torch.compile (2.13) does not understand a block's input that is still on its way between the ranks: the backward pass fails, or the
+    # embedding's gradient is silently zero. After any operation it is a plain tensor.
     model.model.embed_tokens.register_forward_hook(lambda _module, _inputs, output: output * 1.0)
 
 

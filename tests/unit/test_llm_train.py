@@ -1,0 +1,126 @@
+"""The configuration of a language model's run: what does not fit is refused by its key, with values that do."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from trainyard_trainers import config, loop
+from trainyard_trainers.config import ConfigError
+from trainyard_trainers.llm import train
+from trainyard_trainers.llm.config import ModelConfig, to_hf
+from trainyard_trainers.llm.schedule import cosine
+from trainyard_trainers.llm.tokens import write_shard
+from trainyard_trainers.llm.train import Llm, LlmConfig, micro_batch, model_config
+from trainyard_trainers.parallel.backend import OptimizerConfig, ParallelConfig
+
+SMALL = ModelConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2)
+SETTINGS = LlmConfig(data="tokens", sequence=16, model=SMALL)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (replace(SETTINGS, model=replace(SMALL, vocab_size=100)), "model.vocab_size: the model's vocabulary is 100, that of tokens is 272"),
+        (replace(SETTINGS, sequence=4096), "sequence: 4096 is longer than model.max_position_embeddings, 2048"),
+        (
+            replace(SETTINGS, parallel=ParallelConfig(tp=4)),
+            "parallel.tp: 4 does not divide num_key_value_heads 2; for this model use one of 1, 2",
+        ),
+        (replace(SETTINGS, sequence=15, parallel=ParallelConfig(tp=2)), "sequence: parallel.tp 2 does not divide 15"),
+    ],
+)
+def test_a_model_that_does_not_fit_data_or_ranks_is_refused(settings: LlmConfig, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        model_config(settings, 272)
+
+
+def test_a_model_without_a_vocabulary_takes_that_of_the_data() -> None:
+    assert model_config(SETTINGS, 272).vocab_size == 272
+
+
+def test_the_model_is_that_of_the_directory_of_weights(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(to_hf(replace(SMALL, vocab_size=272, rope_theta=1e6))))
+    assert model_config(LlmConfig(data="tokens", weights=str(tmp_path), sequence=16), 272).rope_theta == 1e6
+    with pytest.raises(ValueError, match="model: leave its keys out"):
+        LlmConfig(data="tokens", weights=str(tmp_path), model=SMALL)
+
+
+@pytest.mark.parametrize(
+    ("batch", "micro", "dp_size", "samples", "message"),
+    [
+        (9, 0, 4, 100, "batch: 9 sequences cannot be shared by 4 data-parallel ranks; use 8 or 12"),
+        (4, 0, 8, 100, "batch: 4 sequences cannot be shared by 8 data-parallel ranks; use 8"),
+        (8, 3, 2, 100, "micro_batch: 3 does not divide the 4 sequences of a rank .*; use one of 1, 2, 4"),
+        (8, 0, 8, 5, "batch: 1 a rank on 8 ranks need 8 samples a step, but there are 5; use at most 5 ranks"),
+        (8, 0, 2, 7, "batch: 4 a rank on 2 ranks need 8 samples a step, but there are 7; use at most 3"),
+    ],
+)
+def test_a_batch_that_the_ranks_cannot_share_is_refused_with_one_they_can(
+    batch: int, micro: int, dp_size: int, samples: int, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        micro_batch(replace(SETTINGS, batch=batch, micro_batch=micro), dp_size, samples)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "data: it is missing; give --data DIRECTORY"),
+        (["--data", "x", "--model.hiden-size", "64"], "model.hiden_size: there is no such key; did you mean model.hidden_size?"),
+        (["--data", "x", "--parallel.data", "zero3"], "parallel.data: 'zero3' is not one of ddp, zero1, fsdp"),
+        (["--data", "x", "--parallel.tp", "0"], "parallel.tp: 0 is too small"),
+        (["--data", "x", "--batch", "0"], "batch: 0 is too small"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_the_key(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        train.main(words)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_learning_rate_warms_up_and_falls_to_its_last_share() -> None:
+    rates = [cosine(step, 100, 10, 0.1) for step in range(100)]
+    assert rates[:3] == pytest.approx([0.1, 0.2, 0.3])
+    assert max(rates) == rates[9] == rates[10] == 1.0
+    assert all(one > other for one, other in itertools.pairwise(rates[10:]))
+    assert rates[99] == pytest.approx(0.1, abs=1e-3)
+    assert cosine(500, 100, 10, 0.1) == pytest.approx(0.1)
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """A process group of this process."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("alone")
+def test_the_trainer_learns_a_text_by_heart_whatever_the_micro_batch(tmp_path: Path) -> None:
+    write_shard(tmp_path / "a.tokens", [list(b"the quick brown fox jumps over the lazy dog. ") * 4] * 3, 272)
+    settings = config.build(LlmConfig, {"data": str(tmp_path), "sequence": 16, "batch": 8, "steps": 30, "warmup": 3})
+    settings = replace(settings, model=SMALL, optimizer=OptimizerConfig(learning_rate=3e-2))
+    losses = {}
+    for size in (8, 2):
+        task = Llm(replace(settings, micro_batch=size))
+        losses[size] = [float(task.train_step(loop.Turn([0.0] * 5, lambda: None)).loss) for _ in range(30)]
+    assert losses[8][0] == pytest.approx(torch.log(torch.tensor(272.0)).item(), abs=0.2)
+    assert losses[8][-1] < 1.5
+    assert losses[2] == pytest.approx(losses[8], rel=1e-2)
+
+
+@pytest.mark.usefixtures("alone")
+def test_ranks_that_tensor_parallelism_does_not_divide_are_refused(tmp_path: Path) -> None:
+    write_shard(tmp_path / "a.tokens", [[1] * 200], 272)
+    settings = replace(SETTINGS, data=str(tmp_path), parallel=ParallelConfig(tp=2))
+    with pytest.raises(ConfigError, match="parallel.tp: 2 does not divide the 1 ranks; use one of 1"):
+        Llm(settings)
