@@ -122,5 +122,5 @@ def test_the_trainer_learns_a_text_by_heart_whatever_the_micro_batch(tmp_path: P
 def test_ranks_that_tensor_parallelism_does_not_divide_are_refused(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.tokens", [[1] * 200], 272)
     settings = replace(SETTINGS, data=str(tmp_path), parallel=ParallelConfig(tp=2))
-    with pytest.raises(ConfigError, match="parallel.tp: 2 does not divide the 1 ranks; use one of 1"):
+    with pytest.raises(ConfigError, match=r"parallel.tp: 2 does not divide the 1 ranks; use one of 1"):
         Llm(settings)
