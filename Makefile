@@ -5,9 +5,12 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-BENCHES := $(filter-out __init__ figures recovery,$(basename $(notdir $(wildcard bench/*.py))))
+ALL_BENCHES := $(basename $(notdir $(wildcard bench/*.py)))
+TRAINER_BENCHES := $(filter ddp_speed llm_speed checkpoint_stall resume_start to_hf_memory,$(ALL_BENCHES))
+# plain_* and llm_jobs are what the others compare with or run.
+BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs $(TRAINER_BENCHES),$(ALL_BENCHES))
 
-.PHONY: help setup demo test check bench bench-recovery lock clean
+.PHONY: help setup setup-trainers demo test check bench bench-recovery bench-trainers lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -16,20 +19,26 @@ setup: ## virtual environment, locked packages, Slurm
 	@if [ -z "$(PYTHON)" ]; then echo "setup: Python 3.11 or newer is needed and none was found; on Debian 12 or Ubuntu: sudo apt-get install -y python3 python3-venv" >&2; exit 1; fi
 	@$(PYTHON) scripts/setup.py
 
+setup-trainers: setup ## besides, what the tests and measurements of the trainers need
+	@$(PYTHON) scripts/setup.py trainers
+
 demo: setup ## the main job on real parts, with a node killed in the middle
 	@$(BIN)/python -m demo
 
-test: setup ## all tests
+test: setup-trainers ## all tests
 	@$(BIN)/python -m pytest
 
 check: setup ## format, lint, types, import rules, generated files, SAM and ASL
 	@$(BIN)/python scripts/check.py
 
-bench: setup ## every measurement in bench/ but the recovery one
+bench: setup ## every measurement in bench/ but those of recovery and of the trainers
 	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done
 
 bench-recovery: setup ## many faults, one after another; writes build/bench/recovery.json
 	@$(BIN)/python -m bench.recovery
+
+bench-trainers: setup-trainers ## the trainers against their peers; writes JSON under build/bench/
+	@for name in $(TRAINER_BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done
 
 lock: setup ## new versions into requirements/*.txt
 	@$(BIN)/python scripts/lock.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -9,31 +10,42 @@ import tempfile
 import venv
 from pathlib import Path
 
+from setup import DEEPSPEED
+
 ROOT = Path(__file__).resolve().parents[1]
-HEADER = "# Locked by `make lock` from {source}; exact versions, no hosts. Change the .in file, not this one.\n"
+HEADER = "# Locked by `make lock` from {source}; exact versions, no hosts{more}. Change the .in file, not this one.\n"
 # A CPU build carries a local version (+cpu) that plain indexes do not know.
 LOCAL_VERSION = re.compile(r"\+[A-Za-z0-9.]+$")
 # Wheels that torch asks for on a machine with CUDA; they are the machine's affair and not part of the lock.
 MACHINE = re.compile(r"^(nvidia-(?!ml-py)|triton|cuda-)")
 
 
-def frozen(source: Path, python: str) -> list[str]:
-    """Install `source` into a fresh environment and return its packages as name==version, sorted."""
+def frozen(source: Path, python: str, basis: Path | None = None) -> list[str]:
+    """Install `source` into a fresh environment and return its packages as name==version, sorted.
+
+    With a `basis`, another lock, it is installed first and stays as it is; what it holds is left out.
+    """
     with tempfile.TemporaryDirectory() as directory:
         if python == sys.executable:
             venv.create(directory, with_pip=True)
         else:
             subprocess.run([python, "-m", "venv", directory], check=True)
         pip = [f"{directory}/bin/python", "-m", "pip", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "-q", "-r", str(source)], check=True)
+        held = basis.read_text().splitlines() if basis else []
+        if basis:
+            subprocess.run([*pip, "install", "-q", "-r", str(basis)], check=True)
+        # DeepSpeed must find the torch of the basis when it is built.
+        on_top = ["--no-build-isolation", "-c", str(basis)] if basis else []
+        subprocess.run([*pip, "install", "-q", *on_top, "-r", str(source)], check=True, env={**os.environ, **DEEPSPEED})
         listing = subprocess.run([*pip, "list", "--format=freeze"], check=True, capture_output=True, text=True).stdout
     pins = [LOCAL_VERSION.sub("", line.strip()) for line in listing.splitlines()]
-    return sorted((pin for pin in pins if not pin.startswith("pip==") and not MACHINE.match(pin)), key=str.lower)
+    return sorted((pin for pin in pins if pin not in held and not pin.startswith("pip==") and not MACHINE.match(pin)), key=str.lower)
 
 
-def write(source: Path, python: str) -> None:
+def write(source: Path, python: str, basis: Path | None = None) -> None:
     target = source.with_suffix(".txt")
-    target.write_text(HEADER.format(source=source.name) + "\n".join(frozen(source, python)) + "\n")
+    more = f"; only what {basis.name} does not hold" if basis else ""
+    target.write_text(HEADER.format(source=source.name, more=more) + "\n".join(frozen(source, python, basis)) + "\n")
     print(f"wrote {target.relative_to(ROOT)}")
 
 
@@ -42,6 +54,7 @@ def main() -> int:
 
     for name in ("runtime", "dev"):
         write(ROOT / "requirements" / f"{name}.in", sys.executable)
+    write(ROOT / "requirements" / "trainers.in", sys.executable, ROOT / "requirements" / "dev.txt")
     python313 = find_python313()
     if python313 is None:
         print(how_to_get_python313(), file=sys.stderr)

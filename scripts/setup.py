@@ -1,4 +1,7 @@
-"""Makes a clean clone runnable: virtual environment, locked packages, editable members, Slurm; standard library only."""
+"""Makes a clean clone runnable: virtual environment, locked packages, editable members, Slurm; standard library only.
+
+python scripts/setup.py [trainers]      with `trainers` also what their tests and measurements need
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,20 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 STAMP = VENV / "trainyard-setup.stamp"
+TRAINERS_STAMP = VENV / "trainyard-setup-trainers.stamp"
 MEMBERS = ("layers/contracts", "layers/core", "node_agent", "trainers", "localcloud", "cli")
 SLURM_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "scontrol", "munged")
 SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
+#: DeepSpeed compiles parts of itself at run time; the recipe mpirun is Open MPI.
+TRAINER_PROGRAMS = {"g++": "g++", "mpirun": "openmpi-bin"}
+#: It is installed from source, must find the torch that is there, and builds nothing before it is used.
+DEEPSPEED = {"DS_BUILD_OPS": "0", "DS_ACCELERATOR": "cpu"}
 APT_INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
 
 
@@ -72,6 +81,19 @@ def ensure_slurm() -> None:
         raise SetupError(f"the Slurm packages are installed, but {', '.join(still)} is not on the PATH nor in /usr/sbin")
 
 
+def missing_trainer_programs() -> list[str]:
+    return [program for program in TRAINER_PROGRAMS if shutil.which(program) is None]
+
+
+def ensure_trainer_programs() -> None:
+    missing = missing_trainer_programs()
+    if missing:
+        packages = tuple(TRAINER_PROGRAMS[program] for program in missing)
+        apt(packages, f"the trainers' tests need {' and '.join(missing)}")
+    if still := missing_trainer_programs():
+        raise SetupError(f"the packages are installed, but {' and '.join(still)} is not on the PATH")
+
+
 def ensure_venv() -> None:
     """Create the environment, and its seed packages from the distribution when Debian split them off."""
     if (VENV / "bin/python").exists():
@@ -83,9 +105,9 @@ def ensure_venv() -> None:
         subprocess.run(create, check=True)
 
 
-def pip(*arguments: str) -> None:
+def pip(*arguments: str, **environment: str) -> None:
     command = [str(VENV / "bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False, env={**os.environ, **environment})
     if done.returncode:
         raise SetupError(f"pip failed (above); the network or the package index may be away. Command:\n\n    {' '.join(command)}\n")
 
@@ -98,15 +120,43 @@ def install_packages() -> None:
     pip("--no-deps", "--no-build-isolation", *editable)
 
 
-def main() -> int:
+def install_trainer_packages() -> None:
+    """The lock holds all of them, so nothing is resolved, and torch is never looked at."""
+    print("setup: installing the packages of the trainers' tests (once)", flush=True)
+    lock = [line for line in (ROOT / "requirements/trainers.txt").read_text().splitlines() if not line.startswith("#")]
+    pip("--no-deps", *(line for line in lock if not line.startswith("deepspeed==")))
+    pip("--no-deps", "--no-build-isolation", *(line for line in lock if line.startswith("deepspeed==")), **DEEPSPEED)
+
+
+def ensure_basis() -> str:
+    """What every command needs. Returns its fingerprint."""
+    ensure_slurm()
+    wanted = fingerprint()
+    if not STAMP.exists() or STAMP.read_text() != wanted:
+        ensure_venv()
+        install_packages()
+        STAMP.write_text(wanted)
+    return wanted
+
+
+def ensure_trainers(basis: str) -> None:
+    """What the tests and measurements of the trainers need besides."""
+    ensure_trainer_programs()
+    wanted = hashlib.sha256(basis.encode() + (ROOT / "requirements/trainers.txt").read_bytes()).hexdigest()
+    if not TRAINERS_STAMP.exists() or TRAINERS_STAMP.read_text() != wanted:
+        install_trainer_packages()
+        TRAINERS_STAMP.write_text(wanted)
+
+
+def main(argv: Sequence[str]) -> int:
+    if list(argv) not in ([], ["trainers"]):
+        print("usage: python scripts/setup.py [trainers]", file=sys.stderr)
+        return 2
     started = time.monotonic()
     try:
-        ensure_slurm()
-        wanted = fingerprint()
-        if not STAMP.exists() or STAMP.read_text() != wanted:
-            ensure_venv()
-            install_packages()
-            STAMP.write_text(wanted)
+        basis = ensure_basis()
+        if argv:
+            ensure_trainers(basis)
     except SetupError as problem:
         print(f"setup: {problem}", file=sys.stderr)
         return 1
@@ -115,4 +165,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

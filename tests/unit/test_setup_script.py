@@ -75,14 +75,41 @@ def test_another_lock_or_another_place_is_another_environment(setup: ModuleType,
     assert len({before, moved, setup.fingerprint()}) == 3
 
 
+def test_programs_of_the_trainers_are_asked_for_in_the_same_words(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup.os, "geteuid", lambda: 1000)
+    with pytest.raises(setup.SetupError, match=r"need g\+\+ and mpirun. This user may not install packages") as refused:
+        setup.ensure_trainer_programs()
+    assert "sudo apt-get install -y --no-install-recommends g++ openmpi-bin" in str(refused.value)
+
+
+def test_packages_of_the_trainers_leave_torch_and_all_others_alone(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[tuple[str, ...], dict[str, str]]] = []
+    monkeypatch.setattr(setup, "pip", lambda *words, **environment: asked.append((words, environment)))
+    setup.install_trainer_packages()
+    (first, _), (second, variables) = asked
+    assert (first[0], second[:2]) == ("--no-deps", ("--no-deps", "--no-build-isolation"))
+    assert [word.partition("==")[0] for word in second[2:]] == ["deepspeed"]
+    assert variables == {"DS_BUILD_OPS": "0", "DS_ACCELERATOR": "cpu"}
+    held = {name(line) for line in lock_lines("dev")}
+    assert not held & {name(line) for line in lock_lines("trainers")}, "a package in two locks could have two versions"
+
+
+def lock_lines(lock: str) -> list[str]:
+    return [line for line in (ROOT / f"requirements/{lock}.txt").read_text().splitlines() if not line.startswith("#")]
+
+
+def name(line: str) -> str:
+    return line.partition("==")[0].lower().replace("_", "-").replace(".", "-")
+
+
 def test_locks_pin_every_package_and_name_no_host() -> None:
-    for lock in ("runtime", "dev", "sam"):
-        lines = [line for line in (ROOT / f"requirements/{lock}.txt").read_text().splitlines() if not line.startswith("#")]
+    for lock in ("runtime", "dev", "trainers", "sam"):
+        lines = lock_lines(lock)
         assert lines
         for line in lines:
-            name, separator, version = line.partition("==")
+            package, separator, version = line.partition("==")
             assert separator, line
-            assert name.replace("-", "").replace("_", "").replace(".", "").isalnum(), line
+            assert package.replace("-", "").replace("_", "").replace(".", "").isalnum(), line
             assert version, line
             assert "+" not in version, f"{line}: a local version exists on one machine only"
     assert "resolved" not in (ROOT / "requirements/asl/package-lock.json").read_text()
