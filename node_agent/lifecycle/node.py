@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+# The bundle's own packages; with -S there are no others.
+sys.path.append(str(Path(__file__).resolve().parent / "lib"))
+from trainyard_trainers import environments
 
 REQUIRED = ("clusterName", "region", "eventBus", "dataBucket", "secretName", "controllerGroup", "workerGroups", "linkPort")
 
@@ -137,12 +141,6 @@ def role_of(cluster: Mapping[str, Any], group: str) -> str:
 def command(argv: Sequence[str], *, timeout: float = 60) -> str:
     """Run a program (never through a shell) and return its stdout; StepFailed with its last words if it fails or hangs."""
     try:
-        done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout)
-    except FileNotFoundError:
-        raise StepFailed(f"the program '{argv[0]}' is not installed on this node") from None
-    except subprocess.TimeoutExpired:
-        raise StepFailed(f"'{' '.join(argv)}' did not end within {timeout:.0f} s") from None
-    if done.returncode != 0:
-        words = (done.stderr or done.stdout).strip().splitlines()[-8:]
-        raise StepFailed(f"'{' '.join(argv)}' ended with {done.returncode}: {' | '.join(words) or 'no output'}")
-    return str(done.stdout)
+        return environments.command(argv, timeout=timeout)
+    except environments.EnvironmentFailed as failed:
+        raise StepFailed(str(failed)) from None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from node import Node, StepFailed, command, say
+from node import Node, StepFailed, say
 
-CONDA_HOMES = ("/opt/conda/bin", "/opt/miniconda3/bin", "/opt/miniforge3/bin", "/root/miniconda3/bin")
-INSTALL_TIMEOUT_SECONDS = 3600
+from trainyard_trainers import environments
+from trainyard_trainers.environments import INSTALL_TIMEOUT_SECONDS, EnvironmentFailed
+
+__all__ = ["INSTALL_TIMEOUT_SECONDS", "job_environment", "job_python"]
 
 
 def job_python(node: Node) -> str:
@@ -49,53 +48,21 @@ def job_environment(node: Node) -> None:
         if not os.access(python, os.X_OK):
             raise StepFailed(f"environment.kind is 'existing', but {python} is not there; make it in the image or use kind 'venv'")
     elif node.identity.role == "worker":
-        with alone(path):
-            make(kind, path, python, base=local_python(node))
-            install(python, requirements)
+        try:
+            build(kind, path, python, requirements, base=local_python(node))
+        except EnvironmentFailed as failed:
+            raise StepFailed(f"environment.{failed}" if str(failed).startswith("kind ") else str(failed)) from None
     else:
         say(f"a {node.identity.role} runs no jobs: no environment made")
 
 
-@contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """One node at a time where nodes share the directory."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_name(path.name + ".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def install(python: Path, requirements: Sequence[str]) -> None:
-    if requirements:
-        # Its version check has the last word otherwise, in front of a person who looks for the reason.
-        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        command([*pip, *requirements], timeout=INSTALL_TIMEOUT_SECONDS)
-
-
-def make(kind: str, path: Path, python: Path, *, base: str) -> None:
+def build(kind: str, path: Path, python: Path, requirements: Sequence[str], *, base: str) -> None:
     """Make the environment if it is not there; with a base (local nodes), one that sees what the base has: torch."""
-    if os.access(python, os.X_OK):
-        say(f"{path} is there already")
-    elif kind == "venv":
-        command([base or "python3", "-m", "venv", str(path)], timeout=INSTALL_TIMEOUT_SECONDS)
-    elif kind == "conda":
-        command([find_conda(), "create", "--yes", "--quiet", "--prefix", str(path), "python=3.11", "pip"], timeout=INSTALL_TIMEOUT_SECONDS)
-    else:
-        raise StepFailed(f"environment.kind '{kind}' is unknown; use 'venv', 'conda' or 'existing'")
-    if base:
-        see(base, python)
-
-
-def see(base: str, python: Path) -> None:
-    """Whatever the environment has itself comes first."""
-    packages = [
-        command([program, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip() for program in (base, str(python))
-    ]
-    Path(packages[1], "base.pth").write_text(packages[0] + "\n")
-
-
-def find_conda() -> str:
-    found = shutil.which("conda", path=os.pathsep.join([os.environ.get("PATH", ""), *CONDA_HOMES]))
-    if not found:
-        raise StepFailed("environment.kind is 'conda', but no conda is installed on this image; use 'venv', or an image with conda")
-    return found
+    with environments.alone(path):  # one node at a time where nodes share the directory
+        if os.access(python, os.X_OK):
+            say(f"{path} is there already")
+        else:
+            environments.make(kind, path, base=base or "python3", version="3.11")
+        if base:
+            environments.see(base, python)
+        environments.install(kind, python, requirements)

@@ -75,6 +75,7 @@ def job_environment(config: AgentConfig, bundle: JobBundle, run_dir: Path, direc
     optional = {
         "TRAINYARD_CHECKPOINT_EVERY_SECONDS": bundle.checkpoint_every_seconds,
         "TRAINYARD_CHECKPOINT_EVERY_STEPS": bundle.checkpoint_every_steps,
+        "TRAINYARD_SECONDS_BETWEEN_FAILURES": bundle.seconds_between_failures,
     }
     return {
         "TRAINYARD_RUN_ID": bundle.run_id,

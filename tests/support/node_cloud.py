@@ -21,6 +21,7 @@ from trainyard_local import faults, hyperpod, node_processes, sessions
 from trainyard_local.cloud import Cloud
 from trainyard_local.hyperpod_cluster import LocalCluster, Settings
 from trainyard_local.nodes import Node
+from trainyard_trainers import environments
 
 LIFECYCLE = Path(__file__).parents[2] / "node_agent" / "lifecycle"
 ROLE = "arn:aws:iam::123456789012:role/Node"
@@ -181,6 +182,8 @@ def bundle() -> dict[str, bytes]:
     files["cluster.json"] = json.dumps(cluster_json()).encode()
     files["lib/trainyard_agent/__init__.py"] = b""
     files["lib/trainyard_agent/cli.py"] = AGENT.encode()
+    for name in ("__init__.py", "environments.py"):  # what the lifecycle scripts themselves import
+        files[f"lib/trainyard_trainers/{name}"] = Path(environments.__file__).with_name(name).read_bytes()
     return files
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import descendants, failure, launchers
+from . import descendants, environments, failure, launchers
 from .allocation import Allocation, Job, Node
 from .checkpoint import write_json
 from .exits import STOPPED
@@ -29,6 +29,8 @@ from .failure import Failure
 from .signals import FORWARDED
 
 LIBRARY = Path(__file__).resolve().parents[1]
+#: Says, across the exec into it, that this is the job's own environment.
+ENTERED = "TRAINYARD_JOB_ENVIRONMENT"
 #: More than a report with its traceback takes.
 ROOM_BYTES = 16 * 1024
 
@@ -95,6 +97,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = job.attempt_dir / f"launch-{node.name}.json"
     about = {"node": node.name, "attempt": job.document["attempt"], "pid": os.getpid(), "started": time.time()}
     write_json(report, about)
+    if problem := _enter_environment(job):
+        write_json(report, {**about, "ended": time.time(), **problem.as_json()})
+        return 1
     room = _keep_room(report)
     descendants.adopt_orphans()
     reader, writer = os.pipe()
@@ -107,6 +112,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     end = _wait(pid, reader, job.error_file(node.name))
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
     return end.exit_code or 0
+
+
+def _enter_environment(job: Job) -> Failure | None:
+    """Go on in the interpreter of the job's own environment, built here if it is not there yet. Returns only where there is none, or it failed."""
+    document = job.document.get("pythonEnvironment")
+    if not document or os.environ.get(ENTERED):
+        return None
+    os.environ.update(job.environment())  # PIP_INDEX_URL and the like are the user's to say
+    try:
+        python = environments.ready(job.run_dir.parents[1] / "environments", environments.Wanted.of(document))
+    except (environments.EnvironmentFailed, OSError) as error:
+        print(f"trainyard: the job's Python environment cannot be made: {error}", file=sys.stderr, flush=True)
+        return Failure(1, error=f"job.pythonEnvironment cannot be made: ...{str(error)[-420:]}")
+    os.environ[ENTERED] = str(python)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(LIBRARY), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.execv(python, [str(python), "-m", "trainyard_trainers.launch", str(job.attempt_dir)])  # noqa: S606
 
 
 def _keep_room(report: Path) -> Path:

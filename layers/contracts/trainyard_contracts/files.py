@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from .base import Lenient, Sha256Hex
+from .specs import JobPythonEnvironment
 
 MANIFEST_NAME = "manifest.json"
 #: The year 3000: whoever writes a time beyond it did not write a time.
@@ -61,13 +62,17 @@ class JobBundle(Lenient):
     nodes: int = Field(ge=1)
     processes_per_node: int = Field(ge=1)
     partition: str | None = None
-    program: list[str] = Field(description="recipe 'torchrun': ['-m', module] or [script]; recipe 'command': same, run by python")
-    recipe: Literal["torchrun", "command"] = "torchrun"
+    program: list[str] = Field(description="['-m', module] or [script]")
+    recipe: str = Field(default="torchrun", description="a file of trainyard_trainers/launchers")
+    instance_type: str | None = Field(default=None, description="of the nodes, where all that the job may use have the same")
+    python_environment: JobPythonEnvironment | None = None
+    precompile: bool = False
     arguments: list[str] = Field(default_factory=list)
     environment: dict[str, str] = Field(default_factory=dict)
     files: dict[str, str] = Field(default_factory=dict)
     checkpoint_directory: str = "checkpoints"
-    checkpoint_every_seconds: float | None = None
+    checkpoint_every_seconds: float | Literal["auto"] | None = None
+    seconds_between_failures: float | None = None
     checkpoint_every_steps: int | None = None
     checkpoint_keep: int = 3
     exclude_nodes: list[str] = Field(default_factory=list, description="Slurm node names this attempt must not use")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from .base import RELATIVE_PATH_PATTERN, Name, Strict
+from .recipe_names import RecipeName
 
 _RELATIVE = re.compile(RELATIVE_PATH_PATTERN)
 
@@ -22,7 +23,10 @@ def relative_path(value: str) -> str:
 PlainText = Annotated[str, StringConstraints(max_length=4096, pattern=r"^[^\x00]*$")]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 InstanceType = Annotated[str, StringConstraints(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9-]+$", max_length=64)]
+#: Instance types with Neuron devices begin so.
+NEURON_FAMILIES = ("ml.trn", "ml.inf2")
 S3Uri = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9.-]{3,63}(/[^\x00]*)?$", max_length=1024)]
+Requirement = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._\[\],<>=!~ +-]*$", max_length=200)]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_.-]+)+$", max_length=256)]
 
 
@@ -101,9 +105,23 @@ class PythonEnvironment(Strict):
 
     kind: Literal["venv", "conda", "existing"] = "venv"
     path: AbsolutePath = "/opt/trainyard/env"
-    requirements: list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._\[\],<>=!~ +-]*$", max_length=200)]] = Field(
-        default_factory=list, max_length=200
+    requirements: list[Requirement] = Field(default_factory=list, max_length=200)
+
+
+class JobPythonEnvironment(Strict):
+    """Packages of one job's own: built once on the shared filesystem, on top of the cluster's environment, before the job's first attempt."""
+
+    kind: Literal["venv", "uv", "conda"] = Field(default="venv", description="'uv' and 'conda' need that program on the nodes")
+    python: Annotated[str, StringConstraints(pattern=r"^3\.[0-9]{1,2}$")] | None = Field(
+        default=None, description="version such as '3.11', for uv and conda; default: that of the cluster's environment"
     )
+    requirements: list[Requirement] = Field(min_length=1, max_length=200)
+
+    @model_validator(mode="after")
+    def _version(self) -> JobPythonEnvironment:
+        if self.kind == "venv" and self.python is not None:
+            raise ValueError("python: a venv has the Python of the cluster's environment; use kind 'uv' or 'conda' for another version")
+        return self
 
 
 class ClusterSpec(Strict):
@@ -146,6 +164,11 @@ class ClusterSpec(Strict):
         """The Slurm partition of a worker group."""
         return group.partition or "main"
 
+    def instance_types(self, partition: str | None = None) -> set[str]:
+        """Types of the nodes that a job may use in `partition` (all worker groups if None)."""
+        groups = [group for group in self.instance_groups if group.role == "worker"]
+        return {group.instance_type for group in groups if partition in (None, self.partition_of(group))}
+
     def worker_count(self, partition: str | None = None) -> int:
         """Nodes that a job may use at once in `partition` (all worker groups if None); spares not counted."""
         return sum(
@@ -169,7 +192,7 @@ class ClusterRef(Strict):
 class JobSpec(Strict):
     """What runs on the nodes. Every string reaches the process as data: no shell ever reads it."""
 
-    recipe: Literal["torchrun", "command"] = "torchrun"
+    recipe: RecipeName = Field(default="torchrun", description="the launcher of the job's processes")
     nodes: int = Field(ge=1, le=6758)
     processes_per_node: int = Field(default=1, ge=1, le=128)
     module: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$", max_length=256)] | None = None
@@ -178,6 +201,8 @@ class JobSpec(Strict):
     environment: dict[EnvironmentName, PlainText] = Field(default_factory=dict, max_length=128)
     files: dict[str, Annotated[str, StringConstraints(max_length=131072)]] = Field(default_factory=dict, max_length=64)
     partition: Name | None = None
+    python_environment: JobPythonEnvironment | None = None
+    precompile: bool = Field(default=False, description="recipe 'neuron': compile the program's graphs first; training waits for it")
 
     @field_validator("script")
     @classmethod
@@ -205,16 +230,46 @@ class JobSpec(Strict):
             raise ValueError("give either 'module' (an importable module) or 'script' (a path in 'files'), not both")
         if self.script is not None and self.script not in self.files:
             raise ValueError(f"script: '{self.script}' is not in 'files'; add it there")
+        if self.precompile and self.recipe != "neuron":
+            raise ValueError(f"precompile: recipe '{self.recipe}' compiles nothing ahead; remove it or use recipe 'neuron'")
         return self
+
+    def unfit(self, cluster: ClusterSpec) -> tuple[str, str] | None:
+        """Why the cluster can never run this job: the field that is wrong, and a sentence; None if it can."""
+        have = cluster.worker_count(self.partition)
+        where = f"partition '{self.partition}' of cluster '{cluster.name}'" if self.partition else f"cluster '{cluster.name}'"
+        if self.nodes > have:
+            return "nodes", f"{self.nodes} nodes asked, but {where} has {have} worker nodes; ask for at most {have}"
+        types = cluster.instance_types(self.partition)
+        if self.recipe == "neuron" and not all(name.startswith(NEURON_FAMILIES) for name in types):
+            return (
+                "recipe",
+                f"recipe 'neuron' needs Trainium or Inferentia2 nodes, but {where} has {', '.join(sorted(types))}; use 'torchrun'",
+            )
+        return None
 
 
 class CheckpointSpec(Strict):
     """When the trainer commits checkpoints and how many are kept on the cluster."""
 
     directory: str = Field(default="checkpoints", description="relative to the run's directory on the shared filesystem")
-    every_seconds: float | None = Field(default=None, gt=0, le=86400)
+    every_seconds: Annotated[float, Field(gt=0, le=86400)] | Literal["auto"] | None = Field(
+        default=None, description="'auto': the interval that loses least, from what a save costs and secondsBetweenFailures"
+    )
+    seconds_between_failures: float = Field(
+        default=86400, ge=60, le=366 * 86400, description="expected between two failures of the whole job; used by everySeconds 'auto'"
+    )
     every_steps: int | None = Field(default=None, ge=1)
     keep: int = Field(default=3, ge=2, le=1000, description="newest whole checkpoints kept on the cluster")
+
+    @field_validator("every_seconds", mode="before")
+    @classmethod
+    def _every_seconds(cls, value: object) -> object:
+        # A union's own errors would name its members, which nobody wrote.
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 86400
+        if value is None or value == "auto" or number:
+            return value
+        raise ValueError("must be a number of seconds greater than 0 and at most 86400, or 'auto'")
 
     @field_validator("directory")
     @classmethod
@@ -266,10 +321,8 @@ class RunSpec(Strict):
             if self.teardown not in (None, "never"):
                 raise ValueError("teardown: a run never deletes a cluster that it did not create; use 'never'")
             return self
-        have = spec.worker_count(self.job.partition)
-        if self.job.nodes > have:
-            where = f"partition '{self.job.partition}'" if self.job.partition else "the cluster"
-            raise ValueError(f"job.nodes: {self.job.nodes} nodes asked, but {where} has {have} worker nodes; ask for at most {have}")
+        if unfit := self.job.unfit(spec):
+            raise ValueError(f"job.{unfit[0]}: {unfit[1]}")
         return self
 
     @property

@@ -67,7 +67,7 @@ def body_hash(spec: RunSpec) -> str:
 
 
 def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
-    """Refuse a run whose named cluster is unknown, going away, or too small."""
+    """Refuse a run whose named cluster is unknown, going away, too small, or of the wrong kind."""
     if spec.cluster.name is None:
         return None
     try:
@@ -80,14 +80,11 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
             f"Cluster '{cluster.name}' is {cluster.status}; it takes no new run.",
             next_step="Name a cluster that is Ready, or give cluster.spec so that one is made for this run.",
         )
-    _check_size(cluster, spec)
+    _check_fit(cluster, spec)
     return cluster
 
 
-def _check_size(cluster: Cluster, spec: RunSpec) -> None:
-    have = cluster.spec.worker_count(spec.job.partition)
-    if spec.job.nodes <= have:
-        return
-    where = f"partition '{spec.job.partition}' of cluster '{cluster.name}'" if spec.job.partition else f"cluster '{cluster.name}'"
-    message = f"{spec.job.nodes} nodes asked, but {where} has {have} worker nodes; ask for at most {have}"
-    raise InvalidRequest(f"job.nodes: {message}", errors=[FieldError("job.nodes", message)])
+def _check_fit(cluster: Cluster, spec: RunSpec) -> None:
+    if unfit := spec.job.unfit(cluster.spec):
+        field, message = f"job.{unfit[0]}", unfit[1]
+        raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])

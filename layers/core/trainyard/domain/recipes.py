@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from trainyard.domain.records import Attempt, Run
 from trainyard_contracts.files import JobBundle
+from trainyard_contracts.specs import ClusterSpec
 
+# One text for all recipes: what differs is data, and `launch` hands it to the recipe's own file in trainyard_trainers/launchers.
 # The agent replaces @PYTHON@, @LIBRARY@ and @ATTEMPT_DIR@ by absolute paths of its own node that it validated and quoted.
 # No string of the user's is in this text: program, arguments, environment and files travel in bundle.json and job.json.
 # --kill-on-bad-exit ends the whole step when a node's part fails, so that a dead peer is noticed in seconds; a part that ended well
@@ -28,8 +30,9 @@ def batch_script(run_id: str, attempt: int, nodes: int) -> str:
     return BATCH_SCRIPT.format(run_id=run_id, attempt=int(attempt), nodes=int(nodes))
 
 
-def job_bundle(run: Run, attempt: Attempt) -> JobBundle:
+def job_bundle(run: Run, attempt: Attempt, cluster: ClusterSpec | None = None) -> JobBundle:
     """Everything the agent needs to submit this attempt, and nothing that a shell would read."""
+    types = cluster.instance_types(run.spec.job.partition) if cluster is not None else set()
     job, checkpoint = run.spec.job, run.spec.checkpoint
     program = ["-m", job.module] if job.module is not None else [str(job.script)]
     return JobBundle(
@@ -42,12 +45,16 @@ def job_bundle(run: Run, attempt: Attempt) -> JobBundle:
         partition=job.partition,
         program=program,
         recipe=job.recipe,
+        instance_type=types.pop() if len(types) == 1 else None,
+        python_environment=job.python_environment,
+        precompile=job.precompile,
         arguments=list(job.arguments),
         environment=dict(job.environment),
         files=dict(job.files),
         checkpoint_directory=checkpoint.directory,
         checkpoint_every_seconds=checkpoint.every_seconds,
         checkpoint_every_steps=checkpoint.every_steps,
+        seconds_between_failures=checkpoint.seconds_between_failures,
         checkpoint_keep=checkpoint.keep,
         exclude_nodes=list(attempt.exclude),
         down_nodes=list(attempt.down),

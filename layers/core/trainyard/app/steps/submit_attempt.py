@@ -28,7 +28,7 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
         return {"submitted": False}
     cluster = ports.clusters.get(run.cluster_name)
     key = names.bundle_key(run.id, attempt.number)
-    ports.blobs.put(key, recipes.job_bundle(run, attempt).model_dump_json(by_alias=True).encode())
+    ports.blobs.put(key, recipes.job_bundle(run, attempt, cluster.spec).model_dump_json(by_alias=True).encode())
     bundle = names.s3_uri(ports.blobs.bucket, key)
     argv = ["trainyard-agent", "submit", "--run", run.id, "--attempt", str(attempt.number), "--bundle", bundle]
     asked_at = ports.clock.now()
