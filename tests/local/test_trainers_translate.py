@@ -13,11 +13,16 @@ import pytest
 import torch
 import torch.distributed as dist
 from tests.support.forked_jobs import ForkedJob, running
+from torch.nn import functional
 
+from trainyard_trainers import config
 from trainyard_trainers.config import ConfigError
 from trainyard_trainers.data import Stream
 from trainyard_trainers.translate import train
+from trainyard_trainers.translate.data import Batches, Corpus, ParallelText
+from trainyard_trainers.translate.model import Transformer
 from trainyard_trainers.translate.translate import load
+from trainyard_trainers.translate.vocabulary import PAD, Vocabulary
 
 pytestmark = pytest.mark.local
 SAMPLE = Path(__file__).resolve().parents[1] / "data" / "en-de" / "train"
@@ -98,6 +103,30 @@ def test_three_ranks_killed_in_the_middle_end_with_the_bytes_of_three_that_were_
     assert content(tmp_path / "run" / "final") == content(tmp_path / "whole" / "final")
     assert (tmp_path / "run" / "final" / "model.pt").stat().st_size > 1 << 20
     assert second.losses()[24] == uninterrupted.losses()[24]
+
+
+def test_two_ranks_make_the_step_of_one_that_has_the_tokens_of_both(tmp_path: Path) -> None:
+    model = {**TINY, "dropout": 0.0}
+    arguments = words(model=model, steps=1, **{"warmup-steps": 1, "max-gradient-norm": 1e9})
+    with running(job(tmp_path / "run", 1, arguments)) as run:
+        assert run.wait() == [0, 0], run.log()
+    settings = config.parse(train.TrainConfig, arguments)
+    text = ParallelText("train", str(SAMPLE), "en", "de")
+    vocabulary = Vocabulary((tmp_path / "run" / "final" / "vocabulary.json").read_text(encoding="utf-8"))
+    corpus = Corpus.of(text, vocabulary, 64)
+    batches = Batches(corpus, 128, settings.seed)
+    pairs = torch.cat([batches[int(batch)] for batch in Stream(len(batches), settings.seed).take(2)])
+    torch.manual_seed(settings.seed)
+    one = Transformer(settings.model, len(vocabulary))
+    source, read, wanted = corpus.batch(pairs)
+    loss = functional.cross_entropy(one(source, read).flatten(0, 1), wanted.flatten(), ignore_index=PAD, label_smoothing=0.1)
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.optim.AdamW(one.parameters(), lr=0.004, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0).step()
+    assert run.losses()[1] == pytest.approx(float(loss.detach()), rel=1e-5)
+    both = torch.load(tmp_path / "run" / "final" / "model.pt", weights_only=True)
+    # A softmax does not feel what is added to all keys: their biases have a gradient of nothing but rounding, and Adam makes much of it.
+    apart = torch.cat([(both[name] - weight).flatten() for name, weight in one.state_dict().items() if not name.endswith("key.bias")])
+    assert float((apart.abs() > 1e-5).double().mean()) < 0.01
 
 
 def noting(arguments: list[str]) -> int:
