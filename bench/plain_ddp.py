@@ -50,7 +50,7 @@ def train(options: argparse.Namespace) -> None:
     for step, (inputs, targets) in enumerate(batches(options.seed), 1):
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(inputs), targets)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         if dist.get_rank() == 0 and step % 10 == 0:
             print(f"step {step} loss {loss.item():.6f}", flush=True)
@@ -66,7 +66,7 @@ def train(options: argparse.Namespace) -> None:
             torch.save(model.module.state_dict(), options.weights)
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--warm-up", type=int, default=50, help="steps before the clock starts")
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float, default=0.01)
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--weights", default="", help="where rank 0 puts the final weights")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     dist.init_process_group("gloo")
     train(options)
     dist.destroy_process_group()

@@ -148,6 +148,7 @@ class Shared:
         self.mine, self.total = Vector(width), Vector(width)
         self._place = place
         self._step = 0
+        self._first = place.ranks[0]
         self._looks = _LOOKS_ALONE if len(place.ranks) <= len(os.sched_getaffinity(0)) else _LOOKS_SHARED
         self._links: Links | None = None
         self._peers: Peers | None = None
@@ -236,7 +237,7 @@ class Shared:
         self._step += 1
         half, mark = self._step & 1, (self._step // 2 + 1) % 256  # not 0 at first: that is what new memory holds
         self._mine[half][:] = self.mine.bytes
-        self._arrived[half][self._place.rank - self._place.ranks[0]] = mark
+        self._arrived[half][self._place.rank - self._first] = mark
         if self._links is not None:
             self._await(self._arrived[half], mark)
             self._links.trade(self._view, self._rows[half], self._row_bytes)
@@ -303,6 +304,7 @@ class Links:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._own = place.node
         self._token = secrets.token_bytes(_TOKEN_BYTES)
         self._sockets: dict[int, socket.socket] = {}
         self._server = socket.create_server((_own_address(), 0), family=_family())
@@ -310,10 +312,9 @@ class Links:
 
     def connect(self, offers: Sequence[dict[str, Any]]) -> None:
         """Connect to the nodes before this one, and let those after it connect. Raises OSError."""
-        own = self._place.node
-        for node in range(own):
+        for node in range(self._own):
             link = socket.create_connection((offers[node]["address"], offers[node]["port"]), _CONNECT_SECONDS)
-            link.sendall(bytes.fromhex(offers[node]["secret"]) + own.to_bytes(4, "big"))
+            link.sendall(bytes.fromhex(offers[node]["secret"]) + self._own.to_bytes(4, "big"))
             self._keep(node, link)
         self._server.settimeout(_CONNECT_SECONDS)
         while len(self._sockets) < len(offers) - 1:
@@ -326,7 +327,7 @@ class Links:
         link.settimeout(_CONNECT_SECONDS)
         hello = link.recv(_TOKEN_BYTES + 4, socket.MSG_WAITALL)
         node = int.from_bytes(hello[_TOKEN_BYTES:], "big")
-        if not secrets.compare_digest(hello[:_TOKEN_BYTES], self._token) or not self._place.node < node < len(self._place.nodes):
+        if not secrets.compare_digest(hello[:_TOKEN_BYTES], self._token) or not self._own < node < len(self._place.nodes):
             link.close()
             return
         self._keep(node, link)
@@ -342,7 +343,7 @@ class Links:
         nodes = self._place.nodes
         parts = [memory[at + ranks[0] * row_bytes : at + (ranks[-1] + 1) * row_bytes] for ranks in nodes]
         for node, link in self._sockets.items():
-            self._or_gone(node, link.sendall, parts[self._place.node])
+            self._or_gone(node, link.sendall, parts[self._own])
         for node, link in self._sockets.items():
             part = parts[node]
             while part:

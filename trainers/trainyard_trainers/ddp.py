@@ -129,7 +129,7 @@ class Ddp:
 
     def _add_up(self, turn: Turn) -> float:
         """Gradient, squared errors and votes of all ranks in one reduction; returns this rank's own loss."""
-        at = len(self.weights)
+        at = FEATURES + 1
         mine, total = self.reduction.mine.numbers, self.reduction.total.numbers
         for slot in range(LOSS + 1, SLOTS):
             mine[at + slot] = turn.votes[slot]
