@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -161,6 +161,11 @@ def _is_split(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dim() > 0
 
 
+def to_cpu(content: Any) -> Any:
+    """The same content with its tensors in host memory."""
+    return replaced(content, lambda leaf: leaf.detach().cpu() if isinstance(leaf, Tensor) else leaf)
+
+
 def _padded(tensor: Tensor, rows: int) -> Tensor:
     if tensor.shape[0] == rows:
         return tensor
@@ -238,14 +243,9 @@ def newest(directory: Path) -> Path | None:
     return max(steps)[1] if steps else None
 
 
-class _Found(NamedTuple):
-    """Files of `model` or `optim` by (dp rank, tp rank)."""
-
-    by_rank: dict[tuple[int, int], Path]
-
-    def sizes(self) -> tuple[int, int]:
-        """How many dp and tp ranks the names tell of."""
-        return tuple(max((key[place] for key in self.by_rank), default=-1) + 1 for place in (0, 1))  # type: ignore[return-value]
+def _size(found: Mapping[tuple[int, int], Path], place: int) -> int:
+    """How many dp (place 0) or tp (place 1) ranks the file names tell of."""
+    return max((key[place] for key in found), default=-1) + 1
 
 
 class Checkpoint:
@@ -257,10 +257,10 @@ class Checkpoint:
         self._read_bytes = 0
         self._model = self._find("model")
         self._optim = self._find("optim")
-        if not self._model.by_rank:
+        if not self._model:
             raise ValueError(f"{path}: there is no model/{rank_name(0, 0)}; this is no checkpoint of neuronx-distributed's layout")
 
-    def _find(self, kind: str) -> _Found:
+    def _find(self, kind: str) -> dict[tuple[int, int], Path]:
         found: dict[tuple[int, int], Path] = {}
         for path in sorted((self.path / kind).glob("*.pt")) if (self.path / kind).is_dir() else ():
             match = _RANK_FILE.match(path.name)
@@ -270,7 +270,7 @@ class Checkpoint:
                 found[int(match[1]), int(match[2])] = path
             elif _ANY_RANK_FILE.match(path.name):
                 raise ValueError(f"{path}: neither experts nor other kinds of ranks are read; {rank_name(0, 0)} is the form of the name")
-        return _Found(found)
+        return found
 
     # -- how it was split --
     @cached_property
@@ -281,22 +281,22 @@ class Checkpoint:
     @property
     def tp_size(self) -> int:
         """Tensor-parallel ranks of those that wrote."""
-        return int(self._layout.get("tp_size", max(self._model.sizes()[1], self._optim.sizes()[1])))
+        return int(self._layout.get("tp_size", max(_size(self._model, 1), _size(self._optim, 1))))
 
     @property
     def dp_size(self) -> int:
         """Data-parallel ranks of those that wrote, as far as the files tell: without ZeRO-1 others' checkpoints say 1."""
-        return int(self._layout.get("dp_size", max(1, self._optim.sizes()[0])))
+        return int(self._layout.get("dp_size", max(1, _size(self._optim, 0))))
 
     @cached_property
     def zero1(self) -> bool:
         """Whether the optimizer's state is split over the dp ranks."""
-        return bool(self._optim.by_rank) and "base_state" in self._skeleton(self._rank_file("optim", 0, 0))
+        return bool(self._optim) and "base_state" in self._skeleton(self._rank_file("optim", 0, 0))
 
     @property
     def has_optimizer(self) -> bool:
         """Whether there is any optimizer state; converted checkpoints have none."""
-        return bool(self._optim.by_rank)
+        return bool(self._optim)
 
     # -- content --
     def names(self) -> list[str]:
@@ -393,9 +393,9 @@ class Checkpoint:
     # -- files --
     def _rank_file(self, kind: str, dp_rank: int, tp_rank: int) -> Path:
         found = self._model if kind == "model" else self._optim
-        if (dp_rank, tp_rank) not in found.by_rank:
+        if (dp_rank, tp_rank) not in found:
             raise ValueError(f"{self.path / kind / rank_name(dp_rank, tp_rank)} is missing")
-        return found.by_rank[dp_rank, tp_rank]
+        return found[dp_rank, tp_rank]
 
     def _skeleton(self, path: Path) -> Any:
         """A file's content, references where other files hold the tensors."""
