@@ -6,6 +6,7 @@ this package are forked from the agent instead, which has imported torch by then
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import logging
@@ -109,7 +110,8 @@ def run(placement: Placement, command: Sequence[str], entry: str = "trainyard_tr
     from torch.distributed.launcher.api import elastic_launch
 
     if forked:
-        importlib.import_module("torch._dynamo")  # every optimizer imports it at its first use; so the fork brings it along
+        with contextlib.suppress(ImportError):  # each rank will say what is missing
+            importlib.import_module(command[1])  # the fork brings along what the trainer imports
     gc.freeze()
     gc.enable()
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 import runpy
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .failure import record_exception
 from .signals import FORWARDED
+
+
+def _imported(module: str) -> Callable[[list[str]], int] | None:
+    """The `main(argv) -> exit status` of a trainer that was imported before this process was forked."""
+    return getattr(sys.modules.get(module), "main", None) if module.startswith("trainyard_trainers.") else None
 
 
 def run(program: Sequence[str]) -> None:
@@ -20,7 +25,10 @@ def run(program: Sequence[str]) -> None:
     for number in FORWARDED:
         signal.signal(number, signal.SIG_DFL)  # torchrun's or launch's handlers came over the fork; the program starts clean
     try:
-        if program[0] == "-m":
+        if program[0] == "-m" and (entry := _imported(program[1])) is not None:
+            sys.argv = list(program[1:])
+            sys.exit(entry(list(program[2:])))
+        elif program[0] == "-m":
             sys.argv = [program[1], *program[2:]]
             runpy.run_module(program[1], run_name="__main__", alter_sys=True)
         else:
