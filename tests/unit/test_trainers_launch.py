@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_trainers import failure, launch
+from trainyard_agent import slurm
+from trainyard_trainers import allocation, failure
+from trainyard_trainers.allocation import Job, Node
 from trainyard_trainers.attempt import Attempt
-from trainyard_trainers.launch import Job, Node
 
 
 @pytest.fixture
@@ -35,20 +36,28 @@ def run_launch(attempt_dir: Path) -> tuple[int, dict[str, object], str]:
 
 
 @pytest.mark.parametrize(
-    ("node_list", "first"),
-    [("ip-10-0-0-3", "ip-10-0-0-3"), ("ip-10-0-0-[3-5,9]", "ip-10-0-0-3"), ("a,b", "a"), ("n[07,09]x,m1", "n07x"), ("b[1,3],a2", "b1")],
+    ("node_list", "names"),
+    [
+        ("ip-10-0-0-3", ("ip-10-0-0-3",)),
+        ("ip-10-0-0-[3-5,9]", ("ip-10-0-0-3", "ip-10-0-0-4", "ip-10-0-0-5", "ip-10-0-0-9")),
+        ("a,b", ("a", "b")),
+        ("n[07,09]x,m1", ("n07x", "n09x", "m1")),
+        ("b[1,3],a2", ("b1", "b3", "a2")),
+        ("ip-10-[0-1]-7-[98-100]", tuple(f"ip-10-{net}-7-{host}" for net in (0, 1) for host in (98, 99, 100))),
+    ],
 )
-def test_the_first_host_of_a_node_list(node_list: str, first: str) -> None:
-    assert launch.first_host(node_list) == first
+def test_the_hosts_of_a_node_list_in_slurms_order(node_list: str, names: tuple[str, ...]) -> None:
+    assert allocation.expand(node_list) == names
+    assert slurm.expand(node_list) == names, "the agent reads the same lists"
 
 
 def test_a_nodes_place_comes_from_slurm() -> None:
     env = {"SLURM_PROCID": "1", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "ip-1-[2-3]", "SLURMD_NODENAME": "ip-1-3", "SLURM_JOB_ID": "9"}
-    assert Node.from_environment(env) == Node("ip-1-3", 1, 2, "ip-1-2", "9")
+    assert Node.from_environment(env) == Node("ip-1-3", 1, ("ip-1-2", "ip-1-3"), "9")
 
 
 def test_every_attempt_and_job_gets_a_port_of_its_own() -> None:
-    ports = {launch.rendezvous_port("run-a", attempt, job) for attempt in (1, 2, 3) for job in ("7", "8")}
+    ports = {allocation.rendezvous_port("run-a", attempt, job) for attempt in (1, 2, 3) for job in ("7", "8")}
     assert len(ports) == 6
     assert all(10000 <= port < 20000 for port in ports)
 

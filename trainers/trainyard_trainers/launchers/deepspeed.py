@@ -33,7 +33,7 @@ def run(allocation: Allocation) -> Failure:
     for name, value in environment(allocation).items():
         os.environ.setdefault(name, value)
     ranks.pass_signals_on(allocation)
-    _remove_stale_locks(Path(os.environ["TORCH_EXTENSIONS_DIR"]), allocation)
+    remove_stale_locks(Path(os.environ["TORCH_EXTENSIONS_DIR"]), allocation)
     return ranks.outcome(allocation, exit_code(ranks.start(command(allocation)).wait()))
 
 
@@ -94,7 +94,7 @@ def needs_no_build(allocation: Allocation) -> bool:
     return os.environ.get("DS_ACCELERATOR", environment(allocation).get("DS_ACCELERATOR")) == "cpu" and len(allocation.node.names) > 1
 
 
-def _remove_stale_locks(extensions: Path, allocation: Allocation) -> None:
+def remove_stale_locks(extensions: Path, allocation: Allocation) -> None:
     """A process that was killed while it compiled leaves its lock, for which every later one would wait for ever."""
     if extensions == allocation.job.run_dir / "torch-extensions" / allocation.node.name:  # nobody else's: older attempts are dead
         for lock in extensions.glob("*/lock"):

@@ -8,17 +8,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from .. import ranks
-from ..allocation import Allocation
+from .. import precompile, ranks
+from ..allocation import PORTS, Allocation
+from ..checkpoint import write_json
 from ..failure import Failure
 from . import CannotLaunch
-
-_POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -95,54 +92,42 @@ def environment(allocation: Allocation) -> dict[str, str]:
 
 # -- compilation -------------------------------------------------------------------------------------------------------
 def precompiled(allocation: Allocation) -> None:
-    """Return when the program's graphs are compiled: the first node does it once for the run, the others wait for its word.
+    """Return when the program's graphs are compiled. Raises CannotLaunch while a compilation failed: training would only meet it again.
 
-    Raises CannotLaunch while a compilation failed: training would compile it again on every node, and fail there.
+    All nodes take part, because the number of processes is part of the graphs. That it was done stands in the run's directory, which a
+    node reads before the first one can write it: that one needs all others to get through.
     """
-    told = allocation.job.run_dir / "precompile.json"
-    if allocation.node.rank == 0:
-        if not _succeeded(_read(told)):
-            told.unlink(missing_ok=True)
-            ranks.start(precompile_command(allocation, told)).wait()
-            if not told.exists():
-                raise CannotLaunch("the compilation ended without a summary; its messages are in the job's log")
-    else:
-        while not told.exists():  # the first node's launcher ends this one where it fails
-            time.sleep(_POLL_SECONDS)
-    if not _succeeded(found := _read(told)):
-        raise CannotLaunch(
-            f"{found.get('failed', 'some')} compilations failed, so training does not start; the job's log and {told} say why"
-        )
+    whole = allocation.job.run_dir / "precompile.json"
+    if not whole.exists():
+        record = allocation.job.attempt_dir / f"precompile-{allocation.node.name}.json"
+        ranks.start(precompile_command(allocation, record)).wait()
+        try:
+            precompile.require_compiled(record)
+        except precompile.NotCompiled as error:
+            raise CannotLaunch(f"training does not start: {error}") from None
+        if allocation.node.rank == 0:
+            write_json(whole, json.loads(record.read_text(encoding="utf-8")))
 
 
-def precompile_command(allocation: Allocation, told: Path) -> list[str]:
-    """`neuron_parallel_compile` of the very command that trains: any other flag is another graph."""
+def precompile_command(allocation: Allocation, record: Path) -> list[str]:
+    """`neuron_parallel_compile` of what trains, with its very flags: any other is another graph."""
+    from .. import elastic
+
+    place = elastic.Placement.of(allocation)
+    # A rendezvous of its own, below Linux's ephemeral ports too.
+    apart = replace(place, master_port=place.master_port + PORTS, run=f"{place.run}-precompile", log_dir=place.log_dir / "precompile")
     return [
         sys.executable,
         "-u",
         "-m",
         "trainyard_trainers.precompile",
-        "--output",
-        str(told),
+        f"--output={record}",
         "--",
         sys.executable,
         "-m",
         "torch.distributed.run",
-        f"--nproc-per-node={allocation.processes}",
-        f"--master-port={allocation.master_port}",
+        *apart.torchrun_arguments(),
         "-m",
         "trainyard_trainers.program",
         *allocation.job.command(),
     ]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _succeeded(told: dict[str, Any]) -> bool:
-    return bool(told) and not told.get("failed")
