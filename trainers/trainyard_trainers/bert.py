@@ -163,6 +163,8 @@ class Bert:
         self.model.to(self.device).train()
         self.parallel = data_parallel.wrapped(self.model, self.device, lambda model: self._loss(model, self.train, [0])[0])
         self.optimizer = torch.optim.AdamW(self._groups(), lr=settings.learning_rate)
+        if self.rank == 0:
+            print(f"{len(self.train)} pairs, {len(self.validation)} for validation; {data_parallel.size(self.model)}", flush=True)
         self.step = 0
         self.last: Score | None = None
         self.best: Score | None = None

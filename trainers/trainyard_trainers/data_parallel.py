@@ -29,6 +29,12 @@ def own_device() -> torch.device:
     return torch.device("cuda", local_rank)
 
 
+def size(model: nn.Module) -> str:
+    """What a float32 model and AdamW keep on each rank, for people: weights, gradients and two moments, four bytes each."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return f"{parameters:,} parameters; weights, gradients and optimizer state take {16 * parameters / 1e6:,.1f} MB a rank"
+
+
 def wrapped(model: nn.Module, device: torch.device, some_loss: Callable[[nn.Module], Tensor]) -> DistributedDataParallel:
     """The model, on its device, with the gradients of all ranks averaged in each backward pass.
 

@@ -93,6 +93,8 @@ class Training:
         torch.manual_seed(settings.seed)
         self.model = Transformer(settings.model, len(vocabulary)).to(self.device)
         self.parallel = data_parallel.wrapped(self.model, self.device, lambda model: self._loss(model, 0))
+        if self.rank == 0:
+            print(data_parallel.size(self.model), flush=True)
         rates: dict[str, Any] = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
         self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.98), eps=1e-9, **rates)
         self.step = 0
