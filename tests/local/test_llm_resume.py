@@ -137,8 +137,8 @@ def test_a_checkpoint_of_another_model_or_of_other_data_is_refused_by_name(
 ) -> None:
     run_dir = whole["ddp"].run_dir
     with running(job(run_dir, 2, [*words(tokens), "--model.rope-theta", "500000"], 1)) as other:
-        assert other.wait() == [1]
+        assert other.wait() == [2]
     assert "model.rope_theta: the checkpoint was trained with 10000.0, this run has 500000.0" in other.log()
     with running(job(run_dir, 3, words(write_documents(tmp_path / "other", seed=9)), 1)) as other:
-        assert other.wait() == [1]
+        assert other.wait() == [2]
     assert "data.shards: the checkpoint was trained with" in other.log()

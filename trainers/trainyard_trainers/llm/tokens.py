@@ -36,6 +36,7 @@ import torch
 from torch import Tensor
 
 from ..config import ConfigError
+from ..packages import PackageMissing, needed
 
 SUFFIX = ".tokens"
 _MAGIC, _VERSION, _START = b"TYTOKENS", 1, 64
@@ -209,11 +210,7 @@ def _from_directory(directory: Path) -> Tokenizer:
     path = directory / "tokenizer.json"
     if not path.is_file():
         raise ConfigError(f"tokenizer: {path} is missing; give a Hugging Face directory that has it, or 'bytes'")
-    try:
-        from tokenizers import Tokenizer as Fast
-    except ImportError as error:
-        raise ConfigError("tokenizer: reading tokenizer.json needs the package tokenizers: pip install tokenizers") from error
-    fast = Fast.from_file(str(path))
+    fast = needed("tokenizers", f"reading {path}").Tokenizer.from_file(str(path))
     config, tokenizer_config = _json(directory / "config.json"), _json(directory / "tokenizer_config.json")
     largest = max(fast.get_vocab_size(), int(config.get("vocab_size") or 0))
 
@@ -310,7 +307,7 @@ def main(argv: list[str] | None = None) -> int:
             for shard in shards:
                 shard.check()
             headers = [shard.header for shard in shards]
-    except ValueError as error:
+    except (ValueError, PackageMissing) as error:
         print(f"trainyard_trainers.llm.tokens: {error}", file=sys.stderr)
         return 2
     tokens, documents = sum(header.tokens for header in headers), sum(header.documents for header in headers)

@@ -23,6 +23,7 @@ from ..checkpoint import Saved
 from ..checkpointer import Files, load, rank_file
 from ..config import ConfigError
 from ..data import Stream, check_batch
+from ..failure import record_exception
 from ..loop import StepResult, Turn
 from ..parallel.backend import Backend, BuildConfig, OptimizerConfig, ParallelConfig
 from ..parallel.torch_backend import TorchBackend, process_group_backend
@@ -102,6 +103,15 @@ def micro_batch(settings: LlmConfig, dp_size: int, samples: int) -> int:
             f"micro_batch: {size} does not divide the {share} sequences of a rank (batch / data-parallel ranks); use one of {works}"
         )
     return size
+
+
+def process_groups(settings: ParallelConfig) -> str:
+    """What init_process_group is to make for a backend."""
+    if settings.backend == "torch":
+        return process_group_backend(settings)
+    from ..parallel import nxd_backend
+
+    return nxd_backend.process_group_backend()
 
 
 def make_backend(settings: ParallelConfig) -> Backend:
@@ -226,7 +236,12 @@ class Llm:
 def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.llm.train` under torchrun."""
     settings = config.parse(LlmConfig, argv, prog="trainyard_trainers.llm.train")
-    return loop.main(lambda: Llm(settings), settings, backend=process_group_backend(settings.parallel))
+    try:
+        return loop.main(lambda: Llm(settings), settings, backend=process_groups(settings.parallel))
+    except ConfigError as error:  # found out by all ranks alike, from the data or the checkpoint
+        print(f"trainyard_trainers.llm.train: {error}", file=sys.stderr, flush=True)
+        record_exception(error)
+        return 2
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..config import ConfigError
+from ..packages import needed
 from .config import ModelConfig
 from .model import parameter_shapes
 from .partition import tp_dim
@@ -68,15 +69,10 @@ class HuggingFaceWeights:
 
     def _file(self, path: Path) -> Any:
         if path not in self._open:
+            safetensors = needed("safetensors", "reading a Hugging Face directory")
             try:
-                from safetensors import SafetensorError, safe_open
-            except ImportError as error:
-                raise ConfigError(
-                    "weights: reading a Hugging Face directory needs the package safetensors: pip install safetensors"
-                ) from error
-            try:
-                self._open[path] = safe_open(path, framework="pt")
-            except (OSError, SafetensorError) as error:
+                self._open[path] = safetensors.safe_open(path, framework="pt")
+            except (OSError, safetensors.SafetensorError) as error:
                 raise ConfigError(f"weights: {path} cannot be read: {error}") from error
         return self._open[path]
 
