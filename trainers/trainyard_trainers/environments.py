@@ -108,11 +108,12 @@ def install(kind: str, python: Path, requirements: Sequence[str]) -> None:
     """Raises EnvironmentFailed with the installer's last lines."""
     if not requirements:
         return
+    doing = f"installing {', '.join(requirements)}"
     if kind == "uv":
-        command([find("uv", UV_HOMES), "pip", "install", "--quiet", "--python", str(python), *requirements])
+        command([find("uv", UV_HOMES), "pip", "install", "--quiet", "--python", str(python), *requirements], doing=doing)
     else:
         # Its version check has the last word otherwise, in front of a person who looks for the reason.
-        command([str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *requirements])
+        command([str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *requirements], doing=doing)
 
 
 def see(base: str, python: Path) -> None:
@@ -131,15 +132,16 @@ def find(name: str, homes: Sequence[str]) -> str:
     return found
 
 
-def command(argv: Sequence[str], *, timeout: float = INSTALL_TIMEOUT_SECONDS) -> str:
-    """Run a program (never through a shell) and return its stdout. Raises EnvironmentFailed with its last words."""
+def command(argv: Sequence[str], *, timeout: float = INSTALL_TIMEOUT_SECONDS, doing: str = "") -> str:
+    """Run a program (never through a shell) and return its stdout. Raises EnvironmentFailed with its last words; `doing` says what for."""
+    what = doing or f"'{' '.join(argv)}'"
     try:
         done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout)
     except FileNotFoundError:
         raise EnvironmentFailed(f"the program '{argv[0]}' is not installed on this node") from None
     except subprocess.TimeoutExpired:
-        raise EnvironmentFailed(f"'{' '.join(argv)}' did not end within {timeout:.0f} s") from None
+        raise EnvironmentFailed(f"{what} did not end within {timeout:.0f} s") from None
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip().splitlines()[-_LAST_LINES:]
-        raise EnvironmentFailed(f"'{' '.join(argv)}' ended with {done.returncode}: {' | '.join(words) or 'no output'}")
+        raise EnvironmentFailed(f"{what} ended with {done.returncode}: {' | '.join(words) or 'no output'}")
     return str(done.stdout)

@@ -124,7 +124,9 @@ def _enter_environment(job: Job) -> Failure | None:
         python = environments.ready(job.run_dir.parents[1] / "environments", environments.Wanted.of(document))
     except (environments.EnvironmentFailed, OSError) as error:
         print(f"trainyard: the job's Python environment cannot be made: {error}", file=sys.stderr, flush=True)
-        return Failure(1, error=f"job.pythonEnvironment cannot be made: ...{str(error)[-420:]}")
+        text = str(error)
+        short = text if len(text) <= 420 else f"{text[:120]} ... {text[-300:]}"  # what was done, and the last words about it
+        return Failure(1, error=f"job.pythonEnvironment cannot be made: {short}")
     os.environ[ENTERED] = str(python)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(LIBRARY), *filter(None, [os.environ.get("PYTHONPATH")])])
     return os.execv(python, [str(python), "-m", "trainyard_trainers.launch", str(job.attempt_dir)])  # noqa: S606

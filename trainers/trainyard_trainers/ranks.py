@@ -27,6 +27,9 @@ from .signals import FORWARDED
 
 #: What every rank must find in its environment, as torch's `env://` rendezvous reads it.
 PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+#: So long a rank that stopped waits for the others; the agent kills what is left of a cancelled job after 20 seconds.
+_SAVE_SECONDS = 10.0
+_POLL_SECONDS = 0.05
 #: Linux, <sys/prctl.h>.
 _PR_SET_PDEATHSIG = 1
 
@@ -58,6 +61,7 @@ def wrong_world(environment: dict[str, str]) -> str | None:
 # -- in the rank's process ---------------------------------------------------------------------------------------------
 def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> None:
     """Run the program as this rank, in a child; this process ends as the child does. `before` is called in the child first."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)  # its launcher is deaf to them
     attempt_dir = Path(os.environ["TRAINYARD_ATTEMPT_DIR"])
     rank, node = os.environ.get("RANK") or "0", os.environ["TRAINYARD_NODE_NAME"]
     report = _reports(attempt_dir) / f"{node}.{rank}.json"
@@ -80,7 +84,16 @@ def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> No
     error, stack = failure.read_error_file(error_file)
     end = Failure(STOPPED, rank=int(rank)) if end.signal == signal.SIGTERM else Failure(end.exit_code, end.signal, int(rank), error, stack)
     write_json(report, {**about, "ended": time.time(), **end.as_json()})
+    if end.kind == "stopped":
+        _await_others(attempt_dir)
     os._exit(end.exit_code or 0)
+
+
+def _await_others(attempt_dir: Path) -> None:
+    """Launchers kill the ranks that are left when one ends with a code other than 0; those may still be saving."""
+    deadline = time.monotonic() + _SAVE_SECONDS
+    while time.monotonic() < deadline and any("ended" not in told for told in _read(attempt_dir)):
+        time.sleep(_POLL_SECONDS)
 
 
 def _become(rank: str) -> None:
@@ -126,8 +139,15 @@ def _kill(pid: int, number: int) -> None:
 
 
 def start(argv: Sequence[str], environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a launcher's program, with nothing to read and this process's output."""
-    return subprocess.Popen(list(argv), env=environment, stdin=subprocess.DEVNULL)
+    """Start a launcher's program, deaf to what is meant for the ranks.
+
+    Slurm signals every process of a job, and a launcher that hears SIGTERM kills ranks that are about to save.
+    """
+    return subprocess.Popen(list(argv), env=environment, stdin=subprocess.DEVNULL, preexec_fn=_be_deaf)  # noqa: PLW1509 - no threads here
+
+
+def _be_deaf() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
 
 
 def outcome(allocation: Allocation, exit_code: int) -> Failure:
@@ -170,7 +190,11 @@ def _of(report: dict[str, Any]) -> Failure:
 
 
 def _all(allocation: Allocation) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(_reports(allocation.job.attempt_dir).glob("*.json"))]
+    return _read(allocation.job.attempt_dir)
+
+
+def _read(attempt_dir: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(_reports(attempt_dir).glob("*.json"))]
 
 
 def _reports(attempt_dir: Path) -> Path:

@@ -116,8 +116,8 @@ def _without_the_unused() -> None:
     """Else every node spends most of a minute on compiling it, in each rank's `init_distributed`."""
     if os.environ.get("DS_ACCELERATOR") == "cpu" and os.environ["LOCAL_SIZE"] != os.environ["WORLD_SIZE"]:
         ops = importlib.import_module("deepspeed.ops")
-        compatible = getattr(ops, "__compatible_ops__", {})  # what DeepSpeed asks before it builds
-        compatible["deepspeed_shm_comm"] = False
+        # What DeepSpeed asks before it builds. Left out, it would be found out by trying the compiler, for everything it could build.
+        vars(ops).setdefault("__compatible_ops__", {})["deepspeed_shm_comm"] = False
 
 
 if __name__ == "__main__":

@@ -30,8 +30,6 @@ _RANK = {
     "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
     "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
 }
-#: Ranks that are told to stop have so long to save before Open MPI kills them; the agent itself waits 20 seconds.
-_SAVE_SECONDS = 15
 _POLL_SECONDS = 0.05
 #: mpirun has ended, and its daemons end by themselves.
 _DAEMON_END_SECONDS = 10.0
@@ -92,7 +90,6 @@ def command(allocation: Allocation) -> list[str]:
         "plm": "rsh",
         "plm_rsh_agent": AGENT,
         "plm_rsh_no_tree_spawn": "1",
-        "odls_base_sigkill_timeout": str(_SAVE_SECONDS),
     }
     if allocation.on_loopback:
         options |= {"oob_tcp_if_include": "lo", "btl_tcp_if_include": "lo"}
