@@ -87,6 +87,16 @@ def test_a_fine_tuning_killed_in_the_middle_ends_with_the_bytes_of_one_that_was_
     assert second.losses()[STEPS] == whole["loss"]
 
 
+def test_a_run_that_died_after_its_last_step_evaluates_and_leaves_its_model_all_the_same(
+    tiny: Path, tmp_path: Path, uninterrupted: Path
+) -> None:
+    shutil.copytree(uninterrupted, tmp_path / "run", ignore=shutil.ignore_patterns("final"))
+    with running(job(tmp_path / "run", 2, words(tiny))) as second:
+        assert second.wait() == [0, 0], second.log()
+    assert f"training resumes after step {STEPS}" in second.log()
+    assert content(tmp_path / "run" / "final") == content(uninterrupted / "final")
+
+
 def test_the_final_model_loads_with_transformers_and_scores_what_its_metrics_say(uninterrupted: Path) -> None:
     from sklearn.metrics import f1_score
     from transformers import AutoModelForSequenceClassification, AutoTokenizer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import signal
@@ -18,10 +19,10 @@ from torch.nn import functional
 from trainyard_trainers import config
 from trainyard_trainers.config import ConfigError
 from trainyard_trainers.data import Stream
-from trainyard_trainers.translate import train
+from trainyard_trainers.translate import train, translate
 from trainyard_trainers.translate.data import Batches, Corpus, ParallelText
 from trainyard_trainers.translate.model import Transformer
-from trainyard_trainers.translate.translate import load
+from trainyard_trainers.translate.translate import SearchConfig, load
 from trainyard_trainers.translate.vocabulary import PAD, Vocabulary
 
 pytestmark = pytest.mark.local
@@ -86,6 +87,30 @@ def test_a_final_model_that_is_damaged_or_not_one_is_refused(learned: Path, tmp_
     (copy / "vocabulary.json").unlink()
     with pytest.raises(ConfigError, match=r"^model: .*copy has no vocabulary.json"):
         load(copy, cpu)
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "message"),
+    [
+        (b"fine\nna\xefve\n", "", "standard input: byte 8 is not UTF-8"),
+        (b"fine\n", "absent", "model: {} has no config.json; give the directory `final` of a run"),
+    ],
+)
+def test_the_translating_program_ends_with_status_2_and_what_is_wrong(
+    learned: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: bytes, model: str, message: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    place = str(learned / model)
+    assert translate.main(["--model", place]) == 2
+    assert message.format(place) in capsys.readouterr().err
+
+
+def test_no_lines_have_no_translations(learned: Path) -> None:
+    model, vocabulary = load(learned, torch.device("cpu"))
+    assert translate.read_lines(io.BytesIO(b"")) == []
+    assert translate.read_lines(io.BytesIO(b"one\r\n\ntwo")) == ["one\r", "", "two"]
+    assert translate.translate(model, vocabulary, [], SearchConfig()) == []
+    assert translate.translate(model, vocabulary, ["", " \r"], SearchConfig()) == ["", ""]
 
 
 def test_three_ranks_killed_in_the_middle_end_with_the_bytes_of_three_that_were_not(tmp_path: Path) -> None:

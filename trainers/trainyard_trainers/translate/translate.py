@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal
 
 import torch
 
@@ -44,10 +44,10 @@ class SearchConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateConfig:
-    """`model`: the `final` directory of a run; `device`: cpu, or cuda for a GPU."""
+    """`model`: the `final` directory of a run; `device`: the CPU or the first GPU."""
 
     model: Path
-    device: str = "cpu"
+    device: Literal["cpu", "cuda"] = "cpu"
     search: SearchConfig = field(default_factory=SearchConfig)
 
 
@@ -104,12 +104,21 @@ def load(directory: Path, device: torch.device) -> tuple[Transformer, Vocabulary
     return model.to(device).eval(), vocabulary
 
 
+def read_lines(stream: BinaryIO) -> list[str]:
+    """The lines of UTF-8 text; a line ends at a line feed only. Raises ConfigError."""
+    try:
+        text = stream.read().decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"standard input: byte {error.start + 1} is not UTF-8") from error
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.translate.translate`."""
     settings = config.parse(TranslateConfig, argv, prog="trainyard_trainers.translate.translate")
     try:
         model, vocabulary = load(settings.model, torch.device(settings.device))
-        lines = sys.stdin.buffer.read().decode().removesuffix("\n").split("\n")
+        lines = read_lines(sys.stdin.buffer)
     except ConfigError as error:
         print(f"trainyard_trainers.translate.translate: {error}", file=sys.stderr)
         return 2
