@@ -23,6 +23,8 @@ from .checkpointer import Checkpointer, Files
 from .exits import CHECKPOINT_FAILED, COMPLETE, STOPPED, CheckpointFailed, Fenced
 from .exits import FENCED as FENCED_CODE
 from .failure import record_exception
+from .precompile import STEPS as COMPILE_STEPS
+from .precompile import compile_only
 from .progress import Progress, StepReport
 from .signals import Requests
 from .writer import Writer
@@ -99,12 +101,14 @@ def main(make_task: Callable[[], Task], config: LoopConfig, *, backend: str = "g
     """
     attempt = Attempt.from_environment()
     requests = Requests.install()
-    writing = Writer(attempt) if config.asynchronous else None
+    writing = Writer(attempt) if config.asynchronous and not compile_only() else None
     _threads()
     seeds.deterministic(config.deterministic)
     # A rank whose peer vanished without a word fails after this long; the agent is much faster, this is the last resort.
     dist.init_process_group(backend, timeout=timedelta(minutes=5))
     try:
+        if compile_only():
+            return show_graphs(make_task())
         return train(make_task(), config, attempt, requests, Checkpointer(attempt, writing))
     except Fenced as error:
         print(f"trainyard: {error}", file=sys.stderr, flush=True)
@@ -117,6 +121,13 @@ def main(make_task: Callable[[], Task], config: LoopConfig, *, backend: str = "g
         if writing is not None:
             writing.close()
         dist.destroy_process_group()
+
+
+def show_graphs(task: Task) -> int:
+    """A few steps for neuron_parallel_compile to see their graphs. Nothing is computed in that mode, so nothing is saved or reported."""
+    for _ in range(COMPILE_STEPS):
+        task.train_step(Turn([0.0] * SLOTS, lambda: None))
+    return COMPLETE
 
 
 def _threads() -> None:
