@@ -6,9 +6,9 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 ALL_BENCHES := $(basename $(notdir $(wildcard bench/*.py)))
-TRAINER_BENCHES := $(filter ddp_speed llm_speed llm_gpu checkpoint_stall resume_start to_hf_memory,$(ALL_BENCHES))
-# plain_* and llm_jobs are what the others compare with or run.
-BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs $(TRAINER_BENCHES),$(ALL_BENCHES))
+TRAINER_BENCHES := $(filter ddp_speed llm_speed checkpoint_stall resume_start to_hf_memory,$(ALL_BENCHES))
+# plain_* and llm_jobs are what the others compare with or run; llm_gpu needs a GPU.
+BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs llm_gpu $(TRAINER_BENCHES),$(ALL_BENCHES))
 
 .PHONY: help setup setup-trainers demo test check bench bench-recovery bench-trainers lock clean
 
