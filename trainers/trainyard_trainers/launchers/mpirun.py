@@ -21,6 +21,8 @@ from ..checkpoint import write_json
 from ..failure import Failure
 from . import CannotLaunch, program
 
+#: Where AWS's EFA installer puts Open MPI; on no PATH of a process that no shell started.
+EFA_INSTALLERS = "/opt/amazon/openmpi/bin"
 AGENT = "trainyard-start-daemon"
 #: mpirun asks it to start a daemon: `AGENT <host> <command of the daemon>`. The interpreter's path may hold a space, which mpirun would split.
 _AGENT_TEXT = '#!/bin/sh\nexec "$TRAINYARD_JOB_PYTHON" -S -m trainyard_trainers.launchers.mpirun daemon "$@"\n'
@@ -37,6 +39,7 @@ _DAEMON_END_SECONDS = 10.0
 
 def run(allocation: Allocation) -> Failure:
     """Run this node's daemon, and on the first node mpirun, to their ends."""
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", "/usr/bin:/bin"), EFA_INSTALLERS])
     program("mpirun", "Open MPI (Debian and Ubuntu: apt-get install openmpi-bin)")
     ranks.tell(allocation)
     directory = _directory(allocation.job.attempt_dir)
@@ -120,7 +123,7 @@ def environment(directory: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PMI_", "PMIX_"))}
     return {
         **kept,
-        "PATH": f"{directory}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}",
+        "PATH": f"{directory}{os.pathsep}{os.environ.get('PATH', '')}",
         "TRAINYARD_JOB_PYTHON": sys.executable,
         # Jobs of HyperPod clusters often run as root.
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
