@@ -49,8 +49,8 @@ def content(final: Path) -> dict[str, bytes]:
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The final model of a run that saw the sample often enough."""
     run_dir = tmp_path_factory.mktemp("learned") / "run"
-    more = {"steps": 160, "tokens-per-batch": 512, "warmup-steps": 60, "validation": SAMPLE}
-    model = {"layers": 2, "width": 64, "heads": 4, "feed-forward": 128, "dropout": 0.05}
+    more = {"steps": 110, "tokens-per-batch": 512, "warmup-steps": 40, "learning-rate": 0.006, "validation": SAMPLE}
+    model: dict[str, object] = {"layers": 1, "width": 64, "heads": 4, "feed-forward": 128, "dropout": 0.0}
     with running(job(run_dir, 1, words(model=model, **more), ranks=1)) as run:
         assert run.wait(120) == [0], run.log()
     return run_dir / "final"
@@ -63,7 +63,7 @@ def test_a_tiny_model_learns_the_sample_by_heart(learned: Path) -> None:
     said, wanted = ((path.read_text(encoding="utf-8").splitlines()) for path in (learned / "validation.de", SAMPLE.with_suffix(".de")))
     assert metrics["bleu"] > 90
     assert metrics["bleu"] == pytest.approx(sacrebleu.corpus_bleu(said, [wanted]).score)
-    assert (metrics["step"], metrics["pairs"]) == (160, 32)
+    assert (metrics["step"], metrics["pairs"]) == (110, 32)
 
 
 def test_the_final_model_translates_lines_in_their_order_and_needs_nothing_but_its_directory(learned: Path, tmp_path: Path) -> None:
@@ -116,18 +116,19 @@ def test_no_lines_have_no_translations(learned: Path) -> None:
 def test_three_ranks_killed_in_the_middle_end_with_the_bytes_of_three_that_were_not(tmp_path: Path) -> None:
     # So large that DDP needs more than one bucket, and three ranks, so that the order of a sum matters.
     model: dict[str, object] = {"layers": 1, "width": 128, "heads": 4, "feed-forward": 768}
-    whole = words(model=model, steps=24, **{"warmup-steps": 8, "validation": SAMPLE, "search.beam": 1})
+    whole = words(model=model, steps=16, **{"warmup-steps": 8})
     with running(job(tmp_path / "whole", 1, whole, ranks=3)) as uninterrupted:
         assert uninterrupted.wait() == [0, 0, 0], uninterrupted.log()
-    with running(job(tmp_path / "run", 1, [*whole, "--step-seconds", "0.05"], ranks=3)) as first:
-        first.until_step(13)
+    with running(job(tmp_path / "run", 1, [*whole, "--step-seconds", "0.02", "--steps", "1000"], ranks=3)) as first:
+        first.until("a checkpoint", lambda: list(first.checkpoints.glob("step-*")))
         first.kill()
     with running(job(tmp_path / "run", 2, whole, ranks=3)) as second:
         assert second.wait() == [0, 0, 0], second.log()
-    assert "training resumes after step 1" in second.log()
+    assert "training resumes after step" in second.log()
+    assert second.step() == 16
     assert content(tmp_path / "run" / "final") == content(tmp_path / "whole" / "final")
     assert (tmp_path / "run" / "final" / "model.pt").stat().st_size > 1 << 20
-    assert second.losses()[24] == uninterrupted.losses()[24]
+    assert second.losses()[16] == uninterrupted.losses()[16]
 
 
 def test_two_ranks_make_the_step_of_one_that_has_the_tokens_of_both(tmp_path: Path) -> None:
