@@ -20,7 +20,8 @@ def deterministic(on: bool) -> None:
     """Refuse kernels whose results differ from run to run. CUDA needs its variable before the first kernel runs."""
     if on:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(on)
+    if on != torch.are_deterministic_algorithms_enabled():  # setting it, even to what it is, imports torch's whole compiler: seconds
+        torch.use_deterministic_algorithms(on)
 
 
 def random_state() -> dict[str, Any]:
