@@ -28,7 +28,7 @@ DEADLINE_SECONDS = 300.0
 #: What one node sends another at a step must fit into a socket's buffers: all send before any receives.
 _MOST_BYTES = 32768
 #: How a rank waits. With a core of its own it looks again and again; where ranks share cores it soon sleeps, for the scheduler gives those
-#: who slept the next turn (sched_yield alone was five times slower with eight ranks on two cores), and longer each time.
+#: who slept the next turn (sched_yield alone was slower with eight ranks on two cores), and longer each time.
 _LOOKS_ALONE, _LOOKS_SHARED = 400, 4
 _NAP_SECONDS, _LONGEST_NAP_SECONDS = 0.0001, 0.001
 _LOOK_SECONDS = 0.05
