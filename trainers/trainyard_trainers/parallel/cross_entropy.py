@@ -38,7 +38,7 @@ class _HeadLoss(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         for_hidden, for_weight = ctx.saved_tensors
         scale = gradients[0]
-        return for_hidden.mul_(scale), for_weight.mul_(scale), None, None
+        return for_hidden.mul_(scale), for_weight.mul_(scale).to(ctx.weight_dtype), None, None
 
 
 def _all_chunks(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, group: dist.ProcessGroup | None, dtype: torch.dtype) -> Tensor:
@@ -46,7 +46,7 @@ def _all_chunks(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, group
     first = 0 if group is None else dist.get_rank(group) * weight.shape[0]
     wanted = any(ctx.needs_input_grad)
     total = hidden.new_zeros((), dtype=torch.float32)
-    for_hidden, for_weight = torch.empty_like(hidden), torch.zeros_like(weight) if wanted else weight.new_empty(0)
+    for_hidden, for_weight = torch.empty_like(hidden), torch.zeros_like(weight, dtype=torch.float32) if wanted else weight.new_empty(0)
     cast = weight.to(dtype)
     for start in range(0, hidden.shape[0], rows):
         part = slice(start, start + rows)
@@ -61,6 +61,7 @@ def _all_chunks(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, group
             else:
                 for_weight += gradient.T @ chunk
     ctx.save_for_backward(for_hidden, for_weight)
+    ctx.weight_dtype = weight.dtype
     return total
 
 
