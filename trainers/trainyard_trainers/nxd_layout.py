@@ -12,7 +12,6 @@ tensors, and `<name>.pt.info.pt` their dtypes and shapes. Nothing is ever unpick
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import re
@@ -21,17 +20,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .checkpoint import fsync_directory, write_file
+from . import xser as xser_format
+from .checkpoint import fsync_directory
 from .llm.partition import tp_dim
 from .staging import replaced
 from .staging import tensors as tensors_of
 from .writer import content_writer
+from .xser import TensorReference
 
 _TAG = re.compile(r"^step_(\d+)$")
 _RANK_FILE = re.compile(r"^dp_rank_(\d+)_tp_rank_(\d+)_pp_rank_(\d+)\.pt$")
@@ -59,30 +59,6 @@ class Ranks:
     def first(self) -> bool:
         """Whether this rank writes what there is once."""
         return (self.dp_rank, self.tp_rank, self.pp_rank) == (0, 0, 0)
-
-
-class TensorReference:
-    """Stands for `torch_xla.utils.serialization.TensorReference` in pickles, which therefore need no torch_xla here or there."""
-
-    NAME = "torch_xla.utils.serialization.TensorReference"
-
-    def __init__(self, tid: int) -> None:
-        self.tid = tid
-
-
-class _Pickler(pickle._Pickler):
-    """Python's own pickler, which writes our class under the name of torch_xla's."""
-
-    def save_global(self, obj: Any, name: str | None = None) -> None:
-        if obj is not TensorReference:
-            super().save_global(obj, name)  # type: ignore[misc]
-            return
-        module, _, qualified = TensorReference.NAME.rpartition(".")
-        self.write(pickle.GLOBAL + f"{module}\n{qualified}\n".encode())  # type: ignore[attr-defined]
-        self.memoize(obj)  # type: ignore[attr-defined]
-
-
-_PICKLE = SimpleNamespace(Pickler=_Pickler, Unpickler=pickle.Unpickler, __name__="pickle")
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------
@@ -189,8 +165,8 @@ def _content_files(name: str, content: Mapping[str, Any], xser: bool) -> Iterato
         skeleton[key] = replaced(value, partial(_referenced, info=info))
         for tid, tensor in enumerate(tensors, first):
             yield f"{name}.tensors/tensor_{tid}.pt", tensor
-    yield name, _reference_bytes(skeleton)
-    yield f"{name}.info.pt", _reference_bytes(info)
+    yield name, xser_format.dumps(skeleton)
+    yield f"{name}.info.pt", xser_format.dumps(info)
 
 
 def _referenced(leaf: Any, info: dict[int, dict[str, Any]]) -> Any:
@@ -198,12 +174,6 @@ def _referenced(leaf: Any, info: dict[int, dict[str, Any]]) -> Any:
         return leaf
     info[len(info)] = {"dtype": leaf.dtype, "shape": leaf.shape, "expert_model_parallel": False}
     return TensorReference(len(info) - 1)
-
-
-def _reference_bytes(content: object) -> bytes:
-    stream = io.BytesIO()
-    torch.save(content, stream, pickle_module=_PICKLE)
-    return stream.getvalue()
 
 
 def write(directory: Path, tag: str, parts: Iterable[tuple[str, object]]) -> Path:
@@ -218,13 +188,23 @@ def write(directory: Path, tag: str, parts: Iterable[tuple[str, object]]) -> Pat
     try:
         for name, content in parts:
             if name != f"{tag}/done":
-                write_file(temporary, name, content_writer(replaced(content, _compact)))
-        write_file(temporary, f"{tag}/done", content_writer(b"1"))
+                _put(temporary / name, replaced(content, _compact))
+        _put(temporary / tag / "done", b"1")
+        for place, _, _ in os.walk(temporary):
+            fsync_directory(Path(place))
         os.rename(temporary / tag, target)
         fsync_directory(directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return target
+
+
+def _put(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as stream:
+        content_writer(content)(stream)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def _compact(leaf: Any) -> Any:
@@ -449,8 +429,7 @@ class Checkpoint:
 def _load(path: Path) -> Any:
     """Tensors and plain data of a file, the tensors mapped. Raises ValueError."""
     try:
-        with torch.serialization.safe_globals([(TensorReference, TensorReference.NAME)]):
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        return xser_format.load(path, mmap=True)
     except FileNotFoundError as error:
         raise ValueError(f"{path} is missing") from error
     except pickle.UnpicklingError as error:
