@@ -18,7 +18,8 @@ class PlainLayers:
         return nn.Linear(inputs, outputs, bias=False)
 
     def emb(self, vocabulary: int, hidden: int) -> nn.Module:
-        return nn.Embedding(vocabulary, hidden)
+        # Its own first weights would be drawn by code that imports torch's compiler, and are never used.
+        return nn.Embedding(vocabulary, hidden, _weight=torch.empty(vocabulary, hidden))
 
     def norm(self, hidden: int, epsilon: float) -> nn.Module:
         return nn.RMSNorm(hidden, epsilon)

@@ -20,12 +20,11 @@ from .. import nxd_layout
 from ..checkpointer import Files
 from ..config import ConfigError
 from ..llm.partition import tp_dim
+from .adamw import STATE, AdamW
 from .backend import BuildConfig, OptimizerConfig, ParallelConfig, Ranks, Reader, Weights
 from .chunks import Chunks, all_gather, average_whole, chunk, chunk_rows, padded
 from .cross_entropy import head_loss
 from .layers import PlainLayers
-
-_STATE = ("exp_avg", "exp_avg_sq")
 
 
 def device_kind(config: ParallelConfig) -> str:
@@ -103,8 +102,10 @@ class TorchBackend(PlainLayers):
         self._parameters = dict(model.named_parameters())
         self._own(optimizer)
         self._model = model
-        if self.config.data == "ddp" and self.ranks.tp_size == 1 and self.ranks.dp_size > 1:
-            self._model = DistributedDataParallel(model, gradient_as_bucket_view=True, init_sync=False)
+        # On the CPU the ranks' cores compute or communicate: nothing is gained by doing both at once.
+        if self.config.data == "ddp" and self.ranks.tp_size == 1 and self.ranks.dp_size > 1 and self.device.type != "cpu":
+            # Told that weights may be unused, it never sorts its buckets anew, which would change the order of sums after a resume.
+            self._model = DistributedDataParallel(model, gradient_as_bucket_view=True, init_sync=False, find_unused_parameters=True)
         return self._model  # type: ignore[no-any-return]
 
     def _shard(self, model: Any, options: BuildConfig) -> None:
@@ -129,14 +130,8 @@ class TorchBackend(PlainLayers):
         held = [self._local(parameter) for parameter in self._parameters.values()]
         self._chunks = Chunks(held, self._dp_group) if self.config.data == "zero1" else None
         self._owned = self._chunks.owned if self._chunks else held
-        self._optimizer = torch.optim.AdamW(
-            self._owned,
-            lr=optimizer.learning_rate,
-            betas=(optimizer.beta1, optimizer.beta2),
-            eps=optimizer.epsilon,
-            weight_decay=optimizer.weight_decay,
-            fused=self.device.type in ("cpu", "cuda"),
-        )
+        self._optimizer = AdamW(self._owned, optimizer)
+        self._learning_rate = optimizer.learning_rate
 
     @contextlib.contextmanager
     def forwarding(self, *, last: bool) -> Iterator[None]:
@@ -182,17 +177,18 @@ class TorchBackend(PlainLayers):
             found = checkpoint.optimizer(self.ranks.dp if same_dp else 0, self.ranks.tp)
             if ("base_state" in found) == self._sharded and (same_dp or not self._sharded):
                 own = found["base_state" if self._sharded else "state"]
+        self._optimizer.states = []
         for index, (name, tensor) in enumerate(zip(self._parameters, self._owned, strict=True)):
             state = {} if own is None else own[index]
             restored: dict[str, Tensor] = {}
-            for key in _STATE:
+            for key in STATE:
                 part = state[key] if own is not None else self._tp_part(name, checkpoint.full_optimizer(name, key))
                 if own is None and self._sharded:
                     part = self._piece(part)
                 restored[key] = part[: tensor.shape[0]].to(tensor.device, tensor.dtype, copy=True)
             step = state["step"] if own is not None else checkpoint.full_optimizer(name, "step")
             restored["step"] = torch.as_tensor(step, dtype=torch.float32).to(self.device, copy=True)
-            self._optimizer.state[tensor] = restored
+            self._optimizer.states.append(restored)
 
     # -- a step --------------------------------------------------------------------------------------------------------
     def backward(self, loss: Tensor, *, last: bool) -> None:
@@ -205,12 +201,8 @@ class TorchBackend(PlainLayers):
         norm = self._norm(gradients)
         if self._clip and norm > self._clip:
             torch._foreach_mul_(gradients, self._clip / (norm + 1e-6))
-        for tensor, gradient in zip(self._owned, gradients, strict=True):
-            tensor.grad = gradient
-        self._optimizer.param_groups[0]["lr"] = learning_rate
-        self._optimizer.step()
-        for tensor in self._owned:
-            tensor.grad = None
+        self._learning_rate = learning_rate
+        self._optimizer.step(gradients, learning_rate)
         if self._chunks:
             self._chunks.share()
         return norm
@@ -222,7 +214,7 @@ class TorchBackend(PlainLayers):
             parameter.grad = None
         if self._chunks:
             return self._chunks.average(gradients)
-        if self.config.data == "ddp" and self.ranks.tp_size > 1 and self.ranks.dp_size > 1:
+        if self.config.data == "ddp" and self.ranks.dp_size > 1 and not isinstance(self._model, DistributedDataParallel):
             return average_whole(gradients, self._dp_group)
         return gradients
 
@@ -268,7 +260,7 @@ class TorchBackend(PlainLayers):
         return whole[:rows].clone()
 
     def files(self, step: int, user_content: Mapping[str, Any]) -> Files:
-        return self._files(step, user_content, self._optimizer.state_dict())
+        return self._files(step, user_content, self._optimizer.state_dict(self._learning_rate))
 
     def final_files(self, step: int, user_content: Mapping[str, Any]) -> Files:
         return self._files(step, user_content, None)
