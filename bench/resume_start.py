@@ -1,4 +1,4 @@
-"""How long a resume takes, from the start of the launcher's process to the end of the first step: `python -m bench.resume_start`.
+"""How long a resume takes, from the start of the launcher's process to the start of the first step: `python -m bench.resume_start`.
 
 The model is the llm of 50 M parameters on 2 ranks, its steps as short as they can be. Beside it, in the same rounds: `import torch` alone, reading the
 checkpoint's files as fast as the disk gives them (never from the page cache), and a plain program that imports torch, loads with torch.load and steps.
@@ -54,8 +54,8 @@ def run(command: list[str]) -> float:
     return time.perf_counter() - began
 
 
-def resume(run_dir: Path, attempt: int, words: list[str]) -> float:
-    """Seconds from the start of the launcher to the end of the first step of an attempt that resumes."""
+def resume(run_dir: Path, attempt: int, words: list[str]) -> tuple[float, float]:
+    """Seconds from the start of the launcher to the start and to the end of the first step of an attempt that resumes."""
     attempt_dir = run_dir / "attempts" / str(attempt)
     attempt_dir.mkdir(parents=True)
     job = {
@@ -75,7 +75,9 @@ def resume(run_dir: Path, attempt: int, words: list[str]) -> float:
     progress = json.loads((attempt_dir / "progress.json").read_text()) if code == 0 else {}
     if progress.get("resumedFrom") != SAVED_STEP:
         raise SystemExit(f"the attempt did not resume (exit status {code}):\n{(attempt_dir / 'log').read_text()[-3000:]}")
-    return float(progress["firstStepAt"]) - began
+    done = float(progress["firstStepAt"]) - began
+    first = json.loads((attempt_dir / "steps.jsonl").read_text().splitlines()[0])
+    return done - float(first["stepSeconds"]), done
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -96,7 +98,7 @@ def main(argv: list[str] | None = None) -> int:
     plain = state / "plain" / "plain.pt"
     plain.parent.mkdir()
     run([sys.executable, "-m", "bench.plain_resume", "save", str(plain)])
-    seconds: dict[str, list[float]] = {"importTorch": [], "read": [], "plain": [], "resume": []}
+    seconds: dict[str, list[float]] = {"importTorch": [], "read": [], "plain": [], "resume": [], "firstStep": []}
     for number in range(options.rounds):
         seconds["importTorch"].append(run([sys.executable, "-c", "import torch"]))
         size = evict(saved)
@@ -104,7 +106,8 @@ def main(argv: list[str] | None = None) -> int:
         evict(plain.parent)
         seconds["plain"].append(run([sys.executable, "-m", "bench.plain_resume", "resume", str(plain)]))
         evict(saved)
-        seconds["resume"].append(resume(run_dir, number + 2, words(SAVED_STEP + 1)))
+        for name, value in zip(("resume", "firstStep"), resume(run_dir, number + 2, words(SAVED_STEP + 1)), strict=True):
+            seconds[name].append(value)
         for made in (run_dir / "final", *(path for path in (run_dir / "checkpoints").glob("step-*") if path != saved)):
             shutil.rmtree(made)
         print(json.dumps({"round": number + 1, **{name: round(values[-1], 3) for name, values in seconds.items()}}), flush=True)

@@ -41,6 +41,10 @@ class Job:
     def recipe(self) -> str:
         return str(self.document.get("recipe") or "torchrun")
 
+    @property
+    def checkpoint_dir(self) -> Path:
+        return self.run_dir / (self.document.get("checkpointDirectory") or "checkpoints")
+
     def command(self) -> list[str]:
         """The program and its arguments; a script becomes the path of the file that the bundle brought."""
         program = [str(part) for part in self.document["program"]]
@@ -57,7 +61,7 @@ class Job:
             "TRAINYARD_ATTEMPT": job["attempt"],
             "TRAINYARD_RUN_DIR": self.run_dir,
             "TRAINYARD_ATTEMPT_DIR": self.attempt_dir,
-            "TRAINYARD_CHECKPOINT_DIR": self.run_dir / (job.get("checkpointDirectory") or "checkpoints"),
+            "TRAINYARD_CHECKPOINT_DIR": self.checkpoint_dir,
             "TRAINYARD_CHECKPOINT_EVERY_SECONDS": number["checkpointEverySeconds"] or "",
             "TRAINYARD_CHECKPOINT_EVERY_STEPS": number["checkpointEverySteps"] or "",
             "TRAINYARD_CHECKPOINT_KEEP": job.get("checkpointKeep") or 3,

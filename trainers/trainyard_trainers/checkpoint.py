@@ -269,6 +269,14 @@ def find_newest(checkpoint_dir: Path, up_to_step: int | None = None, *, run_id: 
     return None, rejected
 
 
+def read_ahead(checkpoint_dir: Path) -> None:
+    """Have the kernel read the newest checkpoint's files while something else goes on; what cannot be read will be told by who needs it."""
+    with contextlib.suppress(OSError):
+        for file in [file for _, _, path in _committed(checkpoint_dir)[:1] for file in path.rglob("*") if file.is_file()]:
+            with open(file, "rb") as stream:
+                os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+
+
 def prune(checkpoint_dir: Path, keep: int, attempt: Attempt, spare: frozenset[Path] = frozenset()) -> None:
     """Remove all but the `keep` newest checkpoints. Those in `spare` (not whole: evidence) neither count nor go.
 

@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import descendants, environments, failure, launchers
+from . import checkpoint, descendants, environments, failure, launchers
 from .allocation import Allocation, Job, Node
 from .checkpoint import write_json
 from .exits import STOPPED
@@ -109,6 +110,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _child(job, node, writer)
     os.close(writer)
     _forward_signals(pid)
+    # While the child imports torch.
+    threading.Thread(target=checkpoint.read_ahead, args=(job.checkpoint_dir,), daemon=True).start()
     end = _wait(pid, reader, job.error_file(node.name))
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
     return end.exit_code or 0

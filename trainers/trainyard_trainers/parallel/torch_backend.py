@@ -86,7 +86,9 @@ class TorchBackend(PlainLayers):
         return head_loss(hidden.flatten(0, 1), weight.to_local(), targets.flatten(), self._tp_group)
 
     def build(self, make_model: Callable[[], nn.Module], options: BuildConfig, optimizer: OptimizerConfig) -> nn.Module:
-        with torch.device("meta"):
+        split_later = self.ranks.tp_size > 1 or self.config.data == "fsdp"
+        # Where nothing is split, no meta device: its kernels import sympy.
+        with torch.device("meta" if split_later else self.device):
             model: Any = make_model()
         if self.ranks.tp_size > 1:
             from .tensor import split
@@ -97,7 +99,8 @@ class TorchBackend(PlainLayers):
                 block.forward = torch.compile(block.forward, backend=options.compile)
         if self.config.data == "fsdp":
             self._shard(model, options)
-        model.to_empty(device=self.device)
+        if split_later:
+            model.to_empty(device=self.device)
         self._options, self._clip = options, optimizer.clip
         self._parameters = dict(model.named_parameters())
         self._own(optimizer)
