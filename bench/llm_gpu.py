@@ -90,7 +90,9 @@ def measure(tiny: bool, batch: int, micro_batch: int, checkpointing: bool) -> di
             # fully sharded over one rank: weights are cast to bfloat16 once a block and not at every use
             parallel=ParallelConfig(device="cpu" if tiny else "cuda", data="fsdp"),
         )
-        dist.init_process_group(process_group_backend(settings.parallel), store=dist.HashStore(), rank=0, world_size=1)
+        dist.init_process_group(
+            process_group_backend(settings.parallel), store=torch._C._distributed_c10d.HashStore(), rank=0, world_size=1
+        )
         seconds, losses = step_seconds(settings, steps, warm)
         dist.destroy_process_group()
     a_second = batch * sequence / statistics.median(seconds)

@@ -66,6 +66,7 @@ def as_trainer(data: Path, output: Path, steps: int) -> None:
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
 
+    from trainyard_trainers import config
     from trainyard_trainers.llm.config import ModelConfig, to_hf
     from trainyard_trainers.llm.packing import PackedData
 
@@ -79,14 +80,14 @@ def as_trainer(data: Path, output: Path, steps: int) -> None:
             tokens = windows.batch(torch.tensor([number])).tokens[0]
             return {"input_ids": tokens, "labels": tokens}
 
-    class Clock(TrainerCallback):
+    class Clock(TrainerCallback):  # type: ignore[misc]  # Any where transformers has no types
         times: list[float] = []
 
         def on_step_end(self, *_args: Any, **_more: Any) -> None:
             self.times.append(time.time())
 
     torch.manual_seed(1)
-    model = LlamaForCausalLM(LlamaConfig(**to_hf(ModelConfig(vocab_size=VOCABULARY, **MODEL))))
+    model = LlamaForCausalLM(LlamaConfig(**to_hf(config.build(ModelConfig, {**MODEL, "vocab_size": VOCABULARY}))))
     settings = TrainingArguments(
         output_dir=str(output.parent / "trainer"),
         max_steps=steps,
