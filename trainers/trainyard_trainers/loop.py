@@ -139,49 +139,74 @@ def _threads() -> None:
 
 def train(task: Task, config: LoopConfig, attempt: Attempt, requests: Requests, checkpoints: Checkpointer) -> int:
     """Train to the last step; returns the exit code. Raises Fenced, CheckpointFailed and NotFinite."""
-    rank, world_size = dist.get_rank(), dist.get_world_size()
-    saved = checkpoints.newest()
-    if saved is not None:
-        task.restore(saved)
-    step = saved.step if saved else 0
-    progress = Progress(attempt.attempt_dir, world_size=world_size, resumed_from=step if saved else None) if rank == 0 else None
-    if rank == 0:
-        print(f"training resumes after step {step}" if saved else "training starts fresh", flush=True)
-    last_losses: list[float] = []
-    while step < config.steps:
+    return _Run(task, config, attempt, requests, checkpoints).to_its_end()
+
+
+class _Run:
+    """An attempt's steps on one rank."""
+
+    def __init__(self, task: Task, config: LoopConfig, attempt: Attempt, requests: Requests, checkpoints: Checkpointer) -> None:
+        self.task, self.config, self.requests, self.checkpoints = task, config, requests, checkpoints
+        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+        saved = checkpoints.newest()
+        if saved is not None:
+            task.restore(saved)
+        self.step = saved.step if saved else 0
+        self.losses: list[float] = []  # the last few
+        self.progress: Progress | None = None
+        if self.rank == 0:
+            self.progress = Progress(attempt.attempt_dir, world_size=self.world_size, resumed_from=self.step if saved else None)
+            print(f"training resumes after step {self.step}" if saved else "training starts fresh", flush=True)
+
+    def to_its_end(self) -> int:
+        while self.step < self.config.steps:
+            agreed = self._next()
+            over = self.step == self.config.steps or agreed.stop
+            self.checkpoints.settle(agreed.failed, agreed.fenced)
+            if over or agreed.save:
+                self.checkpoints.save(self.step, self.task.files(), must=over)
+            if agreed.stop and self.step < self.config.steps:
+                self._say(f"asked to stop: stopped after step {self.step}")
+                return STOPPED
+            if self.config.step_seconds:
+                time.sleep(self.config.step_seconds)
+        final = self.checkpoints.finish(self.step, self.task.final_files())
+        self._say(f"training is complete after step {self.step}: {final}")
+        return COMPLETE
+
+    def _next(self) -> Agreement:
+        """One step, agreed on and reported."""
         began = time.perf_counter()
-        votes = [0.0] * SLOTS
-        asked, requests.checkpoint = requests.checkpoint, False
-        failed, fenced = checkpoints.flags()
-        votes[STOP], votes[SAVE] = float(requests.stop), float(asked or (rank == 0 and checkpoints.due(step + 1)))
-        votes[FAILED], votes[FENCED] = failed, fenced
-        turn = Turn(votes, checkpoints.before_update)
-        result = task.train_step(turn)
-        step += 1
-        agreed = _agree(turn, result, world_size)
+        turn = Turn(self._votes(), self.checkpoints.before_update)
+        result = self.task.train_step(turn)
+        self.step += 1
+        agreed = _agree(turn, result, self.world_size)
         if not math.isfinite(agreed.loss):
-            checkpoints.wait()  # what was saved before is good
-            raise NotFinite(_report(step, result, last_losses, saved))
-        last_losses = [*last_losses[-4:], agreed.loss]
-        over = step == config.steps or agreed.stop
-        if progress:
-            seconds = time.perf_counter() - began
-            progress.report(StepReport(step, agreed.loss, result.samples * world_size, seconds, result.data_seconds), last=over)
-            if over or step % config.log_every == 0:
-                print(f"step {step} loss {agreed.loss:.6f} {result.samples * world_size / seconds:.0f}/s", flush=True)
-        checkpoints.settle(agreed.failed, agreed.fenced)
-        if over or agreed.save:
-            checkpoints.save(step, task.files(), must=over)
-        if agreed.stop and step < config.steps:
-            if rank == 0:
-                print(f"asked to stop: stopped after step {step}", flush=True)
-            return STOPPED
-        if config.step_seconds:
-            time.sleep(config.step_seconds)
-    final = checkpoints.finish(step, task.final_files())
-    if rank == 0:
-        print(f"training is complete after step {step}: {final}", flush=True)
-    return COMPLETE
+            self.checkpoints.wait()  # what was saved before is good
+            raise NotFinite(_report(self.step, result, self.losses))
+        self.losses = [*self.losses[-4:], agreed.loss]
+        if self.progress is not None:
+            self._tell(self.progress, agreed, result, time.perf_counter() - began)
+        return agreed
+
+    def _votes(self) -> list[float]:
+        votes = [0.0] * SLOTS
+        asked, self.requests.checkpoint = self.requests.checkpoint, False
+        votes[FAILED], votes[FENCED] = self.checkpoints.flags()
+        votes[STOP] = float(self.requests.stop)
+        votes[SAVE] = float(asked or (self.rank == 0 and self.checkpoints.due(self.step + 1)))
+        return votes
+
+    def _tell(self, progress: Progress, agreed: Agreement, result: StepResult, seconds: float) -> None:
+        over = self.step == self.config.steps or agreed.stop
+        samples = result.samples * self.world_size
+        progress.report(StepReport(self.step, agreed.loss, samples, seconds, result.data_seconds), last=over)
+        if over or self.step % self.config.log_every == 0:
+            print(f"step {self.step} loss {agreed.loss:.6f} {samples / seconds:.0f}/s", flush=True)
+
+    def _say(self, text: str) -> None:
+        if self.rank == 0:
+            print(text, flush=True)
 
 
 def _agree(turn: Turn, result: StepResult, world_size: int) -> Agreement:
@@ -196,7 +221,7 @@ def _agree(turn: Turn, result: StepResult, world_size: int) -> Agreement:
     return Agreement.of(turn.sums, world_size)
 
 
-def _report(step: int, result: StepResult, last_losses: list[float], saved: Saved | None) -> str:
+def _report(step: int, result: StepResult, last_losses: list[float]) -> str:
     """Every rank tells its own loss; all fail alike."""
     losses = ", ".join(f"rank {rank}: {text}" for rank, text in enumerate(exchange(str(float(result.loss)))))
     before = ", ".join(f"{loss:.6g}" for loss in last_losses) or "none in this attempt"
