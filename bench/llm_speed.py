@@ -154,7 +154,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--programs", default="eager,compiled", help=", ".join(OURS))
     given = parser.parse_args()
-    found = measure(1 if given.quick else 3, 12 if given.quick else 20, given.programs.split(","))
+    found = measure(1 if given.quick else 5, 12 if given.quick else 20, given.programs.split(","))
     output = ROOT / "build" / "bench" / "llm_speed.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(found, indent=1) + "\n")

@@ -19,7 +19,8 @@ import torch.distributed as dist
 from bench import plain_ddp
 from tests.support.forked_jobs import FORKSERVER, free_port, run_rank
 
-from trainyard_trainers import allreduce
+from trainyard_trainers import allreduce, node_memory
+from trainyard_trainers.parallel import shared_mean
 
 WIDTH = 26
 
@@ -110,6 +111,46 @@ def lose_a_rank(directory: str, lost: int) -> int:
     except ConnectionError as error:
         _report(directory, {"error": f"{type(error).__name__}: {error}"})
     os._exit(1)  # as a rank that failed does: its connections close, and the process group with them
+
+
+def average(directory: str, shapes: Sequence[Sequence[int]], groups: Sequence[Sequence[int]], steps: int, blind: int = -1) -> int:
+    """Average known gradients at every step over this rank's group, change the mean as clipping does, and tell digests and the largest error.
+
+    Rank `blind` may not open what other processes have.
+    """
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    if rank == blind:
+        node_memory.attach = _refused
+    made = [dist.new_group(list(members)) for members in groups]
+    members, group = next((members, group) for members, group in zip(groups, made, strict=True) if rank in members)
+    shared = shared_mean.connect([torch.empty(*shape) for shape in shapes], group)
+    digests, errors = [], []
+    for step in range(steps if shared else 0):
+        assert shared is not None
+        chance = random.Random(f"late/{rank}/{step}")
+        time.sleep(0.01 * chance.random())
+        found = shared.average(_gradients(shapes, rank, step))
+        digests.append(hashlib.sha256(b"".join(bytes(tensor.flatten().view(torch.uint8).tolist()) for tensor in found)).hexdigest())
+        of_all = [_gradients(shapes, member, step) for member in members]
+        due = [torch.stack(same).double().mean(0) for same in zip(*of_all, strict=True)]
+        errors += [float((one - other).abs().max()) for one, other in zip(found, due, strict=True)]
+        time.sleep(0.01 * chance.random())
+        for tensor in found:
+            tensor.mul_(0)
+    _report(directory, {"shared": shared is not None, "digests": digests, "error": max(errors, default=0.0)})
+    dist.barrier()
+    dist.destroy_process_group()
+    return 0
+
+
+def _refused(_offer: dict[str, Any], _size: int) -> Any:
+    raise PermissionError("not allowed to open it")
+
+
+def _gradients(shapes: Sequence[Sequence[int]], rank: int, step: int) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1000 * rank + step)
+    return [torch.randn(*shape, generator=generator) for shape in shapes]
 
 
 def plain(directory: str, steps: int, seed: int) -> int:

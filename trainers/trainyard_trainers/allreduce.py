@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
+from . import node_memory
 from .agreement import exchange
 
 #: A reduction that takes longer than this has lost a rank that nobody saw dying; the process group's own time, too.
@@ -117,8 +118,7 @@ def connect(width: int) -> Reduction:
 
 def find_place() -> Place:
     """Who is on which node. Collective. Raises NotHere on every rank alike."""
-    boot = _read("/proc/sys/kernel/random/boot_id")
-    told = exchange([f"{boot}/{os.environ.get('GROUP_RANK', '')}", os.getpid(), platform.machine()])
+    told = exchange([node_memory.node(), os.getpid(), platform.machine()])
     if others := sorted({machine for _, _, machine in told} - {"x86_64"}):
         # Rows and the marks that announce them are plain stores: only x86 shows them to other cores in the order they were made.
         raise NotHere(f"shared memory is used on x86_64 only, and this is {', '.join(others)}")
@@ -127,14 +127,6 @@ def find_place() -> Place:
     if len({node for node, _, _ in told}) != len(nodes):
         raise NotHere("the ranks of a node do not follow each other; start them node by node")
     return Place(dist.get_rank(), nodes, tuple(pid for _, pid, _ in told))
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
-    except OSError:
-        return socket.gethostname()
 
 
 class Shared:
@@ -167,7 +159,7 @@ class Shared:
         """Offsets in bytes: token, marks of the ranks (twice), mark of the other nodes' rows (twice), rows (twice)."""
         world = len(self._place.pids)
         self._row_bytes = width * _FLOAT
-        self._marks = [_LINE, _LINE + _lines(world)]
+        self._marks = [node_memory.START, node_memory.START + _lines(world)]
         self._done = [self._marks[1] + _lines(world), self._marks[1] + _lines(world) + _LINE]
         self._rows = [self._done[1] + _LINE, self._done[1] + _LINE + _lines(world * self._row_bytes)]
         self._size = self._rows[1] + _lines(world * self._row_bytes)
@@ -181,7 +173,7 @@ class Shared:
             if max(len(ranks) for ranks in self._place.nodes) * self._row_bytes > _MOST_BYTES and len(self._place.nodes) > 1:
                 raise NotHere(f"{self._row_bytes} bytes a rank are too much for one message a step between nodes")
             if self._place.leads:
-                offer = self._offer_memory()
+                self._descriptor, offer = node_memory.create("trainyard-allreduce", self._size)
                 links = Links(self._place) if len(self._place.nodes) > 1 else None
         except (OSError, AttributeError, NotHere) as error:
             offer = {"error": str(error)}
@@ -199,22 +191,8 @@ class Shared:
             self._links = links
         return ""
 
-    def _offer_memory(self) -> dict[str, Any]:
-        """Memory without a name, which is gone with its last user, however that one dies; the others open it through /proc."""
-        self._descriptor = os.memfd_create("trainyard-allreduce")
-        os.posix_fallocate(self._descriptor, 0, self._size)
-        token = secrets.token_bytes(_TOKEN_BYTES)
-        os.write(self._descriptor, token)
-        return {"pid": os.getpid(), "descriptor": self._descriptor, "token": token.hex()}
-
     def _map(self, offer: dict[str, Any]) -> None:
-        descriptor = os.open(f"/proc/{offer['pid']}/fd/{offer['descriptor']}", os.O_RDWR)
-        try:
-            memory = self._memory = mmap.mmap(descriptor, self._size)
-        finally:
-            os.close(descriptor)
-        if memory[:_TOKEN_BYTES].hex() != offer["token"]:
-            raise NotHere("the memory of this node's first rank is another one's")
+        memory = self._memory = node_memory.attach(offer, self._size)
         self._view = memoryview(memory)
         world, width = self._shape
         self._tables = [

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from . import seeds
 from .agreement import FAILED, FENCED, LOSS, SAVE, SLOTS, STOP, Agreement, exchange
+from .allocator import keep_freed_memory
 from .attempt import Attempt
 from .checkpoint import Saved
 from .checkpointer import Checkpointer, Files
@@ -102,6 +103,7 @@ def main(make_task: Callable[[], Task], config: LoopConfig, *, backend: str = "g
     attempt = Attempt.from_environment()
     requests = Requests.install()
     writing = Writer(attempt) if config.asynchronous and not compile_only() else None
+    keep_freed_memory()
     _threads()
     seeds.deterministic(config.deterministic)
     # A rank whose peer vanished without a word fails after this long; the agent is much faster, this is the last resort.

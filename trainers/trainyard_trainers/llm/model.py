@@ -34,6 +34,15 @@ def document_mask(positions: Tensor) -> Tensor:
     return (documents[:, None, :, None] == documents[:, None, None, :]).tril()
 
 
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Attention of q (B, heads, T, head_size) to k and v of as many or fewer heads (B, key heads, T, head_size); causal unless there is a mask."""
+    groups = q.shape[1] // k.shape[1]
+    shared = groups > 1 and q.device.type == "cpu"  # elsewhere not every kernel with a mask lets queries share a head
+    if groups > 1 and not shared:
+        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=shared)
+
+
 class Attention(nn.Module):
     """Grouped-query attention."""
 
@@ -50,10 +59,7 @@ class Attention(nn.Module):
         # -1: this rank's heads; T is taken after the projection, which may have gathered the sequence
         q, k, v = (self._heads(project(x)) for project in (self.q_proj, self.k_proj, self.v_proj))
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        groups = q.shape[1] // k.shape[1]
-        if groups > 1:
-            k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-        seen = scaled_dot_product_attention(q, k, v.to(q.dtype), attn_mask=mask, is_causal=mask is None)
+        seen = attend(q, k, v.to(q.dtype), mask)
         merged: Tensor = self.o_proj(seen.transpose(1, 2).flatten(2))
         return merged
 

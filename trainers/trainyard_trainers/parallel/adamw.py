@@ -28,8 +28,8 @@ class AdamW:
                 for tensor in self._tensors
             ]
 
-    def step(self, gradients: Sequence[Tensor], learning_rate: float) -> None:
-        """One update with these gradients."""
+    def step(self, gradients: Sequence[Tensor], learning_rate: float, divisor: float = 1.0) -> None:
+        """One update with these gradients divided by `divisor`, which changes them."""
         self.start()
         config = self._config
         steps = [state["step"] for state in self.states]
@@ -48,6 +48,7 @@ class AdamW:
             eps=config.epsilon,
             amsgrad=False,
             maximize=False,
+            grad_scale=None if divisor == 1.0 else torch.tensor(divisor, device=steps[0].device),
         )
 
     def state_dict(self, learning_rate: float) -> dict[str, Any]:

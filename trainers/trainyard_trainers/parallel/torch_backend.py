@@ -20,6 +20,7 @@ from .. import nxd_layout
 from ..checkpointer import Files
 from ..config import ConfigError
 from ..llm.partition import tp_dim
+from . import shared_mean
 from .adamw import STATE, AdamW
 from .backend import BuildConfig, OptimizerConfig, ParallelConfig, Ranks, Reader, Weights
 from .chunks import Chunks, all_gather, average_whole, chunk, chunk_rows, padded
@@ -133,6 +134,8 @@ class TorchBackend(PlainLayers):
         held = [self._local(parameter) for parameter in self._parameters.values()]
         self._chunks = Chunks(held, self._dp_group) if self.config.data == "zero1" else None
         self._owned = self._chunks.owned if self._chunks else held
+        on_cpu = self.config.data == "ddp" and self.ranks.dp_size > 1 and self.device.type == "cpu"
+        self._shared = shared_mean.connect(held, self._dp_group) if on_cpu else None
         self._optimizer = AdamW(self._owned, optimizer)
         self._learning_rate = optimizer.learning_rate
 
@@ -202,10 +205,8 @@ class TorchBackend(PlainLayers):
     def step(self, learning_rate: float) -> float:
         gradients = self._averaged()
         norm = self._norm(gradients)
-        if self._clip and norm > self._clip:
-            torch._foreach_mul_(gradients, self._clip / (norm + 1e-6))
         self._learning_rate = learning_rate
-        self._optimizer.step(gradients, learning_rate)
+        self._optimizer.step(gradients, learning_rate, max(1.0, (norm + 1e-6) / self._clip) if self._clip else 1.0)
         if self._chunks:
             self._chunks.share()
         return norm
@@ -217,6 +218,8 @@ class TorchBackend(PlainLayers):
             parameter.grad = None
         if self._chunks:
             return self._chunks.average(gradients)
+        if self._shared:
+            return self._shared.average(gradients)
         if self.config.data == "ddp" and self.ranks.dp_size > 1 and not isinstance(self._model, DistributedDataParallel):
             return average_whole(gradients, self._dp_group)
         return gradients
