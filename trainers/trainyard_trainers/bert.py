@@ -276,7 +276,7 @@ class Bert:
 def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.bert` under torchrun."""
     settings = config.parse(BertConfig, argv, prog="trainyard_trainers.bert")
-    return loop.main(lambda: Bert(settings), settings, backend=data_parallel.backend())
+    return loop.main(lambda: Bert(settings), settings, backend=data_parallel.backend)
 
 
 if __name__ == "__main__":

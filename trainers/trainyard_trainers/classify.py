@@ -239,7 +239,7 @@ class Classify:
 def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.classify` under torchrun."""
     settings = config.parse(ClassifyConfig, argv, prog="trainyard_trainers.classify")
-    return loop.main(lambda: Classify(settings), settings, backend=data_parallel.backend())
+    return loop.main(lambda: Classify(settings), settings, backend=data_parallel.backend)
 
 
 if __name__ == "__main__":

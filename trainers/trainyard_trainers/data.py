@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .config import ConfigError
+
 
 class Stream:
     """Passes over `length` samples without end, each in an order of its own (the order of torch's DistributedSampler with `seed`).
@@ -15,7 +17,7 @@ class Stream:
 
     def __init__(self, length: int, seed: int, *, shuffle: bool = True) -> None:
         if length < 1:
-            raise ValueError("the data holds no sample")
+            raise ConfigError("data: it holds no sample")
         self.length, self.seed, self.shuffle = length, seed, shuffle
         self.position = 0
         self._epoch = -1
@@ -49,10 +51,10 @@ class Stream:
 
 
 def check_batch(field: str, per_rank: int, world_size: int, samples: int) -> None:
-    """Refuse more samples a step than there are. Raises ValueError that names `field` and what would work."""
+    """Refuse more samples a step than there are. Raises ConfigError that names `field` and what would work."""
     if per_rank * world_size > samples:
         most = samples // world_size
         advice = f"use at most {most}" if most else f"use at most {samples} ranks"
-        raise ValueError(
+        raise ConfigError(
             f"{field}: {per_rank} a rank on {world_size} ranks need {per_rank * world_size} samples a step, but there are {samples}; {advice}"
         )

@@ -21,7 +21,8 @@ from .allocator import keep_freed_memory
 from .attempt import Attempt
 from .checkpoint import Saved
 from .checkpointer import Checkpointer, Files
-from .exits import CHECKPOINT_FAILED, COMPLETE, STOPPED, CheckpointFailed, Fenced
+from .config import ConfigError
+from .exits import CHECKPOINT_FAILED, COMPLETE, MISCONFIGURED, STOPPED, CheckpointFailed, Fenced
 from .exits import FENCED as FENCED_CODE
 from .failure import record_exception
 from .precompile import STEPS as COMPILE_STEPS
@@ -95,11 +96,29 @@ class Task(Protocol):
         """This rank's files of the final model."""
 
 
-def main(make_task: Callable[[], Task], config: LoopConfig, *, backend: str = "gloo") -> int:
+def main(make_task: Callable[[], Task], config: LoopConfig, *, backend: Callable[[], str] = lambda: "gloo") -> int:
     """Run a trainer from its start to its end; returns the exit code (exits.py).
 
-    `make_task` is called once the process group is there. Threads, devices and process groups must not exist before.
+    `make_task` is called once the process group of `backend()` is there. Threads, devices and process groups must not exist before.
     """
+    try:
+        return _attempt(make_task, config, backend)
+    except ConfigError as error:  # found out from the data, the checkpoint or the machine
+        return _ended(error, MISCONFIGURED)
+    except Fenced as error:
+        print(f"trainyard: {error}", file=sys.stderr, flush=True)
+        return FENCED_CODE
+    except CheckpointFailed as error:
+        return _ended(error, CHECKPOINT_FAILED)
+
+
+def _ended(error: Exception, code: int) -> int:
+    print(f"trainyard: {error}", file=sys.stderr, flush=True)
+    record_exception(error)
+    return code
+
+
+def _attempt(make_task: Callable[[], Task], config: LoopConfig, backend: Callable[[], str]) -> int:
     attempt = Attempt.from_environment()
     requests = Requests.install()
     writing = Writer(attempt) if config.asynchronous and not compile_only() else None
@@ -107,18 +126,11 @@ def main(make_task: Callable[[], Task], config: LoopConfig, *, backend: str = "g
     _threads()
     seeds.deterministic(config.deterministic)
     # A rank whose peer vanished without a word fails after this long; the agent is much faster, this is the last resort.
-    dist.init_process_group(backend, timeout=timedelta(minutes=5))
+    dist.init_process_group(backend(), timeout=timedelta(minutes=5))
     try:
         if compile_only():
             return show_graphs(make_task())
         return train(make_task(), config, attempt, requests, Checkpointer(attempt, writing))
-    except Fenced as error:
-        print(f"trainyard: {error}", file=sys.stderr, flush=True)
-        return FENCED_CODE
-    except CheckpointFailed as error:
-        print(f"trainyard: {error}", file=sys.stderr, flush=True)
-        record_exception(error)
-        return CHECKPOINT_FAILED
     finally:
         if writing is not None:
             writing.close()

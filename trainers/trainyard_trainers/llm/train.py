@@ -23,7 +23,6 @@ from ..checkpoint import Saved
 from ..checkpointer import Files, load, rank_file
 from ..config import ConfigError
 from ..data import Stream, check_batch
-from ..failure import record_exception
 from ..loop import StepResult, Turn
 from ..parallel.backend import Backend, BuildConfig, OptimizerConfig, ParallelConfig
 from ..parallel.torch_backend import TorchBackend, process_group_backend
@@ -236,12 +235,7 @@ class Llm:
 def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.llm.train` under torchrun."""
     settings = config.parse(LlmConfig, argv, prog="trainyard_trainers.llm.train")
-    try:
-        return loop.main(lambda: Llm(settings), settings, backend=process_groups(settings.parallel))
-    except ConfigError as error:  # found out by all ranks alike, from the data or the checkpoint
-        print(f"trainyard_trainers.llm.train: {error}", file=sys.stderr, flush=True)
-        record_exception(error)
-        return 2
+    return loop.main(lambda: Llm(settings), settings, backend=lambda: process_groups(settings.parallel))
 
 
 if __name__ == "__main__":

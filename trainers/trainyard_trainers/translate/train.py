@@ -232,7 +232,7 @@ class Translate:
 def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.translate` under torchrun."""
     settings = config.parse(TrainConfig, argv, prog="trainyard_trainers.translate")
-    return loop.main(lambda: Translate(settings), settings, backend=data_parallel.backend())
+    return loop.main(lambda: Translate(settings), settings, backend=data_parallel.backend)
 
 
 if __name__ == "__main__":
