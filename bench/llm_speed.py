@@ -3,9 +3,9 @@
     python bench/llm_speed.py            writes build/bench/llm_speed.json
     python bench/llm_speed.py --quick    fewer and shorter rounds
 
-The jobs run one after the other in rounds, each with one thread a rank; a job's speed is the median over its steps after the first five,
-and the figure of a program the median over the rounds. Both shuffle windows of the same shards, and all tokens of a window see those
-before them: transformers has no mask between documents.
+The jobs run one after the other in rounds, each with one thread a rank. A job's speed is the median over its steps after the first five; the
+figure of a program is the median over the rounds, and so is its ratio to transformers in the same round. Both shuffle windows of the same
+shards, and all tokens of a window see those before them: transformers has no mask between documents.
 """
 
 from __future__ import annotations
@@ -135,13 +135,18 @@ def measure(rounds: int, steps: int, programs: list[str]) -> dict[str, Any]:
                 found.append(per_step / statistics.median(seconds[WARM:]))
                 print(f"{name}: {found[-1]:.0f} tokens/s", flush=True)
                 shutil.rmtree(run_dir)
+
+    def times(name: str) -> float:
+        """Within a round, so that a machine that becomes slower in between slows both."""
+        return statistics.median(one / other for one, other in zip(speeds[name], speeds["transformers"], strict=True))
+
     middle = {name: statistics.median(found) for name, found in speeds.items()}
     return {
         "ranks": 2,
         "tokensAStep": per_step,
         "tokensPerSecond": {name: round(value, 1) for name, value in middle.items()},
         "rounds": {name: [round(value, 1) for value in found] for name, found in speeds.items()},
-        "timesTransformers": {name: round(middle[name] / middle["transformers"], 3) for name in programs},
+        "timesTransformers": {name: round(times(name), 3) for name in programs},
     }
 
 
