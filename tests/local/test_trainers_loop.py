@@ -8,6 +8,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +20,7 @@ import pytest
 from tests.support import small_task
 from tests.support.forked_jobs import ForkedJob, running
 
-from trainyard_trainers import checkpoint
+from trainyard_trainers import checkpoint, ddp
 from trainyard_trainers.loop import LoopConfig
 
 pytestmark = pytest.mark.local
@@ -150,6 +152,62 @@ def test_of_two_attempts_at_once_the_older_commits_nothing_more(tmp_path: Path, 
     assert "attempt 1 is fenced: attempt 2" in older.log()
     assert final_bytes(run_dir) == final_bytes(whole.run_dir)
     assert all(checkpoint.verify(path).attempt for path in (run_dir / "checkpoints").glob("step-*"))
+
+
+def test_a_gradient_that_is_not_finite_stops_all_ranks_and_what_it_ruined_is_never_saved(tmp_path: Path) -> None:
+    with running(job(tmp_path / "run", 1, bad_step=-13, every=1)) as one:
+        assert one.wait() == [1, 1], one.log()
+    assert "the gradient of step 13 is not finite" in one.log()
+    assert not list((tmp_path / "run" / "checkpoints").glob("step-000000000013-*"))
+
+
+def test_a_second_job_of_the_same_attempt_is_refused_and_the_first_one_ends_as_if_alone(tmp_path: Path, whole: ForkedJob) -> None:
+    run_dir = tmp_path / "run"
+    with running(job(run_dir, 1, pause=0.05)) as first:
+        first.until_step(6)
+        with running(job(run_dir, 1)) as second:
+            assert second.wait() == [74, 74], second.log()
+        assert "attempt 1 of run run-x is running already; end it, or give another TRAINYARD_RUN_DIR" in second.log()
+        assert first.wait() == [0, 0], first.log()
+    assert final_bytes(run_dir) == final_bytes(whole.run_dir)
+
+
+def test_the_same_attempt_begun_again_takes_nothing_from_the_save_it_was_killed_in(tmp_path: Path, whole: ForkedJob) -> None:
+    run_dir = tmp_path / "run"
+    with running(job(run_dir, 1, pause=0.05)) as first:
+        first.until("a save begins", lambda: list((run_dir / "checkpoints").glob(".tmp-*")))
+        first.signal(signal.SIGKILL)
+        first.wait()
+    left = run_dir / "checkpoints" / ".tmp-step-000000000010-attempt-1"
+    (left / ".parts").mkdir(parents=True, exist_ok=True)
+    for serial in range(1, 9):
+        (left / ".parts" / f"{serial}-1.json").write_text('{"files": []}')
+    (left / "of-a-dead-job.pt").write_bytes(b"x")
+    with running(job(run_dir, 1, pause=0.05)) as second:
+        assert second.wait() == [0, 0], second.log()
+    assert final_bytes(run_dir) == final_bytes(whole.run_dir)
+    assert not list((run_dir / "checkpoints").glob("*/of-a-dead-job.pt"))
+    assert not list((run_dir / "checkpoints").glob(".tmp-*"))
+
+
+def test_a_checkpoint_of_another_trainer_is_refused_in_words(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    with running(job(run_dir, 1, steps=5)) as first:
+        assert first.wait() == [0, 0]
+    with running(ForkedJob(run_dir, 2, ddp.main, (["--steps", "10"],))) as second:
+        assert second.wait() == [74, 74], second.log()
+    assert "its content cannot be resumed from" in second.log()
+    assert "give another run directory (TRAINYARD_RUN_DIR)" in second.log()
+
+
+def test_a_trainer_without_a_launcher_is_a_job_of_one_rank(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "trainyard_trainers.ddp", "--steps", "20"]
+    environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    done = subprocess.run(
+        command, env={**environment, "TRAINYARD_RUN_DIR": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert checkpoint.verify(tmp_path / "final").world_size == 1
 
 
 def test_a_loss_that_is_not_finite_stops_all_ranks_and_is_never_saved(tmp_path: Path) -> None:

@@ -201,6 +201,10 @@ def test_another_text_under_an_old_checkpoint_is_refused_and_so_are_more_ranks_t
     with running(job(tmp_path / "run", 2, words(model=TINY, train=other, **{"tokens-per-batch": 100}))) as second:
         assert second.wait() == [2, 2], second.log()
     assert f"train: {other} gives other batches than step-" in second.log()
+    empty = tmp_path / "empty.tsv"
+    empty.write_text("")
+    with running(job(tmp_path / "empty", 1, words(model=TINY, train=empty))) as nothing:
+        assert nothing.wait() == [2, 2], nothing.log()
     with running(job(tmp_path / "few", 1, words(model=TINY, **{"tokens-per-batch": 4096}))) as third:
         assert third.wait() == [2, 2], third.log()
     assert f"tokens_per_batch: 4096 make 1 batches of {SAMPLE}, but each of 2 ranks takes one a step" in third.log()

@@ -21,7 +21,7 @@ SAMPLES, BATCH = 60, 4
 
 
 class SmallTask:
-    """Fits a line. `bad_step`: the loss of that step is NaN; `hang_step`: it never ends."""
+    """Fits a line. `bad_step`: the loss of that step is NaN, or, if negative, its gradient; `hang_step`: it never ends."""
 
     def __init__(self, config: LoopConfig, bad_step: int | None, hang_step: int | None, weights: int) -> None:
         self.bad_step, self.hang_step, self.step = bad_step, hang_step, 0
@@ -46,6 +46,8 @@ class SmallTask:
         loss.backward()
         turn.before_update()
         self.optimizer.step()
+        if self.bad_step == -self.step:
+            return StepResult(loss.detach(), BATCH, gradient_norm=torch.tensor(float("inf")))
         return StepResult(float("nan") if self.step == self.bad_step and self.rank == 1 else loss.detach(), BATCH)
 
     def _note(self, samples: list[int]) -> None:

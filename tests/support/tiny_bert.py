@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "mrpc"
@@ -36,3 +37,7 @@ def make(directory: Path, *, seed: int = 0, positions: int = 64) -> Path:
     )
     BertModel(config).save_pretrained(directory)
     return directory
+
+
+if __name__ == "__main__":
+    print(make(Path(sys.argv[1])))

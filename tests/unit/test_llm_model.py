@@ -128,9 +128,16 @@ def test_the_rotary_base_is_found_where_either_version_of_transformers_writes_it
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rope_theta": 10000.0}, "rope_theta is given twice, as 10000.0 and as 500000.0"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "rope_scaling has rope_type 'llama3'; scaled rotary embeddings are not"),
-        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 5e5}}, "rope_parameters has rope_type 'yarn'"),
+        ({"rope_theta": 10000.0}, "rope_theta: it is given twice, as 10000.0 and as 500000.0"),
+        (
+            {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
+            "rope_scaling: it has rope_type 'llama3'; scaled rotary embeddings are not",
+        ),
+        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 5e5}}, "rope_parameters: it has rope_type 'yarn'"),
+        ({"rope_theta": "abc"}, "rope_theta: 'abc' is not a number"),
+        ({"rope_parameters": 5}, "rope_parameters: 5 must hold keys and values"),
+        ({"hidden_size": "wide"}, "hidden_size: 'wide' is not a whole number"),
+        ({"tie_word_embeddings": "perhaps"}, "tie_word_embeddings: 'perhaps' is neither true nor false"),
         ({"model_type": "mixtral"}, "model_type is 'mixtral'; this trainer computes 'llama' only"),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
         ({"attention_bias": True}, "attention_bias is True"),

@@ -78,6 +78,18 @@ def test_a_batch_that_the_ranks_cannot_share_is_refused_with_one_they_can(
         (["--data", "x", "--parallel.data", "zero3"], "parallel.data: 'zero3' is not one of ddp, zero1, fsdp"),
         (["--data", "x", "--parallel.tp", "0"], "parallel.tp: 0 is too small"),
         (["--data", "x", "--batch", "0"], "batch: 0 is too small"),
+        (["--data", "x", "--micro-batch", "-2"], "micro_batch: -2 is negative"),
+        (["--data", "x", "--seed", str(2**70)], "seed: 1180591620717411303424 must be from 0"),
+        (["--data", "x", "--step-seconds", "-1"], "step_seconds: -1.0 is negative"),
+        (["--data", "x", "--optimizer.clip", "nan"], "optimizer.clip: 'nan' is not a finite number"),
+        (["--data", "x", "--optimizer.beta1", "2"], "optimizer.beta1: 2.0 must be at least 0 and below 1"),
+        (["--data", "x", "--model.num-key-value-heads", "-2"], "model.num_key_value_heads: -2 is negative"),
+        (["--data", "x", "--model", "5"], "model: '5' is given for what has keys of its own: model.vocab_size"),
+        (
+            ["--data", "x", "--model", "5", "--model.hidden-size", "8"],
+            "model: it is given a value and, with model.hidden_size, keys of its own",
+        ),
+        (["--data", "x", "--model.hidden-size", "8", "--model", "5"], "model: it is given a value and keys of its own"),
     ],
 )
 def test_a_wrong_command_line_ends_with_the_key(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:

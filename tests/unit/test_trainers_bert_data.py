@@ -93,7 +93,7 @@ def test_a_rate_without_warm_up_begins_near_its_peak() -> None:
         ({"batch": 0}, "^batch: 0 is too small; use 1 or more"),
         ({"steps": 10, "warmup_steps": 11}, "^warmup_steps: 11 are more than all steps; use at most 10"),
         ({"learning_rate": 0}, "^learning_rate: 0.0 must be above 0"),
-        ({"learning_rate": "nan"}, "^learning_rate: nan must be above 0"),
+        ({"learning_rate": "nan"}, "^learning_rate: 'nan' is not a finite number"),
         ({"schedule": "square"}, "^schedule: 'square' is not one of linear, cosine"),
         ({"btach": 3}, "^btach: there is no such key; did you mean batch"),
     ],

@@ -15,6 +15,7 @@ from trainyard_contracts.files import CheckpointManifest
 from trainyard_contracts.files import Progress as ProgressFile
 from trainyard_trainers import checkpoint
 from trainyard_trainers.attempt import Attempt
+from trainyard_trainers.config import ConfigError
 from trainyard_trainers.exits import CheckpointFailed, Fenced
 from trainyard_trainers.progress import Progress
 
@@ -103,9 +104,51 @@ def test_a_manifest_may_not_name_files_outside_its_checkpoint(attempt: Attempt) 
     path = save(attempt, 5)
     document = json.loads((path / "manifest.json").read_text())
     document["files"][0]["path"] = "../../fence"
+    del document["crc32"]  # as in manifests of before
     (path / "manifest.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="leaves the checkpoint"):
         checkpoint.verify(path)
+
+
+def test_no_flipped_bit_of_a_manifest_changes_what_is_read_from_it(attempt: Attempt) -> None:
+    target = attempt.checkpoint_dir / checkpoint.checkpoint_name(3, attempt.number)
+    checkpoint.save(attempt, target, 3, {"model.pt": lambda stream: stream.write(b"weights")})
+    path, right = target / "manifest.json", checkpoint.verify(target, run_id=attempt.run_id)
+    good = path.read_bytes()
+    taken = 0
+    for place in range(8 * len(good)):
+        bad = bytearray(good)
+        bad[place // 8] ^= 1 << place % 8
+        path.write_bytes(bad)
+        try:
+            assert checkpoint.verify(target, run_id=attempt.run_id, quick=True) == right
+            taken += 1
+        except ValueError:
+            continue
+    assert taken < 8 * 100  # white space, the name of the sum itself, and what no reader asks for
+
+
+@pytest.mark.parametrize("text", ['{"schema": "trainyard.checkpoint.v1", "step": Infinity}', "[" * 100_000, "[]", "5", "null", "{}"])
+def test_a_manifest_of_another_shape_is_no_checkpoint(attempt: Attempt, text: str) -> None:
+    target = attempt.checkpoint_dir / checkpoint.checkpoint_name(3, attempt.number)
+    checkpoint.save(attempt, target, 3, {"model.pt": lambda stream: stream.write(b"weights")})
+    (target / "manifest.json").write_text(text)
+    assert checkpoint.find_newest(attempt.checkpoint_dir)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("TRAINYARD_ATTEMPT", "two"),
+        ("TRAINYARD_CHECKPOINT_EVERY_STEPS", "0.5"),
+        ("TRAINYARD_CHECKPOINT_EVERY_STEPS", "0"),
+        ("TRAINYARD_CHECKPOINT_EVERY_SECONDS", "nan"),
+        ("TRAINYARD_CHECKPOINT_KEEP", "-1"),
+    ],
+)
+def test_a_number_in_the_environment_that_is_none_is_named(name: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name}: '{text}' is not a (whole )?number above 0"):
+        Attempt.from_environment({name: text})
 
 
 def test_a_fenced_attempt_cannot_commit(attempt: Attempt) -> None:

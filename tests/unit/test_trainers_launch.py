@@ -76,7 +76,7 @@ def test_the_users_variables_never_hide_ours(attempt_dir: Path) -> None:
 def test_without_a_rule_a_checkpoint_is_due_each_minute() -> None:
     assert Attempt.from_environment({}).every_seconds == 60
     assert Attempt.from_environment({"TRAINYARD_CHECKPOINT_EVERY_STEPS": "5"}).every_seconds is None
-    with pytest.raises(ValueError, match="TRAINYARD_CHECKPOINT_EVERY_STEPS: 'x' is not a number"):
+    with pytest.raises(ValueError, match="TRAINYARD_CHECKPOINT_EVERY_STEPS: 'x' is not a whole number"):
         Attempt.from_environment({"TRAINYARD_CHECKPOINT_EVERY_STEPS": "x"})
 
 

@@ -170,7 +170,7 @@ def test_a_configuration_comes_from_a_file_and_the_command_line_wins(tmp_path: P
     [
         (["--data", "d", "--ratte", "1"], "ratte: there is no such key; did you mean rate? Keys: data, every, fast"),
         (["--data", "d", "--model.layer", "1"], "model.layer: there is no such key; did you mean model.layers?"),
-        (["--data", "d", "--rate", "much"], "rate: 'much' is not a number"),
+        (["--data", "d", "--rate", "much"], "rate: 'much' is not a finite number"),
         (["--data", "d", "--model.layers", "1.5"], "model.layers: '1.5' is not a whole number"),
         (["--data", "d", "--model.kind", "cnn"], "model.kind: 'cnn' is not one of mlp, conv"),
         (["--data", "d", "--fast", "perhaps"], "fast: 'perhaps' is neither true nor false"),

@@ -185,7 +185,7 @@ class Shared:
             self._peers = Peers(self._place)
             if links is not None:
                 links.connect([offers[ranks[0]] for ranks in self._place.nodes])
-        except (OSError, AttributeError, NotHere) as error:
+        except (OSError, ValueError, AttributeError, NotHere) as error:
             return str(error)
         finally:
             self._links = links

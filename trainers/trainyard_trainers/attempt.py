@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .config import ConfigError
 
-def _number(environment: Mapping[str, str], name: str) -> float | None:
+
+def _number(environment: Mapping[str, str], name: str, *, whole: bool = False) -> float | None:
     text = environment.get(name, "")
+    if not text:
+        return None
     try:
-        return float(text) if text else None
+        value = float(text)
     except ValueError:
-        raise ValueError(f"{name}: '{text}' is not a number; unset it or give seconds or steps as a number") from None
+        value = math.nan
+    if not 0 < value < math.inf or (whole and not value.is_integer()):
+        raise ConfigError(f"{name}: '{text}' is not a {'whole ' if whole else ''}number above 0; unset it or give one")
+    return value
 
 
 #: Expected between two failures of a job of which nothing is known.
@@ -46,10 +54,10 @@ class Attempt:
         """
         env = os.environ if environment is None else environment
         run_dir = Path(env.get("TRAINYARD_RUN_DIR") or "trainyard-run").absolute()
-        number = int(env.get("TRAINYARD_ATTEMPT") or 1)
+        number = int(_number(env, "TRAINYARD_ATTEMPT", whole=True) or 1)
         auto = env.get("TRAINYARD_CHECKPOINT_EVERY_SECONDS") == "auto"
         seconds = None if auto else _number(env, "TRAINYARD_CHECKPOINT_EVERY_SECONDS")
-        steps = _number(env, "TRAINYARD_CHECKPOINT_EVERY_STEPS")
+        steps = _number(env, "TRAINYARD_CHECKPOINT_EVERY_STEPS", whole=True)
         return cls(
             run_id=env.get("TRAINYARD_RUN_ID") or "local",
             number=number,
@@ -58,7 +66,7 @@ class Attempt:
             checkpoint_dir=Path(env.get("TRAINYARD_CHECKPOINT_DIR") or run_dir / "checkpoints").absolute(),
             every_seconds=60.0 if seconds is None and steps is None and not auto else seconds,
             every_steps=None if steps is None else int(steps),
-            keep=int(env.get("TRAINYARD_CHECKPOINT_KEEP") or 3),
+            keep=int(_number(env, "TRAINYARD_CHECKPOINT_KEEP", whole=True) or 3),
             every_auto=auto,
             seconds_between_failures=_number(env, "TRAINYARD_SECONDS_BETWEEN_FAILURES") or DAY_SECONDS,
         )

@@ -96,7 +96,7 @@ def load_pretrained(directory: Path, max_tokens: int) -> tuple[Any, Any]:
             id2label=LABELS,
             label2id={v: k for k, v in LABELS.items()},
         )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except Exception as error:  # of transformers, of safetensors, of torch: none of them says which it raises
         raise ConfigError(f"model: {directory} cannot be loaded: {error}") from error
     _check_loaded(directory, model, tokenizer, loading, max_tokens)
     return model.float(), tokenizer  # half-precision weights would lose small updates
@@ -197,11 +197,11 @@ class Bert:
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # DDP averages the gradients here
         turn.before_update()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.max_gradient_norm)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.max_gradient_norm)
         self.optimizer.step()
         if self.settings.evaluate_every and self.step % self.settings.evaluate_every == 0:
             self._evaluate()
-        return StepResult(loss.detach(), self.settings.batch, waited)
+        return StepResult(loss.detach(), self.settings.batch, waited, norm)
 
     @torch.no_grad()
     def evaluate(self) -> Score:

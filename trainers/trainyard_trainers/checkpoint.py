@@ -58,15 +58,22 @@ class Saved:
 class _HashingFile:
     """Counts and hashes what is written, so that a large file is never read back or held in memory twice."""
 
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
+    def __init__(self) -> None:
         self._hash = hashlib.sha256()
         self._crc32 = 0
         self.bytes = 0
+        self.error: OSError | None = None
+
+    def to(self, raw: BinaryIO) -> None:
+        self._raw = raw
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        self._raw.write(view)
+        try:
+            self._raw.write(view)
+        except OSError as error:
+            self.error = error
+            raise
         self._hash.update(view)
         self._crc32 = zlib.crc32(view, self._crc32)
         self.bytes += view.nbytes
@@ -92,14 +99,21 @@ def write_file(directory: Path, name: str, writer: Writer) -> FileEntry:
     """Write and fsync one file below `directory`; returns its manifest entry. Raises OSError."""
     path = directory / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "wb") as raw:
-        stream = _HashingFile(raw)
-        writer(cast(BinaryIO, stream))
-        raw.flush()
-        os.fsync(raw.fileno())
+    written = _HashingFile()
+    try:
+        with open(path, "wb") as raw:
+            written.to(raw)
+            writer(cast(BinaryIO, written))
+            raw.flush()
+            os.fsync(raw.fileno())
+    except (OSError, RuntimeError) as error:
+        cause = written.error or error  # torch.save hides a failed write behind an error of its own
+        if isinstance(cause, OSError):
+            raise OSError(cause.errno, cause.strerror, str(path)) from error
+        raise
     for parent in path.relative_to(directory).parents:
         fsync_directory(directory / parent)
-    return stream.entry(name)
+    return written.entry(name)
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
@@ -115,7 +129,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 def read_fence(run_dir: Path) -> int:
     """The newest attempt's number; 0 when no agent raised the fence (a run outside Trainyard)."""
     try:
-        text = (run_dir / "fence").read_text(encoding="ascii").strip()
+        text = (run_dir / "fence").read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         return 0
     if not text.isdigit():
@@ -135,6 +149,24 @@ def holding_fence(attempt: Attempt) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def lock(attempt: Attempt) -> int | None:
+    """A descriptor that keeps a second job of the same attempt out while it is open; it goes with the process. Raises CheckpointFailed, OSError."""
+    path = attempt.attempt_dir / "lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise CheckpointFailed(
+            f"{path}: attempt {attempt.number} of run {attempt.run_id} is running already; end it, or give another TRAINYARD_RUN_DIR"
+        ) from None
+    except OSError:  # a file system without locks
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def checkpoint_name(step: int, attempt: int) -> str:
@@ -168,7 +200,7 @@ def commit(attempt: Attempt, target: Path, step: int, world_size: int, files: Se
         "createdAt": datetime.now(timezone.utc).isoformat(),
         "files": [asdict(entry) for entry in sorted(files, key=lambda entry: entry.path)],
     }
-    write_json(temporary / MANIFEST, manifest)
+    write_json(temporary / MANIFEST, {**manifest, "crc32": _sum_of_document(manifest)})
     fsync_directory(temporary)
     aside = target.with_name(f".old-{target.name}-attempt-{attempt.number}")
     with holding_fence(attempt):
@@ -189,6 +221,11 @@ def save(attempt: Attempt, target: Path, step: int, files: Mapping[str, Writer])
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise CheckpointFailed(f"{target}: {error}") from error
+
+
+def _sum_of_document(manifest: Mapping[str, Any]) -> str:
+    """Of a manifest without its own sum, however it is laid out."""
+    return f"{zlib.crc32(json.dumps(manifest, sort_keys=True).encode()):08x}"
 
 
 def _sum_of(path: Path, quick: bool) -> str:
@@ -227,6 +264,8 @@ def verify(directory: Path, *, run_id: str | None = None, quick: bool = False) -
             raise ValueError(f"{MANIFEST} has schema {manifest['schema']!r}, not {SCHEMA!r}")
         if run_id is not None and manifest["runId"] != run_id:
             raise ValueError(f"{MANIFEST} is of run {manifest['runId']}, not of {run_id}")
+        if manifest.pop("crc32", None) not in (None, _sum_of_document(manifest)):
+            raise ValueError(f"{MANIFEST} does not have its own crc32")
         if not manifest["files"]:
             raise ValueError(f"{MANIFEST} names no file")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -234,8 +273,10 @@ def verify(directory: Path, *, run_id: str | None = None, quick: bool = False) -
         saved = Saved(directory, int(manifest["step"]), int(manifest["attempt"]), int(manifest["worldSize"]))
     except FileNotFoundError as error:
         raise ValueError(f"{Path(error.filename).name} is missing") from error
-    except (KeyError, TypeError, OSError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
         raise ValueError(f"{MANIFEST} or a file of it cannot be read: {error!r}") from error
+    if saved.world_size < 1:
+        raise ValueError(f"{MANIFEST} has worldSize {saved.world_size}")
     named = parse_name(directory.name)
     if named is not None and named != (saved.step, saved.attempt):
         raise ValueError(f"{MANIFEST} is of step {saved.step}, attempt {saved.attempt}")
@@ -291,18 +332,19 @@ def prune(checkpoint_dir: Path, keep: int, attempt: Attempt, spare: frozenset[Pa
 
 
 def clean_leftovers(attempt: Attempt) -> list[str]:
-    """Remove temporary directories of older attempts; only once the fence stands at this attempt, so that none of them can still commit.
+    """Remove temporary directories of this attempt, which has just begun, and of older ones.
 
-    Returns the removed names. Raises Fenced.
+    Of those only once the fence stands at this attempt, so that none of them can still commit. Returns the removed names. Raises Fenced.
     """
     removed: list[str] = []
     with holding_fence(attempt):
-        if read_fence(attempt.run_dir) < attempt.number:
-            return removed
+        oldest = 0 if read_fence(attempt.run_dir) == attempt.number else attempt.number
         for directory in (attempt.checkpoint_dir, attempt.run_dir):
             for path in directory.glob(".*") if directory.is_dir() else ():
                 match = _LEFTOVER.match(path.name)
-                if match and int(match[1]) < attempt.number:
+                if match and (
+                    oldest <= int(match[1]) < attempt.number or (path.name.startswith(".tmp-") and int(match[1]) == attempt.number)
+                ):
                     shutil.rmtree(path, ignore_errors=True)
                     removed.append(path.name)
     return removed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import shutil
 import sys
 import time
@@ -70,6 +71,7 @@ class Checkpointer:
         self._world_size = dist.get_world_size()
         self._rejected: frozenset[Path] = frozenset()
         self._serial = 0
+        self._lock: int | None = None
         self._flight: _Flight | None = None
         self._last_step: int | None = None  # saved, or on its way
         self._tried_step = 0
@@ -85,6 +87,7 @@ class Checkpointer:
             found = self._find()
         told = exchange(found)[0]
         self._raise(told["word"], told["reason"])
+        self._serial = told["serial"]
         saved = Saved(Path(told["path"]), told["step"], told["attempt"], told["world_size"]) if "path" in told else None
         self._last_step = saved.step if saved else None
         self._tried_step = self._last_step or 0
@@ -94,6 +97,7 @@ class Checkpointer:
     def _find(self) -> dict[str, Any]:
         try:
             self._attempt.checkpoint_dir.mkdir(parents=True, exist_ok=True)
+            self._lock = checkpoint.lock(self._attempt)
             checkpoint.clean_leftovers(self._attempt)
             saved, rejected = checkpoint.find_newest(self._attempt.checkpoint_dir, run_id=self._attempt.run_id)
         except Fenced as error:
@@ -102,7 +106,8 @@ class Checkpointer:
             return {"word": "failed", "reason": str(error)}
         self._rejected = frozenset(rejected)
         place = {**asdict(saved), "path": str(saved.path)} if saved else {}
-        return {"word": "committed", "reason": "", **place}
+        # What an earlier process of the same attempt, begun again by hand, left of its saves is never taken for one of these.
+        return {"word": "committed", "reason": "", "serial": secrets.randbits(48), **place}
 
     # -- saving ------------------------------------------------------------------------------------------------------
     def due(self, step: int) -> bool:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import math
 import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
+
+from .failure import record_exception
 
 T = TypeVar("T")
 
@@ -34,6 +37,7 @@ def parse(kind: type[T], argv: Sequence[str] | None = None, *, prog: str = "") -
         return build(kind, read_words(kind, words))
     except ConfigError as error:
         print(f"{prog}: {error}", file=sys.stderr)
+        record_exception(error)
         raise SystemExit(2) from error
 
 
@@ -111,7 +115,10 @@ def build(kind: type[T], values: Mapping[str, Any], prefix: str = "") -> T:
         if name not in fields:
             raise ConfigError(f"{prefix}{key}: there is no such key; {_nearest(name, list(fields), prefix)}")
         nested = _dataclass(hints[name])
-        if nested is not None and isinstance(value, Mapping):
+        if nested is not None:
+            if not isinstance(value, Mapping):
+                keys = ", ".join(f"{prefix}{name}.{field.name}" for field in dataclasses.fields(nested))
+                raise ConfigError(f"{prefix}{name}: '{value}' is given for what has keys of its own: {keys}")
             ready[name] = build(nested, value, f"{prefix}{name}.")
         else:
             ready[name] = _convert(f"{prefix}{name}", value, hints[name])
@@ -165,15 +172,18 @@ def _convert_plain(key: str, value: Any, hint: Any) -> Any:
             return known[value.lower()]
         raise ConfigError(f"{key}: '{value}' is neither true nor false")
     if hint is str:
-        if isinstance(value, (dict, list)):
-            raise ConfigError(f"{key}: a text is wanted, not {type(value).__name__}")
+        if value is None or isinstance(value, (dict, list)):
+            raise ConfigError(f"{key}: a text is wanted, not {'null' if value is None else type(value).__name__}")
         return str(value)
     try:
         if isinstance(value, bool) or (hint is int and isinstance(value, float) and not value.is_integer()):
             raise ValueError
-        return hint(value)
-    except (TypeError, ValueError):
-        wanted = {int: "a whole number", float: "a number"}.get(hint, getattr(hint, "__name__", str(hint)))
+        ready = hint(value)
+        if isinstance(ready, float) and not math.isfinite(ready):
+            raise ValueError
+        return ready
+    except (TypeError, ValueError, OverflowError):
+        wanted = {int: "a whole number", float: "a finite number"}.get(hint, getattr(hint, "__name__", str(hint)))
         raise ConfigError(f"{key}: '{value}' is not {wanted}") from None
 
 
@@ -207,8 +217,14 @@ def _is_switch(kind: type[Any], key: str) -> bool:
 
 
 def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
-    for name in path[:-1]:
+    for place, name in enumerate(path[:-1], 1):
         values = values.setdefault(name, {})
+        if not isinstance(values, dict):
+            raise ConfigError(
+                f"{'.'.join(path[:place])}: it is given a value and, with {'.'.join(path)}, keys of its own; give one of them"
+            )
+    if isinstance(values.get(path[-1]), dict):
+        raise ConfigError(f"{'.'.join(path)}: it is given a value and keys of its own; give one of them")
     values[path[-1]] = value
 
 

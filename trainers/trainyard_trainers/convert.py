@@ -112,6 +112,10 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     return document
 
 
+#: What older files hold besides the weights, and config.json says anyway.
+_DERIVED = "rotary_emb.inv_freq"
+
+
 # -- to Hugging Face -------------------------------------------------------------------------------------------------
 def to_hf(
     source: Path,
@@ -308,6 +312,9 @@ def from_hf(
         raise ConfigError(f"tp: {tp} is too small; use 1 or more")
     model.check_tp(tp)
     directory, shapes = Directory(source), parameter_shapes(model)
+    known = {*shapes, "lm_head.weight"} if model.tie_word_embeddings else set(shapes)
+    if left := [name for name in sorted(directory.names()) if name not in known and not name.endswith(_DERIVED)]:
+        raise ValueError(f"{source} holds {left[0]}, which a model of its config.json does not have; is config.json of another model?")
     for name, shape in shapes.items():
         if directory.entry(name).shape != shape:
             raise ValueError(f"{source}: {name} has shape {directory.entry(name).shape}, config.json asks for {shape}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.distributed as dist
@@ -25,6 +26,7 @@ from .config import ConfigError
 from .exits import CHECKPOINT_FAILED, COMPLETE, MISCONFIGURED, STOPPED, CheckpointFailed, Fenced
 from .exits import FENCED as FENCED_CODE
 from .failure import record_exception
+from .packages import PackageMissing
 from .precompile import STEPS as COMPILE_STEPS
 from .precompile import compile_only
 from .progress import Progress, StepReport
@@ -33,7 +35,7 @@ from .writer import Writer
 
 
 class NotFinite(Exception):
-    """The loss is NaN or infinite; the message says where and what came before."""
+    """The loss or the gradient is NaN or infinite; the message says where and what came before."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class LoopConfig:
         for name in ("steps", "log_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
+        if self.step_seconds < 0:
+            raise ValueError(f"step_seconds: {self.step_seconds} is negative; use 0 or more")
+        if not 0 <= self.seed < 2**62:
+            raise ValueError(f"seed: {self.seed} must be from 0 to 2**62 - 1")
 
 
 class Turn:
@@ -73,11 +79,15 @@ class Turn:
 
 
 class StepResult(NamedTuple):
-    """What a step did on this rank: the mean loss, samples or tokens it trained on, and seconds it waited for data."""
+    """What a step did on this rank: the mean loss, samples or tokens it trained on, and seconds it waited for data.
+
+    `gradient_norm` is that of the mean gradient, the same on all ranks; a step where it is not finite has ruined the weights.
+    """
 
     loss: float | Tensor
     samples: int
     data_seconds: float = 0.0
+    gradient_norm: float | Tensor = 0.0
 
 
 class Task(Protocol):
@@ -103,7 +113,7 @@ def main(make_task: Callable[[], Task], config: LoopConfig, *, backend: Callable
     """
     try:
         return _attempt(make_task, config, backend)
-    except ConfigError as error:  # found out from the data, the checkpoint or the machine
+    except (ConfigError, PackageMissing) as error:  # found out from the data, the checkpoint or the machine
         return _ended(error, MISCONFIGURED)
     except Fenced as error:
         print(f"trainyard: {error}", file=sys.stderr, flush=True)
@@ -126,7 +136,11 @@ def _attempt(make_task: Callable[[], Task], config: LoopConfig, backend: Callabl
     _threads()
     seeds.deterministic(config.deterministic)
     # A rank whose peer vanished without a word fails after this long; the agent is much faster, this is the last resort.
-    dist.init_process_group(backend(), timeout=timedelta(minutes=5))
+    options: dict[str, Any] = {"timeout": timedelta(minutes=5)}
+    if "RANK" not in os.environ:  # no launcher: one rank, which meets nobody
+        os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1")
+        options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}  # type: ignore[attr-defined]
+    dist.init_process_group(backend(), **options)
     try:
         if compile_only():
             return show_graphs(make_task())
@@ -164,13 +178,19 @@ class _Run:
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         saved = checkpoints.newest()
         if saved is not None:
-            task.restore(saved)
+            _restore(task, saved)
         self.step = saved.step if saved else 0
         self.losses: list[float] = []  # the last few
         self.progress: Progress | None = None
         if self.rank == 0:
             self.progress = Progress(attempt.attempt_dir, world_size=self.world_size, resumed_from=self.step if saved else None)
             print(f"training resumes after step {self.step}" if saved else "training starts fresh", flush=True)
+            if self.step > config.steps:
+                print(
+                    f"trainyard: there is nothing left to train: steps is {config.steps}, and the checkpoint has more",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
     def to_its_end(self) -> int:
         while self.step < self.config.steps:
@@ -195,7 +215,7 @@ class _Run:
         result = self.task.train_step(turn)
         self.step += 1
         agreed = _agree(turn, result, self.world_size)
-        if not math.isfinite(agreed.loss):
+        if not (math.isfinite(agreed.loss) and math.isfinite(result.gradient_norm)):
             self.checkpoints.wait()  # what was saved before is good
             raise NotFinite(_report(self.step, result, self.losses))
         self.losses = [*self.losses[-4:], agreed.loss]
@@ -223,6 +243,20 @@ class _Run:
             print(text, flush=True)
 
 
+def _restore(task: Task, saved: Saved) -> None:
+    """Raises ConfigError where the checkpoint is of another job, and CheckpointFailed where nothing can be made of it."""
+    try:
+        task.restore(saved)
+    except ConfigError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, FileNotFoundError, pickle.UnpicklingError) as error:
+        raise CheckpointFailed(
+            f"{saved.path} has the sums of its manifest, but its content cannot be resumed from ({type(error).__name__}: {error}); "
+            "if another trainer wrote it, give another run directory (TRAINYARD_RUN_DIR); if it was changed, move it away, and the one "
+            "before it is taken"
+        ) from error
+
+
 def _agree(turn: Turn, result: StepResult, world_size: int) -> Agreement:
     """The ranks' votes added up.
 
@@ -239,7 +273,8 @@ def _report(step: int, result: StepResult, last_losses: list[float]) -> str:
     """Every rank tells its own loss; all fail alike."""
     losses = ", ".join(f"rank {rank}: {text}" for rank, text in enumerate(exchange(str(float(result.loss)))))
     before = ", ".join(f"{loss:.6g}" for loss in last_losses) or "none in this attempt"
+    what = "loss" if "nan" in losses or "inf" in losses else "gradient"
     return (
-        f"the loss of step {step} is not finite ({losses}); the losses before it: {before}. Nothing was saved after that. "
+        f"the {what} of step {step} is not finite (losses: {losses}); the losses before it: {before}. Nothing was saved after that. "
         "Lower the learning rate, clip gradients, or look at the samples of this step; then resume from an earlier checkpoint"
     )

@@ -82,7 +82,7 @@ def rows(width: int, group: dist.ProcessGroup | None) -> Tensor | None:
         try:
             if "descriptor" in first and not several_nodes:
                 memory = attach(first, size)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: what is opened is smaller
             failure = str(error)
         failures = exchange(failure)
     if several_nodes:

@@ -36,6 +36,7 @@ class CheckpointManifest(Lenient):
     world_size: int = Field(ge=1)
     created_at: datetime
     files: list[ManifestFile] = Field(min_length=1)
+    crc32: str | None = Field(default=None, pattern=r"^[0-9a-f]{8}$", description="of the manifest without it, its keys sorted")
 
 
 class Progress(Lenient):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config import ConfigError
+from ..config import ConfigError, build
 
 #: What config.json may say that changes the computation, and the only values that this model computes.
 _ONLY = {"model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "quantization_config": None}
@@ -39,6 +39,9 @@ class ModelConfig:
         for name in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
+        for name in ("vocab_size", "num_key_value_heads", "head_dim"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: {getattr(self, name)} is negative; use 0 or more")
         if self.num_attention_heads % self.kv_heads:
             raise ValueError(
                 f"num_key_value_heads: {self.kv_heads} does not divide num_attention_heads {self.num_attention_heads}; "
@@ -84,13 +87,15 @@ def _listed(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def read_hf(directory: Path) -> ModelConfig:
-    """The model of a Hugging Face directory. Raises ConfigError for what this model does not compute."""
+def read_hf(directory: Path, key: str = "weights") -> ModelConfig:
+    """The model of a Hugging Face directory that `key` of a configuration names. Raises ConfigError for what this model does not compute."""
     path = directory / "config.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(document, dict):
+            raise ValueError("it must hold keys and values")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: {error}; a Hugging Face directory with config.json and *.safetensors is wanted") from error
+        raise ConfigError(f"{key}: {path}: {error}; a Hugging Face directory with config.json and *.safetensors is wanted") from error
     return from_hf(document, str(path))
 
 
@@ -106,22 +111,28 @@ def from_hf(document: Mapping[str, Any], where: str = "config.json") -> ModelCon
     try:
         # transformers' own defaults where an older file leaves a key out
         values = {"rms_norm_eps": 1e-6, **{name: document[name] for name in names}}
-        return ModelConfig(rope_theta=_theta(document, where), **values)
-    except ValueError as error:
+        return build(ModelConfig, {**values, "rope_theta": _theta(document)})
+    except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
 
 
-def _theta(document: Mapping[str, Any], where: str) -> float:
+def _theta(document: Mapping[str, Any]) -> float:
     """transformers 5 moved `rope_theta` into `rope_parameters`, and 4 silently takes 10000 for what it does not find: look in both."""
     scaling = document.get("rope_scaling") or {}
     parameters = document.get("rope_parameters") or {}
     for key, found in (("rope_scaling", scaling), ("rope_parameters", parameters)):
+        if not isinstance(found, Mapping):
+            raise ConfigError(f"{key}: {found!r} must hold keys and values")
         kind = found.get("rope_type", found.get("type", "default"))
         if kind != "default":
-            raise ConfigError(f"{where}: {key} has rope_type {kind!r}; scaled rotary embeddings are not computed here, only 'default'")
-    both = [float(found["rope_theta"]) for found in (document, parameters, scaling) if found.get("rope_theta") is not None]
+            raise ConfigError(f"{key}: it has rope_type {kind!r}; scaled rotary embeddings are not computed here, only 'default'")
+    said = [found["rope_theta"] for found in (document, parameters, scaling) if found.get("rope_theta") is not None]
+    try:
+        both = [float(theta) for theta in said]
+    except (TypeError, ValueError):
+        raise ConfigError(f"rope_theta: {said[0]!r} is not a number") from None
     if len(set(both)) > 1:
-        raise ConfigError(f"{where}: rope_theta is given twice, as {both[0]} and as {both[1]}; make them equal")
+        raise ConfigError(f"rope_theta: it is given twice, as {both[0]} and as {both[1]}; make them equal")
     return both[0] if both else _DEFAULT_THETA
 
 

@@ -281,8 +281,15 @@ def _shard_documents(first: str, texts: Iterator[str], tokenizer: Tokenizer, lim
 
 
 def window(shard: Shard, start: int, length: int) -> Tensor:
-    """Tokens start to start + length as int64, shape (length,)."""
-    return shard.tokens[start : start + length].to(torch.int64)
+    """Tokens start to start + length as int64, shape (length,). Raises ConfigError for a token that is not in the vocabulary."""
+    tokens = shard.tokens[start : start + length].to(torch.int64)
+    if int(tokens.max()) >= shard.header.vocab_size:
+        place = start + int((tokens >= shard.header.vocab_size).nonzero()[0])
+        raise ConfigError(
+            f"data: {shard.path}: token {place} is {int(shard.tokens[place])}, outside of the vocabulary of {shard.header.vocab_size}: the shard "
+            "is damaged; `python -m trainyard_trainers.llm.tokens check --input DIRECTORY` reads shards whole; pack it again"
+        )
+    return tokens
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -63,6 +63,11 @@ class LlmConfig(loop.LoopConfig):
         for name in ("sequence", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
+        for name in ("micro_batch", "warmup"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: {getattr(self, name)} is negative; use 0 or more")
+        if not 0 <= self.last_learning_rate <= 1:
+            raise ValueError(f"last_learning_rate: {self.last_learning_rate} is no share; use 0 to 1")
         if self.weights and self.model != ModelConfig():
             raise ValueError(f"model: leave its keys out, {self.weights}/config.json says what the model is; or leave weights out")
 
@@ -157,11 +162,12 @@ class Llm:
             self.backend.backward(part, last=last)
             loss = part.detach() if loss is None else loss + part.detach()
         turn.before_update()
-        self.gradient_norm = self.backend.step(self._learning_rate())
+        norm = self.backend.step(self._learning_rate())
         self.backend.mark_step()
         self.step += 1
         assert loss is not None
-        return StepResult(loss, self.settings.batch * self.settings.sequence // dist.get_world_size(), waited)
+        tokens = self.settings.batch * self.settings.sequence // dist.get_world_size()
+        return StepResult(loss, tokens, waited, norm)
 
     def _start(self) -> None:
         settings = self.settings
@@ -212,7 +218,9 @@ class Llm:
         content = checkpoint.user_content()
         self._check_same("model", content["config"], to_hf(self.config))
         self._check_same("data", content["data"], self.data.identity())
-        self.step, self.stream.position = int(content["step"]), int(content["position"])
+        if int(content["step"]) != saved.step:
+            raise ValueError(f"its user content is of step {content['step']}")
+        self.step, self.stream.position = saved.step, int(content["position"])
         self.backend.restore(checkpoint)
         self._has_weights = True
         if saved.world_size == dist.get_world_size():

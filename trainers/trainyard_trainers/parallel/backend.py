@@ -47,6 +47,17 @@ class OptimizerConfig:
     weight_decay: float = 0.1
     clip: float = 1.0
 
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "epsilon"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name}: {getattr(self, name)} must be above 0")
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)} must be at least 0 and below 1")
+        for name in ("weight_decay", "clip"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: {getattr(self, name)} is negative; use 0 or more")
+
 
 @dataclass(frozen=True)
 class BuildConfig:

@@ -52,6 +52,18 @@ def _device(config: ParallelConfig) -> torch.device:
     return torch.device("cpu") if kind == "cpu" else torch.device(kind, number)
 
 
+def _check_compiler(name: str) -> None:
+    from torch._dynamo import list_backends, lookup_backend
+    from torch._dynamo.exc import InvalidBackend
+
+    try:
+        lookup_backend(name)
+    except InvalidBackend:
+        raise ConfigError(
+            f"build.compile: torch.compile has no backend '{name}'; use none or one of {', '.join(list_backends())}"
+        ) from None
+
+
 class TorchBackend(PlainLayers):
     """`Backend` on torch.distributed. Neighbours in rank are neighbours in tensor parallelism: they share a node."""
 
@@ -96,6 +108,7 @@ class TorchBackend(PlainLayers):
 
             split(model, self._mesh["tp"], sequence=self.config.sequence)
         if options.compile != "none":
+            _check_compiler(options.compile)
             for block in model.model.layers:
                 block.forward = torch.compile(block.forward, backend=options.compile)
         if self.config.data == "fsdp":

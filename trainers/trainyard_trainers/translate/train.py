@@ -137,9 +137,9 @@ class Training:
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         turn.before_update()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.max_gradient_norm)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.max_gradient_norm)
         self.optimizer.step()
-        return StepResult(loss.detach(), round(tokens / self.world_size), waited)
+        return StepResult(loss.detach(), round(tokens / self.world_size), waited, norm)
 
     def _order(self) -> dict[str, Any]:
         """What the position in the data rests on; another order would repeat and skip pairs in silence."""
@@ -186,11 +186,17 @@ class Translate:
 
     @functools.cached_property
     def training(self) -> Training:
-        document = None
+        document, failure = "", ""
         if dist.get_rank() == 0:
             both = (line for pair in self.text.pairs() for line in pair)
-            document = Vocabulary.train(both, self.settings.vocabulary_size).document
-        return Training(self.settings, self.text, Vocabulary(exchange(document)[0]))
+            try:
+                document = Vocabulary.train(both, self.settings.vocabulary_size).document
+            except ConfigError as error:
+                failure = str(error)
+        document, failure = exchange([document, failure])[0]
+        if failure:
+            raise ConfigError(failure)
+        return Training(self.settings, self.text, Vocabulary(document))
 
     def train_step(self, turn: Turn) -> StepResult:
         return self.training.train_step(turn)
