@@ -53,7 +53,8 @@ def _run_warnings(spec: RunSpec) -> list[str]:
     warnings = []
     if spec.checkpoint.every_seconds is None and spec.checkpoint.every_steps is None:
         warnings.append(
-            "checkpoint: neither everySeconds nor everySteps is given; Trainyard's trainers then save every 60 s, and a program that saves nothing itself starts again from the beginning after a failure."
+            "checkpoint: neither everySeconds nor everySteps is given; Trainyard's trainers then save every 60 s, and a program that saves "
+            "nothing itself starts again from the beginning after a failure."
         )
     if not spec.export.enabled and spec.teardown_policy != "never":
         warnings.append("export.enabled is false and the cluster is deleted at the end: what was trained is lost with it.")
