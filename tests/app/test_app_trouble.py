@@ -17,7 +17,7 @@ from trainyard.app.steps import run_step
 from trainyard.app.submit_run import submit_run
 from trainyard.app.sweep import sweep
 from trainyard.domain import errors
-from trainyard.domain.records import Cluster, Problem
+from trainyard.domain.records import Cluster, Fact, Problem
 from trainyard.ports import BackendCluster, CommandResult
 from trainyard_contracts.specs import ClusterSpec
 
@@ -481,6 +481,56 @@ def test_a_wait_that_was_woken_but_never_ended_is_ended_by_the_sweep() -> None:
     story.world.waits.mark_woken(wait.owner, wait.token, story.world.clock.now())
     story.world.clock.tick(21)
     assert [swept.action for swept in story.sweep()] == ["woken again"]
+
+
+def parked(story: Story, type_: str, **detail: object) -> dict[str, object]:
+    """An event of the run that on-fact could not record."""
+    whole = {"id": story.world.ids.ulid(), "at": story.at, "clusterName": story.cluster.name, "clusterArn": story.cluster.arn, **detail}
+    envelope = {"source": "trainyard.agent", "detail-type": type_, "id": "e-1", "detail": whole}
+    story.world.dead_letters.letters[str(whole["id"])] = json.dumps(envelope)
+    return whole
+
+
+def test_what_on_fact_could_not_record_is_recorded_by_the_sweep_and_the_run_goes_on() -> None:
+    story = in_training()
+    step = parked(story, "AttemptStepped", runId=story.run_id, attempt=1, step=7, steppedAt=story.at)
+    end = parked(story, "AttemptEnded", runId=story.run_id, attempt=1, jobId=story.job, outcome="succeeded", lastStep=200)
+    done = story.sweep()
+    assert [(swept.action, swept.reason) for swept in done] == [("dead letter", "recorded: fact of the run")] * 2
+    assert story.world.dead_letters.letters == {}
+    assert story.run.status == "Succeeded"
+    assert {step["id"], end["id"]} <= {fact.id for fact in story.world.runs.facts(story.run_id)}
+
+
+def test_a_late_heartbeat_and_what_is_no_event_are_thrown_away() -> None:
+    story = in_training()
+    before = story.cluster.last_heartbeat_at
+    story.world.clock.tick(30)
+    parked(story, "ClusterHeartbeat", nodes=[], runs=[])
+    story.world.dead_letters.letters.update(broken="{", number="1", foreign='{"source": "someone.else"}')
+    assert [swept.reason.split(":")[0] for swept in story.sweep()] == ["dropped"] * 4
+    assert story.cluster.last_heartbeat_at == before
+    assert story.world.dead_letters.letters == {}
+
+
+@pytest.mark.parametrize("error", [errors.Throttled("slow down"), AttributeError("a defect")])
+def test_a_dead_letter_that_cannot_be_recorded_stays_and_keeps_no_other_from_its_turn(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = in_training()
+    stuck = parked(story, "AttemptStepped", runId=story.run_id, attempt=1, step=7, steppedAt=story.at)
+    parked(story, "AttemptEnded", runId=story.run_id, attempt=1, jobId=story.job, outcome="succeeded", lastStep=200)
+    record = story.world.runs.record
+
+    def refusing(run_id: str, fact: Fact, message: str) -> bool:
+        if fact.id == stuck["id"]:
+            raise error
+        return record(run_id, fact, message)
+
+    monkeypatch.setattr(story.world.runs, "record", refusing)
+    assert [swept.action for swept in story.sweep()] == ["failed", "dead letter"]
+    assert list(story.world.dead_letters.letters) == [stuck["id"]]
+    assert story.run.status == "Succeeded"
 
 
 def test_unknown_clusters_too_many_nodes_and_dying_clusters_are_refused() -> None:

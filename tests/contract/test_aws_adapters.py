@@ -17,6 +17,7 @@ from moto import mock_aws
 from tests.support.store_table import ENVIRONMENT
 
 from trainyard.aws.blobs import S3Blobs
+from trainyard.aws.dead_letters import QueueDeadLetters
 from trainyard.aws.executions import StateMachines
 from trainyard.aws.pricing import PriceList
 from trainyard.aws.refusals import translated
@@ -158,3 +159,20 @@ def test_a_refusal_becomes_an_error_of_our_own(code: str, expected: type[errors.
 def test_a_call_that_does_not_go_through_is_retryable() -> None:
     with pytest.raises(errors.RetryableError), translated("read the table"):
         raise EndpointConnectionError(endpoint_url="https://dynamodb")
+
+
+def test_dead_letters_are_taken_in_batches_hidden_from_others_and_forgotten_by_their_receipts() -> None:
+    sqs = boto3.client("sqs")
+    url = sqs.create_queue(QueueName="dead")["QueueUrl"]
+    for number in range(25):
+        sqs.send_message(QueueUrl=url, MessageBody=str(number))
+    letters = QueueDeadLetters(sqs, url)
+    taken = letters.take(23)
+    assert len({letter.body for letter in taken}) == 23
+    rest = letters.take(23)
+    assert {letter.body for letter in taken + rest} == {str(number) for number in range(25)}
+    for letter in taken + rest:
+        letters.forget(letter)
+    letters.forget(taken[0])
+    counted = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert (counted["ApproximateNumberOfMessages"], counted["ApproximateNumberOfMessagesNotVisible"]) == ("0", "0")

@@ -59,7 +59,7 @@ def test_every_action_of_every_role_exists() -> None:
 #: boto3 clients by the names that the adapters give them, and what AWS asks for beside the calls themselves.
 CLIENTS = {
     "_dynamodb": "dynamodb", "_s3": "s3", "_sagemaker": "sagemaker", "_sfn": "states", "_ssm": "ssm", "_secrets": "secretsmanager",
-    "_pricing": "pricing", "logs": "logs",
+    "_pricing": "pricing", "_sqs": "sqs", "logs": "logs",
 }  # fmt: skip
 IMPLIED = {
     "logs:CreateLogStream", "logs:PutLogEvents", "s3:ListBucket", "sqs:SendMessage", "iam:PassRole", "sagemaker:AddTags",

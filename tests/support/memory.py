@@ -12,7 +12,7 @@ from typing import Any
 
 from trainyard.domain import errors
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Fact, Run, TimelineEntry, Wait
-from trainyard.ports import BackendCluster, BackendRequest, BatchResult, CommandResult, Config, Page, Ports
+from trainyard.ports import BackendCluster, BackendRequest, BatchResult, CommandResult, Config, DeadLetter, Page, Ports
 from trainyard_contracts.events import ClusterHeartbeat
 from trainyard_contracts.specs import ClusterSpec
 
@@ -433,6 +433,17 @@ class MemoryExecutions:
         return True
 
 
+class MemoryDeadLetters:
+    def __init__(self) -> None:
+        self.letters: dict[str, str] = {}
+
+    def take(self, limit: int) -> list[DeadLetter]:
+        return [DeadLetter(receipt, body) for receipt, body in list(self.letters.items())[:limit]]
+
+    def forget(self, letter: DeadLetter) -> None:
+        self.letters.pop(letter.receipt, None)
+
+
 class MemorySecrets:
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -463,6 +474,7 @@ class World:
     commands: MemoryCommands = field(default_factory=MemoryCommands)
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
     executions: MemoryExecutions = field(default_factory=MemoryExecutions)
+    dead_letters: MemoryDeadLetters = field(default_factory=MemoryDeadLetters)
     secrets: MemorySecrets = field(default_factory=MemorySecrets)
     backend: MemoryBackend = field(init=False)
     ports: Ports = field(init=False)
@@ -472,7 +484,8 @@ class World:
         wrap = self.fuse.wrap
         self.ports = Ports(
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits), backend=wrap(self.backend),
-            commands=wrap(self.commands), blobs=wrap(self.blobs), executions=wrap(self.executions), secrets=wrap(self.secrets),
+            commands=wrap(self.commands), blobs=wrap(self.blobs), executions=wrap(self.executions),
+            dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets),
             prices=MemoryPrices(), clock=self.clock, ids=self.ids,
             config=Config(heartbeat_seconds=60, secret_prefix="trainyard/test"),
         )  # fmt: skip

@@ -11,6 +11,7 @@ from trainyard.settings import MissingSetting, Settings
 
 ENVIRONMENT = {
     "STAGE": "trainyard", "AWS_REGION": "us-east-1", "TABLE_NAME": "t", "DATA_BUCKET": "sagemaker-d", "EVENT_BUS_NAME": "b",
+    "DEAD_LETTERS_URL": "https://sqs.us-east-1.amazonaws.com/1/dead",
     "RUN_MACHINE_ARN": "arn:aws:states:us-east-1:1:stateMachine:trainyard-run",
     "CLUSTER_MACHINE_ARN": "arn:aws:states:us-east-1:1:stateMachine:trainyard-cluster",
     "TEARDOWN_MACHINE_ARN": "arn:aws:states:us-east-1:1:stateMachine:trainyard-teardown",
@@ -26,7 +27,7 @@ def test_settings_are_read_from_the_environment() -> None:
     assert settings.heartbeat_seconds == 2
 
 
-@pytest.mark.parametrize("name", ["STAGE", "TABLE_NAME", "DATA_BUCKET", "RUN_MACHINE_ARN", "NODE_ROLE_ARN", "SECRET_PREFIX"])
+@pytest.mark.parametrize("name", ["STAGE", "TABLE_NAME", "DATA_BUCKET", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN", "NODE_ROLE_ARN", "SECRET_PREFIX"])
 def test_a_missing_variable_is_named(name: str) -> None:
     with pytest.raises(MissingSetting, match=name):
         Settings.from_env({**ENVIRONMENT, name: ""})

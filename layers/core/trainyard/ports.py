@@ -54,6 +54,14 @@ class BackendRequest:
 
 
 @dataclass(frozen=True)
+class DeadLetter:
+    """An event that could not be recorded: its envelope as EventBridge delivered it, and the receipt to forget it by."""
+
+    receipt: str
+    body: str
+
+
+@dataclass(frozen=True)
 class BatchResult:
     """Outcome of a replace or reboot, per node id."""
 
@@ -279,6 +287,18 @@ class Executions(Protocol):
         ...
 
 
+class DeadLetters(Protocol):
+    """Events that on-fact failed to record, or that never reached it."""
+
+    def take(self, limit: int) -> list[DeadLetter]:
+        """Up to `limit` of them, which nobody else is given for a while; [] if there is none. What is not forgotten comes again."""
+        ...
+
+    def forget(self, letter: DeadLetter) -> None:
+        """Delete it; one that is gone already is fine."""
+        ...
+
+
 class Secrets(Protocol):
     def ensure(self, name: str) -> str:
         """Create a random secret if there is none; returns its ARN."""
@@ -315,6 +335,7 @@ class Ports:
     commands: Commands
     blobs: Blobs
     executions: Executions
+    dead_letters: DeadLetters
     secrets: Secrets
     prices: Prices
     clock: Clock

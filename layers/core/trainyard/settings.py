@@ -20,6 +20,7 @@ class Settings:
     table_name: str
     data_bucket: str
     event_bus_name: str
+    dead_letters_url: str
     run_machine_arn: str
     cluster_machine_arn: str
     teardown_machine_arn: str
@@ -40,6 +41,7 @@ class Settings:
             table_name=_required(env, "TABLE_NAME"),
             data_bucket=_required(env, "DATA_BUCKET"),
             event_bus_name=_required(env, "EVENT_BUS_NAME"),
+            dead_letters_url=_required(env, "DEAD_LETTERS_URL"),
             run_machine_arn=_required(env, "RUN_MACHINE_ARN"),
             cluster_machine_arn=_required(env, "CLUSTER_MACHINE_ARN"),
             teardown_machine_arn=_required(env, "TEARDOWN_MACHINE_ARN"),

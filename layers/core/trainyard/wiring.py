@@ -26,6 +26,7 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.clients import Lazy
     from trainyard.aws.clock import SystemClock, Ulids
     from trainyard.aws.clusters import TableClusters
+    from trainyard.aws.dead_letters import QueueDeadLetters
     from trainyard.aws.executions import StateMachines
     from trainyard.aws.pricing import PriceList
     from trainyard.aws.run_commands import SessionCommands
@@ -46,6 +47,7 @@ def build(settings: Settings) -> Ports:
         commands=SessionCommands(SessionChannel(Lazy("ssm", settings.region)), backend.controller),
         blobs=blobs,
         executions=StateMachines(Lazy("stepfunctions", settings.region), _machines(settings)),
+        dead_letters=QueueDeadLetters(Lazy("sqs", settings.region), settings.dead_letters_url),
         secrets=SecretKeys(Lazy("secretsmanager", settings.region), settings.stage),
         prices=PriceList(Lazy("pricing", "us-east-1"), settings.region),
         clock=SystemClock(),

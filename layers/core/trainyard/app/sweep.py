@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any
 
 from trainyard.app.create_cluster import start_cluster, start_teardown
 from trainyard.app.list_nodes import newest_heartbeats
+from trainyard.app.record_fact import record_fact
 from trainyard.app.situation import silent_since, think
 from trainyard.app.steps.cluster_fail import cluster_fail
 from trainyard.app.steps.inputs import StepInput
@@ -19,7 +21,8 @@ from trainyard.domain import facts, names, teardown
 from trainyard.domain.errors import ConflictError, RunNotFound, TrainyardError
 from trainyard.domain.records import Cluster, Fact, Run, TimelineEntry, Wait
 from trainyard.domain.teardown import blocker
-from trainyard.ports import BackendCluster, Ports
+from trainyard.ports import BackendCluster, DeadLetter, Ports
+from trainyard_contracts.events import ClusterHeartbeat
 
 #: StartExecution follows the record's write within this; after it, it was lost.
 START_SECONDS = 30
@@ -28,6 +31,8 @@ WOKEN_SECONDS = 20
 #: A job that a heartbeat shows so long after its run ended was never stopped.
 STRAY_SECONDS = 60
 STOP_COMMAND_SECONDS = 20.0
+#: So many dead letters a sweep: recorded within its time limit, even while the table is slow.
+LETTERS = 200
 #: So many executions in a row that die at once are a defect, not bad luck.
 RESTART_LIMIT = 25
 DEAD = frozenset({"FAILED", "TIMED_OUT", "ABORTED"})
@@ -66,7 +71,9 @@ def _failed(subject: str, error: TrainyardError) -> Swept:
     return Swept("failed", subject, f"{error.code}: {error.detail}")
 
 
-def _name(item: Wait | Run | Cluster | BackendCluster) -> str:
+def _name(item: Wait | Run | Cluster | BackendCluster | DeadLetter) -> str:
+    if isinstance(item, DeadLetter):
+        return item.body[:200]
     return item.owner if isinstance(item, Wait) else item.id if isinstance(item, Run) else item.name
 
 
@@ -272,6 +279,36 @@ def unneeded_wait(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         yield Swept("woken", cluster.name, "it is being deleted")
 
 
+def dead_letter(ports: Ports, letter: DeadLetter) -> Iterator[Swept]:
+    """An event that on-fact failed to record, or that never reached it: recorded now, late as it is."""
+    try:
+        result = _recorded_late(ports, letter.body)
+    except TrainyardError:
+        raise
+    except Exception as error:  # noqa: BLE001  (a defect: the letter stays, and keeps no other from its turn)
+        yield Swept("failed", _name(letter), f"a dead letter cannot be recorded: {error!r}")
+        return
+    ports.dead_letters.forget(letter)
+    yield Swept("dead letter", _name(letter), result)
+
+
+def _recorded_late(ports: Ports, body: str) -> str:
+    try:
+        envelope = json.loads(body)
+    except ValueError:
+        envelope = None
+    if not isinstance(envelope, dict):
+        return "dropped: it is no event"
+    if envelope.get("detail-type") == ClusterHeartbeat.__name__:  # it must not say that the controller is alive now
+        return "dropped: a late heartbeat; the next one tells the same, newer"
+    recorded = record_fact(ports, envelope)
+    return f"{recorded.result}: {recorded.reason}"
+
+
+def _letters(ports: Ports) -> Sequence[DeadLetter]:
+    return ports.dead_letters.take(LETTERS)
+
+
 def _waits(ports: Ports) -> Sequence[Wait]:
     return ports.waits.all()
 
@@ -294,4 +331,5 @@ DUTIES: tuple[tuple[Callable[[Ports], Sequence[Any]], Callable[[Ports, Any], Ite
     (_clusters, stray_job),
     (_unknown_clusters, orphan),
     (_clusters, unneeded_wait),
+    (_letters, dead_letter),  # last, since what felled on-fact may fell the sweep, too
 )
