@@ -1,11 +1,12 @@
 """Tokens per second of the llm trainer beside transformers' Trainer: the same model, data, batch and optimizer on 2 ranks of this machine.
 
-    python bench/llm_speed.py            writes build/bench/llm_speed.json
-    python bench/llm_speed.py --quick    fewer and shorter rounds
+    python -m bench.llm_speed            writes build/bench/llm_speed.json
+    python -m bench.llm_speed --quick    fewer rounds
 
-The jobs run one after the other in rounds, each with one thread a rank. A job's speed is the median over its steps after the first five; the
-figure of a program is the median over the rounds, and so is its ratio to transformers in the same round. Both shuffle windows of the same
-shards, and all tokens of a window see those before them: transformers has no mask between documents.
+All jobs are started, with one thread a rank, and take turns of some steps while the others stand still, so that a host that slows down for
+minutes slows all of them. A round is one turn of each. A program's figure is the median over all its steps; its ratio to transformers is the
+median over the rounds of the ratio of their medians. Both shuffle windows of the same shards, and all tokens of a window see those before
+them: transformers has no mask between documents.
 """
 
 from __future__ import annotations
@@ -14,52 +15,70 @@ import argparse
 import itertools
 import json
 import os
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from bench.turns import Job
+
 ROOT = Path(__file__).resolve().parents[1]
-MODEL = {"hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 6, "num_attention_heads": 8, "num_key_value_heads": 4}
-VOCABULARY, SEQUENCE, BATCH, LEARNING_RATE, WARM = 8192, 256, 8, 3e-4, 5
+#: About 25 million parameters each: with a small vocabulary most of them are in the layers, with Llama 2's half are in the (tied) embedding.
+MODELS: dict[str, dict[str, Any]] = {
+    "8k": {
+        "vocab_size": 8192,
+        "hidden_size": 512,
+        "intermediate_size": 1408,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+    },
+    "32k": {
+        "vocab_size": 32000,
+        "hidden_size": 384,
+        "intermediate_size": 1024,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 6,
+        "tie_word_embeddings": True,
+    },
+}
+SEQUENCE, BATCH, LEARNING_RATE, WARM, TURN = 256, 8, 3e-4, 5, 3
 PORT = 29871
+REFERENCE = "transformers"
 OURS = {"eager": [], "zero1": ["--parallel.data", "zero1"], "compiled": ["--build.compile", "inductor"]}
 
 
-def trainyard(data: Path, run_dir: Path, steps: int, more: list[str]) -> list[float]:
-    """Seconds between the ends of successive steps."""
+def job(name: str, model: dict[str, Any], data: Path, place: Path, steps: int, port: int) -> Job:
+    """Start a program: transformers' Trainer, or ours with one of the ways of `OURS`."""
+    place.mkdir()
+    path = os.pathsep.join([str(ROOT), str(ROOT / "trainers"), os.environ.get("PYTHONPATH", "")])
+    environment = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": path}
+    if name == REFERENCE:
+        ends = place / "ends"
+        argv = ["-m", "bench.llm_speed", "--as-trainer", str(data), str(ends), str(steps), json.dumps(model)]
+        return _started(name, argv, {**environment, "ACCELERATE_USE_CPU": "true"}, ends, place / "log", port)
     options = {"data": data, "steps": steps, "sequence": SEQUENCE, "batch": BATCH, "packing": "plain", "warmup": 10, "log-every": 1000}
-    options |= {f"model.{name}": value for name, value in MODEL.items()}
-    options |= {"optimizer.learning-rate": LEARNING_RATE}
-    words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    torchrun(["-m", "trainyard_trainers.llm.train", *words, *more], {"TRAINYARD_RUN_DIR": str(run_dir)})
-    lines = [json.loads(line) for line in (run_dir / "attempts" / "1" / "steps.jsonl").read_text().splitlines()]
-    return differences([line["at"] for line in lines])
+    options |= {f"model.{key}": value for key, value in model.items()} | {"optimizer.learning-rate": LEARNING_RATE}
+    words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+    environment |= {"TRAINYARD_RUN_DIR": str(place), "TRAINYARD_CHECKPOINT_EVERY_STEPS": "1000000"}
+    ends = place / "attempts" / "1" / "steps.jsonl"
+    return _started(name, ["-m", "trainyard_trainers.llm.train", *words, *OURS[name]], environment, ends, place / "log", port)
 
 
-def trainer(data: Path, run_dir: Path, steps: int) -> list[float]:
-    output = run_dir / "trainer.json"
-    torchrun([__file__, "--as-trainer", str(data), str(output), str(steps)], {"ACCELERATE_USE_CPU": "true"})
-    return differences(json.loads(output.read_text()))
+def _started(name: str, argv: list[str], environment: dict[str, str], ends: Path, log: Path, port: int) -> Job:
+    def times() -> list[float]:
+        """Of whole lines: {"at": seconds} or seconds."""
+        lines = ends.read_text().split("\n")[:-1] if ends.exists() else []
+        found = [json.loads(line) for line in lines]
+        return [one["at"] if isinstance(one, dict) else one for one in found]
+
+    return Job(name, [sys.executable, *argv], environment, times, log=log, port=port)
 
 
-def differences(times: list[float]) -> list[float]:
-    return [after - before for before, after in itertools.pairwise(times)]
-
-
-def torchrun(program: list[str], environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(PORT), *program]
-    path = os.pathsep.join([str(ROOT / "trainers"), os.environ.get("PYTHONPATH", "")])
-    always = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": path, "TRAINYARD_CHECKPOINT_EVERY_STEPS": "1000000"}
-    done = subprocess.run(command, env={**os.environ, **always, **environment}, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-4000:]}")
-
-
-def as_trainer(data: Path, output: Path, steps: int) -> None:
+def as_trainer(data: Path, ends: Path, steps: int, shape: dict[str, Any]) -> None:
     """One rank of transformers' Trainer."""
     import time
 
@@ -81,15 +100,15 @@ def as_trainer(data: Path, output: Path, steps: int) -> None:
             return {"input_ids": tokens, "labels": tokens}
 
     class Clock(TrainerCallback):  # type: ignore[misc]  # Any where transformers has no types
-        times: list[float] = []
-
         def on_step_end(self, *_args: Any, **_more: Any) -> None:
-            self.times.append(time.time())
+            if os.environ["RANK"] == "0":
+                with ends.open("a") as lines:
+                    lines.write(f"{time.time()}\n")
 
     torch.manual_seed(1)
-    model = LlamaForCausalLM(LlamaConfig(**to_hf(config.build(ModelConfig, {**MODEL, "vocab_size": VOCABULARY}))))
+    model = LlamaForCausalLM(LlamaConfig(**to_hf(config.build(ModelConfig, shape))))
     settings = TrainingArguments(
-        output_dir=str(output.parent / "trainer"),
+        output_dir=str(ends.parent / "trainer"),
         max_steps=steps,
         per_device_train_batch_size=BATCH // int(os.environ["WORLD_SIZE"]),
         learning_rate=LEARNING_RATE,
@@ -106,60 +125,65 @@ def as_trainer(data: Path, output: Path, steps: int) -> None:
         disable_tqdm=True,
     )
     Trainer(model=model, args=settings, train_dataset=Windows(), callbacks=[Clock]).train()
-    if os.environ["RANK"] == "0":
-        output.write_text(json.dumps(Clock.times))
 
 
-def make_data(directory: Path, tokens: int) -> Path:
+def make_data(directory: Path, tokens: int, vocabulary: int) -> Path:
     """Random documents of 200 tokens."""
     import torch
 
     from trainyard_trainers.llm.tokens import write_shard
 
     directory.mkdir()
-    numbers = torch.randint(VOCABULARY, (tokens // 200, 200), generator=torch.Generator().manual_seed(0)).tolist()
-    write_shard(directory / "random.tokens", numbers, VOCABULARY)
+    numbers = torch.randint(vocabulary, (tokens // 200, 200), generator=torch.Generator().manual_seed(0)).tolist()
+    write_shard(directory / "random.tokens", numbers, vocabulary)
     return directory
 
 
-def measure(rounds: int, steps: int, programs: list[str]) -> dict[str, Any]:
+def measure(model: dict[str, Any], rounds: int, programs: list[str]) -> dict[str, Any]:
     per_step = BATCH * SEQUENCE
-    speeds: dict[str, list[float]] = {name: [] for name in ["transformers", *programs]}
-    with tempfile.TemporaryDirectory() as place:
-        data = make_data(Path(place) / "tokens", 2 * per_step * steps)
+    steps = 2 * (WARM + (rounds + 1) * (TURN + 2))  # more than will be taken: no job ends by itself
+    seconds: dict[str, list[list[float]]] = {name: [] for name in [REFERENCE, *programs]}
+    with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
+        data = make_data(Path(place) / "tokens", 2 * per_step * steps, model["vocab_size"])
+        jobs = {}
+        for number, name in enumerate(seconds):  # one after the other, so that none is compiled while another counts
+            jobs[name] = stack.enter_context(job(name, model, data, Path(place) / name, steps, PORT + number))
+            jobs[name].turn(WARM)
         for _ in range(rounds):
-            for name, found in speeds.items():
-                run_dir = Path(place) / "run"
-                run_dir.mkdir()
-                seconds = trainer(data, run_dir, steps) if name == "transformers" else trainyard(data, run_dir, steps, OURS[name])
-                found.append(per_step / statistics.median(seconds[WARM:]))
-                print(f"{name}: {found[-1]:.0f} tokens/s", flush=True)
-                shutil.rmtree(run_dir)
+            for name, found in seconds.items():
+                found.append(jobs[name].turn(TURN))
+                print(f"{name}: {per_step / statistics.median(found[-1]):.0f} tokens/s", flush=True)
 
-    def times(name: str) -> float:
-        """Within a round, so that a machine that becomes slower in between slows both."""
-        return statistics.median(one / other for one, other in zip(speeds[name], speeds["transformers"], strict=True))
+    def middle(name: str) -> list[float]:
+        return [per_step / statistics.median(turn) for turn in seconds[name]]
 
-    middle = {name: statistics.median(found) for name, found in speeds.items()}
+    def times(name: str) -> list[float]:
+        return [one / other for one, other in zip(middle(name), middle(REFERENCE), strict=True)]
+
     return {
         "ranks": 2,
         "tokensAStep": per_step,
-        "tokensPerSecond": {name: round(value, 1) for name, value in middle.items()},
-        "rounds": {name: [round(value, 1) for value in found] for name, found in speeds.items()},
-        "timesTransformers": {name: round(times(name), 3) for name in programs},
+        "tokensPerSecond": {name: round(per_step / statistics.median(itertools.chain(*found)), 1) for name, found in seconds.items()},
+        "rounds": {name: [round(value, 1) for value in middle(name)] for name in seconds},
+        "ratios": {name: [round(value, 3) for value in times(name)] for name in programs},
+        "timesTransformers": {name: round(statistics.median(times(name)), 3) for name in programs},
     }
 
 
 def main() -> int:
     if sys.argv[1:2] == ["--as-trainer"]:
-        as_trainer(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+        as_trainer(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]), json.loads(sys.argv[5]))
         return 0
     sys.path.insert(0, str(ROOT / "trainers"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--programs", default="eager,compiled", help=", ".join(OURS))
+    parser.add_argument("--models", default="8k,32k", help=", ".join(MODELS))
     given = parser.parse_args()
-    found = measure(1 if given.quick else 5, 12 if given.quick else 20, given.programs.split(","))
+    found = {}
+    for name in given.models.split(","):
+        print(f"vocabulary of {name}:", flush=True)
+        found[name] = measure(MODELS[name], 3 if given.quick else 12, given.programs.split(","))
     output = ROOT / "build" / "bench" / "llm_speed.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(found, indent=1) + "\n")

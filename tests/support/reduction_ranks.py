@@ -20,7 +20,8 @@ from bench import plain_ddp
 from tests.support.forked_jobs import FORKSERVER, free_port, run_rank
 
 from trainyard_trainers import allreduce, node_memory
-from trainyard_trainers.parallel import shared_mean
+from trainyard_trainers.parallel import shared_adamw
+from trainyard_trainers.parallel.backend import OptimizerConfig
 
 WIDTH = 26
 
@@ -113,35 +114,55 @@ def lose_a_rank(directory: str, lost: int) -> int:
     os._exit(1)  # as a rank that failed does: its connections close, and the process group with them
 
 
-def average(directory: str, shapes: Sequence[Sequence[int]], groups: Sequence[Sequence[int]], steps: int, blind: int = -1) -> int:
-    """Average known gradients at every step over this rank's group, change the mean as clipping does, and tell digests and the largest error.
+def update(directory: str, shapes: Sequence[Sequence[int]], steps: int, clip: float, blind: int = -1) -> int:
+    """Update weights of these shapes, the first one sparsely, with known gradients of two micro-batches; tell digests and the largest error.
 
-    Rank `blind` may not open what other processes have.
+    The reference is torch's AdamW on the mean of all ranks' gradients. Rank `blind` may not open what other processes have.
     """
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     if rank == blind:
         node_memory.attach = _refused
-    made = [dist.new_group(list(members)) for members in groups]
-    members, group = next((members, group) for members, group in zip(groups, made, strict=True) if rank in members)
-    shared = shared_mean.connect([torch.empty(*shape) for shape in shapes], group)
-    digests, errors = [], []
+    options = OptimizerConfig(clip=clip)
+    weights = [torch.nn.Parameter(torch.empty(*shape)) for shape in shapes]
+    reference = [torch.nn.Parameter(first) for first in _gradients(shapes, 99, 0)]
+    rates = {"lr": 0.01, "betas": (options.beta1, options.beta2), "eps": options.epsilon, "weight_decay": options.weight_decay}
+    optimizer = torch.optim.AdamW(reference, **rates)  # type: ignore[arg-type]
+    shared = shared_adamw.connect(weights, options)
+    digests, errors, early = [], [0.0], False
+    for weight, first in zip(weights, reference, strict=True):
+        weight.data.copy_(first.data)
     for step in range(steps if shared else 0):
         assert shared is not None
         chance = random.Random(f"late/{rank}/{step}")
-        time.sleep(0.01 * chance.random())
-        found = shared.average(_gradients(shapes, rank, step))
-        digests.append(hashlib.sha256(b"".join(bytes(tensor.flatten().view(torch.uint8).tolist()) for tensor in found)).hexdigest())
-        of_all = [_gradients(shapes, member, step) for member in members]
-        due = [torch.stack(same).double().mean(0) for same in zip(*of_all, strict=True)]
-        errors += [float((one - other).abs().max()) for one, other in zip(found, due, strict=True)]
-        time.sleep(0.01 * chance.random())
-        for tensor in found:
-            tensor.mul_(0)
-    _report(directory, {"shared": shared is not None, "digests": digests, "error": max(errors, default=0.0)})
+        before = _digest(weights, shared.states)
+        for micro in (0, 1):
+            time.sleep(0.01 * chance.random())
+            _backward(weights, _gradients(shapes, rank, 2 * step + micro))
+        early |= _digest(weights, shared.states) != before  # another rank was ahead
+        norm = shared.update(0.01, clip)
+        for number, parameter in enumerate(reference):
+            of_all = [_gradients(shapes, member, 2 * step + micro)[number] for member in range(dist.get_world_size()) for micro in (0, 1)]
+            parameter.grad = torch.stack(of_all).sum(0) / dist.get_world_size()
+        due = float(torch.nn.utils.clip_grad_norm_(reference, clip or math.inf))
+        optimizer.step()
+        errors += [abs(norm - due) / due, *(float((one - other).abs().max()) for one, other in zip(weights, reference, strict=True))]
+        digests.append(_digest(weights, shared.states))
+    _report(directory, {"shared": shared is not None, "digests": digests, "error": max(errors), "early": early})
     dist.barrier()
     dist.destroy_process_group()
     return 0
+
+
+def _backward(weights: Sequence[torch.nn.Parameter], gradients: Sequence[torch.Tensor]) -> None:
+    """Leave these gradients, the first one by the rows that an embedding looks up."""
+    rows = torch.nn.functional.embedding(torch.arange(len(weights[0])), weights[0], sparse=True) if weights[0].dim() == 2 else weights[0]
+    torch.stack([(weight * gradient).sum() for weight, gradient in zip([rows, *weights[1:]], gradients, strict=True)]).sum().backward()
+
+
+def _digest(weights: Sequence[torch.Tensor], states: Sequence[dict[str, torch.Tensor]]) -> str:
+    held = [*weights, *(tensor for state in states for tensor in state.values())]
+    return hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in held)).hexdigest()
 
 
 def _refused(_offer: dict[str, Any], _size: int) -> Any:

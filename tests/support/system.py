@@ -223,10 +223,18 @@ class System:
 
     def dead_letters(self, queue: str) -> int:
         """Messages in one of the stack's queues."""
-        sqs, name = self.aws("sqs"), self.local["resources"][queue]
-        url = name if name.startswith("http") else sqs.get_queue_url(QueueName=name)["QueueUrl"]
+        sqs, url = self._queue(queue)
         found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])["Attributes"]
         return int(found["ApproximateNumberOfMessages"])
+
+    def park(self, queue: str, body: str) -> None:
+        """Put a message into one of the stack's queues."""
+        sqs, url = self._queue(queue)
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+
+    def _queue(self, queue: str) -> tuple[Any, str]:
+        sqs, name = self.aws("sqs"), self.local["resources"][queue]
+        return sqs, name if name.startswith("http") else sqs.get_queue_url(QueueName=name)["QueueUrl"]
 
     def said(self, function: str, *words: str) -> bool:
         """Whether one line of a function's log holds all of these words."""

@@ -27,7 +27,9 @@ def test_settings_are_read_from_the_environment() -> None:
     assert settings.heartbeat_seconds == 2
 
 
-@pytest.mark.parametrize("name", ["STAGE", "TABLE_NAME", "DATA_BUCKET", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN", "NODE_ROLE_ARN", "SECRET_PREFIX"])
+@pytest.mark.parametrize(
+    "name", ["STAGE", "TABLE_NAME", "DATA_BUCKET", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN", "NODE_ROLE_ARN", "SECRET_PREFIX"]
+)
 def test_a_missing_variable_is_named(name: str) -> None:
     with pytest.raises(MissingSetting, match=name):
         Settings.from_env({**ENVIRONMENT, name: ""})

@@ -61,24 +61,23 @@ def attach(offer: dict[str, Any], size: int) -> mmap.mmap:
     return memory
 
 
-def rows(width: int, group: dist.ProcessGroup | None) -> Tensor | None:
-    """Shared memory (ranks of the group, width) of float32 zeros, or None where they cannot share any. Collective over all ranks, not `group` alone."""
-    members = dist.get_process_group_ranks(group)
-    size = START + len(members) * width * torch.float32.itemsize
+def rows(count: int, width: int) -> Tensor | None:
+    """Memory (count, width) of float32 zeros that all ranks share, or None where they cannot share any. Collective."""
+    size = START + count * width * torch.float32.itemsize
     own: dict[str, Any] = {"node": node()}
     memory: mmap.mmap | None = None
     failure = ""
     with contextlib.ExitStack() as until_all_have_it:
         try:
-            if dist.get_rank() == members[0]:
-                descriptor, offer = create("trainyard-gradients", size)
+            if dist.get_rank() == 0:
+                descriptor, offer = create("trainyard-weights", size)
                 until_all_have_it.callback(os.close, descriptor)
                 own |= offer
         except (OSError, AttributeError) as error:
             failure = str(error)
         told = exchange(own)
-        first = told[members[0]]
-        several_nodes = any(told[rank]["node"] != first["node"] for rank in members)
+        first = told[0]
+        several_nodes = any(one["node"] != first["node"] for one in told)
         try:
             if "descriptor" in first and not several_nodes:
                 memory = attach(first, size)
@@ -87,9 +86,11 @@ def rows(width: int, group: dist.ProcessGroup | None) -> Tensor | None:
         failures = exchange(failure)
     if several_nodes:
         return None
-    if failed := [f"rank {rank}: {failures[rank]}" for rank in members if failures[rank]]:
-        if dist.get_rank() == members[0]:
-            print(f"trainyard: gradients are averaged by gloo, which is slower: {'; '.join(failed)}", file=sys.stderr, flush=True)
+    if failed := [f"rank {rank}: {reason}" for rank, reason in enumerate(failures) if reason]:
+        if dist.get_rank() == 0:
+            print(
+                f"trainyard: the ranks cannot share memory and use gloo, which is slower: {'; '.join(failed)}", file=sys.stderr, flush=True
+            )
         return None
     assert memory is not None
-    return torch.frombuffer(memory, dtype=torch.float32, offset=START).view(len(members), width)
+    return torch.frombuffer(memory, dtype=torch.float32, offset=START).view(count, width)

@@ -13,6 +13,39 @@ from .backend import OptimizerConfig
 STATE = ("exp_avg", "exp_avg_sq")
 
 
+def divisor(norm: float, clip: float) -> float:
+    """What to divide gradients of this global norm by, so that it is at most `clip` (0: whatever it is)."""
+    return max(1.0, (norm + 1e-6) / clip) if clip else 1.0
+
+
+def adamw(
+    tensors: list[Tensor],
+    gradients: list[Tensor],
+    moments: list[list[Tensor]],
+    steps: list[Tensor],
+    config: OptimizerConfig,
+    learning_rate: float,
+    divided_by: float,
+) -> None:
+    """Update tensors and moments (exp_avg of all, exp_avg_sq of all) in place; `steps` count this update already."""
+    torch._fused_adamw_(
+        tensors,
+        gradients,
+        moments[0],
+        moments[1],
+        [],
+        steps,
+        lr=learning_rate,
+        beta1=config.beta1,
+        beta2=config.beta2,
+        weight_decay=config.weight_decay,
+        eps=config.epsilon,
+        amsgrad=False,
+        maximize=False,
+        grad_scale=None if divided_by == 1.0 else torch.tensor(divided_by, device=steps[0].device),
+    )
+
+
 class AdamW:
     """Updates plain tensors (Loshchilov and Hutter 2019). `states[i]` belongs to the i-th tensor: step, exp_avg and exp_avg_sq, as in torch.optim."""
 
@@ -28,28 +61,17 @@ class AdamW:
                 for tensor in self._tensors
             ]
 
-    def step(self, gradients: Sequence[Tensor], learning_rate: float, divisor: float = 1.0) -> None:
-        """One update with these gradients divided by `divisor`, which changes them."""
+    def load(self, states: list[dict[str, Tensor]]) -> None:
+        """Take the state of every tensor."""
+        self.states = states
+
+    def step(self, gradients: Sequence[Tensor], learning_rate: float, divided_by: float = 1.0) -> None:
+        """One update with these gradients divided by `divided_by`, which changes them."""
         self.start()
-        config = self._config
         steps = [state["step"] for state in self.states]
         torch._foreach_add_(steps, 1)
-        torch._fused_adamw_(
-            self._tensors,
-            list(gradients),
-            [state["exp_avg"] for state in self.states],
-            [state["exp_avg_sq"] for state in self.states],
-            [],
-            steps,
-            lr=learning_rate,
-            beta1=config.beta1,
-            beta2=config.beta2,
-            weight_decay=config.weight_decay,
-            eps=config.epsilon,
-            amsgrad=False,
-            maximize=False,
-            grad_scale=None if divisor == 1.0 else torch.tensor(divisor, device=steps[0].device),
-        )
+        moments = [[state[key] for state in self.states] for key in STATE]
+        adamw(self._tensors, list(gradients), moments, steps, self._config, learning_rate, divided_by)
 
     def state_dict(self, learning_rate: float) -> dict[str, Any]:
         """In torch.optim's form; the tensors are live."""

@@ -13,8 +13,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-#: Bytes of a chunk's logits.
-_CPU_BYTES, _DEVICE_BYTES = 8 << 20, 256 << 20
+#: Bytes of a chunk's logits, and, on the CPU, of those of them that are worked on at once: these stay in cache from one pass to the next.
+_CPU_BYTES, _DEVICE_BYTES, _CACHE_BYTES = 16 << 20, 256 << 20, 2 << 20
 
 
 def head_loss(hidden: Tensor, weight: Tensor, targets: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
@@ -51,10 +51,12 @@ def _all_chunks(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, group
     for start in range(0, hidden.shape[0], rows):
         part = slice(start, start + rows)
         chunk = hidden[part].to(dtype)
-        loss, gradient = _chunk(chunk, cast, targets[part] - first, targets[part] >= 0, group)
-        total += loss
+        logits = (chunk @ cast.T).float()
+        for some in _at_once(logits, group):
+            of = slice(start + some.start, start + some.stop)
+            total += _softmax(logits[some], targets[of] - first, targets[of] >= 0, group)
         if wanted:
-            gradient = gradient.to(dtype)
+            gradient = logits.to(dtype)
             for_hidden[part] = gradient @ cast
             if for_weight.dtype == dtype:
                 for_weight.addmm_(gradient.T, chunk)
@@ -65,20 +67,25 @@ def _all_chunks(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, group
     return total
 
 
-def _chunk(chunk: Tensor, weight: Tensor, targets: Tensor, counts: Tensor, group: dist.ProcessGroup | None) -> tuple[Tensor, Tensor]:
-    """Loss and the gradient of the logits; targets are counted from this rank's first word and may lie outside of its part."""
-    logits = (chunk @ weight.T).float()
+def _at_once(logits: Tensor, group: dist.ProcessGroup | None) -> list[slice]:
+    """The rows of a chunk that the softmax is taken of together: all, where each time costs a collective or the launch of kernels."""
+    whole = group is not None or logits.device.type != "cpu"
+    rows = len(logits) if whole else max(1, _CACHE_BYTES // (4 * logits.shape[1]))
+    return [slice(start, min(start + rows, len(logits))) for start in range(0, len(logits), rows)]
+
+
+def _softmax(logits: Tensor, targets: Tensor, counts: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    """Turns logits into their gradient; returns the loss. Targets are counted from this rank's first word and may lie outside of its part."""
     largest = logits.amax(1)
     if group is not None:
         dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
     logits.sub_(largest[:, None])
-    here = (targets >= 0) & (targets < weight.shape[0]) & counts
-    place = targets.clamp(0, weight.shape[0] - 1)[:, None]
+    here = (targets >= 0) & (targets < logits.shape[1]) & counts
+    place = targets.clamp(0, logits.shape[1] - 1)[:, None]
     target = logits.gather(1, place)[:, 0] * here
     sums = torch.stack((logits.exp_().sum(1), target))
     if group is not None:
         dist.all_reduce(sums, group=group)
     loss = ((sums[0].log() - sums[1]) * counts).sum()
-    gradient = logits.mul_((counts / sums[0])[:, None])
-    gradient.scatter_add_(1, place, -here[:, None].to(gradient.dtype))
-    return loss, gradient
+    logits.mul_((counts / sums[0])[:, None]).scatter_add_(1, place, -here[:, None].to(logits.dtype))
+    return loss

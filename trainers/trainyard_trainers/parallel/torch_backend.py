@@ -20,8 +20,8 @@ from .. import nxd_layout
 from ..checkpointer import Files
 from ..config import ConfigError
 from ..llm.partition import tp_dim
-from . import shared_mean
-from .adamw import STATE, AdamW
+from . import shared_adamw
+from .adamw import STATE, AdamW, divisor
 from .backend import BuildConfig, OptimizerConfig, ParallelConfig, Ranks, Reader, Weights
 from .chunks import Chunks, all_gather, average_whole, chunk, chunk_rows, padded
 from .cross_entropy import head_loss
@@ -117,7 +117,7 @@ class TorchBackend(PlainLayers):
             model.to_empty(device=self.device)
         self._options, self._clip = options, optimizer.clip
         self._parameters = dict(model.named_parameters())
-        self._own(optimizer)
+        self._own(model, optimizer)
         self._model = model
         # On the CPU the ranks' cores compute or communicate: nothing is gained by doing both at once.
         if self.config.data == "ddp" and self.ranks.tp_size == 1 and self.ranks.dp_size > 1 and self.device.type != "cpu":
@@ -142,14 +142,16 @@ class TorchBackend(PlainLayers):
 
         return local(parameter)
 
-    def _own(self, optimizer: OptimizerConfig) -> None:
+    def _own(self, model: Any, optimizer: OptimizerConfig) -> None:
         """What this rank updates: plain tensors that share the weights' memory, so that the optimizer knows of no parallelism."""
+        alike = self.config.data == "ddp" and self.ranks.tp_size == 1 and self.ranks.dp_size > 1 and self.device.type == "cpu"
+        self._shared = shared_adamw.connect(list(self._parameters.values()), optimizer) if alike else None
+        if self._shared and model.lm_head is not None:  # only few words' rows get a gradient, which is laid into the shared memory
+            model.model.embed_tokens.sparse = True
         held = [self._local(parameter) for parameter in self._parameters.values()]
         self._chunks = Chunks(held, self._dp_group) if self.config.data == "zero1" else None
         self._owned = self._chunks.owned if self._chunks else held
-        on_cpu = self.config.data == "ddp" and self.ranks.dp_size > 1 and self.device.type == "cpu"
-        self._shared = shared_mean.connect(held, self._dp_group) if on_cpu else None
-        self._optimizer = AdamW(self._owned, optimizer)
+        self._optimizer = self._shared or AdamW(self._owned, optimizer)
         self._learning_rate = optimizer.learning_rate
 
     @contextlib.contextmanager
@@ -196,7 +198,7 @@ class TorchBackend(PlainLayers):
             found = checkpoint.optimizer(self.ranks.dp if same_dp else 0, self.ranks.tp)
             if ("base_state" in found) == self._sharded and (same_dp or not self._sharded):
                 own = found["base_state" if self._sharded else "state"]
-        self._optimizer.states = []
+        states = []
         for index, (name, tensor) in enumerate(zip(self._parameters, self._owned, strict=True)):
             state = {} if own is None else own[index]
             restored: dict[str, Tensor] = {}
@@ -207,7 +209,8 @@ class TorchBackend(PlainLayers):
                 restored[key] = part[: tensor.shape[0]].to(tensor.device, tensor.dtype, copy=True)
             step = state["step"] if own is not None else checkpoint.full_optimizer(name, "step")
             restored["step"] = torch.as_tensor(step, dtype=torch.float32).to(self.device, copy=True)
-            self._optimizer.states.append(restored)
+            states.append(restored)
+        self._optimizer.load(states)
 
     # -- a step --------------------------------------------------------------------------------------------------------
     def backward(self, loss: Tensor, *, last: bool) -> None:
@@ -216,10 +219,12 @@ class TorchBackend(PlainLayers):
         loss.backward()  # type: ignore[no-untyped-call]
 
     def step(self, learning_rate: float) -> float:
+        self._learning_rate = learning_rate
+        if self._shared:
+            return self._shared.update(learning_rate, self._clip)
         gradients = self._averaged()
         norm = self._norm(gradients)
-        self._learning_rate = learning_rate
-        self._optimizer.step(gradients, learning_rate, max(1.0, (norm + 1e-6) / self._clip) if self._clip else 1.0)
+        self._optimizer.step(gradients, learning_rate, divisor(norm, self._clip))
         if self._chunks:
             self._chunks.share()
         return norm
@@ -231,8 +236,6 @@ class TorchBackend(PlainLayers):
             parameter.grad = None
         if self._chunks:
             return self._chunks.average(gradients)
-        if self._shared:
-            return self._shared.average(gradients)
         if self.config.data == "ddp" and self.ranks.dp_size > 1 and not isinstance(self._model, DistributedDataParallel):
             return average_whole(gradients, self._dp_group)
         return gradients
