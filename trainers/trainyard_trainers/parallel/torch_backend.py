@@ -206,7 +206,7 @@ class TorchBackend(PlainLayers):
                 part = state[key] if own is not None else self._tp_part(name, checkpoint.full_optimizer(name, key))
                 if own is None and self._sharded:
                     part = self._piece(part)
-                restored[key] = part[: tensor.shape[0]].to(tensor.device, tensor.dtype, copy=True)
+                restored[key] = part[: tensor.shape[0]].to(tensor.device, tensor.dtype, copy=not self._shared)  # which copies it itself
             step = state["step"] if own is not None else checkpoint.full_optimizer(name, "step")
             restored["step"] = torch.as_tensor(step, dtype=torch.float32).to(self.device, copy=True)
             states.append(restored)
