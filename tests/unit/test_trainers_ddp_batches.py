@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
 from trainyard_trainers import seeds
-from trainyard_trainers.ddp import BATCH, FEATURES, SAMPLES, Batches, make_samples
+from trainyard_trainers.config import ConfigError, build
+from trainyard_trainers.ddp import BATCH, FEATURES, SAMPLES, Batches, DdpConfig, make_samples
 
 
 def taken(batches: Batches, steps: int) -> list[torch.Tensor]:
@@ -65,3 +67,16 @@ def test_batches_resumed_on_other_ranks_neither_repeat_nor_skip_a_sample(before:
     whole = Batches(7, 0.0, 0, 1)
     due = torch.cat(taken(whole, before * first + 20 * second))[before * first * BATCH :]
     assert torch.equal(found, due)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"learning_rate": -1}, "^learning_rate: -1.0 must be above 0"),
+        ({"momentum": 1}, "^momentum: 1.0 must be at least 0 and below 1"),
+        ({"noise": -0.1}, "^noise: -0.1 is negative; use 0 or more"),
+    ],
+)
+def test_a_value_that_cannot_train_is_refused(values: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build(DdpConfig, values)

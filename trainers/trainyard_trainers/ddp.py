@@ -42,6 +42,15 @@ class DdpConfig(loop.LoopConfig):
     momentum: float = 0.9
     noise: float = 0.01
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate: {self.learning_rate} must be above 0")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum: {self.momentum} must be at least 0 and below 1")
+        if self.noise < 0:
+            raise ValueError(f"noise: {self.noise} is negative; use 0 or more")
+
 
 def make_samples(seed: int) -> tuple[Tensor, Tensor]:
     """Inputs (2048, 20) and targets (2048, 1) of a noisy linear rule, the same on every rank."""
