@@ -142,3 +142,18 @@ def test_a_checkpoint_of_another_model_or_of_other_data_is_refused_by_name(
     with running(job(run_dir, 3, words(write_documents(tmp_path / "other", seed=9)), 1)) as other:
         assert other.wait() == [2]
     assert "data.shards: the checkpoint was trained with" in other.log()
+
+
+def test_what_is_saved_within_the_step_is_what_the_writer_saves_beside_it(
+    tmp_path: Path, tokens: Path, whole: dict[str, ForkedJob]
+) -> None:
+    more, ranks, _ = MODES["ddp"]
+    within = finished(tmp_path / "run", 1, words(tokens, *more, "--asynchronous", "false"), ranks)
+    beside = whole["ddp"].run_dir
+    for directory in ("final", f"checkpoints/step-{STEPS:012d}-attempt-1"):
+        files = {
+            path.relative_to(beside): path for path in (beside / directory).rglob("*") if path.is_file() and path.name != "manifest.json"
+        }
+        assert len(files) >= 2
+        for name, path in files.items():
+            assert (within.run_dir / name).read_bytes() == path.read_bytes(), name

@@ -18,7 +18,7 @@ from trainyard_trainers.llm import train
 from trainyard_trainers.llm.config import ModelConfig, to_hf
 from trainyard_trainers.llm.schedule import cosine
 from trainyard_trainers.llm.tokens import write_shard
-from trainyard_trainers.llm.train import Llm, LlmConfig, micro_batch, model_config
+from trainyard_trainers.llm.train import Llm, LlmConfig, micro_batch, model_config, process_groups
 from trainyard_trainers.parallel.backend import OptimizerConfig, ParallelConfig
 
 SMALL = ModelConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2)
@@ -46,6 +46,14 @@ def test_a_model_without_a_vocabulary_takes_that_of_the_data() -> None:
     assert model_config(SETTINGS, 272).vocab_size == 272
 
 
+@pytest.mark.parametrize(("device", "advice"), [("cuda", "use cpu or auto"), ("neuron", "needs torch-neuronx 2.13.3 or later")])
+def test_a_device_that_is_not_here_is_refused_before_the_ranks_meet(device: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    parallel = config.build(ParallelConfig, {"device": device})
+    with pytest.raises(ConfigError, match=f"^parallel.device: .*{advice}"):
+        process_groups(parallel)
+
+
 def test_the_model_is_that_of_the_directory_of_weights(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(to_hf(replace(SMALL, vocab_size=272, rope_theta=1e6))))
     assert model_config(LlmConfig(data="tokens", weights=str(tmp_path), sequence=16), 272).rope_theta == 1e6
@@ -59,8 +67,8 @@ def test_the_model_is_that_of_the_directory_of_weights(tmp_path: Path) -> None:
         (9, 0, 4, 100, "batch: 9 sequences cannot be shared by 4 data-parallel ranks; use 8 or 12"),
         (4, 0, 8, 100, "batch: 4 sequences cannot be shared by 8 data-parallel ranks; use 8"),
         (8, 3, 2, 100, "micro_batch: 3 does not divide the 4 sequences of a rank .*; use one of 1, 2, 4"),
-        (8, 0, 8, 5, "batch: 1 a rank on 8 ranks need 8 samples a step, but there are 5; use at most 5 ranks"),
-        (8, 0, 2, 7, "batch: 4 a rank on 2 ranks need 8 samples a step, but there are 7; use at most 3"),
+        (8, 0, 8, 5, "batch: 8 sequences a step, but tokens holds 5; use at most 5 data-parallel ranks, or a shorter sequence"),
+        (8, 0, 2, 7, "batch: 8 sequences a step, but tokens holds 7; use at most 6"),
     ],
 )
 def test_a_batch_that_the_ranks_cannot_share_is_refused_with_one_they_can(
@@ -80,7 +88,7 @@ def test_a_batch_that_the_ranks_cannot_share_is_refused_with_one_they_can(
         (["--data", "x", "--batch", "0"], "batch: 0 is too small"),
         (["--data", "x", "--micro-batch", "-2"], "micro_batch: -2 is negative"),
         (["--data", "x", "--seed", str(2**70)], "seed: 1180591620717411303424 must be from 0"),
-        (["--data", "x", "--step-seconds", "-1"], "step_seconds: -1.0 is negative"),
+        (["--data", "x", "--step-seconds", "-1"], "step_seconds: -1.0 must be from 0 to 86400, a day"),
         (["--data", "x", "--optimizer.clip", "nan"], "optimizer.clip: 'nan' is not a finite number"),
         (["--data", "x", "--optimizer.beta1", "2"], "optimizer.beta1: 2.0 must be at least 0 and below 1"),
         (["--data", "x", "--model.num-key-value-heads", "-2"], "model.num_key_value_heads: -2 is negative"),

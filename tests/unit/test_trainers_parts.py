@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from trainyard_trainers import config, interval, seeds
 from trainyard_trainers.config import ConfigError
 from trainyard_trainers.data import Stream, check_batch
 from trainyard_trainers.staging import SharedMemory, Staged, replaced
+from trainyard_trainers.writer import content_writer
 
 
 # -- the order of samples ------------------------------------------------------------------------------------------------
@@ -43,6 +45,15 @@ def test_the_ranks_shares_of_a_step_are_the_next_samples_of_the_stream() -> None
     whole = Stream(100, seed=1).take(12)
     shares = [Stream(100, seed=1).share(4, rank, 3) for rank in range(3)]
     assert sorted(torch.cat(shares).tolist()) == sorted(whole.tolist())
+
+
+def test_a_stream_goes_on_where_it_stood_and_not_in_the_order_of_another_seed() -> None:
+    before, after = Stream(10, seed=1), Stream(10, seed=1)
+    before.take(13)
+    after.restore(before.state())
+    assert after.take(20).tolist() == before.take(20).tolist()
+    with pytest.raises(ConfigError, match=r"^seed: the checkpoint was trained with 1, this run has 2; use 1, or start another run"):
+        Stream(10, seed=2).restore(before.state())
 
 
 def test_more_samples_a_step_than_there_are_is_refused_with_what_would_work() -> None:
@@ -185,3 +196,19 @@ def test_a_key_or_value_that_does_not_fit_is_named_with_what_would(words: list[s
     with pytest.raises(ConfigError) as caught:
         read(*words)
     assert message in str(caught.value)
+
+
+# -- what is written -----------------------------------------------------------------------------------------------------
+def test_of_a_view_only_its_own_numbers_are_written_and_tied_ones_once() -> None:
+    whole = torch.arange(100_000.0)
+    content = {"part": whole[10:20], "column": whole.view(1000, 100)[:, 3], "tied": whole[10:20], "empty": whole[:0]}
+    alone = {"part": whole[10:20].clone(), "column": whole.view(1000, 100)[:, 3].clone(), "empty": torch.empty(0)}
+    written, expected = io.BytesIO(), io.BytesIO()
+    content_writer(content)(written)
+    content_writer({"part": alone["part"], "column": alone["column"], "tied": alone["part"], "empty": alone["empty"]})(expected)
+    assert written.getvalue() == expected.getvalue()
+    assert len(written.getvalue()) < 10_000
+    written.seek(0)
+    found = torch.load(written, weights_only=True)
+    assert all(torch.equal(found[name], tensor) for name, tensor in content.items())
+    assert found["tied"].data_ptr() == found["part"].data_ptr()

@@ -237,7 +237,7 @@ class Bert:
         return {name: vars(score) if score else None for name, score in (("best", self.best), ("last", self.last))}
 
     def files(self) -> Files:
-        files: dict[str, object] = {rank_file(self.rank): {"position": self.stream.position, "random": seeds.random_state()}}
+        files: dict[str, object] = {rank_file(self.rank): {**self.stream.state(), "random": seeds.random_state()}}
         if self.rank == 0:
             files["model.pt"] = self.model.state_dict()
             files["optimizer.pt"] = self.optimizer.state_dict()
@@ -253,7 +253,8 @@ class Bert:
         self.best, self.last = (Score(**task["scores"][name]) if task["scores"][name] else None for name in ("best", "last"))
         same = saved.world_size == self.world_size
         own = load(saved, rank_file(self.rank if same else 0))
-        self.stream.position, self.step = own["position"], saved.step
+        self.stream.restore(own)
+        self.step = saved.step
         if same:
             seeds.restore_random_state(own["random"])
         else:

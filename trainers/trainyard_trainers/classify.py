@@ -200,7 +200,7 @@ class Classify:
         return share
 
     def files(self) -> Files:
-        files: dict[str, object] = {rank_file(self.rank): {"position": self.stream.position, "random": seeds.random_state()}}
+        files: dict[str, object] = {rank_file(self.rank): {**self.stream.state(), "random": seeds.random_state()}}
         if self.rank == 0:
             files["model.pt"] = self.model.state_dict()
             files["optimizer.pt"] = self.optimizer.state_dict()
@@ -222,7 +222,8 @@ class Classify:
         self.optimizer.load_state_dict(load(saved, "optimizer.pt"))
         same = saved.world_size == self.world_size
         own = load(saved, rank_file(self.rank if same else 0))
-        self.stream.position, self.step = own["position"], saved.step
+        self.stream.restore(own)
+        self.step = saved.step
         if same:
             seeds.restore_random_state(own["random"])
         else:

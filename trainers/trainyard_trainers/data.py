@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -22,6 +24,16 @@ class Stream:
         self.position = 0
         self._epoch = -1
         self._order = torch.empty(0, dtype=torch.int64)
+
+    def state(self) -> dict[str, int]:
+        """What `restore` takes."""
+        return {"position": self.position, "seed": self.seed}
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Go on where a checkpoint stood. Raises ConfigError for one of another seed: its order was another one."""
+        if (seed := state.get("seed", self.seed)) != self.seed:
+            raise ConfigError(f"seed: the checkpoint was trained with {seed}, this run has {self.seed}; use {seed}, or start another run")
+        self.position = int(state["position"])
 
     @property
     def epoch(self) -> int:

@@ -95,12 +95,13 @@ class Batches:
     def state(self) -> dict[str, object]:
         """`position`: samples that all ranks have taken; `block`: where the present block began, with the random state there."""
         position = self._began + self._used * BATCH * self._world_size
-        return {"position": position, "block": self._began, "random": self._random}
+        return {**self._stream.state(), "position": position, "block": self._began, "random": self._random}
 
     def restore(self, state: dict[str, Any], *, same_ranks: bool) -> None:
         """Go on at the position; with as many ranks as wrote the state, in the middle of the same block."""
         self._ready, self._used = (), 0
-        self._stream.position = self._began = state["block"] if same_ranks else state["position"]
+        self._began = state["block"] if same_ranks else state["position"]
+        self._stream.restore({**state, "position": self._began})
         for _ in range((state["position"] - self._began) // (BATCH * self._world_size)):
             self.next()
 

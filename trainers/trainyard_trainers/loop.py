@@ -53,8 +53,8 @@ class LoopConfig:
         for name in ("steps", "log_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
-        if self.step_seconds < 0:
-            raise ValueError(f"step_seconds: {self.step_seconds} is negative; use 0 or more")
+        if not 0 <= self.step_seconds <= 86400:
+            raise ValueError(f"step_seconds: {self.step_seconds} must be from 0 to 86400, a day")
         if not 0 <= self.seed < 2**62:
             raise ValueError(f"seed: {self.seed} must be from 0 to 2**62 - 1")
 

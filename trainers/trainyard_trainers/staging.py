@@ -38,6 +38,11 @@ def replaced(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
+def identity(tensor: Tensor) -> tuple[object, ...]:
+    """The same for two tensors that are the same numbers in the same memory."""
+    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.device
+
+
 class SharedMemory:
     """Memory of one trainer and its writer, which inherits it by fork. It grows with the largest checkpoint and is never given back."""
 
@@ -88,7 +93,7 @@ class Staged:
     def _place(self, leaf: Any) -> Any:
         if not isinstance(leaf, Tensor):
             return leaf
-        same = (leaf.data_ptr(), leaf.dtype, tuple(leaf.shape), leaf.stride(), leaf.device)
+        same = identity(leaf)
         if same not in self._known or leaf.numel() == 0:  # tied weights are copied, and later loaded, once
             placed = Placed(self._size, leaf.dtype, tuple(leaf.shape))
             self._size += -(-leaf.numel() * leaf.element_size() // _ALIGNMENT) * _ALIGNMENT

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, NoReturn
 
 import torch
 
-from . import checkpoint
+from . import checkpoint, staging
 from .attempt import Attempt
 from .checkpoint import FileEntry
 from .exits import CheckpointFailed, Fenced
@@ -85,15 +85,25 @@ def content_writer(content: object) -> checkpoint.Writer:
 def _canonical(content: object) -> object:
     """The same values once pickled and read: which equal strings are one object would show in the bytes."""
     tensors: list[torch.Tensor] = []
+    known: dict[object, Placed] = {}
 
     def take(leaf: object) -> object:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        tensors.append(leaf)
-        return Placed(len(tensors) - 1, leaf.dtype, ())
+        same = staging.identity(leaf)
+        if same not in known:  # tied weights are written once
+            known[same] = Placed(len(tensors), leaf.dtype, ())
+            tensors.append(_alone(leaf.detach()))
+        return known[same]
 
     skeleton = pickle.loads(pickle.dumps(replaced(content, take)))  # noqa: S301  # our own, this moment
     return replaced(skeleton, lambda leaf: tensors[leaf.offset] if isinstance(leaf, Placed) else leaf)
+
+
+def _alone(tensor: torch.Tensor) -> torch.Tensor:
+    """Without what it shares memory with: of a view torch.save would write everything around it, too."""
+    alone = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    return tensor if alone else tensor.clone(memory_format=torch.contiguous_format)
 
 
 def commit(attempt: Attempt, part: Part, given_up: Callable[[], bool]) -> Answer:

@@ -22,7 +22,7 @@ from .. import config, loop, nxd_layout, seeds
 from ..checkpoint import Saved
 from ..checkpointer import Files, load, rank_file
 from ..config import ConfigError
-from ..data import Stream, check_batch
+from ..data import Stream
 from ..loop import StepResult, Turn
 from ..parallel.backend import Backend, BuildConfig, OptimizerConfig, ParallelConfig
 from ..parallel.torch_backend import TorchBackend, process_group_backend
@@ -98,8 +98,9 @@ def micro_batch(settings: LlmConfig, dp_size: int, samples: int) -> int:
         below, above = settings.batch // dp_size * dp_size, (settings.batch // dp_size + 1) * dp_size
         advice = f"{below} or {above}" if below else str(above)
         raise ConfigError(f"batch: {settings.batch} sequences cannot be shared by {dp_size} data-parallel ranks; use {advice}")
+    if settings.batch > samples:
+        raise ConfigError(f"batch: {settings.batch} sequences a step, but {settings.data} holds {samples}; {_most(samples, dp_size)}")
     share = settings.batch // dp_size
-    check_batch("batch", share, dp_size, samples)
     size = settings.micro_batch or share
     if share % size:
         works = ", ".join(map(str, divisors(share)))
@@ -107,6 +108,11 @@ def micro_batch(settings: LlmConfig, dp_size: int, samples: int) -> int:
             f"micro_batch: {size} does not divide the {share} sequences of a rank (batch / data-parallel ranks); use one of {works}"
         )
     return size
+
+
+def _most(samples: int, dp_size: int) -> str:
+    most = samples // dp_size * dp_size
+    return f"use at most {most}" if most else f"use at most {samples} data-parallel ranks, or a shorter sequence"
 
 
 def process_groups(settings: ParallelConfig) -> str:
@@ -197,7 +203,7 @@ class Llm:
     # -- checkpoints --------------------------------------------------------------------------------------------------
     def _content(self) -> dict[str, Any]:
         """What is the same on all ranks."""
-        return {"step": self.step, "position": self.stream.position, "config": to_hf(self.config), "data": self.data.identity()}
+        return {"step": self.step, **self.stream.state(), "config": to_hf(self.config), "data": self.data.identity()}
 
     def _with_config(self, files: Files) -> dict[str, object]:
         own: dict[str, object] = dict(files)
@@ -220,7 +226,8 @@ class Llm:
         self._check_same("data", content["data"], self.data.identity())
         if int(content["step"]) != saved.step:
             raise ValueError(f"its user content is of step {content['step']}")
-        self.step, self.stream.position = saved.step, int(content["position"])
+        self.stream.restore(content)
+        self.step = saved.step
         self.backend.restore(checkpoint)
         self._has_weights = True
         if saved.world_size == dist.get_world_size():

@@ -29,7 +29,13 @@ from .layers import PlainLayers
 
 
 def device_kind(config: ParallelConfig) -> str:
-    """`auto` is the GPU where there is one."""
+    """`auto` is the GPU where there is one. Raises ConfigError for a device that is not here."""
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("parallel.device: there is no CUDA device here; use cpu or auto")
+    if config.device == "neuron" and not hasattr(torch, "neuron"):
+        raise ConfigError(
+            "parallel.device: the device 'neuron' needs torch-neuronx 2.13.3 or later (TorchNeuron), which is not installed here"
+        )
     return config.device if config.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -42,13 +48,7 @@ def _device(config: ParallelConfig) -> torch.device:
     kind = device_kind(config)
     number = int(os.environ.get("LOCAL_RANK") or 0)
     if kind == "cuda":
-        if not torch.cuda.is_available():
-            raise ConfigError("parallel.device: there is no CUDA device here; use cpu or auto")
         torch.cuda.set_device(number)
-    if kind == "neuron" and not hasattr(torch, "neuron"):
-        raise ConfigError(
-            "parallel.device: the device 'neuron' needs torch-neuronx 2.13.3 or later (TorchNeuron), which is not installed here"
-        )
     return torch.device("cpu") if kind == "cpu" else torch.device(kind, number)
 
 
