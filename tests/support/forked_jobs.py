@@ -107,7 +107,8 @@ class ForkedJob:
         """The condition's first true value, while the job runs."""
         deadline = time.monotonic() + seconds
         while not (found := condition()):
-            assert time.monotonic() < deadline, f"not within {seconds} s: {what}\n{self.log()}"
+            codes = [process.exitcode for process in self.processes]
+            assert time.monotonic() < deadline, f"not within {seconds} s: {what}; exit codes so far: {codes}\n{self.log()}"
             assert any(process.is_alive() for process in self.processes), f"ended before: {what}\n{self.log()}"
             time.sleep(0.002)
         return found
