@@ -95,7 +95,7 @@ class Batches:
     def state(self) -> dict[str, object]:
         """`position`: samples that all ranks have taken; `block`: where the present block began, with the random state there."""
         position = self._began + self._used * BATCH * self._world_size
-        return {**self._stream.state(), "position": position, "block": self._began, "random": self._random}
+        return {"position": position, "seed": self._stream.seed, "block": self._began, "random": self._random}
 
     def restore(self, state: dict[str, Any], *, same_ranks: bool) -> None:
         """Go on at the position; with as many ranks as wrote the state, in the middle of the same block."""

@@ -21,11 +21,11 @@ from typing import Literal, NamedTuple, NoReturn
 
 import torch
 
-from . import checkpoint, staging
+from . import checkpoint
 from .attempt import Attempt
 from .checkpoint import FileEntry
 from .exits import CheckpointFailed, Fenced
-from .staging import Placed, SharedMemory, replaced
+from .staging import Placed, SharedMemory, identity, replaced
 
 #: Linux, <sys/prctl.h>.
 _PR_SET_PDEATHSIG = 1
@@ -90,7 +90,7 @@ def _canonical(content: object) -> object:
     def take(leaf: object) -> object:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        same = staging.identity(leaf)
+        same = identity(leaf)
         if same not in known:  # tied weights are written once
             known[same] = Placed(len(tensors), leaf.dtype, ())
             tensors.append(_alone(leaf.detach()))
