@@ -21,6 +21,7 @@ import httpx
 
 from .connection import Connection, state_directory
 from .problems import ApiProblem, InvalidInput, Unreachable
+from .terminal_text import plain_document
 
 Json = dict[str, Any]
 
@@ -33,10 +34,21 @@ _KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,126}[\x21-\x7e])?")
 
 
 class Client:
-    """Calls of one Trainyard API. Safe to share among threads. Raises ApiProblem and Unreachable."""
+    """Calls of one Trainyard API. Safe to share among threads. Raises ApiProblem and Unreachable.
 
-    def __init__(self, connection: Connection, *, timeout_seconds: float = 35.0, transport: httpx.BaseTransport | None = None) -> None:
+    With `for_terminal` every text of an answer is safe to print: what jobs and nodes wrote is spelt out, not obeyed.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        timeout_seconds: float = 35.0,
+        transport: httpx.BaseTransport | None = None,
+        for_terminal: bool = False,
+    ) -> None:
         self.connection = connection
+        self._for_terminal = for_terminal
         # The API gives up after 30 seconds, so that its answer and not our timeout ends a slow call.
         timeout = httpx.Timeout(timeout_seconds, connect=5.0)
         # Reading the system's certificates takes a tenth of a second that plain loopback has no use for; nor has a proxy a way to it.
@@ -45,9 +57,11 @@ class Client:
         )
 
     @classmethod
-    def connect(cls, endpoint: str | None = None, state_dir: str | Path | None = None) -> Client:
+    def connect(
+        cls, endpoint: str | None = None, state_dir: str | Path | None = None, *, for_terminal: bool = False
+    ) -> Client:
         """By `endpoint`, TRAINYARD_API_URL, or the local cloud of `state_dir` (TRAINYARD_STATE_DIR, ./.trainyard)."""
-        return cls(Connection.find(endpoint, state_dir))
+        return cls(Connection.find(endpoint, state_dir), for_terminal=for_terminal)
 
     @classmethod
     def from_state_dir(cls, state_dir: str | Path) -> Client:
@@ -161,7 +175,7 @@ class Client:
         answer = self._send(
             "POST", f"{local['endpoint']}/_trainyard/fault", json.dumps(body).encode(), {"content-type": "application/json"}
         )
-        return _document(answer)
+        return self._read(answer)
 
     # How calls travel
 
@@ -214,7 +228,11 @@ class Client:
                 break
             time.sleep(_pause(attempt, answer.headers.get("retry-after")))
         assert answer is not None
-        return _document(answer)
+        return self._read(answer)
+
+    def _read(self, answer: httpx.Response) -> Json:
+        document: Json = plain_document(_document(answer)) if self._for_terminal else _document(answer)
+        return document
 
     def _send(self, method: str, url: str, content: bytes, headers: Mapping[str, str]) -> httpx.Response:
         try:

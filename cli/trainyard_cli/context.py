@@ -23,7 +23,7 @@ class Context:
     @cached_property
     def client(self) -> Client:
         """Raises Unreachable if nothing says where the API is."""
-        return Client.connect(self.endpoint, self.state_dir_option)
+        return Client.connect(self.endpoint, self.state_dir_option, for_terminal=not self.json)
 
     @property
     def state_dir(self) -> Path:

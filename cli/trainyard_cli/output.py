@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .problems import ApiProblem, TrainyardError
+from .terminal_text import plain, plain_json
 
 #: Where no terminal reads along, nothing is wrapped: `trainyard node ls NAME | grep ...` sees whole lines.
 UNWRAPPED = 10_000
@@ -38,7 +39,7 @@ STYLES = {
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout, and nothing else."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(plain_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n")
     sys.stdout.flush()
 
 
@@ -132,8 +133,13 @@ def print_error(error: TrainyardError, *, as_json: bool) -> None:
     errors = error.errors if isinstance(error, ApiProblem) else []
     # The detail repeats the first of the fields that follow.
     detail = "" if errors and error.detail.startswith(f"{errors[0].get('field')}: ") else error.detail
-    err.print(f"[red bold]{escape(error.title)}[/]" + (f": {escape(detail)}" if detail else ""))
+    err.print(f"[red bold]{_shown(error.title)}[/]" + (f": {_shown(detail)}" if detail else ""))
     for item in errors:
-        err.print(f"  [bold]{escape(item.get('field', ''))}[/]  {escape(item.get('message', ''))}")
+        err.print(f"  [bold]{_shown(item.get('field', ''))}[/]  {_shown(item.get('message', ''))}")
     if error.next_step:
-        err.print(f"Next: {escape(error.next_step)}")
+        err.print(f"Next: {_shown(error.next_step)}")
+
+
+def _shown(text: str) -> str:
+    """An error quotes what was sent or received, whatever that was."""
+    return escape(plain(text))

@@ -643,3 +643,21 @@ def test_the_local_cloud_starts_with_frequent_samples_and_tells_its_own_errors(
     assert trainyard("local", "up", "--template", str(tmp_path / "none"))[0] == 6
     assert "1 process had to be killed" in trainyard("local", "down")[1]
     assert trainyard("local", "status")[0] == 5
+
+
+def test_what_a_job_wrote_is_shown_and_never_obeyed(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b1A"
+    problem = {"title": f"Failed {evil}", "detail": evil, "nextStep": evil, "code": "same-error"}
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run("Failed", name=evil, reason=evil, problem=problem)),
+        f"GET /v1/runs/{RUN}/events": (200, {"events": [an_event(1, evil)]}),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+        f"GET /v1/runs/{RUN}/logs": (200, {"kind": "job", "attempt": 1, "source": "node", "text": evil}),
+        "GET /v1/runs": (200, {"runs": [a_run(name=evil, reason=evil)]}),
+        f"POST /v1/runs/{RUN}:cancel": (409, problem),
+    }
+    calls = [("show", RUN), ("events", RUN), ("logs", RUN), ("ls",), ("watch", RUN), ("cancel", RUN)]
+    for call in [*calls, *[(*call, "--json") for call in calls]]:
+        _, out, err = trainyard("run", *call)
+        assert "owned" in out + err
+        assert not set(out + err) & {"\x1b", "\x07", "\x9b"}, call
