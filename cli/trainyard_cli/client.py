@@ -57,9 +57,7 @@ class Client:
         )
 
     @classmethod
-    def connect(
-        cls, endpoint: str | None = None, state_dir: str | Path | None = None, *, for_terminal: bool = False
-    ) -> Client:
+    def connect(cls, endpoint: str | None = None, state_dir: str | Path | None = None, *, for_terminal: bool = False) -> Client:
         """By `endpoint`, TRAINYARD_API_URL, or the local cloud of `state_dir` (TRAINYARD_STATE_DIR, ./.trainyard)."""
         return cls(Connection.find(endpoint, state_dir), for_terminal=for_terminal)
 

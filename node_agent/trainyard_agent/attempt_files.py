@@ -31,9 +31,9 @@ def parse_bundle(body: bytes, run_id: str, attempt: int, cluster_name: str) -> J
     if bundle.cluster_name != cluster_name:
         raise BadBundle(f"the bundle is for cluster {bundle.cluster_name!r}, this is {cluster_name!r}")
     for node in [*bundle.exclude_nodes, *bundle.down_nodes]:
-        if not _NODE_NAME.match(node):
+        if not _NODE_NAME.fullmatch(node):
             raise BadBundle(f"{node!r} is not a node's name")
-    if bundle.partition is not None and not _PARTITION.match(bundle.partition):
+    if bundle.partition is not None and not _PARTITION.fullmatch(bundle.partition):
         raise BadBundle(f"{bundle.partition!r} is not a partition's name")
     try:
         relative_path(bundle.checkpoint_directory)

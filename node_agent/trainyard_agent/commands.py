@@ -114,7 +114,7 @@ def _bind(directory: str, name: str, kind: socket.SocketKind, mode: int) -> sock
 def run_of(request: dict[str, Any]) -> str:
     """The request's run id. Raises CommandRefused."""
     run = request.get("run")
-    if not isinstance(run, str) or not RUN_ID.match(run):
+    if not isinstance(run, str) or not RUN_ID.fullmatch(run):
         raise CommandRefused("invalid-request", f"--run must be a run's id (run-<26 characters>), got {str(run)[:64]!r}")
     return run
 

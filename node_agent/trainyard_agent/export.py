@@ -100,7 +100,7 @@ class Exports:
 
     def start(self, run_id: str, export_id: str, destination: str, selection: str) -> dict[str, Any]:
         """Begin, or say how the export of this id stands; one that failed begins again where it stopped."""
-        if not _ID.match(export_id) or selection not in ("all", "last", "none"):
+        if not _ID.fullmatch(export_id) or selection not in ("all", "last", "none"):
             raise CommandRefused(
                 "invalid-request", "--export-id needs 1 to 128 letters, digits, '_', '.', '-'; --checkpoints all, last or none"
             )

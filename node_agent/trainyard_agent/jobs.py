@@ -112,7 +112,7 @@ class JobControl:
         root.mkdir(parents=True, exist_ok=True)
         hosts = {name: node.address for name, node in self._registry.slurm_nodes.items()}
         hosts |= {name: node.address for name, node in self._registry.nodes.items() if node.address}
-        hosts = {name: address for name, address in hosts.items() if re.match(r"^[0-9a-fA-F.:]+$", address)}
+        hosts = {name: address for name, address in hosts.items() if re.fullmatch(r"[0-9a-fA-F.:]+", address)}
         script = write_attempt(attempt.directory, bundle, self._config, hosts)
         raise_fence(root, attempt.number)
         return script

@@ -461,7 +461,10 @@ def test_a_failed_run_resumes_in_a_new_life_with_new_budgets() -> None:
 
 def test_what_befell_the_nodes_of_an_earlier_cluster_says_nothing_of_a_later_one_of_the_same_name() -> None:
     story = Story()
-    fsx = {"sharedFilesystem": {"dnsName": "fs.example", "mountName": "fsx"}, "network": {"subnetIds": ["s"], "securityGroupIds": ["g"]}}
+    fsx = {
+        "sharedFilesystem": {"dnsName": "fs.example", "mountName": "fsx"},
+        "network": {"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]},
+    }
     make_cluster(story, spares=0, **fsx)
     story.submit(run_spec(cluster={"name": "shared"}, recovery={"inPlaceRestartsPerNode": 0, "waitForNodeSeconds": 0}, nodes=1))
     story.rest()

@@ -23,9 +23,12 @@ Sha256Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Strict(BaseModel):
-    """A model of something a person or client sends: camelCase on the wire, unknown fields refused."""
+    """A model of something a person or client sends: camelCase on the wire, unknown fields refused.
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+    Types are as JSON has them: "1" and true are no numbers, and a spec that says so is a mistake somewhere.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True)
 
 
 class Lenient(BaseModel):

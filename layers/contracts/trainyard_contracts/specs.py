@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
+from . import spec_rules
 from .base import RELATIVE_PATH_PATTERN, Name, Strict
 from .recipe_names import RecipeName
 
@@ -15,8 +16,22 @@ _RELATIVE = re.compile(RELATIVE_PATH_PATTERN)
 
 def relative_path(value: str) -> str:
     """Return `value` if it is a plain relative path that cannot leave its root; raise ValueError otherwise."""
-    if len(value) > 256 or not _RELATIVE.match(value):
+    if len(value) > 256 or not _RELATIVE.fullmatch(value):
         raise ValueError("must be a relative path of letters, digits and _ . = + @ - that stays inside its root (no '..', no leading '/')")
+    return value
+
+
+def _plain_path(value: str) -> str:
+    return _refuse(value, spec_rules.climbing(value))
+
+
+def _mount_path(value: str) -> str:
+    return _refuse(value, spec_rules.mounted_over_system(value))
+
+
+def _refuse(value: str, problem: str | None) -> str:
+    if problem is not None:
+        raise ValueError(problem)
     return value
 
 
@@ -26,8 +41,20 @@ InstanceType = Annotated[str, StringConstraints(pattern=r"^ml\.[a-z0-9-]+\.[a-z0
 #: Instance types with Neuron devices begin so.
 NEURON_FAMILIES = ("ml.trn", "ml.inf2")
 S3Uri = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9.-]{3,63}(/[^\x00]*)?$", max_length=1024)]
-Requirement = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._\[\],<>=!~ +-]*$", max_length=200)]
-AbsolutePath = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_.-]+)+$", max_length=256)]
+#: A package's name with extras and versions (PEP 508, and conda's single '='); never an option of the installer, a path or an address.
+Requirement = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?( ?\[[A-Za-z0-9._-]+( ?, ?[A-Za-z0-9._-]+)*\])?"
+        r"( ?(===?|~=|!=|<=|>=|<|>|=) ?[A-Za-z0-9.*+!_]+( ?, ?(===?|~=|!=|<=|>=|<|>|=) ?[A-Za-z0-9.*+!_]+)*)?$",
+        max_length=200,
+    ),
+]
+AbsolutePath = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_.-]+)+$", max_length=256), AfterValidator(_plain_path)]
+MountPath = Annotated[AbsolutePath, AfterValidator(_mount_path)]
+#: Of the API (botocore: sagemaker SubnetId and SecurityGroupId), with the kind that EC2 gives them.
+SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-z]{8,25}$")]
+SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-[0-9a-z]{8,29}$")]
 
 
 class EbsVolume(Strict):
@@ -65,8 +92,8 @@ class InstanceGroup(Strict):
 class Network(Strict):
     """The VPC the nodes join (HyperPod VpcConfig); the security group must allow all traffic to itself."""
 
-    subnet_ids: list[str] = Field(min_length=1, max_length=16)
-    security_group_ids: list[str] = Field(min_length=1, max_length=5)
+    subnet_ids: list[SubnetId] = Field(min_length=1, max_length=16)
+    security_group_ids: list[SecurityGroupId] = Field(min_length=1, max_length=5)
 
 
 class SharedFilesystem(Strict):
@@ -74,14 +101,14 @@ class SharedFilesystem(Strict):
 
     dns_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.-]{1,255}$")]
     mount_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-    mount_path: AbsolutePath = "/fsx"
+    mount_path: MountPath = "/fsx"
 
 
 class S3Mount(Strict):
     """A bucket mounted read-only with Mountpoint for Amazon S3."""
 
     bucket: Annotated[str, StringConstraints(pattern=r"^[a-z0-9.-]{3,63}$")]
-    mount_path: AbsolutePath
+    mount_path: MountPath
     prefix: str | None = None
 
     @field_validator("prefix")
@@ -160,6 +187,19 @@ class ClusterSpec(Strict):
             raise ValueError("network: a sharedFilesystem needs a network (subnetIds and securityGroupIds) that reaches it")
         return self
 
+    @model_validator(mode="after")
+    def _meetings(self) -> ClusterSpec:
+        shared = [self.shared_filesystem.mount_path] if self.shared_filesystem else []
+        found = {
+            "s3Mounts": spec_rules.mounts_that_meet([*shared, *(mount.mount_path for mount in self.s3_mounts)]),
+            "users": spec_rules.account_taken((user.name, user.uid) for user in self.users),
+            "tags": spec_rules.tags_not_ours(self.tags),
+        }
+        for field, problem in found.items():
+            if problem is not None:
+                raise ValueError(f"{field}: {problem}")
+        return self
+
     def partition_of(self, group: InstanceGroup) -> str:
         """The Slurm partition of a worker group."""
         return group.partition or "main"
@@ -214,6 +254,8 @@ class JobSpec(Strict):
     def _files(cls, value: dict[str, str]) -> dict[str, str]:
         for path in value:
             relative_path(path)
+        if problem := spec_rules.file_and_directory(value.keys()):
+            raise ValueError(problem)
         return value
 
     @field_validator("environment")

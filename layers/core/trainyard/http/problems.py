@@ -125,6 +125,10 @@ def _message(mistake: Mapping[str, Any]) -> str:
         (" after validation", ""),
         ("valid number, unable to parse string as a number", "number"),
         ("valid integer, unable to parse string as an integer", "whole number"),
+        ("a valid integer", "a whole number"),
+        ("a valid number", "a number"),
+        ("a valid boolean", "true or false"),
+        ("a valid string", "a string"),
     ):
         words = words.replace(library, ours)
     return words[:1].lower() + words[1:]

@@ -21,7 +21,7 @@ from trainyard.domain.records import Run, RunStatus
 from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import IdempotencyKey, RunPath
 from trainyard.http.identifiers import run_id as known
-from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
+from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken, WholeNumber
 from trainyard.http.views import CheckpointPage, EventPage, LogView, MetricsView, PlanView, RunPage, RunView
 from trainyard.ports import Ports, Runs
 from trainyard_contracts.specs import RunSpec
@@ -112,8 +112,8 @@ def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
                 responses=documented(200, LogView, "The tail", 404, 409, 429, 503))  # fmt: skip
     def logs(
         run_id: RunPath,
-        attempt: Annotated[int | None, Query(ge=1, le=1_000_000, description="default: the newest")] = None,
-        lines: Annotated[int, Query(ge=1, le=1000)] = 100,
+        attempt: Annotated[WholeNumber | None, Query(ge=1, le=1_000_000, description="default: the newest")] = None,
+        lines: Annotated[WholeNumber, Query(ge=1, le=1000)] = 100,
         kind: Literal["job", "lifecycle"] = "job",
     ) -> Response[str]:
         log = read_logs(ports(), known(run_id), kind=kind, attempt=attempt, lines=lines)
@@ -123,7 +123,7 @@ def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
                 responses=documented(200, MetricsView, "The series", 404))  # fmt: skip
     def metrics(
         run_id: RunPath,
-        since_seconds: Annotated[int, Query(alias="sinceSeconds", ge=1, le=7 * 86400, description="how far back")] = 3600,
+        since_seconds: Annotated[WholeNumber, Query(alias="sinceSeconds", ge=1, le=7 * 86400, description="how far back")] = 3600,
     ) -> Response[str]:
         series = read_metrics(ports(), known(run_id), since_seconds=since_seconds)
         return answer(MetricsView.of(series))

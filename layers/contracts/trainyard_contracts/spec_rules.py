@@ -1,0 +1,86 @@
+"""What a spec may not say although each field alone is well-formed: things that AWS or the node would refuse, hours later and paid.
+
+Every function returns a sentence about what is wrong and what would be right, or None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+#: A mount over one of these hides the system itself, or what HyperPod and Trainyard keep there.
+SYSTEM_DIRECTORIES = (
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/tmp",  # noqa: S108
+    "/usr", "/var", "/opt/aws", "/opt/ml", "/opt/sagemaker", "/opt/slurm", "/opt/trainyard",
+)  # fmt: skip
+#: Accounts that Ubuntu's image, HyperPod, Slurm or Session Manager own (/etc/passwd of the image, and what its services run as).
+SYSTEM_ACCOUNTS = frozenset({
+    "root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data", "backup", "list",
+    "irc", "gnats", "nobody", "messagebus", "sshd", "syslog", "tcpdump", "ubuntu", "ec2-user", "ssm-user", "slurm", "munge", "mysql",
+    "docker", "trainyard", "systemd-network", "systemd-resolve", "systemd-timesync",
+})  # fmt: skip
+_SEGMENT = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+def climbing(path: str) -> str | None:
+    """An absolute path that would leave where it seems to lie."""
+    if any(segment in (".", "..") or not _SEGMENT.fullmatch(segment) for segment in path.split("/")[1:]):
+        return "must not contain '.' or '..' as a part; give the plain path, such as /fsx"
+    return None
+
+
+def mounted_over_system(path: str) -> str | None:
+    """A mount that hides a directory of the system, or lies in one."""
+    for system in SYSTEM_DIRECTORIES:
+        if path == system or path.startswith(system + "/") or system.startswith(path + "/"):
+            return f"'{path}' would hide {system} or lie in it; choose a directory of its own, such as /fsx or /data"
+    return None
+
+
+def mounts_that_meet(paths: Iterable[str]) -> str | None:
+    """Two mounts on one path, or one inside the other: what comes second hides the first, or does not mount at all."""
+    seen: list[str] = []
+    for path in paths:
+        for other in seen:
+            if path == other:
+                return f"'{path}' is mounted twice; give every mount a path of its own"
+            if path.startswith(other + "/") or other.startswith(path + "/"):
+                return f"'{path}' and '{other}' lie in each other; mount them side by side"
+        seen.append(path)
+    return None
+
+
+def account_taken(users: Iterable[tuple[str, int]]) -> str | None:
+    """A user name or uid that the system has, or that two users share."""
+    names: set[str] = set()
+    owners: dict[int, str] = {}
+    for name, uid in users:
+        if name in SYSTEM_ACCOUNTS:
+            return f"'{name}' is an account of the system; choose another name"
+        if name in names:
+            return f"'{name}' is given twice; give every user once, with all keys"
+        if uid in owners:
+            return f"uid {uid} is given to '{owners[uid]}' and '{name}'; give every user a uid of its own"
+        names.add(name)
+        owners[uid] = name
+    return None
+
+
+def tags_not_ours(tags: Mapping[str, str]) -> str | None:
+    """AWS keeps `aws:` for itself in any case of letters; `trainyard:` says which clusters are ours."""
+    for key in tags:
+        if key.lower().startswith("aws:"):
+            return f"'{key[:100]}' begins with 'aws:', which AWS keeps for itself; choose another key"
+        if key.lower().startswith("trainyard:"):
+            return f"'{key[:100]}' begins with 'trainyard:', which Trainyard sets itself; choose another key"
+    return None
+
+
+def file_and_directory(paths: Collection[str]) -> str | None:
+    """One path cannot be a file and hold another."""
+    for path in paths:
+        parts = path.split("/")
+        for end in range(1, len(parts)):
+            if (parent := "/".join(parts[:end])) in paths:
+                return f"'{parent}' is a file, and '{path}' needs it to be a directory; rename one of them"
+    return None

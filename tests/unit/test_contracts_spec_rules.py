@@ -1,0 +1,109 @@
+"""What AWS or a node would refuse later is refused at once, with its field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from trainyard_contracts.specs import ClusterSpec, JobSpec, PythonEnvironment, S3Mount, relative_path
+
+NETWORK = {"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]}
+GROUPS = [
+    {"name": "controller", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},
+    {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": 2},
+]
+SHARED = {"dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "mountName": "abcdefgh"}
+KEY = "ssh-ed25519 AAAA"
+
+
+def cluster(**fields: Any) -> ClusterSpec:
+    given = {"name": "c", "instanceGroups": GROUPS, "network": NETWORK, "sharedFilesystem": SHARED, **fields}
+    return ClusterSpec.model_validate(given)
+
+
+def job(**fields: Any) -> JobSpec:
+    return JobSpec.model_validate({"nodes": 1, "module": "train", **fields})
+
+
+def bucket(path: str) -> dict[str, str]:
+    return {"bucket": "data", "mountPath": path}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"s3Mounts": [bucket("/fsx")]}, "mounted twice"),
+        ({"s3Mounts": [bucket("/fsx/data")]}, "lie in each other"),
+        ({"s3Mounts": [bucket("/data"), bucket("/data")]}, "mounted twice"),
+        ({"s3Mounts": [bucket("/data/../etc")]}, "must not contain '.' or '..'"),
+        ({"s3Mounts": [bucket("/etc/ssh")]}, "would hide /etc"),
+        ({"s3Mounts": [bucket("/opt")]}, "would hide /opt"),
+        ({"users": [{"name": "root", "uid": 1001}]}, "an account of the system"),
+        ({"users": [{"name": "slurm", "uid": 1001}]}, "an account of the system"),
+        ({"users": [{"name": "a", "uid": 1001}, {"name": "a", "uid": 1002}]}, "'a' is given twice"),
+        ({"users": [{"name": "a", "uid": 1001}, {"name": "b", "uid": 1001}]}, "uid 1001 is given to 'a' and 'b'"),
+        ({"tags": {"AWS:x": "1"}}, "which AWS keeps for itself"),
+        ({"tags": {"trainyard:cluster": "mine"}}, "which Trainyard sets itself"),
+        ({"network": {**NETWORK, "subnetIds": [""]}}, "should match pattern"),
+        ({"network": {**NETWORK, "subnetIds": ["x;id"]}}, "should match pattern"),
+        ({"network": {**NETWORK, "securityGroupIds": ["subnet-0123456789abcdef0"]}}, "should match pattern"),
+        ({"idleLimitSeconds": "60"}, "valid integer"),
+        ({"idleLimitSeconds": True}, "valid integer"),
+    ],
+)
+def test_a_cluster_that_could_not_be_made_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        cluster(**fields)
+
+
+def test_a_cluster_with_everything_in_its_place_is_taken() -> None:
+    made = cluster(
+        s3Mounts=[bucket("/data"), bucket("/models")],
+        users=[{"name": "alice", "uid": 1001, "sshKeys": [KEY]}, {"name": "bob", "uid": 1002}],
+        tags={"team": "vision"},
+    )
+    assert [mount.mount_path for mount in made.s3_mounts] == ["/data", "/models"]
+
+
+@pytest.mark.parametrize("files", [{"a": "", "a/b": ""}, {"a/b": "", "a/b/c/d": ""}])
+def test_a_file_that_is_also_a_directory_is_refused(files: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match="is a file, and"):
+        job(files=files)
+
+
+def test_files_whose_names_only_begin_alike_are_taken() -> None:
+    assert set(job(files={"a": "", "ab/c": "", "ab/d": ""}).files) == {"a", "ab/c", "ab/d"}
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    ["six -e .", "torch --pre", "-t .", "x @ file:///etc", "./wheel.whl", "a/b", "git+https://x", "six;rm", "six\n-e .", "a==1 b==2", ""],
+)
+def test_a_requirement_that_is_more_than_a_package_is_refused(requirement: str) -> None:
+    with pytest.raises(ValidationError):
+        PythonEnvironment(requirements=[requirement])
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    ["six", "numpy>=1.26,<3", "numpy >= 1.26, < 3", "torch[opt-einsum,x]==2.13.0", "a_b.c-d~=1.0", "x==1.*", "python=3.11",
+     "torch==2.13.0+cpu", "x!=1!2.0", "x===1.0"],
+)  # fmt: skip
+def test_a_package_with_extras_and_versions_is_taken(requirement: str) -> None:
+    assert PythonEnvironment(requirements=[requirement]).requirements == [requirement]
+
+
+@pytest.mark.parametrize("path", ["a\n", "a/../b", "/a", "a//b", "", "a/./b"])
+def test_a_relative_path_is_matched_from_end_to_end(path: str) -> None:
+    with pytest.raises(ValueError, match="must be a relative path"):
+        relative_path(path)
+
+
+@pytest.mark.parametrize("path", ["/fsx\n", "/fsx/..", "/../etc", "/fsx/./x", "//fsx", "/"])
+def test_an_absolute_path_is_plain_to_its_end(path: str) -> None:
+    with pytest.raises(ValidationError):
+        S3Mount.model_validate({"bucket": "data", "mountPath": path})
+    with pytest.raises(ValidationError):
+        PythonEnvironment(path=path)
