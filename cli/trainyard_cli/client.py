@@ -160,7 +160,7 @@ class Client:
 
     # The local cloud only
 
-    def fault(self, kind: str, cluster: str, *, node: str | None = None, run: str | None = None) -> Json:
+    def fault(self, kind: str, cluster: str, *, node: str | None = None, run: str | None = None, seconds: float | None = None) -> Json:
         """Inject a fault into the local cloud. Raises InvalidInput on AWS, where faults are not ours to make."""
         local = self.connection.local
         if local is None:
@@ -169,7 +169,8 @@ class Client:
                 f"faults can be injected into the local cloud only, and {self.connection.api_url} is none",
                 "Leave out --endpoint and unset TRAINYARD_API_URL; faults then go to the local cloud of --state-dir",
             )
-        body = {"kind": kind, "cluster": cluster, **({"node": node} if node else {}), **({"run": run} if run else {})}
+        given = {"node": node, "run": run, "seconds": seconds}
+        body = {"kind": kind, "cluster": cluster, **{name: value for name, value in given.items() if value}}
         answer = self._send(
             "POST", f"{local['endpoint']}/_trainyard/fault", json.dumps(body).encode(), {"content-type": "application/json"}
         )

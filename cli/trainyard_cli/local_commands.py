@@ -25,6 +25,7 @@ LOCAL_PARAMETERS = {"HeartbeatSeconds": "2"}
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
 Node = Annotated[str | None, typer.Option(help="instance id or Slurm name; default: one that trains")]
 ThatNode = Annotated[str, typer.Option(help="instance id or Slurm name")]
+Seconds = Annotated[float | None, typer.Option(min=0.1, max=3600, help="pass by itself after so long; default: stay")]
 Run = Annotated[str | None, typer.Option(help="id of the run; default: the one that trains on the cluster")]
 
 
@@ -113,10 +114,17 @@ def _print_status(document: dict[str, Any]) -> None:
         print_table(table(["node", "instance", "group", "state", "processes"], rows))
 
 
-def _inject(typer_context: typer.Context, kind: str, cluster: str, node: str | None = None, run: str | None = None) -> None:
+def _inject(
+    typer_context: typer.Context,
+    kind: str,
+    cluster: str,
+    node: str | None = None,
+    run: str | None = None,
+    seconds: float | None = None,
+) -> None:
     context = context_of(typer_context)
     client = context.client if context.endpoint else Client.from_state_dir(context.state_dir)
-    answer = client.fault(kind, cluster, node=node, run=run)
+    answer = client.fault(kind, cluster, node=node, run=run, seconds=seconds)
     if context.json:
         print_json(answer)
     else:
@@ -129,6 +137,24 @@ def _inject(typer_context: typer.Context, kind: str, cluster: str, node: str | N
 def kill_node(typer_context: typer.Context, cluster: Cluster, node: Node = None) -> None:
     """Kill everything on a node at once, as a power cut does."""
     _inject(typer_context, "kill-node", cluster, node)
+
+
+@faults.command("freeze-node")
+def freeze_node(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
+    """Let everything on a node stand still, as on a frozen host: its ports still accept, nobody answers."""
+    _inject(typer_context, "freeze-node", cluster, node, seconds=seconds)
+
+
+@faults.command("freeze-agent")
+def freeze_agent(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
+    """Let a node's agent alone stand still; training must not notice."""
+    _inject(typer_context, "freeze-agent", cluster, node, seconds=seconds)
+
+
+@faults.command("heal-node")
+def heal_node(typer_context: typer.Context, cluster: Cluster, node: ThatNode) -> None:
+    """End what befell a node and can pass."""
+    _inject(typer_context, "heal-node", cluster, node)
 
 
 @faults.command("stop-agent")

@@ -14,13 +14,15 @@ from .hyperpod import of
 from .hyperpod_cluster import LocalCluster
 from .hyperpod_events import report_health
 from .node_processes import Process
-from .nodes import Node
+from .nodes import Node, is_agent
 from .sessions import CUT_MOMENTS, CUT_WAYS
 
 #: What trainyard_trainers names a rank that it forked.
 RANK_NAME = re.compile(r"trainer-\d+")
 #: A process beside each rank; without it training goes on.
 CHECKPOINT_WRITER = "checkpoint-save"
+#: No fault that passes by itself lasts longer.
+MAX_SECONDS = 3600
 RUN_ID = re.compile(r"run-[0-9a-z]+")
 CHECKPOINT = re.compile(r"step-(\d{12})-attempt-(\d+)")
 
@@ -44,12 +46,10 @@ class NotNow(FaultError):
 
 
 def apply(cloud: Cloud, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Inject one fault: {"kind", "cluster", "node"?, "run"?}. Returns what was done; raises FaultError."""
-    kind = request.get("kind")
-    fault = FAULTS.get(str(kind))
-    if fault is None:
-        raise FaultError(f"kind: '{kind}' is unknown; use one of {', '.join(FAULTS)}")
-    return {"kind": kind, **fault(_cluster(cloud, request), request)}
+    """Inject one fault: {"kind", "cluster", "node"?, "run"?, "seconds"?}. Returns what was done; raises FaultError."""
+    kind, cluster = request.get("kind"), _cluster(cloud, request)
+    fault = FAULTS.get(str(kind), befall)
+    return {"kind": kind, **fault(cluster, request)}
 
 
 def status(cloud: Cloud) -> dict[str, Any]:
@@ -133,19 +133,53 @@ def kill_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, An
     return {"node": node.name, "instanceId": node.instance_id, "killed": cluster.power_cut(node)}
 
 
+def befall(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    """A fault that the node's own kind offers (nodes.Node.faults); with "seconds" it passes by itself, else at heal-node."""
+    kind, seconds = str(request.get("kind")), _seconds(request)
+    kinds = sorted({kind for node in cluster.members() for kind in node.faults()})
+    if kind not in kinds:
+        raise FaultError(f"kind: '{kind}' is unknown on these nodes; use one of {', '.join([*FAULTS, *kinds])}")
+    node = _working_node(cluster, request)
+    if not node.powered:
+        raise NotNow(f"node: {node.name} is switched off; reboot or replace it first")
+    done = node.faults()[kind].begin(request)
+    cluster.notice_later(node)
+    if seconds is not None:
+        cluster.in_background(lambda: _pass(cluster, node, kind, seconds))
+    return {"node": node.name, "instanceId": node.instance_id, **done}
+
+
+def _seconds(request: Mapping[str, Any]) -> float | None:
+    seconds = request.get("seconds")
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= MAX_SECONDS:
+        raise FaultError(f"seconds: '{seconds}' is no number over 0 and up to {MAX_SECONDS}; leave it out for a fault that stays")
+    return float(seconds)
+
+
+def _pass(cluster: LocalCluster, node: Node, kind: str, seconds: float) -> None:
+    cluster.closing.wait(seconds)
+    if not cluster.closing.is_set() and node.powered:
+        node.faults()[kind].end()
+
+
+def heal_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    """End whatever befell the node and can pass."""
+    node = _node(cluster, request)
+    for fault in node.faults().values():
+        fault.end()
+    return {"node": node.name, "instanceId": node.instance_id}
+
+
 def stop_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     """SIGKILL the agent and what would start it again; everything else on the node goes on."""
     node = _working_node(cluster, request)
     (node.root / "var/run/trainyard").mkdir(parents=True, exist_ok=True)
     (node.root / "var/run/trainyard/agent.stop").touch()
-    agents = [process for process in node.processes() if _is_agent(process)]
+    agents = [process for process in node.processes() if is_agent(process)]
     node_processes.kill_pids(process.pid for process in agents)
     return {"node": node.name, "instanceId": node.instance_id, "killed": len(agents)}
-
-
-def _is_agent(process: Process) -> bool:
-    command = process.command
-    return "TRAINYARD_NODE" in process.environment and ("run/trainyard/agent.stop" in command or "trainyard_agent" in command)
 
 
 def start_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,6 +270,7 @@ def cut_session(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
 
 FAULTS: dict[str, Callable[[LocalCluster, Mapping[str, Any]], dict[str, Any]]] = {
     "kill-node": kill_node,
+    "heal-node": heal_node,
     "stop-agent": stop_agent,
     "start-agent": start_agent,
     "kill-process": kill_process,

@@ -236,16 +236,20 @@ class LocalCluster:
             node.destroy()
 
     def power_cut(self, node: Node) -> int:
-        """Kill everything on the node at once; HyperPod itself notices only after a while that the instance is off."""
+        """Kill everything on the node at once."""
         killed = node.kill()
+        self.notice_later(node)
+        return killed
+
+    def notice_later(self, node: Node) -> None:
+        """HyperPod itself notices only after a while that an instance does not answer."""
 
         def notice() -> None:
             self.closing.wait(self.settings.notice_seconds)
-            if node.status == "Running" and not node.powered:
+            if node.status == "Running" and not node.answers:
                 node.status, node.message = "Failure", f"EC2 Instance {node.instance_id} does not answer"
 
         self.in_background(notice)
-        return killed
 
     # -- repair ----------------------------------------------------------------------------------------------------
 

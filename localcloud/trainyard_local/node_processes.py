@@ -126,17 +126,17 @@ def kill(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = (
     """
     killed: set[int] = set()
     for _ in range(KILL_ROUNDS):
-        targets = _freeze(wanted, spare)
+        targets = freeze(wanted, spare)
         if not targets:
             return len(killed)
         for pid in targets:
             _signal(pid, signal.SIGKILL)
         killed |= targets
         time.sleep(0.01)  # the kernel takes a moment to end a stopped process; there is nothing to await it by
-    raise RuntimeError(f"{len(_freeze(wanted, spare))} processes survive SIGKILL")
+    raise RuntimeError(f"{len(freeze(wanted, spare))} processes survive SIGKILL")
 
 
-def _freeze(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int]) -> set[int]:
+def freeze(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = ()) -> set[int]:
     """SIGSTOP all that match, again until no new one appears (one may have forked while we looked)."""
     frozen: set[int] = set()
     while True:
@@ -148,11 +148,23 @@ def _freeze(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int])
         frozen |= fresh
 
 
+def thaw(wanted: Callable[[Mapping[str, str]], bool]) -> None:
+    """SIGCONT all that match; one that is not stopped does not notice."""
+    for process in matching(wanted):
+        _signal(process.pid, signal.SIGCONT)
+
+
 def _signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
         pass
+
+
+def stop_pids(pids: Iterable[int]) -> None:
+    """SIGSTOP these processes only."""
+    for pid in pids:
+        _signal(pid, signal.SIGSTOP)
 
 
 def kill_pids(pids: Iterable[int]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from . import loopback, node_processes
+from .node_faults import NodeFault
 from .slurm import SEARCH_PATH, SlurmCluster, node_name
 
 #: Text that HyperPod puts into FailureMessage (facts: SageMaker Developer Guide, troubleshooting).
@@ -55,6 +56,7 @@ class Node:
     status: str = "Pending"
     message: str = ""
     powered: bool = False
+    frozen: bool = False
     launched_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     @property
@@ -70,9 +72,14 @@ class Node:
         return self.root / "opt/slurm/etc/slurm.conf"
 
     @property
+    def answers(self) -> bool:
+        """Whether anything on it could answer anybody."""
+        return self.powered and not self.frozen
+
+    @property
     def connected(self) -> bool:
         """Whether its Session Manager agent would answer: it is on, and something runs on it."""
-        return self.powered and bool(self.processes())
+        return self.answers and bool(self.processes())
 
     def processes(self) -> list[node_processes.Process]:
         return node_processes.matching(self._mine())
@@ -162,9 +169,31 @@ class Node:
         options.setdefault("stdin", subprocess.DEVNULL)
         return loopback.popen([program, *argv[1:]], cwd=cwd or self.root, env=self.environment, start_new_session=True, **options)
 
+    def faults(self) -> dict[str, NodeFault]:
+        """What can befall this kind of node, by the name of the fault. Another kind of node offers others."""
+        return {
+            "freeze-node": NodeFault(lambda _request: self.freeze(), self.thaw),
+            "freeze-agent": NodeFault(lambda _request: self.freeze_agent(), self.thaw),
+        }
+
+    def freeze(self) -> dict[str, Any]:
+        """Everything stands still, as under a kernel in trouble or on a frozen host; ports still accept connections."""
+        self.frozen = True
+        return {"stopped": len(node_processes.freeze(self._mine()))}
+
+    def freeze_agent(self) -> dict[str, Any]:
+        """The agent alone stands still; everything else on the node goes on."""
+        agents = [process.pid for process in self.processes() if is_agent(process)]
+        node_processes.stop_pids(agents)
+        return {"stopped": len(agents)}
+
+    def thaw(self) -> None:
+        node_processes.thaw(self._mine())
+        self.frozen = False
+
     def kill(self) -> int:
         """Power off: SIGKILL of everything on the node at once. Returns how many processes died."""
-        self.powered = False
+        self.powered = self.frozen = False
         killed = node_processes.kill(self._mine())
         # /var/run is memory on a real machine; its pid files must not outlive the power.
         shutil.rmtree(self.root / "var/run", ignore_errors=True)
@@ -184,6 +213,13 @@ class Node:
             "InstanceId": self.instance_id,
             "InstanceLabel": "INSTANCE_LABEL",
         }
+
+
+def is_agent(process: node_processes.Process) -> bool:
+    """It is the node's Trainyard agent, or what starts that again."""
+    command = process.command
+    named = "run/trainyard/agent.stop" in command or "trainyard_agent" in command
+    return "TRAINYARD_NODE" in process.environment and named
 
 
 def _say_whole_lines(printed: TextIO, say: Say) -> None:

@@ -13,20 +13,36 @@ import pytest
 from trainyard_local import faults
 from trainyard_local.admin import Admin
 from trainyard_local.http_messages import Request
+from trainyard_local.node_faults import NodeFault
 
 RUN = "run-01jd0000000000000000000000"
 
 
 def a_node(name: str, *, powered: bool = True) -> Any:
-    return SimpleNamespace(name=name, instance_id=f"i-{name}", address="127.0.0.9", powered=powered, processes=lambda: [])
+    """It offers one fault that passes, which notes in `done` what it does."""
+    done: list[str] = []
+
+    def begin(request: Any) -> dict[str, Any]:
+        done.append(f"begins {request.get('share', '')}".strip())
+        return {"stopped": 3}
+
+    offered = {"stand-still": NodeFault(begin, lambda: done.append("ends"))}
+    node = {"name": name, "instance_id": f"i-{name}", "address": "127.0.0.9", "powered": powered, "processes": list, "done": done}
+    return SimpleNamespace(**node, faults=lambda: offered)
 
 
 @pytest.fixture
-def admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Admin:
+def nodes() -> list[Any]:
+    return [a_node("ip-1"), a_node("ip-2", powered=False)]
+
+
+@pytest.fixture
+def admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: list[Any]) -> Admin:
     """The admin calls of a cloud with one idle cluster, on which one run was."""
     (tmp_path / "trainyard" / "runs" / RUN).mkdir(parents=True)
-    nodes = [a_node("ip-1"), a_node("ip-2", powered=False)]
     cluster = SimpleNamespace(name="c", id="c1", arn="arn:c", shared=tmp_path, members=lambda: nodes)
+    cluster.closing, cluster.notice_later = threading.Event(), lambda node: None
+    cluster.in_background = lambda work: threading.Thread(target=work).start()
     monkeypatch.setattr(faults, "of", lambda cloud: SimpleNamespace(lock=threading.Lock(), clusters={"c1": cluster}))
     return Admin(None, lambda: None)  # type: ignore[arg-type]
 
@@ -53,6 +69,12 @@ def admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Admin:
         ("corrupt-checkpoint", {"run": RUN}, 404, "no checkpoint"),
         ("corrupt-checkpoint", {}, 404, "no checkpoint"),
         ("drop-a-hammer", {}, 400, "use one of kill-node"),
+        ("drop-a-hammer", {}, 400, "stand-still"),
+        ("stand-still", {}, 409, "name the node"),
+        ("stand-still", {"node": "ip-2"}, 409, "switched off"),
+        ("stand-still", {"node": "ip-1", "seconds": 0}, 400, "seconds: '0'"),
+        ("stand-still", {"node": "ip-1", "seconds": "20"}, 400, "seconds: '20' is no number"),
+        ("heal-node", {"node": "nope"}, 404, "there is: ip-1"),
     ],
 )
 def test_a_fault_that_cannot_be_says_whether_it_is_not_there_or_not_now(
@@ -63,3 +85,24 @@ def test_a_fault_that_cannot_be_says_whether_it_is_not_there_or_not_now(
     problem = json.loads(answer.body)
     assert (answer.status, words in problem["message"]) == (status, True), problem
     assert problem["code"] == {400: "invalid-request", 404: "not-found", 409: "conflict"}[status]
+
+
+def inject(admin: Admin, **request: Any) -> dict[str, Any]:
+    answer = admin.handle(Request("POST", "/_trainyard/fault", "", {}, json.dumps({"cluster": "c", **request}).encode()))
+    assert answer.status == 200, answer.body
+    return dict(json.loads(answer.body))
+
+
+def test_a_fault_that_a_node_offers_stays_until_the_node_is_healed(admin: Admin, nodes: list[Any]) -> None:
+    done = inject(admin, kind="stand-still", node="ip-1", share=5)
+    assert (done["stopped"], done["instanceId"], nodes[0].done) == (3, "i-ip-1", ["begins 5"])
+    inject(admin, kind="heal-node", node="ip-1")
+    assert nodes[0].done == ["begins 5", "ends"]
+
+
+def test_a_fault_with_seconds_passes_by_itself(admin: Admin, nodes: list[Any]) -> None:
+    inject(admin, kind="stand-still", node="ip-1", seconds=0.01)
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(5)
+    assert nodes[0].done == ["begins", "ends"]
