@@ -71,15 +71,26 @@ def _sagemaker(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
 def _ssm(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     if action == "StartSession":
         target = p["Target"]
-        document = [n.arn("ssm", f"document/{p['DocumentName']}")] if p.get("DocumentName") else []
-        found = re.fullmatch(r"sagemaker-cluster:([^_]+)_.*", target)
-        resource = n.arn("sagemaker", f"cluster/{found[1]}") if found else n.arn("ec2", f"instance/{target}")
-        return [resource, *document]
+        return [_session_target(target, n), *([_document(p["DocumentName"], n)] if p.get("DocumentName") else [])]
     if action in ("TerminateSession", "ResumeSession"):
         return [n.arn("ssm", f"session/{p['SessionId']}")]
     if p.get("Name"):
         return [n.arn("ssm", "parameter/" + p["Name"].lstrip("/"))]
     return []
+
+
+def _session_target(target: str, n: Namer) -> str:
+    """HyperPod's nodes are managed instances whose id is the session's target, as AWS's samples for HyperPod have it."""
+    if target.startswith(("sagemaker-cluster:", "mi-")):
+        return n.arn("ssm", f"managed-instance/{target}")
+    if target.startswith("ecs:"):
+        return n.arn("ecs", "task/" + target.removeprefix("ecs:").replace("_", "/"))
+    return n.arn("ec2", f"instance/{target}")
+
+
+def _document(name: str, n: Namer) -> str:
+    """Documents that AWS owns have no account in their ARN."""
+    return f"arn:aws:ssm:{n.region}::document/{name}" if name.startswith("AWS-") else n.arn("ssm", f"document/{name}")
 
 
 def _secretsmanager(action: str, p: Parameters, path: str, n: Namer) -> list[str]:

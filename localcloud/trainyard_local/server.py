@@ -160,7 +160,7 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
 
     pinned.check_version()
     lean.install()  # before the imports below
-    from trainyard_local import caches, checksums, gate, locks, machines, partitions, transactions
+    from trainyard_local import caches, checksums, gate, locks, machines, partitions, secret_deletion, transactions
     from trainyard_local.access import Access
     from trainyard_local.bus import Bus
     from trainyard_local.functions import Functions
@@ -192,6 +192,7 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
     transactions.install()
     locks.install()  # around both
     checksums.install()
+    secret_deletion.install()
     gate.install(cloud.access)
     bus.install()
     machines.install(cloud)

@@ -101,6 +101,16 @@ def test_a_secret_is_made_once_and_deleted_for_good() -> None:
     assert keys.ensure("trainyard/prod/demo/agent-key")
 
 
+def test_a_name_whose_secret_is_still_being_deleted_is_tried_again() -> None:
+    class Leaving:
+        def create_secret(self, **request: Any) -> None:
+            message = "You can't create this secret because a secret with this name is already scheduled for deletion."
+            raise ClientError({"Error": {"Code": "InvalidRequestException", "Message": message}}, "CreateSecret")
+
+    with pytest.raises(errors.RetryableError, match="scheduled for deletion"):
+        SecretKeys(Leaving(), "prod").ensure("trainyard/prod/demo/agent-key")
+
+
 SPEC = ClusterSpec.model_validate({
     "name": "demo",
     "instanceGroups": [

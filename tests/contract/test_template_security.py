@@ -10,14 +10,17 @@ from typing import Any
 
 import cfnlint
 import pytest
+import tomllib
 from samtranslator.yaml_helper import yaml_parse
+
+from trainyard_local import policies
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
 RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
 #: AWS's service authorization reference, as cfn-lint carries it: action -> the resource types it can be limited to.
 AUTHORIZATION = json.loads((Path(cfnlint.__file__).parent / "data/AdditionalSpecs/Policies.json").read_text())
-#: Session Manager's reference names EC2, managed and ECS targets only; for HyperPod nodes AWS documents "*".
+#: Session Manager's reference names EC2, managed and ECS targets only; what HyperPod nodes need was never tried.
 ONLY_DOCUMENTED_WITH_A_STAR = {"ssm:StartSession"}
 
 
@@ -63,7 +66,7 @@ CLIENTS = {
 }  # fmt: skip
 IMPLIED = {
     "logs:CreateLogStream", "logs:PutLogEvents", "s3:ListBucket", "sqs:SendMessage", "iam:PassRole", "sagemaker:AddTags",
-    "secretsmanager:TagResource",
+    "secretsmanager:TagResource", "iam:CreateServiceLinkedRole",
 }  # fmt: skip
 
 
@@ -97,6 +100,34 @@ def test_sessions_to_anything_but_cluster_nodes_are_denied_wherever_sessions_are
             "managed-instance",
             "task",
         ]
+
+
+def test_no_denial_covers_a_session_to_a_node_of_hyperpod() -> None:
+    node = "arn:aws:ssm:us-west-2:123456789012:managed-instance/sagemaker-cluster:abc_workers-i-0123"
+    for role, statement in _statements():
+        if statement["Effect"] == "Deny":
+            patterns = [_arn_pattern(resource) for resource in _list(statement["Resource"])]
+            assert not policies.matches(patterns, node), f"{role}: {statement['Sid']} denies every command to a node"
+
+
+def test_whoever_may_open_sessions_may_by_the_arns_that_aws_documents() -> None:
+    needed = ["managed-instance/sagemaker-cluster:*", "document/AWS-StartNonInteractiveCommand"]
+    for role in {name for name, statement in _statements() if "ssm:StartSession" in _list(statement["Action"])}:
+        allowed = [s for s in _policies_of(role) if s["Effect"] == "Allow" and "ssm:StartSession" in _list(s["Action"])]
+        named = [_arn_pattern(resource).split(":", 5)[5] for resource in allowed[0]["Resource"] if resource != "*"]
+        assert named == needed, role
+
+
+def _arn_pattern(resource: Any) -> str:
+    return "*" if resource == "*" else re.sub(r"\$\{AWS::\w+\}", "*", resource["Fn::Sub"])
+
+
+def test_the_first_cluster_of_an_account_may_make_sagemakers_own_role_and_no_other() -> None:
+    (made,) = [s for _, s in _statements() if "iam:CreateServiceLinkedRole" in _list(s["Action"])]
+    assert made["Resource"]["Fn::Sub"].endswith(
+        ":role/aws-service-role/hyperpod.sagemaker.amazonaws.com/AWSServiceRoleForSageMakerHyperPod"
+    )
+    assert made["Condition"] == {"StringEquals": {"iam:AWSServiceName": "hyperpod.sagemaker.amazonaws.com"}}
 
 
 def test_a_role_is_passed_only_to_sagemaker_and_it_is_the_nodes_role() -> None:
@@ -176,8 +207,21 @@ def test_alarms_watch_dead_letters_executions_functions_and_the_sweep() -> None:
     assert queues | machines | functions | {("Invocations", "SweepFunction"), ("5xx", "Api")} <= _watched()
 
 
-def test_a_silent_sweep_is_an_alarm_and_not_missing_data() -> None:
-    assert _of_type("AWS::CloudWatch::Alarm")["NoSweepAlarm"]["TreatMissingData"] == "breaching"
+def test_a_silent_sweep_rings_and_a_first_deployment_does_not() -> None:
+    """A new alarm is in INSUFFICIENT_DATA; only the change to it from OK calls."""
+    alarm = _of_type("AWS::CloudWatch::Alarm")["NoSweepAlarm"]
+    assert alarm["TreatMissingData"] == "missing"
+    assert alarm["InsufficientDataActions"] == alarm["AlarmActions"]
+
+
+def test_the_documented_build_uses_the_versions_that_make_check_builds_with() -> None:
+    manual = (ROOT / "docs/operations.md").read_text()
+    assert "PIP_CONSTRAINT=$PWD/requirements/runtime.txt sam build" in manual
+    assert '"PIP_CONSTRAINT": str(ROOT / "requirements/runtime.txt")' in (ROOT / "scripts/sam.py").read_text()
+
+
+def test_no_deployment_is_tagged_with_the_name_of_another_stack() -> None:
+    assert "tags" not in tomllib.loads((ROOT / "samconfig.toml").read_text())["default"]["deploy"]["parameters"]
 
 
 @pytest.mark.parametrize("event", ["AgentEvents", "ClusterEvents"])

@@ -436,3 +436,20 @@ def test_a_cloud_whose_state_directory_was_removed_is_ended_all_the_same(tmp_pat
     assert process.wait(5) == -signal.SIGKILL
     assert control.down(tmp_path / "never") == {"stopped": False, "graceful": False, "killed": 0}
     assert not (tmp_path / "never").exists()
+
+
+def test_the_name_of_a_deleted_secret_is_taken_for_a_while(local: dict[str, Any]) -> None:
+    secrets = client(local, "secretsmanager")
+    secrets.create_secret(Name="again", SecretString="1")
+    secrets.delete_secret(SecretId="again", ForceDeleteWithoutRecovery=True)
+    with pytest.raises(ClientError, match="scheduled for deletion") as refused:
+        secrets.create_secret(Name="again", SecretString="2")
+    assert refused.value.response["Error"]["Code"] == "InvalidRequestException"
+
+    def made() -> bool:
+        try:
+            return bool(secrets.create_secret(Name="again", SecretString="2")["ARN"])
+        except ClientError:
+            return False
+
+    assert eventually(made)

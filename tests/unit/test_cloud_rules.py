@@ -12,7 +12,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from trainyard_local import logs, machines, patterns, pinned, policies
+from trainyard_local import arns, logs, machines, patterns, pinned, policies
 from trainyard_local.access import Access, Denied, Principal
 from trainyard_local.signatures import Rejected, SignedRequest, verify
 
@@ -96,6 +96,20 @@ def test_policies_decide_as_iam_does(documents: Any, action: str, resource: str,
 def test_an_unknown_condition_operator_is_not_guessed() -> None:
     with pytest.raises(policies.Unsupported, match="DateGreaterThan"):
         policies.evaluate([statement("Allow", "*", "*", DateGreaterThan={"k": "v"})], "a:b", "c", {"k": "1"})
+
+
+def test_a_session_to_a_node_is_decided_on_the_arns_that_aws_documents() -> None:
+    asked = {"Target": "sagemaker-cluster:abc_workers-i-1", "DocumentName": "AWS-StartNonInteractiveCommand"}
+    namer = arns.Namer("us-east-1", "123456789012")
+    found = arns.resources("ssm", "StartSession", asked, "/", namer)
+    assert found == [
+        "arn:aws:ssm:us-east-1:123456789012:managed-instance/sagemaker-cluster:abc_workers-i-1",
+        "arn:aws:ssm:us-east-1::document/AWS-StartNonInteractiveCommand",
+    ]
+    too_wide = [statement("Allow", "ssm:StartSession", "*"), statement("Deny", "ssm:StartSession", "arn:aws:ssm:*:*:managed-instance/*")]
+    assert policies.evaluate(too_wide, "ssm:StartSession", found[0], {}) == "explicit-deny"
+    assert arns.resources("ssm", "StartSession", {"Target": "mi-1"}, "/", namer)[0].endswith("managed-instance/mi-1")
+    assert arns.resources("ssm", "StartSession", {"Target": "i-1"}, "/", namer)[0].endswith(":instance/i-1")
 
 
 def test_the_owner_may_do_everything_and_a_role_without_policies_nothing() -> None:

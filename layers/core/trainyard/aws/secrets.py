@@ -17,6 +17,10 @@ class _Missing(errors.TrainyardError):
     """The secret is not there."""
 
 
+#: Of CreateSecret it means that a secret of this name is scheduled for deletion, which takes a while even without recovery.
+_LEAVING = {"InvalidRequestException": errors.RetryableError}
+
+
 class SecretKeys:
     """The port `Secrets` on Secrets Manager."""
 
@@ -26,10 +30,10 @@ class SecretKeys:
 
     def ensure(self, name: str) -> str:
         try:
-            with translated(f"create the secret {name}", {"ResourceExistsException": _Exists}):
+            with translated(f"create the secret {name}", {"ResourceExistsException": _Exists, **_LEAVING}):
                 made = self._secrets.create_secret(Name=name, SecretString=secrets.token_hex(32), Tags=self._tags)
         except _Exists:
-            with translated(f"look at the secret {name}"):
+            with translated(f"look at the secret {name}", {"ResourceNotFoundException": errors.RetryableError}):
                 made = self._secrets.describe_secret(SecretId=name)
         return str(made["ARN"])
 
