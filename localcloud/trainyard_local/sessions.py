@@ -51,6 +51,9 @@ CHUNK_BYTES = 1024
 OPEN_SECONDS = 10.0
 HANDSHAKE_SECONDS = 15.0
 FLUSH_SECONDS = 2.0
+#: A command that cannot be started: the agent sends the exit code at once, and why with the end of the channel, a second later.
+START_FAILED_SECONDS = 1.0
+PIPE_LOOK_SECONDS = 0.2
 RESUME_SECONDS = 60.0
 TARGET = re.compile(r"sagemaker-cluster:(?P<cluster>[a-z0-9]{12})_(?P<group>.+)-(?P<instance>i-[0-9a-f]{17})")
 #: When a fault may end a session's data channel, and how (SessionStream.cut).
@@ -82,7 +85,7 @@ class Session:
         self._process: subprocess.Popen[bytes] | None = None
         self._waiting_signal: int | None = None
         self._begun = False
-        self._terminated = False
+        self._ended = threading.Event()
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -96,7 +99,7 @@ class Session:
     def terminate(self) -> None:
         """Kill the command, as TerminateSession and the idle timeout do."""
         with self._lock:
-            self._terminated = True
+            self._ended.set()
             process = self._process
         self._answered.set()
         if process is not None:
@@ -109,7 +112,7 @@ class Session:
     def _serve(self) -> None:
         self._cut_at("before-handshake")
         problem = self._shake_hands()
-        if not problem and not self._terminated:
+        if not problem and not self._ended.is_set():
             problem = self._run()
         if not self.node.powered:
             # A dead node's agent says nothing any more; the service drops the channel.
@@ -162,18 +165,18 @@ class Session:
 
     def _start(self, argv: list[str]) -> None:
         with self._lock:
-            if self._terminated:
+            if self._ended.is_set():
                 raise OSError("the session was terminated")
             stderr = subprocess.PIPE if self._separate else subprocess.STDOUT
             self._process = self.node.start(argv, stdout=subprocess.PIPE, stderr=stderr)
             if self._waiting_signal is not None:
-                _signal_group(self._process, self._waiting_signal)
+                self._process.send_signal(self._waiting_signal)
 
     def _start_failed(self, error: Exception) -> str:
         message = f"Unable to start command: {error}"
         if self._separate:
-            self.stream.send(TYPE_STDERR, message.encode())
             self.stream.send(TYPE_EXIT_CODE, b"EXIT_CODE: 1")
+            self._ended.wait(START_FAILED_SECONDS)
         return message
 
     def _pump_separately(self, process: subprocess.Popen[bytes]) -> None:
@@ -185,7 +188,9 @@ class Session:
             pump.start()
         code = process.wait()
         for pump in pumps:
-            pump.join(FLUSH_SECONDS)  # a detached child may hold the pipe open for ever
+            # As the agent does, without limit: a detached child that holds the pipe holds the session.
+            while pump.is_alive() and not self._ended.is_set() and self.node.powered:
+                pump.join(PIPE_LOOK_SECONDS)
         self._cut_at("before-exit-code")
         if self.node.powered:
             # Go's ExitStatus, which the agent sends, is -1 for a process that a signal ended.
@@ -228,11 +233,14 @@ class Session:
             self._interrupt(SIGNALS[frame.payload])
 
     def _interrupt(self, number: int) -> None:
-        """A control character from the client; one that comes before the command has started waits for it."""
+        """A control character from the client: the agent signals the command alone, not its children.
+
+        One that comes before the command has started waits for it.
+        """
         with self._lock:
             process, self._waiting_signal = self._process, number
         if process is not None:
-            _signal_group(process, number)
+            process.send_signal(number)
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:

@@ -187,6 +187,7 @@ def test_a_command_that_cannot_start_has_exit_code_1_and_says_why(nodes: NodeClo
     client.shake_hands()
     client.until_closed()
     assert client.text(12) == "EXIT_CODE: 1"
+    assert client.text(11) == "", "as the real agent: the words come after the code, with the end of the channel"
     assert client.closed is not None
     assert "no-such-program" in client.closed["Output"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -138,12 +139,49 @@ def test_a_missing_exit_code_is_an_error_and_not_a_success(service: Service) -> 
     assert scripted.terminated == ["session-1"]
 
 
-@pytest.mark.parametrize("message", [output(0, b"abc")[:-1], output(0, b"abc")[:60], b"", b"garbage" * 40, "text", raw_frame("", 0, b"")])
-def test_a_broken_frame_is_a_clear_error(service: Service, message: bytes | str) -> None:
-    scripted = service(play(message))
-    with pytest.raises(errors.NodeUnreachable, match="no frame"):
+BROKEN = [output(0, b"abc")[:-1], output(0, b"abc")[:60], b"", b"garbage" * 40, "text", raw_frame("", 0, b"")]
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_a_broken_frame_is_passed_over_as_awss_own_plugin_does(service: Service, message: bytes | str) -> None:
+    scripted = service(play(message, *conversation(stdout=b"fine")))
+    assert run(scripted) == CommandResult(0, "fine", "")
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_where_nothing_but_broken_frames_came_the_error_says_so(service: Service, message: bytes | str) -> None:
+    scripted = service(play(message, channel_closed()))
+    with pytest.raises(errors.NodeUnreachable, match="a frame could not be read"):
         run(scripted)
     assert scripted.terminated == ["session-1"]
+
+
+@pytest.mark.parametrize("late", [channel_closed("fork/exec /x: no such file"), output(3, b"fork/exec /x: no such file", 11)])
+def test_why_a_command_could_not_start_comes_after_its_exit_code_and_is_kept(service: Service, late: bytes) -> None:
+    read = threading.Event()
+
+    def script(socket: ServerConnection, scripted: ScriptedSessions) -> None:
+        for frame in (handshake(), handshake_complete(), exit_code(2, 1)):
+            socket.send(frame)
+        scripted.await_received(3, "acknowledge")  # the exit code was read
+        read.set()
+        socket.send(late)
+
+    assert run(service(script)) == CommandResult(1, "", "fork/exec /x: no such file")
+    assert read.is_set()
+
+
+def test_a_pause_holds_up_no_handshake(service: Service) -> None:
+    first, *rest = conversation(stdout=b"fine")
+
+    def script(socket: ServerConnection, scripted: ScriptedSessions) -> None:
+        socket.send(raw_frame("pause_publication", 0, b""))
+        socket.send(first)
+        scripted.await_received(1, "input_stream_data")
+        for frame in rest:
+            socket.send(frame)
+
+    assert run(service(script)) == CommandResult(0, "fine", "")
 
 
 def test_a_connection_that_breaks_off_is_retryable(service: Service) -> None:

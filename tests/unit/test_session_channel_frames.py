@@ -187,15 +187,31 @@ def test_a_client_gives_up_when_nothing_is_ever_acknowledged(monkeypatch: pytest
     assert talk.finished
 
 
-def test_nothing_is_sent_between_pause_and_start_but_acknowledgements() -> None:
+def test_a_pause_stops_neither_the_answer_nor_its_repetition() -> None:
     now = [0.0]
     talk = Conversation(monotonic=lambda: now[0])
-    talk.receive(raw_frame("pause_publication", 0, b""))
-    assert [read_frame(data).message_type for data in talk.receive(handshake())] == ["acknowledge"]
+    assert talk.receive(raw_frame("pause_publication", 0, b"")) == []
+    assert [read_frame(data).message_type for data in talk.receive(handshake())] == ["acknowledge", "input_stream_data"]
     now[0] = 5.0
-    assert talk.overdue() == []
-    talk.receive(raw_frame("start_publication", 0, b""))
     assert [read_frame(data).payload_type for data in talk.overdue()] == [6]
+
+
+def test_after_a_failure_without_a_word_the_reason_is_waited_for_but_not_for_ever() -> None:
+    now = [0.0]
+    talk = Conversation(monotonic=lambda: now[0])
+    for frame in (handshake(), handshake_complete(), exit_code(2, 1)):
+        talk.receive(frame)
+    assert not talk.finished
+    now[0] = session_stream.REASON_SECONDS + 0.1
+    assert talk.finished
+
+
+@pytest.mark.parametrize(("words", "code"), [(b"", 0), (b"{}", 1)])
+def test_a_success_and_a_failure_that_spoke_are_not_waited_for(words: bytes, code: int) -> None:
+    talk = Conversation()
+    for frame in (handshake(), handshake_complete(), output(2, words), exit_code(3, code)):
+        talk.receive(frame)
+    assert talk.finished
 
 
 def test_frames_beyond_the_reordering_buffer_wait_for_their_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,9 +238,11 @@ def test_frames_beyond_the_reordering_buffer_wait_for_their_repetition(monkeypat
         raw_frame("channel_closed", 0, b"\xff", header_length=112),
     ],
 )
-def test_a_control_message_that_makes_no_sense_is_a_clear_error(message: bytes) -> None:
-    with pytest.raises(BrokenFrame):
-        Conversation().receive(message)
+def test_a_control_message_that_makes_no_sense_is_passed_over_and_remembered(message: bytes) -> None:
+    talk = Conversation()
+    talk.receive(message)
+    assert talk.unreadable
+    assert talk.exit_code is None
 
 
 def test_unknown_message_types_are_ignored() -> None:

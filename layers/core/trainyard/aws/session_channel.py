@@ -15,7 +15,6 @@ from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from trainyard.aws.session_frames import BrokenFrame
 from trainyard.aws.session_start import SessionStart
 from trainyard.aws.session_stream import CLIENT_VERSION, Conversation
 from trainyard.domain import errors
@@ -60,9 +59,11 @@ class SessionChannel:
             while not conversation.finished:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise errors.CommandTimeout(f"the command did not end within {timeout_seconds:g} s")
+                    raise errors.CommandTimeout(f"the command did not end within {timeout_seconds:g} s{_unread(conversation)}")
                 if not conversation.begun and time.monotonic() > silent_until:
-                    raise errors.NodeUnreachable(f"the session's data channel is open, but nothing came in {self._handshake_seconds:g} s")
+                    raise errors.NodeUnreachable(
+                        f"the session's data channel is open, but nothing came in {self._handshake_seconds:g} s{_unread(conversation)}"
+                    )
                 _exchange(socket, conversation, min(left, _TICK_SECONDS))
         return _result(conversation)
 
@@ -85,8 +86,6 @@ def _channel(url: str, deadline: float) -> Any:
             compression=None, max_size=None, proxy=None,
         ) as socket:  # fmt: skip
             yield socket
-    except BrokenFrame as broken:
-        raise errors.NodeUnreachable(f"the session's data channel sent something that is no frame: {broken}") from broken
     except (OSError, WebSocketException) as lost:
         raise errors.NodeUnreachable(f"the session's data channel broke off before the command ended: {lost}") from lost
 
@@ -109,9 +108,12 @@ def _exchange(socket: ClientConnection, conversation: Conversation, wait_seconds
         data = socket.recv(timeout=wait_seconds)
     except TimeoutError:
         data = None
-    if isinstance(data, str):
-        raise BrokenFrame(f"a text message where a binary frame belongs: {data[:80]!r}")
-    answers = [] if data is None else conversation.receive(data)
+    except ConnectionClosed:
+        if conversation.exit_code is None:
+            raise
+        conversation.closed = True
+        return
+    answers = [] if data is None else conversation.receive(data.encode() if isinstance(data, str) else data)
     with suppress(ConnectionClosed):  # the other side may be gone while frames it sent, the exit code even, wait to be read
         for frame in [*answers, *conversation.overdue()]:
             socket.send(frame)
@@ -121,15 +123,21 @@ def _result(conversation: Conversation) -> CommandResult:
     if conversation.encrypted:
         raise errors.SessionEncrypted("the account's Session Manager preferences ask for KMS encryption of every session")
     if conversation.exit_code is not None:
-        return CommandResult(conversation.exit_code, conversation.stdout, conversation.stderr)
+        # What could not start said nothing; the reason comes with the end of the channel.
+        silent = not conversation.stdout and not conversation.stderr
+        words = conversation.close_reason if silent and conversation.exit_code else conversation.stderr
+        return CommandResult(conversation.exit_code, conversation.stdout, words)
     if conversation.out_of_tries:
         raise errors.NodeUnreachable("the node acknowledged nothing that was sent to it")
     said = (conversation.close_reason or conversation.stderr or conversation.stdout).strip()
     if conversation.close_reason:
         raise errors.NodeUnreachable(f"Session Manager closed the session: {said}")
-    raise errors.NodeUnreachable(
-        f"the session ended without the command's exit code{': ' + said[-500:] if said else ''}", next_step=_NO_CODE
-    )
+    words = f"the session ended without the command's exit code{': ' + said[-500:] if said else ''}{_unread(conversation)}"
+    raise errors.NodeUnreachable(words, next_step=_NO_CODE)
+
+
+def _unread(conversation: Conversation) -> str:
+    return f"; a frame could not be read: {conversation.unreadable}" if conversation.unreadable else ""
 
 
 _NO_CODE = "Repeat the command; if it stays, update the SSM agent on the node (3.1.1511 or newer sends exit codes)."

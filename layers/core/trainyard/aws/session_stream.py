@@ -17,6 +17,8 @@ CLIENT_VERSION = "1.2.650.0"
 REORDER_CAPACITY = 10_000
 FIRST_RESEND_SECONDS, SLOWEST_RESEND_SECONDS = 0.2, 1.0
 RESEND_TRIES = 3000
+#: An agent that could not start the command sends the exit code first, and its words a second later.
+REASON_SECONDS = 3.0
 
 _SUCCESS, _UNSUPPORTED = 1, 3
 _EXIT_CODE = re.compile(rb"EXIT_CODE:\s*(-?\d+)")
@@ -38,6 +40,8 @@ class Conversation:
 
     Frames are delivered in the order of their sequence numbers whatever order they came in; duplicates are acknowledged again and
     dropped; a frame beyond the capacity of the reordering buffer is not acknowledged, so that the agent sends it again.
+    A frame that cannot be read, or that is of an unknown kind, is passed over, as AWS's own plugin does; so is a pause, which the
+    agent itself ends at our next acknowledgement.
     """
 
     monotonic: Callable[[], float] = time.monotonic
@@ -45,8 +49,10 @@ class Conversation:
     closed: bool = False
     close_reason: str = ""
     encrypted: bool = False
-    paused: bool = False
     out_of_tries: bool = False
+    unreadable: str = ""
+    """What was wrong with the last frame that could not be read."""
+    _ended_at: float = 0.0
     _stdout: list[bytes] = field(default_factory=list)
     _stderr: list[bytes] = field(default_factory=list)
     _expected: int = 0
@@ -61,8 +67,13 @@ class Conversation:
 
     @property
     def finished(self) -> bool:
-        """Nothing more can come that matters: the exit code is sent after all output."""
-        return self.closed or self.encrypted or self.out_of_tries or self.exit_code is not None
+        """Nothing more can come that matters: the exit code is sent after all output, but not after why nothing could start."""
+        return self.closed or self.encrypted or self.out_of_tries or (self.exit_code is not None and not self._reason_may_come)
+
+    @property
+    def _reason_may_come(self) -> bool:
+        silent = not self._stdout and not self._stderr
+        return bool(self.exit_code) and silent and self.monotonic() - self._ended_at < REASON_SECONDS
 
     @property
     def stdout(self) -> str:
@@ -74,22 +85,21 @@ class Conversation:
         return b"".join(self._stderr).decode("utf-8", "replace")
 
     def receive(self, data: bytes) -> list[bytes]:
-        """Take one websocket message; returns the frames to send now. Raises BrokenFrame."""
-        frame = frames.decode(data)
-        if frame.message_type == frames.OUTPUT:
-            return list(self._output(frame))
-        if frame.message_type == frames.ACKNOWLEDGE:
-            self._acknowledged(frame)
-        elif frame.message_type in (frames.PAUSE, frames.START):
-            self.paused = frame.message_type == frames.PAUSE
-        elif frame.message_type == frames.CHANNEL_CLOSED:
-            self._close(frame)
-        return []  # unknown types are ignored, as every other client does
+        """Take one websocket message; returns the frames to send now."""
+        try:
+            frame = frames.decode(data)
+            if frame.message_type == frames.OUTPUT:
+                return list(self._output(frame))
+            if frame.message_type == frames.ACKNOWLEDGE:
+                self._acknowledged(frame)
+            elif frame.message_type == frames.CHANNEL_CLOSED:
+                self._close(frame)
+        except BrokenFrame as broken:
+            self.unreadable = str(broken)
+        return []
 
     def overdue(self) -> list[bytes]:
         """Frames to send again: not acknowledged within 0.2 s, then after twice as long each time, up to 1 s."""
-        if self.paused:
-            return []
         now, again = self.monotonic(), []
         for sent in self._unacknowledged.values():
             if sent.due <= now:
@@ -112,7 +122,10 @@ class Conversation:
         self._early.setdefault(frame.sequence, frame)
         while (following := self._early.pop(self._expected, None)) is not None:
             self._expected += 1
-            yield from self._deliver(following)
+            try:
+                yield from self._deliver(following)
+            except BrokenFrame as broken:
+                self.unreadable = str(broken)
 
     def _deliver(self, frame: Frame) -> Iterator[bytes]:
         match frame.payload_type:
@@ -122,6 +135,7 @@ class Conversation:
                 self._stderr.append(frame.payload)
             case frames.PAYLOAD_EXIT_CODE:
                 self.exit_code = _exit_code(frame.payload)
+                self._ended_at = self.monotonic()
             case frames.PAYLOAD_HANDSHAKE_REQUEST:
                 yield from self._answer_handshake(frame.payload)
             case _:
@@ -139,10 +153,10 @@ class Conversation:
 
     def _send(self, payload_type: int, payload: bytes) -> list[bytes]:
         data = frames.input_frame(self._next_outgoing, payload_type, payload, _milliseconds())
-        wait = 0.0 if self.paused else FIRST_RESEND_SECONDS  # while the service asks for a pause the frame waits to be sent "again"
-        self._unacknowledged[self._next_outgoing] = _Sent(data, self.monotonic() + wait, FIRST_RESEND_SECONDS)
+        due = self.monotonic() + FIRST_RESEND_SECONDS
+        self._unacknowledged[self._next_outgoing] = _Sent(data, due, FIRST_RESEND_SECONDS)
         self._next_outgoing += 1
-        return [] if self.paused else [data]
+        return [data]
 
     def _acknowledged(self, frame: Frame) -> None:
         number = _json_object(frame.payload).get("AcknowledgedMessageSequenceNumber")
