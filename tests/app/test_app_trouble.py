@@ -421,19 +421,6 @@ def test_a_job_that_could_not_be_stopped_when_its_run_ended_is_stopped_by_the_sw
     assert story.agent.active == {}
 
 
-def test_an_orphan_with_our_tag_is_deleted_after_ten_minutes_and_nothing_else_is() -> None:
-    story = Story()
-    orphan = ClusterSpec.model_validate({**cluster_spec(), "name": "orphan"})
-    now = story.world.clock.now()
-    story.world.backend.create(Cluster(name="orphan", spec=orphan, created_at=now, updated_at=now))
-    story.world.backend.clusters["x"] = _foreign()
-    story.world.clock.tick(599)
-    assert story.sweep() == []
-    story.world.clock.tick(2)
-    assert [swept.action for swept in story.sweep()] == ["orphan deleted"]
-    assert story.world.backend.clusters["x"].status == "InService"
-
-
 def test_an_idle_cluster_is_deleted_and_a_used_one_is_not() -> None:
     story = Story()
     make_cluster(story)

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from trainyard.domain import errors
+from trainyard.domain.orphans import RECORD_TAG, record_mark
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Fact, Run, TimelineEntry, Wait
 from trainyard.ports import BackendCluster, BackendRequest, BatchResult, CommandResult, Config, DeadLetter, Page, Ports
 from trainyard_contracts.events import ClusterHeartbeat
@@ -304,7 +305,7 @@ class MemoryBackend:
             return self.clusters[cluster.name].arn
         self.made += 1
         arn = f"arn:aws:sagemaker:us-east-1:123456789012:cluster/c{self.made:011d}"
-        tags = {"trainyard:stage": self.stage}
+        tags = {"trainyard:stage": self.stage, RECORD_TAG: record_mark(cluster)}
         self.clusters[cluster.name] = BackendCluster(arn, cluster.name, "Creating", tags=tags, created_at=self.clock.now())
         self.node_lists[cluster.name] = list(_nodes(cluster.spec))
         return arn

@@ -142,28 +142,38 @@ def test_an_idle_cluster_is_deleted_by_the_sweep_and_one_in_use_is_not(system: S
     system.assert_gone(cluster)
 
 
-def test_an_orphan_with_our_tag_is_deleted_and_others_are_left_alone(system: System) -> None:
+def test_an_orphan_is_deleted_when_its_closed_record_proves_it_and_what_no_record_proves_is_kept(system: System) -> None:
     sagemaker = system.aws("sagemaker")
-    system.api.create_cluster(cluster_spec("known"))
-    cluster = system.cluster_ready("known")
+    for name in ("known", "closed"):
+        system.api.create_cluster(cluster_spec(name))
+    known, closed = system.cluster_ready("known"), system.cluster_ready("closed")
     request = clone(sagemaker.describe_cluster(ClusterName="known"))
-    tags = sagemaker.list_tags(ResourceArn=cluster["arn"])["Tags"]
+    tags = sagemaker.list_tags(ResourceArn=closed["arn"])["Tags"]
     foreign = [tag for tag in tags if tag["Key"] != "trainyard:stage"]
-    orphan = sagemaker.create_cluster(ClusterName="orphan", Tags=tags, **request)["ClusterArn"]
+    system.api.delete_cluster("closed")
+    system.assert_gone(closed)
+    # As if CreateCluster had been answered after the record was closed: nobody ever wrote its ARN down.
+    system.change_document("cluster#closed", "cluster", lambda found: {**found, "arn": None})
+    orphan = sagemaker.create_cluster(ClusterName="closed", Tags=tags, **request)["ClusterArn"]
+    sagemaker.create_cluster(ClusterName="no-record", Tags=tags, **request)
     sagemaker.create_cluster(ClusterName="somebody-elses", Tags=foreign, **request)
-    eventually("both are in service", lambda: states(system).get("orphan") == states(system).get("somebody-elses") == "InService")
+    kept = ("no-record", "somebody-elses")
+    eventually("all are in service", lambda: [states(system).get(name) for name in ("closed", *kept)] == ["InService"] * 3)
 
     def swept() -> bool:
         system.sweep()
-        return "orphan" not in system.backend_clusters()
+        return "closed" not in system.backend_clusters()
 
     eventually("the sweep deletes the orphan once it is old enough", swept)
     assert not system.processes(TRAINYARD_CLUSTER=orphan.rsplit("/", 1)[-1])
-    assert states(system)["somebody-elses"] == "InService"
+    system.sweep()
+    assert [states(system)[name] for name in kept] == ["InService"] * 2
     assert system.api.cluster("known")["status"] == "Ready"
-    sagemaker.delete_cluster(ClusterName="somebody-elses")
+    for name in kept:
+        sagemaker.delete_cluster(ClusterName=name)
+    eventually("they are gone", lambda: not set(kept) & set(states(system)))
     system.api.delete_cluster("known")
-    system.assert_gone(cluster)
+    system.assert_gone(known)
 
 
 def test_a_cluster_that_outlived_its_run_is_deleted_by_the_sweep_and_the_timeline_says_so(system: System) -> None:

@@ -69,6 +69,8 @@ def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     if cluster.arn is not None and event.cluster_arn != cluster.arn:
         return _dropped(event, "it is from another cluster of this name")
     if cluster.status == "Deleted":
+        if isinstance(event, ClusterHeartbeat):
+            ports.clusters.put_heartbeat(event)  # what still speaks is not deleted as an orphan
         return _dropped(event, "the cluster is deleted")
     if isinstance(event, ClusterHeartbeat):
         return _heartbeat(ports, cluster, event)

@@ -10,6 +10,7 @@ from typing import Any
 
 from trainyard.app.create_cluster import start_cluster, start_teardown
 from trainyard.app.list_nodes import newest_heartbeats
+from trainyard.app.orphans import REMEDY, Suspect, suspects
 from trainyard.app.record_fact import record_fact
 from trainyard.app.situation import silent_since, think
 from trainyard.app.steps.cluster_fail import cluster_fail
@@ -21,7 +22,7 @@ from trainyard.domain import facts, names, teardown
 from trainyard.domain.errors import ConflictError, RunNotFound, TrainyardError
 from trainyard.domain.records import Cluster, Fact, Run, TimelineEntry, Wait
 from trainyard.domain.teardown import blocker
-from trainyard.ports import BackendCluster, DeadLetter, Ports
+from trainyard.ports import DeadLetter, Ports
 from trainyard_contracts.events import ClusterHeartbeat
 
 #: StartExecution follows the record's write within this; after it, it was lost.
@@ -37,6 +38,8 @@ LETTERS = 200
 RESTART_LIMIT = 25
 DEAD = frozenset({"FAILED", "TIMED_OUT", "ABORTED"})
 GONE = frozenset({"Failed", "Deleting"})
+#: The action by which a cluster is told that no record accounts for; an alarm counts it.
+UNKNOWN_CLUSTER = "unknown cluster kept"
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def _failed(subject: str, error: TrainyardError) -> Swept:
     return Swept("failed", subject, f"{error.code}: {error.detail}")
 
 
-def _name(item: Wait | Run | Cluster | BackendCluster | DeadLetter) -> str:
+def _name(item: Wait | Run | Cluster | Suspect | DeadLetter) -> str:
     if isinstance(item, DeadLetter):
         return item.body[:200]
     return item.owner if isinstance(item, Wait) else item.id if isinstance(item, Run) else item.name
@@ -257,18 +260,13 @@ def stray_job(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
             yield Swept("job stopped", run.id, f"the run is {run.status}, but its job still ran on {cluster.name}")
 
 
-def _unknown_clusters(ports: Ports) -> list[BackendCluster]:
-    known = {cluster.name: cluster for cluster in ports.clusters.active()}
-    return [seen for seen in ports.backend.tagged() if seen.name not in known or known[seen.name].arn not in (None, seen.arn)]
-
-
-def orphan(ports: Ports, seen: BackendCluster) -> Iterator[Swept]:
-    """A cluster with our tag that no record knows costs money and serves nobody."""
-    age = ports.clock.now() - seen.created_at if seen.created_at else None
-    if seen.status == "Deleting" or age is None or age < timedelta(seconds=ports.config.orphan_seconds):
+def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
+    """A cluster with our tag and without a living record: deleted on proof that we ended with it, else kept and told each time."""
+    if suspect.kept:
+        yield Swept(UNKNOWN_CLUSTER, suspect.name, f"{suspect.seen.arn} carries our tag, but {suspect.kept}. {REMEDY}")
         return
-    ports.backend.delete(seen.name)
-    yield Swept("orphan deleted", seen.name, f"it carries our tag, and no record knows {seen.arn}")
+    ports.backend.delete(suspect.name)
+    yield Swept("orphan deleted", suspect.name, f"its record proves that this stack made {suspect.seen.arn} and ended with it")
 
 
 def unneeded_wait(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
@@ -329,7 +327,7 @@ DUTIES: tuple[tuple[Callable[[Ports], Sequence[Any]], Callable[[Ports, Any], Ite
     (_clusters, idle_cluster),
     (_clusters, overdue_teardown),
     (_clusters, stray_job),
-    (_unknown_clusters, orphan),
+    (suspects, orphan),
     (_clusters, unneeded_wait),
     (_letters, dead_letter),  # last, since what felled on-fact may fell the sweep, too
 )

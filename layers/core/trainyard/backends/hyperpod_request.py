@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from trainyard.domain.orphans import RECORD_TAG, record_mark
 from trainyard.domain.records import Cluster
 from trainyard_contracts.specs import ClusterSpec, InstanceGroup, SharedFilesystem
 
@@ -59,8 +60,8 @@ def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict
 
 def tags(cluster: Cluster, stage: str) -> dict[str, str]:
     """The user's tags, and those by which we know what is ours."""
-    ours = {STAGE_TAG: stage, CLUSTER_TAG: cluster.name} | ({RUN_TAG: cluster.owner_run} if cluster.owner_run else {})
-    return {**cluster.spec.tags, **ours}
+    ours = {STAGE_TAG: stage, CLUSTER_TAG: cluster.name, RECORD_TAG: record_mark(cluster)}
+    return {**cluster.spec.tags, **ours, **({RUN_TAG: cluster.owner_run} if cluster.owner_run else {})}
 
 
 def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]:

@@ -1,0 +1,47 @@
+"""When a cluster that no living record accounts for may be deleted: on proof, a few at once, never because nothing is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from trainyard.domain.records import Cluster, Fact, Run
+from trainyard.domain.teardown import has_something_to_lose, unsaved_runs
+
+#: The tag that says which record a cluster was made for. A name is used again, a table is made anew: this is never the same twice.
+RECORD_TAG = "trainyard:record"
+#: So many of the clusters with our tag may be orphans at once; more are a sign that the records are wrong.
+SHARE = 0.1
+
+
+def record_mark(cluster: Cluster) -> str:
+    """The value of RECORD_TAG: the record's generation and the moment at which it was written."""
+    return f"{cluster.generation}/{cluster.created_at.isoformat()}"
+
+
+def kept_because(record: Cluster | None, arn: str, tags: Mapping[str, str]) -> str:
+    """Why the records do not prove that this stack made this very cluster and has ended with it; '' if they do."""
+    if record is None:
+        return "no record has its name: the table may be new, restored, or another stack's"
+    if record.status != "Deleted":
+        return f"the record of its name is {record.status} and of another cluster ({record.arn or 'which AWS has not named yet'})"
+    if record.arn is not None:
+        return "" if record.arn == arn else f"the record of its name is of another cluster, {record.arn}"
+    if not record.create_requested or tags.get(RECORD_TAG) != record_mark(record):
+        return f"its tag {RECORD_TAG} does not name the record of its name"
+    return ""
+
+
+def still_needed(record: Cluster, runs: Iterable[Run], cluster_facts: Iterable[Fact], heard: bool) -> str:
+    """Why even an orphan that is proven must stay; '' if nothing says so."""
+    if heard:
+        return "its controller still sends heartbeats"
+    if holders := unsaved_runs(record, cluster_facts):
+        return f"it holds the only copy of the checkpoints of {', '.join(holders[:3])}"
+    if users := [run.id for run in runs if run.outcome is None or has_something_to_lose(run)]:
+        return f"it is used by {', '.join(users[:3])}"
+    return ""
+
+
+def allowed(tagged: int) -> int:
+    """How many orphans may be deleted while so many clusters carry our tag."""
+    return max(1, int(tagged * SHARE))

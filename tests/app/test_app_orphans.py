@@ -1,0 +1,155 @@
+"""Clusters that carry our tag beside the records: an orphan is deleted on proof only; an empty or restored table proves nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.memory import MemoryClusters, MemoryRuns, MemoryWaits
+from tests.support.story import Story, cluster_spec, in_training, make_cluster
+
+from trainyard.app.record_fact import record_fact
+from trainyard.app.sweep import UNKNOWN_CLUSTER, Swept, sweep
+from trainyard.domain import facts
+from trainyard.domain.orphans import allowed
+from trainyard.domain.records import Cluster, Fact
+from trainyard.ports import BackendCluster
+from trainyard_contracts.specs import ClusterSpec
+
+OLD = 601
+
+
+def left_behind(story: Story, name: str = "late", **record: Any) -> BackendCluster:
+    """What a crash leaves: AWS made the cluster after its record was closed without ever knowing its ARN."""
+    now = story.world.clock.now()
+    spec = ClusterSpec.model_validate({**cluster_spec(), "name": name})
+    made = Cluster(name=name, spec=spec, created_at=now, updated_at=now, create_requested=True)
+    story.world.backend.create(made)
+    story.world.clusters.stored[name] = made.model_copy(update={"status": "Deleted", **record})
+    return story.world.backend.clusters[name]
+
+
+def acts(done: list[Swept]) -> list[tuple[str, str]]:
+    return [(swept.action, swept.subject) for swept in done]
+
+
+def old_sweep(story: Story) -> list[Swept]:
+    story.world.clock.tick(OLD)
+    return sweep(story.world.ports)
+
+
+def assert_kept(story: Story, done: list[Swept], name: str, why: str) -> None:
+    assert acts(done) == [(UNKNOWN_CLUSTER, name)]
+    assert why in done[0].reason
+    assert "delete it by hand" in done[0].reason
+    assert name in story.world.backend.clusters
+
+
+def test_a_cluster_that_appeared_after_its_record_was_closed_is_deleted_when_it_is_old_enough() -> None:
+    story = Story()
+    left_behind(story)
+    story.world.clock.tick(599)
+    assert sweep(story.world.ports) == []
+    story.world.clock.tick(2)
+    assert acts(sweep(story.world.ports)) == [("orphan deleted", "late")]
+
+
+def test_clusters_of_others_are_never_looked_at() -> None:
+    story = Story()
+    left_behind(story)
+    seen = story.world.backend.clusters.pop("late")
+    story.world.backend.clusters["x"] = BackendCluster(seen.arn, "x", "InService", tags={"owner": "somebody"}, created_at=seen.created_at)
+    assert old_sweep(story) == []
+
+
+def test_an_empty_table_deletes_no_cluster_and_says_what_a_person_should_do() -> None:
+    story = in_training()
+    name = story.cluster.name
+    for twin in (story.world.runs, story.world.clusters, story.world.waits):
+        twin.__init__()  # type: ignore[misc]
+    assert isinstance(story.world.clusters, MemoryClusters)
+    assert isinstance(story.world.runs, MemoryRuns)
+    assert isinstance(story.world.waits, MemoryWaits)
+    assert_kept(story, old_sweep(story), name, "no record has its name")
+
+
+def test_a_table_restored_to_an_earlier_cluster_of_the_name_does_not_delete_the_present_one() -> None:
+    story = Story()
+    make_cluster(story)
+    present = story.world.clusters.stored["shared"]
+    earlier = present.model_copy(update={"status": "Deleted", "arn": "arn:aws:sagemaker:us-east-1:123456789012:cluster/earlier0000"})
+    story.world.clusters.stored["shared"] = earlier
+    assert_kept(story, old_sweep(story), "shared", "is of another cluster")
+
+
+@pytest.mark.parametrize("status", ["Ready", "Creating", "Failed"])
+def test_a_cluster_whose_living_record_is_of_another_one_is_kept(status: str) -> None:
+    story = Story()
+    left_behind(story, status=status, arn="arn:aws:sagemaker:us-east-1:123456789012:cluster/other0000000")
+    done = [swept for swept in old_sweep(story) if swept.action == UNKNOWN_CLUSTER]
+    assert [swept.subject for swept in done] == ["late"]
+    assert "late" in story.world.backend.clusters
+
+
+@pytest.mark.parametrize("record", [{"generation": 2}, {"create_requested": False}])
+def test_a_closed_record_that_never_named_an_arn_proves_only_the_creation_that_it_asked_for(record: dict[str, Any]) -> None:
+    story = Story()
+    left_behind(story, **record)
+    assert_kept(story, old_sweep(story), "late", "does not name the record")
+
+
+def test_a_closed_record_of_a_table_made_anew_does_not_prove_a_cluster_of_the_same_name_and_generation() -> None:
+    story = Story()
+    seen = left_behind(story)
+    assert seen.created_at is not None
+    record = story.world.clusters.stored["late"]
+    story.world.clusters.stored["late"] = record.model_copy(update={"created_at": record.created_at.replace(year=2031)})
+    assert_kept(story, old_sweep(story), "late", "does not name the record")
+
+
+def test_an_orphan_whose_controller_still_sends_heartbeats_is_kept() -> None:
+    story = Story()
+    seen = left_behind(story)
+    left_behind(story, "unheard")
+    story.world.clock.tick(OLD)
+    at = story.world.clock.now().isoformat()
+    detail = {"id": story.world.ids.ulid(), "at": at, "clusterName": "late", "clusterArn": seen.arn, "nodes": []}
+    envelope = {"source": "trainyard.agent", "detail-type": "ClusterHeartbeat", "id": "e", "detail": detail}
+    assert record_fact(story.world.ports, envelope).result == "dropped"  # it does not count as a sign of life of a cluster in use
+    done = sweep(story.world.ports)
+    assert ("orphan deleted", "unheard") in acts(done)
+    assert "still sends heartbeats" in next(swept.reason for swept in done if swept.subject == "late")
+
+
+def test_an_orphan_that_holds_the_only_copy_of_a_run_is_kept() -> None:
+    story = Story()
+    left_behind(story)
+    now = story.world.clock.now()
+    story.world.clusters.record("late", Fact(id="u", type=facts.UNSAVED_RUN, at=now, data={"runId": "run-a", "generation": 1}))
+    assert_kept(story, old_sweep(story), "late", "only copy of the checkpoints of run-a")
+
+
+def test_many_orphans_at_once_are_not_believed() -> None:
+    story = Story()
+    for name in ("one", "two"):
+        left_behind(story, name)
+    done = old_sweep(story)
+    assert acts(done) == [(UNKNOWN_CLUSTER, "one"), (UNKNOWN_CLUSTER, "two")]
+    assert "2 of 2 clusters" in done[0].reason
+    assert set(story.world.backend.clusters) == {"one", "two"}
+    assert [allowed(tagged) for tagged in (1, 9, 20, 39)] == [1, 1, 2, 3]
+
+
+def test_a_list_that_is_older_than_the_truth_deletes_nothing_and_rings_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    seen = left_behind(story)
+    monkeypatch.setattr(story.world.backend, "tagged", lambda: [seen])
+    del story.world.backend.clusters["late"]
+    assert old_sweep(story) == []
+
+
+def test_an_index_that_lags_behind_the_records_makes_no_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story()
+    make_cluster(story)
+    monkeypatch.setattr(story.world.clusters, "active", list)
+    assert old_sweep(story) == []
