@@ -17,7 +17,7 @@ from trainyard.app.steps import run_step
 from trainyard.app.submit_run import submit_run
 from trainyard.app.sweep import sweep
 from trainyard.domain import errors
-from trainyard.domain.records import Cluster, Fact, Problem
+from trainyard.domain.records import Fact, Problem
 from trainyard.ports import BackendCluster, CommandResult
 from trainyard_contracts.specs import ClusterSpec
 
