@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import io
+import contextlib
 import json
 import logging
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterable
-from typing import IO, Any
+from http import HTTPStatus
+from typing import Any
 
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import ThreadedWSGIServer
 
+from trainyard_local import request_bodies
 from trainyard_local.http_parsing import QuickHandler
+from trainyard_local.request_bodies import BodyRefused
 
 log = logging.getLogger("trainyard.http")
 
 WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
-_IN_MEMORY_BYTES = 8 * 1024 * 1024
 
 
 class PortTaken(Exception):
@@ -34,10 +35,15 @@ class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
     wbufsize = 65536
 
     def run_wsgi(self) -> None:
+        try:
+            body, length = request_bodies.read(self.rfile, self.path, self._lower_headers())
+        except BodyRefused as refused:
+            self._refuse(refused)
+            return
         environ = self.make_environ()
-        body = self._body(environ)
-        environ["wsgi.input"] = body
-        environ["wsgi.input_terminated"] = True
+        if environ.pop("HTTP_TRANSFER_ENCODING", None):
+            environ["CONTENT_LENGTH"] = str(length)  # moto wants to know the length of what it gets
+        environ.update({"wsgi.input": body, "wsgi.input_terminated": True})
         started: list[Any] = []
 
         def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
@@ -62,21 +68,16 @@ class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
             body.close()
         self._send(started[0], started[1], content)
 
-    def _body(self, environ: dict[str, Any]) -> IO[bytes]:
-        if environ.get("wsgi.input_terminated"):  # chunked; moto wants to know the length of what it gets
-            content = environ["wsgi.input"].read()
-            environ["CONTENT_LENGTH"] = str(len(content))
-            environ.pop("HTTP_TRANSFER_ENCODING", None)
-            return io.BytesIO(content)
-        left = int(environ.get("CONTENT_LENGTH") or 0)
-        if left <= _IN_MEMORY_BYTES:
-            return io.BytesIO(self.rfile.read(left))
-        spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by run_wsgi
-        while left and (chunk := self.rfile.read(min(left, 1 << 20))):
-            spool.write(chunk)
-            left -= len(chunk)
-        spool.seek(0)
-        return spool
+    def _lower_headers(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.headers.items()}
+
+    def _refuse(self, refused: BodyRefused) -> None:
+        """Nobody knows where the next request would begin, so the connection ends with the answer."""
+        self.close_connection = True
+        status = f"{refused.status} {HTTPStatus(refused.status).phrase}"
+        content = json.dumps({"message": refused.message}).encode()
+        with contextlib.suppress(OSError):
+            self._send(status, [("Content-Type", "application/json")], content)
 
     def _send(self, status: str, headers: list[tuple[str, str]], content: bytes) -> None:
         code, _, reason = status.partition(" ")
@@ -86,6 +87,8 @@ class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
             if name.lower() not in ("transfer-encoding", "connection"):
                 self.send_header(name, value)
         bodiless = self.command == "HEAD" or code in ("204", "304")
+        if self.close_connection:
+            self.send_header("Connection", "close")
         if "content-length" not in names and not bodiless:
             self.send_header("Content-Length", str(len(content)))
         self.end_headers()

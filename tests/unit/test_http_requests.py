@@ -10,6 +10,7 @@ import pytest
 from tests.support.http_events import Client
 
 from trainyard.domain.errors import CODES
+from trainyard.http import requests
 
 HOSTILE = ["; rm -rf /", "$(reboot)", "`id`", "a && b | c > /etc/passwd", "'\"\\\n\t", "${HOME}", "--help", "\u202e\U0001f4a9"]
 
@@ -256,3 +257,22 @@ def test_strings_that_name_things_refuse_shell_metacharacters(client: Client, pa
 def test_a_lone_surrogate_is_refused_not_a_crash(client: Client) -> None:
     answer = client.post("/v1/runs", '{"name": "\\ud800", "\\udfff": 1}')
     is_a_problem(answer, 400, "invalid-request")
+
+
+class CountedName(str):
+    """A key that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedName.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_repeated_key_is_found_in_one_pass_over_the_keys() -> None:
+    names = [CountedName(f"{number:x}") for number in range(2_000)]
+    with pytest.raises(ValueError, match="the key 'zz' twice"):
+        requests._once([(name, 0) for name in [*names, CountedName("zz"), CountedName("zz")]])
+    assert CountedName.compared < 5 * len(names)

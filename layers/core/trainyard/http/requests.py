@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainyard.domain.errors import BodyTooLarge, FieldError, InvalidRequest
@@ -85,10 +85,19 @@ _JSON_TYPES = {list: "an array", str: "a string", int: "a number", float: "a num
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = _first_repeated([name for name, _ in pairs])
         raise ValueError(f"has the key '{twice[:100]}' twice in one object; keep one of them")
     return found
+
+
+def _first_repeated(names: Sequence[str]) -> str:
+    """In one pass: a body within its limit has room for tens of thousands of keys."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            break
+        seen.add(name)
+    return name
 
 
 def _no_constant(name: str) -> Any:
