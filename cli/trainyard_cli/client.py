@@ -171,9 +171,8 @@ class Client:
             )
         given = {"node": node, "run": run, "seconds": seconds}
         body = {"kind": kind, "cluster": cluster, **{name: value for name, value in given.items() if value}}
-        answer = self._send(
-            "POST", f"{local['endpoint']}/_trainyard/fault", json.dumps(body).encode(), {"content-type": "application/json"}
-        )
+        headers = {"content-type": "application/json", "x-trainyard-token": local.get("adminToken", "")}
+        answer = self._send("POST", f"{local['endpoint']}/_trainyard/fault", json.dumps(body).encode(), headers)
         return self._read(answer)
 
     # How calls travel

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import json
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,8 @@ from trainyard_local.cloud import Cloud
 from trainyard_local.http_messages import Request, Response, json_response
 
 PREFIX = "/_trainyard/"
+#: Carries the token that local.json holds, which its owner alone may read.
+TOKEN_HEADER = "x-trainyard-token"
 
 
 class Admin:
@@ -19,8 +23,12 @@ class Admin:
         self._cloud = cloud
         self._end = end
         self.ready = False
+        self.token = secrets.token_hex(16)
 
     def handle(self, request: Request) -> Response:
+        if not hmac.compare_digest(request.headers.get(TOKEN_HEADER, "").encode(), self.token.encode()):
+            message = f"send the header {TOKEN_HEADER} with the adminToken of local.json, which lies in the state directory"
+            return json_response(403, {"message": message, "code": "forbidden"})
         routes: dict[tuple[str, str], Callable[[Request], Response]] = {
             ("GET", "status"): self._status,
             ("POST", "fault"): self._fault,

@@ -194,7 +194,7 @@ def _shut_down(state_dir: Path, server: Mapping[str, Any]) -> bool:
 def _call(server: Mapping[str, Any], method: str, path: str, seconds: float) -> dict[str, Any] | None:
     connection = http.client.HTTPConnection(server["endpoint"].removeprefix("http://"), timeout=seconds)
     try:
-        connection.request(method, f"/_trainyard/{path}")
+        connection.request(method, f"/_trainyard/{path}", headers={"X-Trainyard-Token": server.get("adminToken", "")})
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):
         return None

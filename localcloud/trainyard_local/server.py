@@ -107,6 +107,7 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
         facts = deploy(cloud, translated, options.template, options.parameters)
         gc.freeze()  # and would hold up every thread for 0.1 s whenever it is looked through
         gc.enable()
+        facts["adminToken"] = serve.admin.token
         facts["upSeconds"] = round(time.monotonic() - began, 3)
         write_local(options.state_dir, facts)
         serve.admin.ready = True

@@ -73,3 +73,10 @@ def test_nothing_of_the_table_shows(generated: dict[str, Any]) -> None:
     text = json.dumps(generated["components"]["schemas"]["RunView"]["properties"])
     assert '"version"' not in text
     assert '"latest"' in text
+
+
+def test_every_call_names_the_answers_to_an_unknown_path_and_a_wrong_method(generated: dict[str, Any]) -> None:
+    for path, operations in generated["paths"].items():
+        for method, operation in operations.items():
+            for status in ("404", "405"):
+                assert "application/problem+json" in operation["responses"][status]["content"], f"{method} {path} {status}"

@@ -77,6 +77,10 @@ def send(url: str, method: str, body: bytes, headers: dict[str, str]) -> tuple[i
         return error.code, dict(error.headers), error.read()
 
 
+def token(local: dict[str, Any]) -> dict[str, str]:
+    return {"X-Trainyard-Token": local["adminToken"]}
+
+
 def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:
     deadline = time.monotonic() + seconds
     while True:
@@ -297,7 +301,7 @@ def test_an_event_that_may_not_be_delivered_ends_in_the_rules_dead_letter_queue(
 
 
 def test_a_schedule_invokes_its_function(local: dict[str, Any]) -> None:
-    status, _, body = send(local["endpoint"] + "/_trainyard/fire", "POST", b'{"schedule": "trainyard-minutely"}', {})
+    status, _, body = send(local["endpoint"] + "/_trainyard/fire", "POST", b'{"schedule": "trainyard-minutely"}', token(local))
     assert (status, json.loads(body)) == (202, {"fired": "trainyard-minutely"})
     event = json.loads(eventually(lambda: item(local, "fact", "scheduled"))["event"]["S"])
     assert (event["source"], event["detail-type"], event["detail"]) == ("aws.scheduler", "Scheduled Event", "{}")
@@ -418,6 +422,15 @@ def test_a_state_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> Non
 def test_a_request_for_another_host_name_is_refused(local: dict[str, Any]) -> None:
     assert send(local["endpoint"] + "/_trainyard/status", "GET", b"", {"Host": "evil.example"})[0] == 421
     assert send(local["endpoint"] + "/_trainyard/shutdown", "POST", b"", {"Origin": "https://evil.example"})[0] == 421
+
+
+def test_admin_calls_need_the_token_that_only_the_owner_of_the_state_directory_can_read(local: dict[str, Any]) -> None:
+    for method, call in (("GET", "status"), ("POST", "fault"), ("POST", "fire"), ("POST", "shutdown")):
+        for headers in ({}, {"X-Trainyard-Token": "wrong"}, {"X-Trainyard-Token": ""}):
+            status, _, body = send(f"{local['endpoint']}/_trainyard/{call}", method, b"{}", headers)
+            assert (status, "local.json" in json.loads(body)["message"]) == (403, True)
+    assert send(local["endpoint"] + "/_trainyard/status", "GET", b"", token(local))[0] == 200
+    assert stat.S_IMODE((Path(local["stateDir"]) / "local.json").stat().st_mode) == 0o600
 
 
 def test_the_server_ends_in_good_order(tmp_path: Path) -> None:

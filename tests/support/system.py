@@ -180,7 +180,7 @@ class System:
     def fault(self, kind: str, cluster: str, **given: str) -> Json:
         """Inject a fault into the local cloud; returns what was done."""
         url = f"{self.local['endpoint']}/_trainyard/fault"
-        answer = httpx.post(url, json={"kind": kind, "cluster": cluster, **given}, timeout=30)
+        answer = httpx.post(url, json={"kind": kind, "cluster": cluster, **given}, headers=self._token(), timeout=30)
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
@@ -212,7 +212,11 @@ class System:
 
     def status(self) -> Json:
         """The local cloud's own status."""
-        return dict(httpx.get(f"{self.local['endpoint']}/_trainyard/status", timeout=30).json())
+        url = f"{self.local['endpoint']}/_trainyard/status"
+        return dict(httpx.get(url, headers=self._token(), timeout=30).json())
+
+    def _token(self) -> dict[str, str]:
+        return {"X-Trainyard-Token": self.local["adminToken"]}
 
     def put_event(self, source: str, detail_type: str, detail: Mapping[str, Any], *, ours: bool) -> None:
         """Put one event on the agents' bus (`ours`) or on the account's default one, as anybody with the permission could."""

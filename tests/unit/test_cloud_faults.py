@@ -81,14 +81,14 @@ def test_a_fault_that_cannot_be_says_whether_it_is_not_there_or_not_now(
     admin: Admin, kind: str, given: dict[str, str], status: int, words: str
 ) -> None:
     body = json.dumps({"kind": kind, "cluster": "c", **given}).encode()
-    answer = admin.handle(Request("POST", "/_trainyard/fault", "", {}, body))
+    answer = admin.handle(Request("POST", "/_trainyard/fault", "", {"x-trainyard-token": admin.token}, body))
     problem = json.loads(answer.body)
     assert (answer.status, words in problem["message"]) == (status, True), problem
     assert problem["code"] == {400: "invalid-request", 404: "not-found", 409: "conflict"}[status]
 
 
 def inject(admin: Admin, **request: Any) -> dict[str, Any]:
-    answer = admin.handle(Request("POST", "/_trainyard/fault", "", {}, json.dumps({"cluster": "c", **request}).encode()))
+    answer = admin.handle(Request("POST", "/_trainyard/fault", "", {"x-trainyard-token": admin.token}, json.dumps({"cluster": "c", **request}).encode()))
     assert answer.status == 200, answer.body
     return dict(json.loads(answer.body))
 
