@@ -13,7 +13,7 @@ from trainyard_local.http_messages import Request, Response, json_response
 
 PREFIX = "/_trainyard/"
 #: Carries the token that local.json holds, which its owner alone may read.
-TOKEN_HEADER = "x-trainyard-token"
+HEADER = "x-trainyard-token"
 
 
 class Admin:
@@ -26,8 +26,8 @@ class Admin:
         self.token = secrets.token_hex(16)
 
     def handle(self, request: Request) -> Response:
-        if not hmac.compare_digest(request.headers.get(TOKEN_HEADER, "").encode(), self.token.encode()):
-            message = f"send the header {TOKEN_HEADER} with the adminToken of local.json, which lies in the state directory"
+        if not hmac.compare_digest(request.headers.get(HEADER, "").encode(), self.token.encode()):
+            message = f"send the header {HEADER} with the adminToken of local.json, which lies in the state directory"
             return json_response(403, {"message": message, "code": "forbidden"})
         routes: dict[tuple[str, str], Callable[[Request], Response]] = {
             ("GET", "status"): self._status,

@@ -6,7 +6,7 @@ import io
 import re
 import tempfile
 from collections.abc import Mapping
-from typing import IO
+from typing import BinaryIO, Protocol
 
 from trainyard_local import admin, gateway
 
@@ -21,6 +21,12 @@ _BLOCK_BYTES = MB
 _PATIENCE_BYTES = 32 * MB
 _LONGEST_LINE = 100
 _FOR_S3 = re.compile(r"/s3/aws4_request|%2Fs3%2Faws4_request", re.IGNORECASE)
+
+
+class Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+    def readline(self, size: int, /) -> bytes: ...
 
 
 class BodyRefused(Exception):
@@ -38,7 +44,7 @@ def most_bytes(path: str, headers: Mapping[str, str]) -> int:
     return MOST_OBJECT_BYTES if _FOR_S3.search(headers.get("authorization", "") + path) else MOST_REQUEST_BYTES
 
 
-def read(rfile: IO[bytes], path: str, headers: Mapping[str, str]) -> tuple[IO[bytes], int]:
+def read(rfile: Readable, path: str, headers: Mapping[str, str]) -> tuple[BinaryIO, int]:
     """The whole body and its length; a large one lies on disk. Raises BodyRefused."""
     coding, length = headers.get("transfer-encoding", "").strip().lower(), headers.get("content-length")
     if coding and (coding != "chunked" or length is not None):
@@ -54,8 +60,8 @@ def read(rfile: IO[bytes], path: str, headers: Mapping[str, str]) -> tuple[IO[by
     return _whole(rfile, left), left
 
 
-def _whole(rfile: IO[bytes], length: int) -> IO[bytes]:
-    body: IO[bytes] = io.BytesIO() if length <= _IN_MEMORY_BYTES else tempfile.TemporaryFile()
+def _whole(rfile: Readable, length: int) -> BinaryIO:
+    body: BinaryIO = io.BytesIO() if length <= _IN_MEMORY_BYTES else tempfile.TemporaryFile()  # noqa: SIM115 - run_wsgi closes it
     try:
         _copy(rfile, body, length)
     except BodyRefused:
@@ -65,7 +71,7 @@ def _whole(rfile: IO[bytes], length: int) -> IO[bytes]:
     return body
 
 
-def _chunked(rfile: IO[bytes], most: int) -> tuple[IO[bytes], int]:
+def _chunked(rfile: Readable, most: int) -> tuple[BinaryIO, int]:
     body = io.BytesIO()
     while size := _chunk_size(rfile):
         if body.tell() + size > most:
@@ -79,19 +85,19 @@ def _chunked(rfile: IO[bytes], most: int) -> tuple[IO[bytes], int]:
     return body, length
 
 
-def _chunk_size(rfile: IO[bytes]) -> int:
+def _chunk_size(rfile: Readable) -> int:
     found = re.fullmatch(rb"([0-9A-Fa-f]{1,16})[ \t]*(;[^\r\n]*)?\r?\n", rfile.readline(_LONGEST_LINE))
     if found is None:
         raise BodyRefused(400, "Bad Request: a chunk must begin with its size in hexadecimal digits")
     return int(found[1], 16)
 
 
-def _end_of_line(rfile: IO[bytes]) -> None:
+def _end_of_line(rfile: Readable) -> None:
     if rfile.readline(2) not in (b"\r\n", b"\n"):
         raise BodyRefused(400, "Bad Request: a chunk does not end where its size says")
 
 
-def _skip_trailers(rfile: IO[bytes]) -> None:
+def _skip_trailers(rfile: Readable) -> None:
     for _ in range(_LONGEST_LINE):
         if (line := rfile.readline(8192)) in (b"\r\n", b"\n"):
             return
@@ -100,7 +106,7 @@ def _skip_trailers(rfile: IO[bytes]) -> None:
     raise BodyRefused(400, "Bad Request: the body's trailers do not end")
 
 
-def _copy(rfile: IO[bytes], body: IO[bytes], length: int) -> None:
+def _copy(rfile: Readable, body: BinaryIO, length: int) -> None:
     """In blocks, so that what was announced and never comes takes no memory."""
     while length:
         block = rfile.read(min(length, _BLOCK_BYTES))
@@ -110,7 +116,7 @@ def _copy(rfile: IO[bytes], body: IO[bytes], length: int) -> None:
         length -= len(block)
 
 
-def _discard(rfile: IO[bytes], length: int) -> None:
+def _discard(rfile: Readable, length: int) -> None:
     left = min(length, _PATIENCE_BYTES)
     while left and (block := rfile.read(min(left, _BLOCK_BYTES))):
         left -= len(block)
