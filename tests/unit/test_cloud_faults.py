@@ -88,7 +88,9 @@ def test_a_fault_that_cannot_be_says_whether_it_is_not_there_or_not_now(
 
 
 def inject(admin: Admin, **request: Any) -> dict[str, Any]:
-    answer = admin.handle(Request("POST", "/_trainyard/fault", "", {"x-trainyard-token": admin.token}, json.dumps({"cluster": "c", **request}).encode()))
+    answer = admin.handle(
+        Request("POST", "/_trainyard/fault", "", {"x-trainyard-token": admin.token}, json.dumps({"cluster": "c", **request}).encode())
+    )
     assert answer.status == 200, answer.body
     return dict(json.loads(answer.body))
 
