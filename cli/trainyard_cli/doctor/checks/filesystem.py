@@ -1,0 +1,77 @@
+"""Is the FSx for Lustre filesystem there, available, under that mount name, beside the nodes, and do they reach it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..account import Account, Json
+from ..findings import Finding
+from ..network import subnets_of
+from ..scope import Scope
+
+#: FSx for Lustre, "File System Access Control with Amazon VPC".
+PORTS = ((988, 988), (1018, 1023))
+
+
+def check(account: Account, scope: Scope) -> Iterator[Finding]:
+    wanted = scope.filesystem
+    if wanted is None:
+        return
+    found = account.all("fsx", "DescribeFileSystems", "FileSystems")
+    there = next((one for one in found if one.get("DNSName") == wanted.dns_name), None)
+    if there is None:
+        problem = f"no filesystem of this account in {account.region} has the name {wanted.dns_name}"
+        yield _finding(scope, "dnsName", problem, "Correct dnsName (aws fsx describe-file-systems)")
+        return
+    lustre = there.get("LustreConfiguration") or {}
+    if there.get("FileSystemType") != "LUSTRE":
+        yield _finding(scope, "dnsName", f"it is of type {there.get('FileSystemType')}", "Take an FSx for Lustre filesystem")
+    elif lustre.get("MountName") != wanted.mount_name:
+        yield _finding(
+            scope, "mountName", f"its mount name is '{lustre.get('MountName')}', the spec says '{wanted.mount_name}'", "Correct mountName"
+        )
+    if there.get("Lifecycle") not in ("AVAILABLE", "UPDATING"):
+        yield _finding(scope, "dnsName", f"its state is {there.get('Lifecycle')}", "Wait until it is AVAILABLE, or mend it")
+    yield from _place(account, scope, there)
+    yield from _ports(account, scope, there)
+
+
+def _place(account: Account, scope: Scope, there: Json) -> Iterator[Finding]:
+    nodes = subnets_of(account, scope)
+    own = list(account.all("ec2", "DescribeSubnets", "Subnets", Filters=[{"Name": "subnet-id", "Values": there.get("SubnetIds") or []}]))
+    if nodes and there.get("VpcId") not in {subnet["VpcId"] for subnet in nodes}:
+        yield _finding(scope, "dnsName", f"it lies in {there.get('VpcId')}, the nodes do not", "Take a filesystem of the nodes' VPC")
+        return
+    zones, zone = {subnet["AvailabilityZone"] for subnet in nodes}, {subnet["AvailabilityZone"] for subnet in own}
+    if zones and zone and not zones <= zone:
+        problem = f"it lies in {', '.join(sorted(zone))}, nodes in {', '.join(sorted(zones))}: traffic between zones is slow and billed"
+        remedy = "Take subnets of the filesystem's zone"
+        yield Finding("filesystem", "warning", scope.field("sharedFilesystem.dnsName"), problem, remedy)
+
+
+def _ports(account: Account, scope: Scope, there: Json) -> Iterator[Finding]:
+    """Its interfaces' security groups must let the nodes' groups in."""
+    interfaces = there.get("NetworkInterfaceIds") or []
+    clients = set(scope.security_groups(account))
+    if not interfaces or not clients:
+        return
+    described = account.call("ec2", "DescribeNetworkInterfaces", Filters=[{"Name": "network-interface-id", "Values": interfaces}])
+    ids = sorted({group["GroupId"] for one in described["NetworkInterfaces"] for group in one["Groups"]})
+    groups = list(account.all("ec2", "DescribeSecurityGroups", "SecurityGroups", Filters=[{"Name": "group-id", "Values": ids}]))
+    for first, last in PORTS:
+        if groups and not any(_open(rule, first, last, clients) for group in groups for rule in group.get("IpPermissions") or []):
+            ports = str(first) if first == last else f"{first} to {last}"
+            problem = f"none of its security groups ({', '.join(ids)}) lets the nodes' groups in on TCP {ports}"
+            remedy = f"Allow TCP {ports} from {', '.join(sorted(clients))}, or give it the nodes' security group"
+            yield _finding(scope, "dnsName", problem, remedy)
+
+
+def _open(rule: Json, first: int, last: int, clients: set[str]) -> bool:
+    protocol = str(rule.get("IpProtocol"))
+    ports = protocol == "-1" or (protocol == "tcp" and rule.get("FromPort", 0) <= first and last <= rule.get("ToPort", 65535))
+    from_group = any(pair.get("GroupId") in clients for pair in rule.get("UserIdGroupPairs") or [])
+    return ports and (from_group or bool(rule.get("IpRanges")))
+
+
+def _finding(scope: Scope, field: str, problem: str, remedy: str) -> Finding:
+    return Finding("filesystem", "failure", scope.field(f"sharedFilesystem.{field}"), problem, remedy)

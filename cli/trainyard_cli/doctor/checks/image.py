@@ -1,0 +1,50 @@
+"""Does the job need what HyperPod's image lacks?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ..account import Account
+from ..findings import Finding
+from ..scope import Scope
+
+#: What Trainyard's own trainers import beside torch, by module.
+PACKAGES = {
+    "trainyard_trainers.bert": ("transformers",),
+    "trainyard_trainers.translate": (),
+}
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def check(_account: Account, scope: Scope) -> Iterator[Finding]:
+    cluster, job = scope.cluster, scope.job
+    if cluster is None:
+        return
+    environment = cluster.environment
+    own = job.python_environment if job else None
+    if own is not None and own.kind in ("uv", "conda"):
+        problem = f"kind '{own.kind}' needs the program {own.kind}, and HyperPod's image has none"
+        yield _finding("failure", "job.pythonEnvironment.kind", problem, "Use kind 'venv', or install it in an image of yours")
+    if environment.kind == "existing":
+        problem = f"nothing makes {environment.path} on HyperPod's image; kind 'existing' takes it as it is"
+        yield _finding(
+            "warning", scope.field("environment"), problem, "Use kind 'venv' with requirements, unless the path is on the shared filesystem"
+        )
+        return
+    if job is None or not (job.module or "").startswith("trainyard_trainers."):
+        return
+    have = _packages([*environment.requirements, *(own.requirements if own else [])])
+    missing = [name for name in ("torch", *PACKAGES.get(job.module or "", ())) if name not in have]
+    if missing:
+        problem = f"{job.module} imports {' and '.join(missing)}, which neither HyperPod's image nor the environment has"
+        yield _finding("failure", scope.field("environment.requirements"), problem, f"Add {', '.join(missing)}")
+
+
+def _packages(requirements: Sequence[str]) -> set[str]:
+    found = (_NAME.match(line) for line in requirements)
+    return {one[0].lower().replace("_", "-") for one in found if one}
+
+
+def _finding(severity: str, subject: str, problem: str, remedy: str) -> Finding:
+    return Finding("image", "failure" if severity == "failure" else "warning", subject, problem, remedy)

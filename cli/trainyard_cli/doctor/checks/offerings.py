@@ -1,0 +1,37 @@
+"""Are the instance types offered in the zones of the subnets?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..account import Account
+from ..findings import Finding
+from ..network import subnets_of
+from ..scope import Scope
+
+
+def check(account: Account, scope: Scope) -> Iterator[Finding]:
+    zones = {subnet["AvailabilityZone"] for subnet in subnets_of(account, scope)}
+    types = sorted({group.instance_type.removeprefix("ml.") for group in scope.groups})
+    if not types:
+        return
+    offered = list(
+        account.all(
+            "ec2", "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", LocationType="availability-zone",
+            Filters=[{"Name": "instance-type", "Values": types}],
+        )
+    )  # fmt: skip
+    for kind in types:
+        where = sorted({one["Location"] for one in offered if one["InstanceType"] == kind})
+        if not where:
+            yield _finding(kind, f"{account.region} does not offer it at all", "Take another type or another region")
+        elif zones and not zones & set(where):
+            yield _finding(
+                kind,
+                f"the subnets lie in {', '.join(sorted(zones))}, and only {', '.join(where)} offer it",
+                "Take a subnet in one of those zones",
+            )
+
+
+def _finding(kind: str, problem: str, remedy: str) -> Finding:
+    return Finding("offerings", "failure", f"instance type ml.{kind}", problem, remedy)

@@ -1,0 +1,75 @@
+"""What is to be checked: one spec, or what every run needs; with the network that the stack's parameters give."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainyard_cli.problems import InvalidInput
+from trainyard_contracts.specs import ClusterSpec, InstanceGroup, JobSpec, RunSpec, SharedFilesystem
+
+from .account import Account
+
+
+@dataclass(frozen=True)
+class Scope:
+    """`cluster` is None where no spec was given, or a run's cluster exists already."""
+
+    cluster: ClusterSpec | None = None
+    job: JobSpec | None = None
+    #: How a field of the cluster is written in the file that was given.
+    prefix: str = ""
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any] | None) -> Scope:
+        """Raises InvalidInput for a spec that the API would refuse."""
+        if document is None:
+            return cls()
+        try:
+            if "job" in document:
+                run = RunSpec.model_validate(document)
+                return cls(run.cluster.spec, run.job, "cluster.spec.")
+            return cls(ClusterSpec.model_validate(document))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise InvalidInput(
+                "The spec is not valid", f"{field}: {first['msg']}", "Correct it first; --dryrun tells all that is wrong"
+            ) from None
+
+    @property
+    def groups(self) -> list[InstanceGroup]:
+        return self.cluster.instance_groups if self.cluster else []
+
+    @property
+    def filesystem(self) -> SharedFilesystem | None:
+        return self.cluster.shared_filesystem if self.cluster else None
+
+    def instances(self) -> Counter[str]:
+        """How many instances of each type, spares included."""
+        wanted: Counter[str] = Counter()
+        for group in self.groups:
+            wanted[group.instance_type] += group.count + group.spares
+        return wanted
+
+    def subnets(self, account: Account) -> list[str]:
+        """Of the spec, else of the stack's parameters."""
+        if self.cluster is not None and self.cluster.network is not None:
+            return list(self.cluster.network.subnet_ids)
+        return _listed(account.parameters.get("SubnetIds"))
+
+    def security_groups(self, account: Account) -> list[str]:
+        if self.cluster is not None and self.cluster.network is not None:
+            return list(self.cluster.network.security_group_ids)
+        return _listed(account.parameters.get("SecurityGroupIds"))
+
+    def field(self, name: str) -> str:
+        return f"{self.prefix}{name}"
+
+
+def _listed(text: str | None) -> list[str]:
+    return [part for part in (text or "").split(",") if part]

@@ -1,0 +1,210 @@
+"""doctor says nothing of a sound account, and finds each fault that is planted, in words that say what to do."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import botocore.session
+import pytest
+from moto import mock_aws
+from tests.support.recorded_account import DNS, GROUP, SUBNET, RecordedAccount
+
+from trainyard_cli.doctor import command
+from trainyard_cli.doctor.account import Account, NotAnswered
+from trainyard_cli.doctor.examination import examine, names
+from trainyard_cli.doctor.scope import Scope
+from trainyard_cli.main import run as trainyard
+from trainyard_cli.problems import InvalidInput
+
+RUN: dict[str, Any] = {
+    "name": "demo",
+    "cluster": {"spec": {
+        "name": "demo",
+        "instanceGroups": [
+            {"name": "controller", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},
+            {"name": "workers", "role": "worker", "instanceType": "ml.c5.4xlarge", "count": 2, "spares": 1, "ebs": {"sizeGib": 500}},
+        ],
+        "network": {"subnetIds": [SUBNET], "securityGroupIds": [GROUP]},
+        "sharedFilesystem": {"dnsName": DNS, "mountName": "abcdefgh"},
+        "environment": {"kind": "venv", "requirements": ["torch==2.13.0"]},
+    }},
+    "job": {"nodes": 2, "module": "trainyard_trainers.ddp"},
+}  # fmt: skip
+CLUSTER = RUN["cluster"]["spec"]
+PLAN = "arn:aws:sagemaker:us-west-2:123456789012:training-plan/plan"
+Plant = Callable[[dict[str, Any], dict[str, Any]], object]
+
+
+def first(answers: dict[str, Any], operation: str, key: str) -> dict[str, Any]:
+    return answers[operation][key][0]
+
+
+def group(spec: dict[str, Any]) -> dict[str, Any]:
+    return spec["cluster"]["spec"]["instanceGroups"][1]
+
+
+def denied(action: str, **why: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def simulate(request: dict[str, Any]) -> dict[str, Any]:
+        results = [
+            {"EvalActionName": name, "EvalDecision": "explicitDeny" if name == action else "allowed", **(why if name == action else {})}
+            for name in request["ActionNames"]
+        ]
+        return {"EvaluationResults": results}
+
+    return simulate
+
+
+def set_in(answers: dict[str, Any], operation: str, value: Any) -> None:
+    answers[operation] = value
+
+
+def preferences(**inputs: Any) -> dict[str, Any]:
+    return {"Name": "SSM-SessionManagerRunShell", "Content": json.dumps({"inputs": inputs})}
+
+
+def test_of_a_sound_account_nothing_is_said() -> None:
+    assert examine(RecordedAccount(), Scope.of(RUN)) == []
+    assert examine(RecordedAccount(), Scope.of(CLUSTER)) == []
+    assert examine(RecordedAccount(), Scope.of(None)) == []
+
+
+PLANTED: list[tuple[str, Plant, str, str]] = [
+    ("credentials", lambda a, _: set_in(a, "sts:GetCallerIdentity", NotAnswered("sts", "ExpiredToken", "expired")), "failure", "ExpiredToken"),
+    ("permissions", lambda a, _: set_in(a, "iam:SimulatePrincipalPolicy", denied("execute-api:Invoke")), "failure", "you (arn:"),
+    ("permissions", lambda a, _: set_in(a, "iam:SimulatePrincipalPolicy", denied(
+        "sagemaker:CreateCluster", OrganizationsDecisionDetail={"AllowedByOrganizations": False})), "failure", "a service control policy"),
+    ("stack", lambda a, _: set_in(a, "cloudformation:DescribeStacks", NotAnswered(
+        "cloudformation:DescribeStacks", "ValidationError", "Stack with id trainyard does not exist")), "failure", "there is no stack"),
+    ("stack", lambda a, _: first(a, "cloudformation:DescribeStacks", "Stacks").update(StackStatus="UPDATE_ROLLBACK_FAILED"), "failure", "ROLLBACK"),
+    ("stack", lambda a, _: (
+        a["cloudformation:DescribeStackDriftDetectionStatus"].update(StackDriftStatus="DRIFTED"),
+        a["cloudformation:DescribeStackResourceDrifts"]["StackResourceDrifts"].append({
+            "StackId": "s", "LogicalResourceId": "Bus", "ResourceType": "AWS::Events::EventBus", "StackResourceDriftStatus": "DELETED",
+            "Timestamp": "2026-11-01T00:00:00Z"})), "failure", "was deleted"),
+    ("bucket", lambda a, _: a["s3:GetBucketLocation"].update(LocationConstraint="eu-west-1"), "failure", "lies in eu-west-1"),
+    ("quotas", lambda a, _: a["service-quotas:ListServiceQuotas"]["Quotas"][1].update(Value=4.0), "failure", "3 asked and 2 run already"),
+    ("quotas", lambda _, s: group(s)["ebs"].update(sizeGib=600), "failure", "600 GiB asked"),
+    ("offerings", lambda a, _: a["ec2:DescribeInstanceTypeOfferings"]["InstanceTypeOfferings"][1].update(Location="us-west-2c"), "failure", "only us-west-2c"),
+    ("subnets", lambda a, _: first(a, "ec2:DescribeSubnets", "Subnets").update(AvailableIpAddressCount=2), "failure", "needs 4 addresses, 2"),
+    ("security_groups", lambda a, _: first(a, "ec2:DescribeSecurityGroups", "SecurityGroups").update(IpPermissions=[
+        {"IpProtocol": "tcp", "FromPort": 0, "ToPort": 65535, "UserIdGroupPairs": [{"GroupId": GROUP}]}]), "failure", "all traffic from itself"),
+    ("routes", lambda a, _: first(a, "ec2:DescribeRouteTables", "RouteTables").update(Routes=[]), "failure", "no endpoint for s3, ssm"),
+    ("routes", lambda a, _: first(a, "ec2:DescribeRouteTables", "RouteTables")["Routes"][0].update(State="blackhole"), "failure", "nat-1, which is gone"),
+    ("filesystem", lambda a, _: first(a, "fsx:DescribeFileSystems", "FileSystems")["LustreConfiguration"].update(MountName="zzzzzzzz"), "failure", "'zzzzzzzz'"),
+    ("filesystem", lambda a, _: first(a, "fsx:DescribeFileSystems", "FileSystems").update(Lifecycle="MISCONFIGURED"), "failure", "MISCONFIGURED"),
+    ("filesystem", lambda a, _: set_in(a, "ec2:DescribeSubnets", lambda request: {"Subnets": [{
+        "SubnetId": SUBNET, "VpcId": "vpc-1", "AvailabilityZone": "us-west-2a", "AvailableIpAddressCount": 99}]}), "failure", "the nodes do not"),
+    ("sessions", lambda a, _: set_in(a, "ssm:GetDocument", preferences(kmsKeyId="alias/k")), "failure", "every session is encrypted"),
+    ("sessions", lambda a, _: set_in(a, "ssm:GetDocument", preferences(runAsEnabled=True, runAsDefaultUser="eve")), "warning", "sessions run as eve"),
+    ("partitions", lambda _, s: group(s).update(partition="dev"), "failure", "login nodes included"),
+    ("image", lambda _, s: s["cluster"]["spec"]["environment"].update(requirements=[]), "failure", "imports torch"),
+    ("training_plans", lambda a, s: (group(s).update(trainingPlanArn=PLAN), a["sagemaker:DescribeTrainingPlan"].update(Status="Expired")), "failure", "Expired"),
+    ("budgets", lambda a, _: first(a, "budgets:DescribeBudgets", "Budgets")["CalculatedSpend"]["ActualSpend"].update(Amount="1000"), "warning", "are spent"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("check", "plant", "severity", "words"), PLANTED, ids=[f"{number}-{one[0]}" for number, one in enumerate(PLANTED)])
+def test_each_planted_fault_is_found_by_its_check_and_by_no_other(check: str, plant: Plant, severity: str, words: str) -> None:
+    account, spec = RecordedAccount(), copy.deepcopy(RUN)
+    plant(account.answers, spec)
+    found = examine(account, Scope.of(spec))
+    assert {one.check for one in found} == {check}, found
+    assert any(words in one.problem and one.severity == severity for one in found), found
+    assert all(one.remedy and one.subject for one in found)
+
+
+def test_every_check_has_a_planted_fault() -> None:
+    assert {one[0] for one in PLANTED} == set(names())
+
+
+def test_endpoints_for_every_service_are_as_good_as_a_nat() -> None:
+    account = RecordedAccount()
+    first(account.answers, "ec2:DescribeRouteTables", "RouteTables")["Routes"] = []
+    services = ["ssm", "ssmmessages", "events", "secretsmanager", "logs", "sagemaker.api"]
+    interfaces = [_endpoint(name, "Interface", PrivateDnsEnabled=True) for name in services]
+    account.answers["ec2:DescribeVpcEndpoints"] = {"VpcEndpoints": [*interfaces, _endpoint("s3", "Gateway", RouteTableIds=["rtb-1"])]}
+    assert examine(account, Scope.of(RUN)) == []
+    interfaces[0]["State"] = "deleted"
+    account = RecordedAccount()
+    first(account.answers, "ec2:DescribeRouteTables", "RouteTables")["Routes"] = []
+    account.answers["ec2:DescribeVpcEndpoints"] = {"VpcEndpoints": [*interfaces, _endpoint("s3", "Gateway", RouteTableIds=["rtb-2"])]}
+    (found,) = examine(account, Scope.of(RUN))
+    assert "no endpoint for s3, ssm;" in found.problem + ";"
+
+
+def _endpoint(service: str, kind: str, **more: Any) -> dict[str, Any]:
+    return {"ServiceName": f"com.amazonaws.us-west-2.{service}", "VpcEndpointType": kind, "State": "available", **more}
+
+
+def test_what_nobody_may_look_at_is_said_and_the_other_checks_go_on() -> None:
+    account = RecordedAccount()
+    account.answers["budgets:DescribeBudgets"] = NotAnswered("budgets:DescribeBudgets", "AccessDeniedException", "no")
+    account.answers["s3:GetBucketLocation"] = {"LocationConstraint": "eu-west-1"}
+    found = {one.check: one for one in examine(account, Scope.of(RUN))}
+    assert set(found) == {"bucket", "budgets"}
+    assert found["budgets"].severity == "unknown"
+    assert "Allow budgets:DescribeBudgets" in found["budgets"].remedy
+
+
+def test_nothing_that_doctor_calls_changes_anything() -> None:
+    account = RecordedAccount()
+    examine(account, Scope.of(RUN))
+    reading = ("Get", "List", "Describe", "Simulate", "DetectStackDrift")
+    assert [name for name in account.asked if not name.partition(":")[2].startswith(reading)] == []
+    assert len(account.asked) == len(set(account.asked)) or account.asked.count("iam:SimulatePrincipalPolicy") > 1
+
+
+def test_a_spec_that_the_api_would_refuse_is_refused_with_its_field() -> None:
+    with pytest.raises(InvalidInput, match=r"job\.nodes"):
+        Scope.of({**RUN, "job": {**RUN["job"], "nodes": 0}})
+
+
+def test_the_command_prints_json_and_ends_with_1_where_something_will_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    account = RecordedAccount()
+    account.answers["s3:GetBucketLocation"] = {"LocationConstraint": "eu-west-1"}
+    monkeypatch.setattr(command, "_account", lambda *_: account)
+    spec = tmp_path / "run.json"
+    spec.write_text(json.dumps(RUN))
+    assert trainyard(["doctor", str(spec), "--json"]) == 1
+    printed = json.loads(capsys.readouterr().out)
+    assert [one["check"] for one in printed["findings"]] == ["bucket"]
+    assert printed["checks"] == names()
+    monkeypatch.setattr(command, "_account", lambda *_: RecordedAccount())
+    assert trainyard(["doctor", str(spec)]) == 0
+    assert "Nothing found" in capsys.readouterr().out
+
+
+class OnMoto(Account):
+    """moto answers a part of what AWS does; what it lacks counts as an answer that nobody got."""
+
+    def _ask(self, service: str, operation: str, region: str, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return super()._ask(service, operation, region, request)
+        except NotImplementedError as error:
+            raise NotAnswered(f"{service}:{operation}", "NotImplemented", str(error)) from error
+
+
+@mock_aws
+def test_real_clients_make_the_calls_and_read_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On moto, an account where nothing is deployed: every call that moto knows goes through, and the missing stack is found."""
+    for name, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-west-2"}.items():
+        monkeypatch.setenv(name, value)
+    session = botocore.session.Session()
+    ec2 = session.create_client("ec2", region_name="us-west-2")
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24", AvailabilityZone="us-west-2a")["Subnet"]["SubnetId"]
+    security_group = ec2.create_security_group(GroupName="g", Description="d", VpcId=vpc)["GroupId"]
+    spec = copy.deepcopy(CLUSTER)
+    spec["network"] = {"subnetIds": [subnet], "securityGroupIds": [security_group]}
+    found = examine(OnMoto(session, "us-west-2", "trainyard", sleep=lambda _seconds: None), Scope.of(spec))
+    by_check = {one.check: one for one in found}
+    assert "there is no stack 'trainyard'" in by_check["stack"].problem
+    assert "all traffic from itself" in by_check["security_groups"].problem
+    assert "no endpoint for" in by_check["routes"].problem
+    assert f"has the name {DNS}" in by_check["filesystem"].problem
+    assert {"subnets", "sessions", "budgets", "credentials"}.isdisjoint(by_check)
