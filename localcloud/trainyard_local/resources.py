@@ -300,7 +300,7 @@ def _stage(maker: Maker, want: Wanted) -> Made:
 @resource(
     "AWS::CloudWatch::Alarm",
     "AlarmName AlarmDescription Namespace MetricName Dimensions Statistic Period EvaluationPeriods DatapointsToAlarm Threshold ComparisonOperator "
-    "TreatMissingData AlarmActions OKActions Metrics ExtendedStatistic",
+    "TreatMissingData AlarmActions OKActions InsufficientDataActions Metrics ExtendedStatistic",
 )
 def _alarm(maker: Maker, want: Wanted) -> Made:
     """Checked for what every alarm needs and named; nothing here emits the metrics an alarm would watch, so it never fires."""

@@ -45,6 +45,11 @@ def test_what_is_not_supported_is_named(old: str, new: str, message: str, tmp_pa
         check(tmp_path, text)
 
 
+def test_the_products_own_template_can_be_deployed(tmp_path: Path) -> None:
+    own = Path(__file__).parents[2] / "template.yaml"
+    cloudformation.check(template.load(own, {}, tmp_path / "staged", "us-east-1"), {})
+
+
 def test_an_unknown_parameter_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="no parameter \\['Colour'\\]"):
         check(tmp_path, Colour="blue")
