@@ -41,7 +41,7 @@ def checks() -> list[Check]:
         Check("mypy, packages", [str(BIN / "mypy"), *PACKAGES]),
         Check("mypy, demo and bench", [str(BIN / "mypy"), "demo", "bench"]),
         Check("asl-validator", python("scripts/asl.py")),
-        Check("cfn-lint", [str(BIN / "cfn-lint"), "template.yaml"]),
+        Check("cfn-lint", [str(BIN / "cfn-lint"), "template.yaml", "network.yaml"]),
         # Handlers share one module name, so each is a program of its own to mypy.
         *(Check(f"mypy, {path.relative_to(ROOT)}", [str(BIN / "mypy"), str(path)]) for path in handlers),
         *(Check(f"mypy, {path.relative_to(ROOT)}", [str(BIN / "mypy"), str(path)]) for path in sorted(ROOT.glob("scripts/*.py"))),

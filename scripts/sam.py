@@ -1,4 +1,4 @@
-"""Validates and builds template.yaml with the SAM CLI, which lives in an environment of its own."""
+"""Validates the templates and builds template.yaml with the SAM CLI, which lives in an environment of its own."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ def main() -> int:
     sam = str(programs / "sam")
     for command in (
         [sam, "validate", "--lint", "--template", str(ROOT / "template.yaml")],
+        [sam, "validate", "--lint", "--template", str(ROOT / "network.yaml")],
         [sam, "build", "--parallel", "--template", str(ROOT / "template.yaml"), "--build-dir", str(BUILD)],
     ):
         done = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, check=False)
