@@ -12,7 +12,7 @@ from trainyard_agent.fence import replace_file
 from trainyard_contracts.files import AgentConfig, JobBundle
 from trainyard_contracts.specs import relative_path
 
-_NODE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$")
+NODE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$")
 _PARTITION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
 
 
@@ -31,7 +31,7 @@ def parse_bundle(body: bytes, run_id: str, attempt: int, cluster_name: str) -> J
     if bundle.cluster_name != cluster_name:
         raise BadBundle(f"the bundle is for cluster {bundle.cluster_name!r}, this is {cluster_name!r}")
     for node in [*bundle.exclude_nodes, *bundle.down_nodes]:
-        if not _NODE_NAME.fullmatch(node):
+        if not NODE_NAME.fullmatch(node):
             raise BadBundle(f"{node!r} is not a node's name")
     if bundle.partition is not None and not _PARTITION.fullmatch(bundle.partition):
         raise BadBundle(f"{bundle.partition!r} is not a partition's name")

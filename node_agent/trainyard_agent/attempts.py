@@ -20,9 +20,10 @@ from trainyard_agent.configuration import attempt_dir
 from trainyard_agent.evidence import LOG_TAIL_BYTES, Diagnosis, diagnose
 from trainyard_agent.registry import Activity
 from trainyard_agent.reporting import Reporter
-from trainyard_agent.slurm import Job, Slurm, SlurmError
+from trainyard_agent.slurm import Job, Slurm, SlurmError, SlurmNode
+from trainyard_agent.slurm_queue import ahead, parse_queue
 from trainyard_agent.traces import read_launches, read_tail, unwritable
-from trainyard_contracts.events import AttemptEnded, AttemptStarted, AttemptStepped, NodeEvidence, RunSample
+from trainyard_contracts.events import AttemptEnded, AttemptQueued, AttemptStarted, AttemptStepped, NodeEvidence, RunSample
 from trainyard_contracts.files import AgentConfig, JobBundle, Progress
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ CLOSED = "closed"
 PROGRESS_SECONDS, SUSPICIOUS_SECONDS = 0.25, 0.05
 POLL_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.15
 EVIDENCE_SECONDS = 1.5
+#: A job that Slurm has not started by then waits for something. Who is in its way is asked for and told so often at most.
+QUEUED_SECONDS, ASK_QUEUE_SECONDS, TELL_QUEUE_SECONDS = 3.0, 10.0, 60.0
 #: An ended attempt still explains for this long why its nodes fell silent.
 RECENT_SECONDS = 60.0
 #: AttemptEnded carries the evidence of this many nodes at most, the doubtful ones first: PutEvents takes 256 KB an event.
@@ -47,6 +50,9 @@ class Nodes(Protocol):
     def lost(self, name: str) -> bool: ...
 
     def evidence(self, name: str) -> NodeEvidence: ...
+
+    @property
+    def slurm_nodes(self) -> dict[str, SlurmNode]: ...
 
 
 @dataclass
@@ -71,6 +77,11 @@ class Attempt:
     ended_at: float | None = None
     running_since: float = field(default_factory=time.monotonic)
     cut_off_from: str = ""
+    followed_since: float = field(default_factory=time.monotonic)
+    pending_reason: str = ""
+    queue_asked_at: float = float("-inf")
+    queue_told: AttemptQueued | None = None
+    queue_told_at: float = float("-inf")
     eager_until: float = 0.0
     bundle: JobBundle | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -193,7 +204,9 @@ class Attempts:
         found = []
         for a in self.active():
             step, loss = (a.progress.step, a.progress.loss) if a.progress else (None, None)
-            found.append(RunSample(run_id=a.run_id, attempt=a.number, job_state=a.job_state, step=step, loss=loss))
+            found.append(
+                RunSample(run_id=a.run_id, attempt=a.number, job_state=a.job_state, pending_reason=a.pending_reason, step=step, loss=loss)
+            )
         return found
 
     def job_ended_somewhere(self) -> None:
@@ -223,7 +236,8 @@ class Attempts:
     # -- following ---------------------------------------------------------------------------------------------------
     def follow(self, attempt: Attempt) -> None:
         """Watch an attempt until its end is reported."""
-        attempt.eager_until = time.monotonic() + 30.0
+        attempt.followed_since = time.monotonic()
+        attempt.eager_until = attempt.followed_since + 30.0
         if attempt.directory not in self._followed:
             self._followed.add(attempt.directory)
             self._spawn(self._follow(attempt))
@@ -270,6 +284,9 @@ class Attempts:
         attempt.job_state = job.state if job else "UNKNOWN"
         if job is not None and job.nodes and attempt.state == "submitted":
             self._started(attempt, job)
+        attempt.pending_reason = job.reason if job is not None and job.state == "PENDING" else ""
+        if attempt.pending_reason and attempt.state == "submitted":
+            await self._queued(attempt)
         if job is None or job.ended:
             attempt.job_ended = True
             await self._end(attempt, job)
@@ -288,6 +305,23 @@ class Attempts:
             log.warning("job %s is %s now, not %s attempt %d", job.job_id, job.name, attempt.run_id, attempt.number)
             return None
         return job
+
+    async def _queued(self, attempt: Attempt) -> None:
+        """The job waits: tell why, and again when other jobs are in its way."""
+        now = time.monotonic()
+        if now - attempt.followed_since < QUEUED_SECONDS or now - attempt.queue_asked_at < ASK_QUEUE_SECONDS:
+            return
+        attempt.queue_asked_at = now
+        in_the_way = ahead(attempt.job_id, parse_queue(await self._slurm.queue()), self.nodes.slurm_nodes)
+        told, reason = attempt.queue_told, attempt.pending_reason
+        same = told is not None and told.ahead == in_the_way and told.reason == reason
+        if same or now - attempt.queue_told_at < TELL_QUEUE_SECONDS:
+            return
+        event = self._reporter.make(
+            AttemptQueued, run_id=attempt.run_id, attempt=attempt.number, job_id=attempt.job_id, reason=reason, ahead=in_the_way
+        )
+        self.save(attempt, event, queue_told=event, queue_told_at=now)
+        log.info("%s attempt %d: job %s waits (%s)", attempt.run_id, attempt.number, attempt.job_id, reason)
 
     def _started(self, attempt: Attempt, job: Job) -> None:
         event = self._reporter.make(

@@ -13,6 +13,7 @@ from trainyard_agent.local_socket import COMMAND_SOCKET, JOB_END_SOCKET, address
 
 USAGE = {
     "submit": ("--run", "--attempt", "--bundle"),
+    "exclude": ("--run", "--attempt", "--nodes"),
     "cancel": ("--run",),
     "status": ("--run",),
     "export": ("--run", "--export-id", "--destination", "--checkpoints"),

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.attempt_files import BadBundle
+from trainyard_agent.attempt_files import NODE_NAME, BadBundle
 from trainyard_agent.errors import CommandRefused
 from trainyard_agent.fence import FenceBusy, Fenced
 from trainyard_agent.identifiers import RUN_ID
@@ -133,3 +133,13 @@ def text_of(request: dict[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value:
         raise CommandRefused("invalid-request", f"--{name.replace('_', '-')} is missing")
     return value
+
+
+def nodes_of(request: dict[str, Any]) -> list[str]:
+    """Slurm node names, separated by commas; none is an empty text. Raises CommandRefused."""
+    text = request.get("nodes")
+    names = [name for name in text.split(",") if name] if isinstance(text, str) else [""]
+    wrong = next((name for name in names if not NODE_NAME.fullmatch(name)), None)
+    if wrong is not None:
+        raise CommandRefused("invalid-request", f"--nodes must be names of Slurm nodes, separated by commas; {wrong[:64]!r} is none")
+    return names

@@ -11,7 +11,7 @@ from typing import Any
 
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import Checkpoints
-from trainyard_agent.commands import CommandServer, number_of, run_of, text_of
+from trainyard_agent.commands import CommandServer, nodes_of, number_of, run_of, text_of
 from trainyard_agent.export import Exports
 from trainyard_agent.health import Health
 from trainyard_agent.jobs import JobControl
@@ -58,6 +58,7 @@ class Controller:
     def _handlers(self) -> dict[str, Any]:
         return {
             "submit": lambda r: self._jobs.submit(run_of(r), number_of(r, "attempt", 100000), text_of(r, "bundle")),
+            "exclude": lambda r: self._jobs.exclude(run_of(r), number_of(r, "attempt", 100000), nodes_of(r)),
             "cancel": lambda r: self._jobs.cancel(run_of(r)),
             "status": self._status,
             "export": self._export,

@@ -7,6 +7,7 @@ import logging
 import re
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,20 @@ class JobControl:
         self._attempts.follow(attempt)
         self._background(self._cancel_older(run_id, number))
         return attempt
+
+    async def exclude(self, run_id: str, number: int, nodes: Sequence[str]) -> dict[str, Any]:
+        """Which nodes the attempt's waiting job must not use, all of them. One that runs or ended keeps what it had."""
+        async with self._locks[run_id]:
+            attempt = self._attempts.known.get((run_id, number))
+            if attempt is not None and attempt.state == "submitting":
+                await self._take_up(attempt)
+            if attempt is None or attempt.state != "submitted":
+                return {"state": attempt.state if attempt else "unknown", "waits": False}
+            known = await self._slurm.nodes()  # which refuses to exclude any other
+            waits = await self._slurm.exclude(attempt.job_id, sorted(node for node in set(nodes) if node in known))
+            attempt.wake.set()
+            log.info("%s attempt %d: job %s excludes %s now", run_id, number, attempt.job_id, ",".join(nodes) or "nothing")
+            return {"jobId": attempt.job_id, "state": attempt.state, "waits": waits}
 
     async def _fetch(self, uri: str) -> bytes:
         try:

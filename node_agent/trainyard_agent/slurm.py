@@ -13,6 +13,8 @@ from trainyard_contracts.files import AgentConfig
 
 COMMAND_SECONDS = 10.0
 DEFAULT_SLURMD_PORT = 6818
+#: Id, state, user, nodes, partition, priority, reason.
+QUEUE_FORMAT = "%i|%T|%u|%N|%P|%Q|%r"
 _ENDED = frozenset({
     "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "PREEMPTED", "COMPLETING",
 })  # fmt: skip
@@ -49,6 +51,7 @@ class SlurmNode:
     address: str
     port: int
     reason: str = ""
+    partitions: tuple[str, ...] = ()
 
     @property
     def serves(self) -> bool:
@@ -108,6 +111,7 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
                 found.get("NodeAddr", found["NodeName"]),
                 int(port) if port.isdigit() else DEFAULT_SLURMD_PORT,
                 found.get("Reason", ""),
+                tuple(name for name in found.get("Partitions", "").split(",") if name),
             )
     return nodes
 
@@ -142,6 +146,21 @@ class Slurm:
         """Ids of every job of this name that Slurm remembers, oldest first."""
         output = await self._run("squeue", "-h", "--states=all", f"--name={name}", "-o", "%i")
         return sorted(output.split(), key=lambda job: int(re.match(r"\d+", job).group()) if re.match(r"\d+", job) else 0)  # type: ignore[union-attr]
+
+    async def queue(self) -> str:
+        """Every job that waits or holds nodes, one a line; slurm_queue.parse_queue reads it."""
+        states = "--states=PENDING,RUNNING,SUSPENDED,CONFIGURING,COMPLETING"
+        return await self._run("squeue", "-h", "-r", states, "-o", QUEUE_FORMAT)
+
+    async def exclude(self, job_id: str, nodes: Sequence[str]) -> bool:
+        """Set the nodes that a waiting job must not use, all of them; False if it waits no more."""
+        try:
+            await self._run("scontrol", "update", f"jobid={job_id}", f"excnodelist={','.join(nodes)}")
+        except SlurmError as error:
+            if re.search(r"Invalid job id|no longer pending|already completing|is not pending", str(error), re.IGNORECASE):
+                return False
+            raise
+        return True
 
     async def set_node(self, name: str, state: str, reason: str | None = None) -> None:
         await self._run("scontrol", "update", f"nodename={name}", f"state={state}", *([f"reason={reason}"] if reason else []))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 
@@ -9,6 +11,7 @@ from trainyard.app.delete_cluster import delete_cluster
 from trainyard.app.request_export import request_export
 from trainyard.app.resume_run import resume_run
 from trainyard.domain.errors import ConflictError
+from trainyard.ports import CommandResult
 
 LOST = "ip-127-0-1-12"
 
@@ -201,6 +204,36 @@ def test_a_silent_agent_changes_nothing_and_is_said() -> None:
     story.rest()
     assert len(story.run.attempts) == 1
     assert f"The agent on {LOST} is silent, but its node works on: nothing is done to the job." in story.said
+
+
+def test_an_attempt_that_waits_behind_another_job_is_given_the_node_that_returns() -> None:
+    story = started()
+    story.lose(LOST)
+    assert story.agent.excluded[story.run_id, 2] == [LOST]
+    assert story.world.backend.replaced == []
+    ahead = [{"jobId": "17", "user": "alice", "nodes": ["ip-127-0-1-14"]}]
+    story.send("AttemptQueued", run=story.run_id, attempt=2, jobId=story.job, reason="Resources", ahead=ahead)
+    story.rest()
+    assert story.run.reason == "Attempt 2 waits in Slurm's queue behind job 17 of alice on ip-127-0-1-14."
+    assert story.run.reason in story.said
+    assert story.world.backend.replaced == ["i-00000012"]
+    story.send("NodeReturned", returned=LOST, instanceId="i-new")
+    story.rest()
+    assert story.agent.excluded[story.run_id, 2] == []
+    assert f"Told Slurm that attempt 2, which waits in its queue, may use {LOST} again." in story.said
+    story.training(LOST, "ip-127-0-1-13")
+    assert (story.run.status, len(story.run.attempts)) == ("Running", 2)
+
+
+def test_an_agent_that_does_not_know_how_to_change_a_waiting_job_is_told_of_and_not_asked_again() -> None:
+    story = started()
+    story.lose(LOST)
+    refused = {"error": "invalid-request", "message": "the first argument must be one of submit, cancel"}
+    story.world.commands.answer = lambda _cluster, _argv: CommandResult(1, json.dumps(refused), "")
+    story.send("NodeReturned", returned=LOST, instanceId="i-new")
+    story.rest()
+    assert story.said.count("The nodes of the waiting job could not be changed") == 1
+    assert story.run.outcome is None
 
 
 def test_without_a_spare_the_run_waits_for_the_node_and_goes_on_when_it_returns() -> None:

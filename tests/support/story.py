@@ -43,7 +43,7 @@ class Agent:
     story: Story
     jobs: dict[tuple[str, int], str] = field(default_factory=dict)
     active: dict[str, int] = field(default_factory=dict)
-    exclude: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    excluded: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     export_ok: bool = True
     corrupt: bool = False
     composite: str = ""
@@ -52,17 +52,25 @@ class Agent:
 
     def __call__(self, cluster: Cluster, argv: list[str]) -> CommandResult:
         assert argv[0] == "trainyard-agent"
-        options = dict(zip(argv[2::2], argv[3::2], strict=True))
+        words = [part for word in argv[2:] for part in word.split("=", 1)]
+        options = dict(zip(words[::2], words[1::2], strict=True))
         return CommandResult(0, json.dumps(getattr(self, argv[1])(options)), "")
 
     def submit(self, options: dict[str, str]) -> dict[str, Any]:
         run, attempt = options["--run"], int(options["--attempt"])
         key = options["--bundle"].split("/", 3)[3]
         bundle = json.loads(self.story.world.blobs.objects[key])
-        self.exclude.setdefault((run, attempt), bundle["excludeNodes"])
+        self.excluded.setdefault((run, attempt), bundle["excludeNodes"])
         self.jobs.setdefault((run, attempt), str(100 + len(self.jobs)))
         self.active[run] = attempt
         return {"jobId": self.jobs[run, attempt], "state": "PENDING", "attempt": attempt}
+
+    def exclude(self, options: dict[str, str]) -> dict[str, Any]:
+        key = options["--run"], int(options["--attempt"])
+        waits = self.active.get(key[0]) == key[1]
+        if waits:
+            self.excluded[key] = [node for node in options["--nodes"].split(",") if node]
+        return {"jobId": self.jobs[key], "state": "submitted", "waits": waits}
 
     def cancel(self, options: dict[str, str]) -> dict[str, Any]:
         run = options["--run"]

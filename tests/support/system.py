@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -283,6 +284,28 @@ class System:
 
     def controller(self, cluster: str) -> Json:
         return next(node for node in self.api.nodes(cluster) if node["role"] == "controller")
+
+    def slurm(self, cluster: str, *argv: str) -> str:
+        """One of Slurm's commands on the cluster's controller, as a person there runs it."""
+        daemon = self.daemon(self.controller(cluster)["instanceId"])
+        environment = {"PATH": os.environ["PATH"], "TRAINYARD_LOCAL": str(self.state_dir), "TMPDIR": daemon.environment["TMPDIR"]}
+        environment["SLURM_CONF"] = daemon.environment["SLURM_CONF"]
+        done = subprocess.run(argv, env=environment, cwd="/", capture_output=True, text=True, timeout=20, check=False)
+        assert done.returncode == 0, f"{argv}: {done.stderr}"
+        return done.stdout.strip()
+
+    @contextmanager
+    def job_of_a_person(self, cluster: str, nodes: int = 1) -> Iterator[str]:
+        """A job that Trainyard does not know, which holds nodes until the end of the block; its id."""
+        options = ("--parsable", "--exclusive", f"--nodes={nodes}", "--output=/dev/null", "--wrap=sleep 600")
+        job = self.slurm(cluster, "sbatch", *options)
+        try:
+            state = lambda: self.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T")  # noqa: E731
+            eventually(f"job {job} of a person runs", lambda: state() == "RUNNING")
+            yield job
+            assert state() == "RUNNING", "nobody touched the person's job"
+        finally:
+            self.slurm(cluster, "scancel", job)
 
     # -- processes ---------------------------------------------------------------------------------------------------
     def processes(self, **variables: str) -> list[Process]:

@@ -34,6 +34,22 @@ class ClusterReady(AgentEvent):
     nodes: list[str]
 
 
+class JobAhead(Lenient):
+    """Another job because of which an attempt waits: it holds nodes, or stands before it in Slurm's queue."""
+
+    job_id: str
+    user: str
+    nodes: list[str] = Field(default_factory=list, description="Slurm nodes that it holds; none while it waits, too")
+
+
+class AttemptQueued(RunEvent):
+    """The attempt's job waits in Slurm's queue; sent again when other jobs are in its way, once a minute at most."""
+
+    job_id: str
+    reason: str = Field(default="", description="Slurm's own word: Resources, Priority, ReqNodeNotAvail, ...")
+    ahead: list[JobAhead] = Field(default_factory=list, description="20 at most, those that hold nodes first")
+
+
 class AttemptStarted(RunEvent):
     """The scheduler started the attempt's job on these Slurm nodes."""
 
@@ -185,6 +201,7 @@ class RunSample(Lenient):
     run_id: str
     attempt: int
     job_state: str = ""
+    pending_reason: str = Field(default="", description="why Slurm lets the job wait, in its own word; '' once it runs")
     step: int | None = None
     loss: float | None = None
 
@@ -204,7 +221,7 @@ class ClusterHeartbeat(AgentEvent):
 AGENT_EVENTS: dict[str, type[AgentEvent]] = {
     cls.__name__: cls
     for cls in (
-        ClusterReady, AttemptStarted, AttemptStepped, CheckpointCommitted, CheckpointRejected, CheckpointPruned, AttemptEnded,
+        ClusterReady, AttemptQueued, AttemptStarted, AttemptStepped, CheckpointCommitted, CheckpointRejected, CheckpointPruned, AttemptEnded,
         NodeLost, NodeReturned, AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
     )
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -153,6 +153,21 @@ def _lost(node: str, fact: Fact) -> Finding:
     action = replacement(fact, node, instance_of(fact, node))
     because = lost_sentence(fact, node)
     return Finding("node-lost", fact, because, outcome="lost", node=node, actions=[action], resume_as="Resuming at once on the spare")
+
+
+def waiting_sentence(number: int, data: Mapping[str, Any]) -> str:
+    """'Attempt 2 waits in Slurm's queue behind job 17 of alice on ip-10-0-0-2.' of an AttemptQueued's data."""
+    jobs = [entry for entry in data.get("ahead") or [] if isinstance(entry, dict)]
+    behind = ", ".join(_job_ahead(entry) for entry in jobs[:3])
+    more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
+    what = f"behind {behind}{more}" if jobs else f"though no other job holds its nodes; Slurm's reason: {data.get('reason') or 'none'}"
+    return f"Attempt {number} waits in Slurm's queue {what}."
+
+
+def _job_ahead(entry: Mapping[str, Any]) -> str:
+    nodes = [str(node) for node in entry.get("nodes") or []]
+    where = f"on {', '.join(nodes[:4])}{', ...' if len(nodes) > 4 else ''}" if nodes else "which waits, too"
+    return f"job {entry.get('jobId')} of {entry.get('user') or '?'} {where}"
 
 
 def describe(entry: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainyard.domain.causes import describe
+from trainyard.domain.causes import describe, waiting_sentence
 from trainyard_contracts import events
 from trainyard_contracts.events import AgentEvent
 
@@ -31,6 +31,10 @@ def counted(count: int, noun: str) -> str:
 
 def _ready(event: events.ClusterReady) -> str:
     return f"The cluster is ready: {len(event.nodes)} nodes joined Slurm ({', '.join(event.nodes[:8])})."
+
+
+def _queued(event: events.AttemptQueued) -> str:
+    return waiting_sentence(event.attempt, event.model_dump(by_alias=True))
 
 
 def _started(event: events.AttemptStarted) -> str:
@@ -79,6 +83,7 @@ def _exported(event: events.ExportFinished) -> str:
 
 WRITERS: dict[type[AgentEvent], Callable[..., str]] = {
     events.ClusterReady: _ready,
+    events.AttemptQueued: _queued,
     events.AttemptStarted: _started,
     events.AttemptStepped: _stepped,
     events.CheckpointCommitted: _committed,

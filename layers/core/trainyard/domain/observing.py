@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from trainyard.domain.causes import waiting_sentence
 from trainyard.domain.decisions import Draft
 from trainyard.domain.facts import CLUSTER_DELETED, node_of
-from trainyard.domain.records import Fact, Incident
+from trainyard.domain.records import Fact, Incident, RunStatus
 
 
 def observe(draft: Draft) -> None:
     """Bring the newest attempt, the incidents and the excluded nodes up to what the facts say."""
     attempt = draft.attempt
     if attempt is not None:
+        _queued(draft, draft.book.last("AttemptQueued", attempt=attempt.number))
         _started(draft, draft.book.first("AttemptStarted", attempt=attempt.number))
         _stepped(draft, draft.book.first("AttemptStepped", attempt=attempt.number))
     _returned(draft)
     if draft.cluster is not None and draft.cluster.status == "Deleted" and draft.book.of(CLUSTER_DELETED):
         draft.change(cluster_deleted=True)
+
+
+def _queued(draft: Draft, fact: Fact | None) -> None:
+    """While the job waits, the run's reason says for whom: what was hoped for at its submission is not so."""
+    attempt = draft.attempt
+    if fact is None or attempt is None or not attempt.waits or draft.run.outcome is not None:
+        return
+    if draft.run.status in ("Submitting", "Recovering"):
+        draft.change(reason=waiting_sentence(attempt.number, fact.data))
 
 
 def _started(draft: Draft, fact: Fact | None) -> None:
@@ -27,8 +38,13 @@ def _started(draft: Draft, fact: Fact | None) -> None:
         return
     nodes = [str(node) for node in fact.data.get("nodes") or []]
     draft.change_attempt(started_at=fact.at, nodes=nodes, job_id=str(fact.data.get("jobId") or attempt.job_id))
-    if draft.run.status == "Submitting" and draft.run.outcome is None:
-        draft.change(reason=f"Attempt {attempt.number} starts on {', '.join(nodes[:16])}.")
+    if draft.run.outcome is not None:
+        return
+    waited = draft.book.last("AttemptQueued", attempt=attempt.number) is not None
+    if draft.run.status == "Submitting" or waited:
+        draft.change(waiting_since=None)
+        status: RunStatus = "Recovering" if draft.run.status == "WaitingForNode" else draft.run.status
+        draft.status(status, f"Attempt {attempt.number} starts on {', '.join(nodes[:16])}.")
 
 
 def _stepped(draft: Draft, fact: Fact | None) -> None:

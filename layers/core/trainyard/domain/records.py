@@ -58,9 +58,11 @@ class Action(Record):
     """Something the run's machine has still to do about nodes or the job; repeating it changes nothing."""
 
     id: str
-    kind: Literal["replace", "reboot", "cancel-job"]
+    kind: Literal["replace", "reboot", "cancel-job", "exclude"]
     node: str = Field(default="", description="Slurm name of the node")
     instance_id: str = ""
+    attempt: int | None = Field(default=None, description="of an exclude: the attempt whose job waits in Slurm's queue")
+    nodes: list[str] = Field(default_factory=list, description="of an exclude: all Slurm nodes that this job must not use")
     reason: str = ""
 
 
@@ -81,6 +83,11 @@ class Attempt(Record):
     reason: str = ""
     exclude: list[str] = Field(default_factory=list)
     down: list[str] = Field(default_factory=list)
+
+    @property
+    def waits(self) -> bool:
+        """Submitted, and not started as far as is known."""
+        return self.submitted_at is not None and self.started_at is None and self.ended_at is None
 
 
 class Incident(Record):

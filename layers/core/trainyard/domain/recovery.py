@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from trainyard.domain import causes, closing
+from trainyard.domain import causes, closing, queueing
 from trainyard.domain.capacity import bad_nodes, enough_nodes, usable_nodes
 from trainyard.domain.decisions import Decision, Draft, Next
 from trainyard.domain.facts import CANCEL_REQUESTED, EXPORT_REQUESTED, Book
@@ -57,6 +57,8 @@ def _restart_goes_first(draft: Draft) -> bool:
     attempt = draft.attempt
     if attempt is None or attempt.ended_at is not None or attempt.submitted_at is None or attempt.first_step_at is not None:
         return False
+    if queueing.queued(draft) is not None or any(action.kind == "exclude" for action in draft.run.actions):
+        return False  # it waits in Slurm's queue: a node that is asked for now may be the one that it starts on
     until = attempt.submitted_at + timedelta(seconds=RESTART_SECONDS)
     draft.by(until)
     return draft.now < until
@@ -124,6 +126,7 @@ def _attempt(draft: Draft) -> None:
     if not draft.cluster_ready:
         return
     attempt = draft.attempt
+    queueing.without_exclusions(draft)
     if attempt is None or attempt.ended_at is not None:
         _plan(draft)
         return
@@ -132,6 +135,18 @@ def _attempt(draft: Draft) -> None:
         _recover(draft, attempt, finding)
     else:
         _bystanders(draft, attempt)
+        if attempt.waits:
+            _queued(draft, attempt)
+
+
+def _queued(draft: Draft, attempt: Attempt) -> None:
+    """The job waits in Slurm's queue: behind other jobs for as long as the run may last, for missing nodes as long as it waits for any."""
+    queueing.review(draft, attempt)
+    if not enough_nodes(draft):
+        _wait_for_node(draft, "", f"queued-{attempt.number}")
+    elif draft.run.waiting_since is not None:
+        draft.change(waiting_since=None)
+        draft.status("Recovering", f"A node is back. Attempt {attempt.number} is in Slurm's queue.")
 
 
 def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
@@ -241,7 +256,8 @@ def _bystanders(draft: Draft, attempt: Attempt) -> None:
     for node, fact in draft.book.lost_nodes().items():
         asked = any(key.endswith(f"-{node}") for key in draft.run.handled_facts)
         # While the attempt's nodes are unknown nobody can say; a node it was planned without was asked for then.
-        if not attempt.nodes or (asked and node in attempt.exclude) or not draft.handle_once(f"{fact.id}-{node}"):
+        unknown = not attempt.nodes and queueing.queued(draft) is None
+        if unknown or (asked and node in attempt.exclude) or not draft.handle_once(f"{fact.id}-{node}"):
             continue
         draft.act(causes.replacement(fact, node, causes.instance_of(fact, node)))
         if node in attempt.exclude:

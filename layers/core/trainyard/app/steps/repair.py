@@ -9,11 +9,13 @@ from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer
 from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError, RetryableError
+from trainyard.domain.queueing import excluded
 from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
 from trainyard.ports import BatchResult, Ports
 
 #: The agent answers at once and stops the job in the background; well within the function's own limit.
 CANCEL_SECONDS = 60.0
+EXCLUDE_SECONDS = 60.0
 
 
 def repair(ports: Ports, given: StepInput) -> dict[str, object]:
@@ -34,8 +36,20 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
     entry = TimelineEntry(id=f"status-action-{action.id}", at=now, kind="status", type="Repair", message=message, attempt=number)
     ports.runs.note(run.id, entry)
     left = [planned for planned in run.actions if planned.id != action.id]
-    ports.runs.put(run.model_copy(update={"actions": left, "updated_at": now}))
+    ports.runs.put(excluded(run, action).model_copy(update={"actions": left, "updated_at": now}))
     return {"done": action.id, "message": message}
+
+
+def _exclude(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
+    """Change which nodes a waiting job may use; the attempt, its number and its fence stay what they are."""
+    argv = ["trainyard-agent", "exclude", "--run", run.id, "--attempt", str(action.attempt), f"--nodes={','.join(action.nodes)}"]
+    try:
+        answer = agent_answer(ports.commands.run(cluster, argv, timeout_seconds=EXCLUDE_SECONDS), "exclude")
+    except CommandFailed as failed:
+        return f"The nodes of the waiting job could not be changed: {failed.detail}"
+    if not answer.get("waits"):
+        return f"Attempt {action.attempt} waits no more; its nodes stay what they are."
+    return f"Told Slurm that attempt {action.attempt}, which waits in its queue, {action.reason}."
 
 
 def _replace(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
@@ -84,4 +98,9 @@ def _said(result: BatchResult, node: ClusterNode, success: str) -> str:
     return success
 
 
-DOERS: dict[str, Callable[[Ports, Cluster, Run, Action], str]] = {"replace": _replace, "reboot": _reboot, "cancel-job": _cancel_job}
+DOERS: dict[str, Callable[[Ports, Cluster, Run, Action], str]] = {
+    "replace": _replace,
+    "reboot": _reboot,
+    "cancel-job": _cancel_job,
+    "exclude": _exclude,
+}

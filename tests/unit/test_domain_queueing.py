@@ -1,0 +1,109 @@
+"""While an attempt's job waits in Slurm's queue, it is decided again: which nodes it may use, who is in its way, and for how long."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.unit.test_domain_recovery import NODES, NOW, acted, cluster, evidence, fact, run
+
+from trainyard.domain.decisions import Decision
+from trainyard.domain.records import Attempt, Fact, Run
+from trainyard.domain.recovery import decide
+
+ONE, TWO, SPARE = NODES[:3]
+FIRST = Attempt(number=1, submitted_at=NOW, started_at=NOW, first_step_at=NOW, job_id="1", nodes=[ONE, TWO])
+LOST = fact(1, "NodeLost", None, 10, lost=evidence(ONE))
+ALICE = {"jobId": "17", "user": "alice", "nodes": [SPARE]}
+QUEUED = fact(2, "AttemptQueued", 2, 15, jobId="2", reason="Resources", ahead=[ALICE])
+BACK = fact(3, "NodeReturned", None, 90, returned=ONE, instanceId="i-9")
+
+
+def settled(current: Run, facts: list[Fact], seconds: int) -> tuple[Run, list[Decision]]:
+    """Decide and act until the run waits."""
+    decisions = []
+    for _ in range(20):
+        decision = decide(current, facts, cluster(), NOW + timedelta(seconds=seconds))
+        decisions.append(decision)
+        if decision.next == "wait":
+            return decision.run, decisions
+        current = acted(current, decision, NOW + timedelta(seconds=seconds))
+    raise AssertionError([decision.next for decision in decisions])
+
+
+def waiting() -> Run:
+    """Attempt 2 was submitted without the lost node and waits, since a person's job holds the spare."""
+    current, _ = settled(run(status="Running", attempts=[FIRST]), [LOST], 12)
+    return current
+
+
+def test_a_waiting_attempt_may_use_a_node_again_as_soon_as_it_is_back() -> None:
+    current, _ = settled(waiting(), [LOST, QUEUED], 20)
+    assert current.attempts[-1].exclude == [ONE]
+    after, decisions = settled(current, [LOST, QUEUED, BACK], 91)
+    [action] = [action for decision in decisions for action in decision.actions]
+    assert (action.kind, action.attempt, action.nodes) == ("exclude", 2, [])
+    assert action.reason == f"may use {ONE} again"
+    assert after.attempts[-1].exclude == []
+    assert len(after.attempts) == 2
+
+
+def test_a_node_that_came_back_before_the_queue_was_seen_is_used_too() -> None:
+    after, decisions = settled(waiting(), [LOST, fact(3, "NodeReturned", None, 13, returned=ONE)], 14)
+    assert "repair" in [decision.next for decision in decisions]
+    assert after.attempts[-1].exclude == []
+
+
+def test_a_waiting_attempt_excludes_what_is_lost_while_it_waits_and_has_it_replaced_at_once() -> None:
+    current, _ = settled(waiting(), [LOST, QUEUED], 20)
+    lost = fact(4, "NodeLost", None, 30, lost=evidence(TWO))
+    _, decisions = settled(current, [LOST, QUEUED, lost], 31)
+    done = {(action.kind, action.node, tuple(action.nodes)) for decision in decisions for action in decision.actions}
+    assert done == {("replace", TWO, ()), ("exclude", "", tuple(sorted([ONE, TWO])))}
+
+
+def test_the_replacement_is_asked_for_as_soon_as_the_attempt_is_known_to_wait() -> None:
+    before = waiting()
+    assert [action.kind for action in before.actions] == ["replace"]
+    after, decisions = settled(before, [LOST, QUEUED], 20)
+    assert [action.kind for decision in decisions for action in decision.actions] == ["replace"]
+    assert not after.actions
+
+
+def test_the_reason_says_who_holds_the_node() -> None:
+    current, _ = settled(waiting(), [LOST, QUEUED], 20)
+    assert current.reason == f"Attempt 2 waits in Slurm's queue behind job 17 of alice on {SPARE}."
+    started = fact(5, "AttemptStarted", 2, 95, jobId="2", nodes=[ONE, TWO])
+    after, _ = settled(current, [LOST, QUEUED, BACK, started], 96)
+    assert after.reason == f"Attempt 2 starts on {ONE}, {TWO}."
+
+
+def test_a_node_under_suspicion_is_used_again_when_a_minute_brought_no_other() -> None:
+    suspect = Attempt(number=1, submitted_at=NOW, job_id="1", exclude=[ONE])
+    current = run(status="Submitting", attempts=[suspect], excluded_nodes=[ONE])
+    early, decisions = settled(current, [], 20)
+    assert early.attempts[-1].exclude == [ONE]
+    assert decisions[-1].timeout_seconds == 41
+    late, _ = settled(early, [], 60)
+    assert late.attempts[-1].exclude == []
+    assert late.excluded_nodes == [ONE]
+
+
+def test_a_waiting_attempt_that_lacks_nodes_ends_with_its_budget() -> None:
+    current, _ = settled(waiting(), [LOST, QUEUED], 20)
+    facts = [LOST, QUEUED, fact(4, "NodeLost", None, 30, lost=evidence(TWO))]
+    current, decisions = settled(current, facts, 31)
+    assert current.status == "WaitingForNode"
+    assert decisions[-1].timeout_seconds <= 3601
+    ended = decide(current, facts, cluster(), NOW + timedelta(seconds=31 + 3600)).run
+    assert ended.outcome == "failed"
+    assert ended.problem is not None
+    assert ended.problem.code == "nodes-exhausted"
+    assert [action.kind for action in ended.actions] == ["cancel-job"]
+
+
+def test_a_waiting_attempt_that_lacked_nodes_goes_on_waiting_for_others_when_one_is_back() -> None:
+    current, _ = settled(waiting(), [LOST, QUEUED], 20)
+    facts = [LOST, QUEUED, fact(4, "NodeLost", None, 30, lost=evidence(TWO))]
+    current, _ = settled(current, facts, 31)
+    after, _ = settled(current, [*facts, BACK], 91)
+    assert (after.status, after.waiting_since, after.attempts[-1].exclude) == ("Recovering", None, [TWO])
