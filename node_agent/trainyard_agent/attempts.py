@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from trainyard_agent import job_files
+from trainyard_agent import hollow_jobs, job_files
 from trainyard_agent.attempt_files import job_name
 from trainyard_agent.configuration import attempt_dir
 from trainyard_agent.evidence import LOG_TAIL_BYTES, Diagnosis, diagnose
@@ -82,6 +82,9 @@ class Attempt:
     queue_asked_at: float = float("-inf")
     queue_told: AttemptQueued | None = None
     queue_told_at: float = float("-inf")
+    looked_at: float = float("-inf")
+    hollow_since: float | None = None
+    hollow: bool = False
     eager_until: float = 0.0
     bundle: JobBundle | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -291,7 +294,36 @@ class Attempts:
             attempt.job_ended = True
             await self._end(attempt, job)
             return True
+        await self._look_inside(attempt)
         return False
+
+    async def _look_inside(self, attempt: Attempt) -> None:
+        """End a job of which nothing runs any more; while a node is in doubt, that explains more."""
+        now = time.monotonic()
+        if attempt.state != "running" or now - attempt.looked_at < hollow_jobs.seconds_between_looks(attempt.nodes):
+            return
+        attempt.looked_at = now
+        launches = await asyncio.to_thread(read_launches, attempt.directory)
+        doubt = any(self.nodes.suspicious(name) or self.nodes.lost(name) for name in attempt.nodes)
+        if doubt or not hollow_jobs.is_hollow(attempt.nodes, launches):
+            attempt.hollow_since = None
+            return
+        attempt.hollow_since = attempt.hollow_since or now
+        if now - attempt.hollow_since >= hollow_jobs.GRACE_SECONDS:
+            await self._end_hollow(attempt)
+
+    async def _end_hollow(self, attempt: Attempt) -> None:
+        """Asked again at each look until Slurm has ended it."""
+        log.warning(
+            "%s attempt %d: its launchers have ended, but job %s runs on: it is ended", attempt.run_id, attempt.number, attempt.job_id
+        )
+        attempt.hollow = True
+        await asyncio.to_thread(hollow_jobs.mark, attempt.directory)
+        try:
+            await self._slurm.cancel(attempt.job_id)
+        except SlurmError as error:
+            log.warning("job %s cannot be ended yet: %s", attempt.job_id, error)
+        attempt.wake.set()
 
     async def _ask(self, attempt: Attempt) -> Job | None:
         """A slurmctld that hangs takes seconds to be given up. Steps are seen meanwhile: they prove that the job's nodes live."""
@@ -381,6 +413,7 @@ class Attempts:
             lost=lost,
             cancelled=self.cancelled(attempt),
             superseded=newest is not None and newest.number > attempt.number,
+            hollow=attempt.hollow or hollow_jobs.is_marked(attempt.directory),
         )
         if diagnosis.outcome == "failed" and diagnosis.error_kind != "node":
             diagnosis = diagnosis.because(await asyncio.to_thread(unwritable, attempt.directory))

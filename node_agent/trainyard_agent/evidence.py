@@ -92,9 +92,23 @@ class Diagnosis:
 
 
 def diagnose(
-    job: Job | None, launches: Sequence[Launch], log_tail: str, *, lost: Sequence[str], cancelled: bool, superseded: bool
+    job: Job | None,
+    launches: Sequence[Launch],
+    log_tail: str,
+    *,
+    lost: Sequence[str],
+    cancelled: bool,
+    superseded: bool,
+    hollow: bool = False,
 ) -> Diagnosis:
-    """`lost`: nodes of the job that are lost; `cancelled`: we were asked to; `superseded`: a newer attempt ended this one."""
+    """`lost`: nodes of the job that are lost; `cancelled`: we were asked to; `superseded`: a newer attempt ended this one.
+
+    `hollow`: we ended the job because its launchers had ended, so Slurm's words are about our scancel.
+    """
+    if hollow and _all_well(launches):
+        return Diagnosis("succeeded", exit_code=0)
+    if hollow and not lost and not cancelled:
+        return _of_launches(launches, None) or _of_log(log_tail, None, None)
     if job is not None and not lost and job.exit_code == 0 and job.signal == 0 and _completed(job, launches):
         return Diagnosis("succeeded", exit_code=0)
     code, number = (job.exit_code, job.signal or None) if job else (None, None)
@@ -120,8 +134,11 @@ def _refused(job: Job) -> bool:
 
 def _completed(job: Job, launches: Sequence[Launch]) -> bool:
     """COMPLETING says nothing of how a job ends, and it stays so while a node is away: no launcher may say otherwise."""
-    well = all(item.ended is not None and item.kind is None for item in launches)
-    return job.state == "COMPLETED" or (job.state == "COMPLETING" and well)
+    return job.state == "COMPLETED" or (job.state == "COMPLETING" and _all_well(launches))
+
+
+def _all_well(launches: Sequence[Launch]) -> bool:
+    return all(item.ended is not None and item.kind is None for item in launches)
 
 
 def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | None:

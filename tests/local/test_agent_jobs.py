@@ -35,7 +35,7 @@ BATCH = """#!/bin/bash
 #SBATCH --exclusive
 set -euo pipefail
 export PYTHONPATH=@LIBRARY@
-exec srun --kill-on-bad-exit=1 --wait=0 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
+exec srun --kill-on-bad-exit=1 --wait=86400 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
 """
 
 
@@ -195,6 +195,44 @@ def test_a_killed_worker_process_is_a_signal_on_its_node(cluster: AgentCluster) 
     assert {node["agent"] for node in ended["nodes"]} == {"linked"}
     submit(cluster, 2)
     assert event(cluster, "AttemptStepped", attempt=2)["resumedFrom"] >= 10
+
+
+def step_daemon(cluster: AgentCluster, node: str) -> int:
+    """The pid of the node's slurmstepd of the job's step: it is the parent of the node's launcher."""
+    report = cluster.shared / f"trainyard/runs/{RUN}/attempts/1/launch-{node}.json"
+    launcher = wait_for(report.exists, what="the launcher's report") and json.loads(report.read_text())["pid"]
+    parent = int(Path(f"/proc/{launcher}/stat").read_text().rpartition(")")[2].split()[1])
+    assert Path(f"/proc/{parent}/comm").read_text() == "slurmstepd\n"
+    return parent
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["on the batch host", "on the other node"])
+def test_a_step_whose_daemon_was_killed_is_ended_and_the_next_attempt_goes_on(cluster: AgentCluster, which: int) -> None:
+    nodes = training(cluster)
+    os.kill(step_daemon(cluster, nodes[which]), signal.SIGKILL)
+    ended = event(cluster, "AttemptEnded", 40)
+    assert (ended["outcome"], ended["errorKind"], ended["signal"], ended["failedNode"]) == ("failed", "signal", 9, nodes[which])
+    assert "slurmstepd" in ended["error"]
+    assert cluster.sink.of("NodeLost") == []
+    submit(cluster, 2)
+    assert event(cluster, "AttemptStepped", 30, attempt=2)["resumedFrom"] >= 10
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["on the batch host", "on the other node"])
+def test_training_that_finished_is_a_success_though_its_steps_daemon_was_killed(cluster: AgentCluster, which: int) -> None:
+    program = (
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        "while not pathlib.Path('done').exists():\n    time.sleep(0.05)\n"
+    )
+    submit(cluster, files={"train.py": program})
+    nodes = event(cluster, "AttemptStarted")["nodes"]
+    daemon = step_daemon(cluster, nodes[which])
+    wait_for(lambda: len(processes_with(TRAINYARD_RUN_ID=RUN, SLURMD_NODENAME=nodes[which])) >= 2, what="the program")
+    os.kill(daemon, signal.SIGKILL)
+    (cluster.shared / f"trainyard/runs/{RUN}/attempts/1/files/done").touch()
+    ended = event(cluster, "AttemptEnded", 40)
+    assert (ended["outcome"], ended["exitCode"]) == ("succeeded", 0)
 
 
 def test_a_node_that_is_done_leaves_the_others_the_time_they_need(cluster: AgentCluster) -> None:

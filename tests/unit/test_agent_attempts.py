@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import CredentialRetrievalError
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent import daemon, jobs
+from trainyard_agent import daemon, hollow_jobs, jobs
 from trainyard_agent.attempt_files import sbatch_options
 from trainyard_agent.attempts import EVIDENCE_NODES, Attempt, Attempts
 from trainyard_agent.boot import boot_id
@@ -258,6 +258,41 @@ def test_a_job_whose_node_was_off_and_is_back_within_seconds_is_ended_at_once_an
         end = json.loads(body)
         assert (end["outcome"], end["errorKind"], end["failedNode"]) == ("failed", "signal", "ip-127-0-0-3")
         assert end["error"] == "ip-127-0-0-3 was restarted"
+
+    run(story())
+
+
+def write_launch(directory: Path, node: str, **end: Any) -> None:
+    directory.mkdir(exist_ok=True)
+    (directory / f"launch-{node}.json").write_text(json.dumps({"node": node, "attempt": 1, "pid": 1, "started": 1.0, **end}))
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_job_whose_launchers_ended_well_while_slurm_calls_it_running_is_ended_as_a_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool
+) -> None:
+    monkeypatch.setattr(hollow_jobs, "GRACE_SECONDS", 0.05)
+
+    async def story() -> None:
+        slurm = OneJob()
+        controller = Controller(tmp_path, slurm)
+        controller.attempts.on_end = controller.on_end
+        attempt = controller.add(1, "running", nodes=NODES)
+        write_launch(attempt.directory, NODES[0], ended=2.0, exitCode=0)
+        write_launch(attempt.directory, NODES[1])
+        for _ in range(3):
+            attempt.looked_at = float("-inf")
+            assert not await controller.attempts._poll(attempt)
+        assert slurm.cancelled == [], "one launcher goes on"
+        write_launch(attempt.directory, NODES[1], ended=3.0, exitCode=0)
+        while not slurm.cancelled:
+            assert not await controller.attempts._poll(attempt)
+            await asyncio.sleep(0.01)
+        if restarted:  # between our scancel and the report
+            attempt.hollow = False
+        assert await controller.attempts._poll(attempt)
+        [(body,)] = controller.store.connection.execute("SELECT body FROM outbox WHERE kind = 'AttemptEnded'").fetchall()
+        assert json.loads(body)["outcome"] == "succeeded"
 
     run(story())
 

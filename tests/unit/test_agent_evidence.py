@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard_agent.evidence import Launch, diagnose, first_exception
+from trainyard_agent.hollow_jobs import is_hollow
 from trainyard_agent.slurm import Job
 
 A, B = "ip-10-0-0-1", "ip-10-0-0-2"
@@ -40,6 +41,34 @@ def test_a_job_that_ended_with_zero_succeeded() -> None:
 def test_zero_on_a_lost_node_is_no_success() -> None:
     found = run(Job("7", "COMPLETING", 0, 0, (A, B)), lost=[B])
     assert (found.outcome, found.error_kind, found.failed_node) == ("failed", "node", B)
+
+
+CANCELLED = Job("7", "CANCELLED", 0, 15, (A, B))
+
+
+def test_of_a_job_that_we_ended_because_its_launchers_had_the_launchers_say_how_it_went() -> None:
+    well = [Launch(A, ended=2.0), Launch(B, ended=3.0)]
+    assert run(CANCELLED, well, hollow=True).outcome == "succeeded"
+    assert run(CANCELLED, well, hollow=True, lost=[B]).outcome == "succeeded", "what is done, no lost node undoes"
+    assert run(CANCELLED, well).outcome == "cancelled", "a person's scancel"
+    killed = [Launch(A, ended=2.0, exit_code=137, signal=9, kind="signal", error="why"), Launch(B, ended=None)]
+    found = run(CANCELLED, killed, hollow=True)
+    assert (found.outcome, found.error_kind, found.failed_node, found.error) == ("failed", "signal", A, "why")
+    assert run(CANCELLED, killed, hollow=True, lost=[B]).error_kind == "node"
+    assert run(CANCELLED, killed, hollow=True, cancelled=True).outcome == "cancelled"
+
+
+def test_a_job_is_hollow_when_all_its_launchers_have_ended_or_one_failed() -> None:
+    nodes, well, runs = (A, B), Launch(A, ended=2.0), Launch(B, ended=None)
+    failed = Launch(A, ended=2.0, exit_code=1, kind="peer")
+    stopped = Launch(A, ended=2.0, exit_code=143, kind="stopped")
+    assert is_hollow(nodes, [well, Launch(B, ended=9.0)])
+    assert is_hollow(nodes, [failed, runs])
+    assert not is_hollow(nodes, [well, runs]), "the other one may still write the final model"
+    assert not is_hollow(nodes, [stopped, runs])
+    assert not is_hollow(nodes, [well]), "the other launcher has not written its first word yet"
+    assert not is_hollow(nodes, [well, Launch("ip-of-nobody", ended=1.0, kind="signal")])
+    assert not is_hollow((), [well])
 
 
 def test_a_lost_node_outweighs_what_its_peers_say() -> None:

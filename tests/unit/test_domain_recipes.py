@@ -42,7 +42,15 @@ def test_shell_metacharacters_arrive_as_data(text: str) -> None:
 
 def test_the_batch_script_is_what_recovery_relies_on() -> None:
     script = batch_script(RUN, 3, 2)
-    for needed in ("--no-requeue", "--open-mode=append", "--exclusive", "--kill-on-bad-exit=1", "--wait=0", "--export=ALL", "--nodes=2"):
+    for needed in (
+        "--no-requeue",
+        "--open-mode=append",
+        "--exclusive",
+        "--kill-on-bad-exit=1",
+        "--wait=86400",
+        "--export=ALL",
+        "--nodes=2",
+    ):
         assert needed in script
     assert "exec srun" in script
     assert script.rstrip().endswith("@PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@")

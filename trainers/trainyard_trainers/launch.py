@@ -28,6 +28,7 @@ from .checkpoint import write_json
 from .exits import STOPPED
 from .failure import Failure
 from .signals import FORWARDED
+from .step_daemon import StepDaemon
 
 LIBRARY = Path(__file__).resolve().parents[1]
 #: Says, across the exec into it, that this is the job's own environment.
@@ -73,9 +74,7 @@ def _wait(pid: int, pipe: int, error_file: Path) -> Failure:
     """Wait for the child, and join what it told us with how the operating system saw it end."""
     end = failure.of_status(descendants.wait_for(pid))
     if left := descendants.end_all():
-        print(
-            f"trainyard: {left} process{'' if left == 1 else 'es'} of the job outlived it and had to be killed", file=sys.stderr, flush=True
-        )
+        _say(f"{left} process{'' if left == 1 else 'es'} of the job outlived it and had to be killed")
     chunks = []
     while chunk := os.read(pipe, 65536):  # all who could write to it are dead; what the child wrote fits into the pipe
         chunks.append(chunk)
@@ -102,6 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         write_json(report, {**about, "ended": time.time(), **problem.as_json()})
         return 1
     room = _keep_room(report)
+    daemon = StepDaemon(os.environ)
     descendants.adopt_orphans()
     reader, writer = os.pipe()
     pid = os.fork()
@@ -110,9 +110,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _child(job, node, writer)
     os.close(writer)
     _forward_signals(pid)
+    daemon.watch(pid)
     # While the child imports torch.
     threading.Thread(target=checkpoint.read_ahead, args=(job.checkpoint_dir,), daemon=True).start()
-    end = _wait(pid, reader, job.error_file(node.name))
+    end = daemon.blamed_for(_wait(pid, reader, job.error_file(node.name)))
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
     return end.exit_code or 0
 
@@ -126,7 +127,7 @@ def _enter_environment(job: Job) -> Failure | None:
     try:
         python = environments.ready(job.run_dir.parents[1] / "environments", environments.Wanted.of(document))
     except (environments.EnvironmentFailed, OSError) as error:
-        print(f"trainyard: the job's Python environment cannot be made: {error}", file=sys.stderr, flush=True)
+        _say(f"the job's Python environment cannot be made: {error}")
         text = str(error)
         short = text if len(text) <= 420 else f"{text[:120]} ... {text[-300:]}"  # what was done, and the last words about it
         return Failure(1, error=f"job.pythonEnvironment cannot be made: {short}")
@@ -149,7 +150,13 @@ def _write_end(report: Path, document: Mapping[str, Any], room: Path) -> None:
         room.unlink(missing_ok=True)
         write_json(report, document)
     except OSError as error:
-        print(f"trainyard: {report} cannot be written: {error}", file=sys.stderr, flush=True)
+        _say(f"{report} cannot be written: {error}")
+
+
+def _say(text: str) -> None:
+    """To the job's log. That nobody reads it any more must not keep the report of the end from being written."""
+    with contextlib.suppress(OSError):
+        print(f"trainyard: {text}", file=sys.stderr, flush=True)
 
 
 def _forward_signals(pid: int) -> None:

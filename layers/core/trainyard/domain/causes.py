@@ -93,7 +93,8 @@ def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
     if end is None or end.data.get("errorKind") not in ("signal", "node"):
         return None
     node = end.data.get("failedNode")
-    because = f"A worker process{f' on {node}' if node else ''} was killed{_by_signal(end)}."
+    why = f": {end.data['error']}" if end.data.get("error") else ""
+    because = f"A worker process{f' on {node}' if node else ''} was killed{_by_signal(end)}{why}."
     repeats = sum(incident.cause == "worker-process" and incident.node == node for incident in draft.incidents)
     if not node or repeats < draft.run.spec.recovery.in_place_restarts_per_node:
         return Finding("worker-process", end, because, node=node)

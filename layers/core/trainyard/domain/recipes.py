@@ -10,7 +10,8 @@ from trainyard_contracts.specs import ClusterSpec
 # The agent replaces @PYTHON@, @LIBRARY@ and @ATTEMPT_DIR@ by absolute paths of its own node that it validated and quoted.
 # No string of the user's is in this text: program, arguments, environment and files travel in bundle.json and job.json.
 # --kill-on-bad-exit ends the whole step when a node's part fails, so that a dead peer is noticed in seconds; a part that ended well
-# ends nobody (--wait=0): the first rank may still write the final model when the others are done.
+# ends nobody: the first rank may still write the final model when the others are done. --wait is the last resort (a day) of a step
+# whose end srun misses; the agent ends such a job within seconds (node_agent/trainyard_agent/hollow_jobs.py).
 BATCH_SCRIPT = """\
 #!/bin/bash
 #SBATCH --job-name={run_id}-{attempt}
@@ -21,7 +22,7 @@ BATCH_SCRIPT = """\
 #SBATCH --open-mode=append
 set -euo pipefail
 export PYTHONPATH=@LIBRARY@
-exec srun --kill-on-bad-exit=1 --wait=0 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
+exec srun --kill-on-bad-exit=1 --wait=86400 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
 """
 
 
