@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sqlite3
+import stat
 import threading
 import time
 from collections import Counter
@@ -20,7 +21,7 @@ from typing import Any, Literal
 
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.configuration import run_dir
-from trainyard_agent.job_files import read_small
+from trainyard_agent.job_files import may_pass, read_small
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.s3 import Digest, digest
 from trainyard_contracts.events import CheckpointCommitted, CheckpointPruned, CheckpointRejected
@@ -38,6 +39,8 @@ RECHECKED = 2
 #: Between blocks of 1 MiB: at most a good half of one core, however much there is to hash.
 _PAUSE_SECONDS = 0.0005
 _NICENESS = 10
+#: Between two looks at a checkpoint that cannot be read just now, growing.
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0
 
 
 class NotWhole(Exception):
@@ -51,7 +54,7 @@ class Finding:
     path: str
     step: int
     attempt: int
-    status: Literal["whole", "rejected"]
+    status: Literal["whole", "rejected", "unreadable"]
     signature: str
     reason: str = ""
     bytes: int = 0
@@ -60,7 +63,10 @@ class Finding:
 
 
 def verify(directory: Path, run_id: str | None = None) -> tuple[CheckpointManifest, dict[str, Digest]]:
-    """Read every file of a checkpoint and compare it with the manifest. Raises NotWhole."""
+    """Read every file of a checkpoint and compare it with the manifest.
+
+    Raises NotWhole for what its files are, and OSError where one cannot be read just now, which says nothing of it.
+    """
     manifest = read_manifest(directory, run_id)
     digests = {}
     for item in manifest.files:
@@ -72,6 +78,8 @@ def verify(directory: Path, run_id: str | None = None) -> tuple[CheckpointManife
                 raise NotWhole(f"{item.path} has {size} bytes, the manifest says {item.bytes}")
             found = digest(path, below=directory.parent, pause=lambda: time.sleep(_PAUSE_SECONDS))
         except OSError as error:
+            if may_pass(error):
+                raise
             raise NotWhole(f"{item.path} cannot be read: {error.strerror or error}") from error
         if (found.size, found.sha256) != (item.bytes, item.sha256):
             raise NotWhole(f"{item.path} does not have the hash that the manifest says")
@@ -80,7 +88,7 @@ def verify(directory: Path, run_id: str | None = None) -> tuple[CheckpointManife
 
 
 def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
-    """Raises NotWhole."""
+    """Raises NotWhole, OSError."""
     try:
         manifest = CheckpointManifest.model_validate_json(read_small(directory.parent, directory / MANIFEST_NAME, MANIFEST_BYTES))
         for item in manifest.files:
@@ -88,6 +96,8 @@ def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
     except FileNotFoundError as error:
         raise NotWhole("it has no manifest.json") from error
     except OSError as error:
+        if may_pass(error):
+            raise
         raise NotWhole(f"manifest.json cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         raise NotWhole(f"manifest.json is malformed: {str(error).splitlines()[0][:200]}") from error
@@ -102,18 +112,20 @@ def signature(directory: Path) -> str:
     try:
         for root, _, names in os.walk(directory):
             for name in sorted(names):
-                stat = os.stat(os.path.join(root, name))
-                parts.append(f"{os.path.relpath(os.path.join(root, name), directory)}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ino}")
+                at = os.stat(os.path.join(root, name))
+                parts.append(f"{os.path.relpath(os.path.join(root, name), directory)}:{at.st_size}:{at.st_mtime_ns}:{at.st_ino}")
     except OSError:
         return ""
     return "|".join(parts) if parts or directory.is_dir() else ""
 
 
 def listing(directory: Path) -> list[Path]:
-    """Committed checkpoints, newest (step, then attempt) first."""
+    """Committed checkpoints, newest (step, then attempt) first. Raises OSError where that cannot be read just now."""
     try:
         names = [name for name in os.listdir(directory) if NAME.match(name)]
-    except OSError:
+    except OSError as error:
+        if may_pass(error):
+            raise
         return []
     return [directory / name for name in sorted(names, key=order, reverse=True)]
 
@@ -123,16 +135,23 @@ def order(name: str) -> tuple[int, int]:
     return (int(match.group(1)), int(match.group(2))) if match else (-1, -1)
 
 
-def scan(root: Path, directory: str, run_id: str, known: Mapping[str, tuple[str, str]]) -> tuple[list[Finding], set[str]]:
-    """Look at what is new or changed; (findings, paths that exist). `known`: path -> (status, signature)."""
+def scan(
+    root: Path, directory: str, run_id: str, known: Mapping[str, tuple[str, str]], later: Collection[str] = ()
+) -> tuple[list[Finding], set[str]]:
+    """Look at what is new or changed; (findings, paths that exist). `known`: path -> (status, signature); `later`: not to look at now."""
     findings, present = [], set()
-    for position, path in enumerate(listing(root / directory)):
+    try:
+        listed = listing(root / directory)
+    except OSError as error:
+        log.warning("%s cannot be listed just now: %s", root / directory, error)
+        return [], set()
+    for position, path in enumerate(listed):
         name = str(path.relative_to(root))
         present.add(name)
-        if name in known and position >= RECHECKED:
+        if name in later or (name in known and position >= RECHECKED):
             continue
         now = signature(path)
-        if not now and not path.is_dir():
+        if not now and _no_directory(path):
             continue
         if name in known and known[name][1] == now:
             continue
@@ -147,17 +166,16 @@ def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
     step, attempt = order(name)
     try:
         manifest, digests = verify(path, run_id)
+        committed = datetime.fromtimestamp((path / MANIFEST_NAME).stat().st_mtime, timezone.utc)
     except NotWhole as error:
-        if not path.is_dir():
-            return None
-        return Finding(name, step, attempt, "rejected", now, str(error))
+        return None if _no_directory(path) else Finding(name, step, attempt, "rejected", now, str(error))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Finding(name, step, attempt, "unreadable", now, error.strerror or str(error))
     if manifest.step != step:
         return Finding(name, step, attempt, "rejected", now, f"its manifest is of step {manifest.step}")
     size = sum(item.size for item in digests.values())
-    try:
-        committed = datetime.fromtimestamp((path / MANIFEST_NAME).stat().st_mtime, timezone.utc)
-    except FileNotFoundError:
-        return None
     return Finding(name, step, attempt, "whole", now, "", size, len(digests), committed)
 
 
@@ -188,6 +206,16 @@ def _absent(path: Path) -> bool:
     return False
 
 
+def _no_directory(path: Path) -> bool:
+    """Whether the filesystem says that there is none."""
+    try:
+        return not stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
 def remove(path: Path) -> bool:
     """Rename first, so that nobody ever sees half of a checkpoint under a valid name. False if that failed or it is not to be seen.
 
@@ -213,9 +241,24 @@ class Checkpoints:
         self._pool = ThreadPoolExecutor(1, "checkpoints", initializer=_lower_priority)
         self._known: dict[str, dict[str, tuple[str, str]]] = {}
         self.exporting: Counter[str] = Counter()
+        #: (run, path) of what could not be read -> (tries, when to look again).
+        self._unread: dict[tuple[str, str], tuple[int, float]] = {}
+        self._forget_rejections_of_older_agents()
         query = "SELECT run, path, status, signature FROM checkpoints"
         for run, path, status, sign in reporter.store.connection.execute(query):
             self._known.setdefault(run, {})[path] = (status, sign)
+
+    def _forget_rejections_of_older_agents(self) -> None:
+        """Those were also of read errors that pass: what is not whole will be rejected again."""
+        connection = self._reporter.store.connection
+        if connection.execute("SELECT 1 FROM flags WHERE name = 'rejects-content-only'").fetchone():
+            return
+
+        def change(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM checkpoints WHERE status = 'rejected'")
+            db.execute("INSERT OR REPLACE INTO flags VALUES('rejects-content-only', '1')")
+
+        self._reporter.report(change=change)
 
     def known(self, run_id: str) -> list[dict[str, Any]]:
         """Newest first, as `status` shows them."""
@@ -225,9 +268,14 @@ class Checkpoints:
 
     async def watch(self) -> None:
         while True:
-            for attempt in self._attempts.active():
+            for attempt in [*self._attempts.active(), *self._with_unread()]:
                 await self.look_at(attempt)
             await asyncio.sleep(SCAN_SECONDS)
+
+    def _with_unread(self) -> list[Attempt]:
+        """Ended attempts of runs whose last checkpoints could not be read yet."""
+        newest = [self._attempts.newest(run_id) for run_id in {run_id for run_id, _ in self._unread}]
+        return [attempt for attempt in newest if attempt is not None and not attempt.active]
 
     async def look_at(self, attempt: Attempt) -> None:
         """Scan one run; report what is new; prune."""
@@ -237,15 +285,28 @@ class Checkpoints:
         root = run_dir(self._config, attempt.run_id)
         known = self._known.setdefault(attempt.run_id, {})
         loop = asyncio.get_running_loop()
+        later = {path for (run, path), (_, due) in self._unread.items() if run == attempt.run_id and due > time.monotonic()}
         findings, present = await loop.run_in_executor(
-            self._pool, scan, root, bundle.checkpoint_directory, attempt.run_id, dict(known)
+            self._pool, scan, root, bundle.checkpoint_directory, attempt.run_id, dict(known), later
         )  # fmt: skip
         for finding in sorted(findings, key=lambda item: (item.step, item.attempt)):
-            self._record(attempt.run_id, finding)
-        if missing := set(known) - present:
+            if finding.status == "unreadable":
+                self._look_again(attempt.run_id, finding)
+            else:
+                self._unread.pop((attempt.run_id, finding.path), None)
+                self._record(attempt.run_id, finding)
+        unread = {path for run, path in self._unread if run == attempt.run_id}
+        if missing := (set(known) | unread) - present:
             for path in await loop.run_in_executor(self._pool, removed, root, missing, present):
                 self._gone(attempt.run_id, path)
         await self._prune(attempt.run_id, root, bundle.checkpoint_keep, present)
+
+    def _look_again(self, run_id: str, finding: Finding) -> None:
+        """Unreadable now is not torn: nothing is said of it until its files can be read."""
+        tries = self._unread.get((run_id, finding.path), (0, 0.0))[0]
+        pause = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2**tries)
+        self._unread[run_id, finding.path] = (min(tries + 1, 32), time.monotonic() + pause)
+        log.warning("%s: checkpoint %s cannot be read just now (%s): again in %.0f s", run_id, finding.path, finding.reason, pause)
 
     def _record(self, run_id: str, finding: Finding) -> None:
         before = self._known[run_id].get(finding.path)
@@ -269,6 +330,7 @@ class Checkpoints:
 
     def _gone(self, run_id: str, path: str) -> None:
         """Forget a checkpoint that was removed, and report it once if it was whole; a rejected one stays rejected for everyone."""
+        self._unread.pop((run_id, path), None)
         before = self._known[run_id].pop(path, None)
         if before is None:
             return

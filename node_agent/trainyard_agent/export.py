@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import re
 import sqlite3
@@ -16,7 +17,7 @@ from trainyard_agent.attempts import Attempts
 from trainyard_agent.checkpoints import Checkpoints, NotWhole, bundle_of, listing, verify
 from trainyard_agent.configuration import run_dir
 from trainyard_agent.errors import CommandRefused
-from trainyard_agent.job_files import read_tail
+from trainyard_agent.job_files import may_pass, read_tail
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.s3 import S3, Digest, Location, digest, parse_uri
 from trainyard_agent.signed_http import Refused, Unreachable
@@ -29,6 +30,8 @@ MANIFEST_KEY = "export-manifest.json"
 AT_ONCE = 4
 LOG_BYTES = 64 * 1024 * 1024
 TRIES = 8
+#: Between looks at files that cannot be read just now: five minutes in all.
+READ_PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 60.0, 60.0, 60.0)
 _ID = re.compile(r"^[A-Za-z0-9_.-]{1,128}$")
 
 
@@ -54,14 +57,19 @@ class Plan:
     final_model: bool
 
 
-def make_plan(root: Path, run_id: str, checkpoint_directory: str, selection: str) -> Plan:
-    """Read and verify what is to be exported (blocks). Raises ExportFailed."""
+def make_plan(root: Path, run_id: str, checkpoint_directory: str, selection: str, *, without_unreadable: bool = False) -> Plan:
+    """Read and verify what is to be exported (blocks). Raises ExportFailed, and OSError where something cannot be read just now.
+
+    `without_unreadable`: checkpoints that cannot be read are left out, as if they were not whole.
+    """
     items: list[Item] = []
     last_step: int | None = None
     for path in listing(root / checkpoint_directory) if selection != "none" else []:
         try:
             manifest, digests = verify(path, run_id)
-        except NotWhole as error:
+        except (NotWhole, OSError) as error:
+            if isinstance(error, OSError) and not without_unreadable:
+                raise
             log.warning("%s: checkpoint %s is not exported: %s", run_id, path.name, error)
             continue
         items.extend(_items(f"checkpoints/{path.name}", path, digests))
@@ -145,7 +153,7 @@ class Exports:
         newest = self._attempts.newest(run_id)
         bundle = bundle_of(newest) if newest else None
         directory = bundle.checkpoint_directory if bundle else "checkpoints"
-        plan = await asyncio.to_thread(make_plan, root, run_id, directory, selection)
+        plan = await self._planned(root, run_id, directory, selection)
         # Logs grow while a job runs, so each is copied as it is at this moment.
         logs = {f"logs/attempt-{path.parent.name}.log": path for path in _logs(root)}
         uploads = [self._verified(destination.under(item.key), item) for item in plan.items]
@@ -166,6 +174,16 @@ class Exports:
         at = destination.under(MANIFEST_KEY)
         written = await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, body)))
         return {"objects": len(objects), "bytes": sum(item.bytes for item in objects), "manifest_sha256": written.sha256}
+
+    async def _planned(self, *what: Any) -> Plan:
+        """What cannot be read just now is no reason to fail: a file system that fails over is back within minutes."""
+        for pause in READ_PAUSES:
+            try:
+                return await asyncio.to_thread(make_plan, *what)
+            except OSError as error:
+                log.warning("export: %s; again in %.0f s", error, pause)
+                await asyncio.sleep(pause)
+        return await asyncio.to_thread(functools.partial(make_plan, *what, without_unreadable=True))
 
     async def _verified(self, at: Location, item: Item) -> Digest:
         def upload() -> Digest:
@@ -191,9 +209,11 @@ class Exports:
             for attempt in range(TRIES):
                 try:
                     return await asyncio.to_thread(work)
-                except Unreachable as error:
+                except (Unreachable, OSError) as error:
+                    if isinstance(error, OSError) and not may_pass(error):
+                        raise
                     log.warning("export: %s", error)
-                    last = error
+                    last: Exception = error
                     await asyncio.sleep(min(15.0, 0.2 * 2**attempt))
         raise ExportFailed(f"gave up after {TRIES} tries: {last}")
 

@@ -14,6 +14,16 @@ _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Opening a pipe would wait for its writer.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
+#: What is wrong with the files themselves. Any other error (EMFILE, EIO, ESTALE while a file system fails over) may pass.
+_OF_THE_FILES = frozenset({
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.EFBIG, errno.ENXIO,
+})  # fmt: skip
+
+
+def may_pass(error: OSError) -> bool:
+    """The error says that a file cannot be read just now, and nothing of what is in it."""
+    return error.errno not in _OF_THE_FILES
+
 
 def open_inside(root: Path, path: Path) -> IO[bytes]:
     """A regular file below `root`, for reading. Raises OSError when a link lies on the way from there, or it is no regular file.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
 import os
@@ -10,15 +11,19 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.agent_support import RUN, config
 
+from trainyard_agent import export
 from trainyard_agent.attempts import Attempt
-from trainyard_agent.checkpoints import Checkpoints, NotWhole, order, remove, removed, scan, to_prune, verify
+from trainyard_agent.checkpoints import Checkpoints, NotWhole, order, remove, removed, scan, signature, to_prune, verify
+from trainyard_agent.export import Exports
 from trainyard_agent.fence import FenceBusy, Fenced, raise_fence, read_fence
 from trainyard_agent.leftovers import kill_leftovers
 from trainyard_agent.reporting import Reporter
@@ -316,3 +321,141 @@ def test_step_daemons_are_killed_by_job_and_node(tmp_path: Path, monkeypatch: py
     process(1000004, b"/usr/sbin/slurmd\0", ours)
     assert leftovers.find(RUN, 1, {"7"}, "a", node_root=str(ours), proc=proc) == [1000001]
     assert sorted(leftovers.find(RUN, 1, {"7"}, "a", node_root=None, proc=proc)) == [1000001, 1000002]
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Every file is in the way of this error, as of a process without descriptors or a file system that fails over."""
+
+    def refuse(root: Path, path: Path) -> None:
+        raise OSError(code, os.strerror(code), str(path))
+
+    monkeypatch.setattr("trainyard_agent.s3.open_inside", refuse)
+    monkeypatch.setattr("trainyard_agent.job_files.open_inside", refuse)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO, errno.ESTALE, errno.ENOMEM])
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_cannot_be_read_now_is_not_torn_and_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, ended: bool
+) -> None:
+    monkeypatch.setattr("trainyard_agent.checkpoints.FIRST_RETRY_SECONDS", 0.0)
+    watch = Watch(tmp_path)
+    for step in (10, 20):
+        commit(watch.root, step)
+    (commit(watch.root, 30) / "rank-0/model.pt").write_bytes(b"WEIGHTS")
+    with monkeypatch.context() as trouble:
+        failing(trouble, code)
+        watch.look()
+        watch.look()
+        assert watch.told() == []
+        assert watch.checkpoints.known(RUN) == []
+    if ended:  # the last checkpoint is often committed with the job's end
+        watch.attempt.state = "ended"
+        watch.checkpoints._attempts = Ended(watch.attempt)  # type: ignore[assignment]
+        assert watch.checkpoints._with_unread() == [watch.attempt]
+    watch.look()
+    assert watch.told() == ["Committed 10", "Committed 20", "Rejected 30"]
+    assert watch.checkpoints._with_unread() == []
+    watch.ends()
+
+
+class Ended:
+    """attempts.Attempts, with one attempt that has ended."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    def newest(self, run_id: str) -> Attempt:
+        return self._attempt
+
+
+def test_a_whole_checkpoint_that_cannot_be_read_for_a_while_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Watch(tmp_path)
+    directory = commit(watch.root, 10)
+    watch.look()
+    os.utime(directory / "rank-0/model.pt")
+    with monkeypatch.context() as trouble:
+        failing(trouble, errno.EIO)
+        watch.look()
+    watch.look()
+    assert watch.told() == ["Committed 10"]
+    watch.ends()
+
+
+def test_between_two_looks_at_what_cannot_be_read_the_pause_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Watch(tmp_path)
+    commit(watch.root, 10)
+    failing(monkeypatch, errno.EIO)
+    finding = scan(watch.root, "checkpoints", RUN, {})[0][0]
+    pauses = []
+    for _ in range(9):
+        before = time.monotonic()
+        watch.checkpoints._look_again(RUN, finding)
+        pauses.append(watch.checkpoints._unread[RUN, finding.path][1] - before)
+    assert [round(pause) for pause in pauses] == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    watch.look()
+    assert watch.checkpoints._unread[RUN, finding.path][0] == 9, "its time has not come"
+    watch.ends()
+
+
+def test_what_an_older_agent_rejected_for_a_read_error_is_looked_at_once_more(tmp_path: Path) -> None:
+    watch = Watch(tmp_path)
+    directory = commit(watch.root, 10)
+    sign = signature(directory)
+    watch.store.connection.execute("DELETE FROM flags WHERE name = 'rejects-content-only'")
+    row = (RUN, f"checkpoints/{directory.name}", 10, 1, "rejected", sign)
+    watch.store.connection.execute("INSERT INTO checkpoints VALUES(?, ?, ?, ?, ?, ?)", row)
+    watch.ends()
+    watch = Watch(tmp_path)
+    watch.look()
+    assert watch.told() == ["Committed 10"]
+    (directory / "rank-0/model.pt").write_bytes(b"WEIGHTS")
+    watch.look()
+    watch.ends()
+    watch = Watch(tmp_path)
+    watch.look()
+    assert watch.told() == ["Committed 10", "Rejected 10"], "what was rejected for what it holds stays so, and is told once"
+    watch.ends()
+
+
+def test_an_export_waits_for_what_cannot_be_read_just_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "READ_PAUSES", (0.0, 0.0))
+    commit(tmp_path, 10)
+    commit(tmp_path, 20).rename(tmp_path / "final")
+    exports = Exports(*[None] * 5)  # type: ignore[arg-type]
+    real, looks = export.verify, []
+
+    def sometimes(path: Path, run_id: str) -> Any:
+        looks.append(path.name)
+        if len(looks) <= 2:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return real(path, run_id)
+
+    monkeypatch.setattr(export, "verify", sometimes)
+    plan = asyncio.run(exports._planned(tmp_path, RUN, "checkpoints", "all"))
+    assert (plan.last_step, plan.final_model, len(plan.items)) == (10, True, 4)
+
+    def never(path: Path, run_id: str) -> Any:
+        if path.name == "final":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(path, run_id)
+
+    monkeypatch.setattr(export, "verify", never)
+    with pytest.raises(OSError, match="Input/output error"):
+        asyncio.run(exports._planned(tmp_path, RUN, "checkpoints", "all"))
+
+
+def test_an_export_goes_on_without_a_checkpoint_that_cannot_be_read_for_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "READ_PAUSES", (0.0,))
+    for step in (10, 20):
+        commit(tmp_path, step)
+    real = export.verify
+
+    def bad_sector(path: Path, run_id: str) -> Any:
+        if "20" in path.name:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(path, run_id)
+
+    monkeypatch.setattr(export, "verify", bad_sector)
+    plan = asyncio.run(Exports(*[None] * 5)._planned(tmp_path, RUN, "checkpoints", "last"))  # type: ignore[arg-type]
+    assert plan.last_step == 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import replace
@@ -98,6 +99,58 @@ def test_a_torn_checkpoint_is_skipped_reported_and_kept(
     assert reason in next(iter(rejected.values()))
     assert "is not whole and is skipped" in capsys.readouterr().err
     assert sorted(os.listdir(attempt.checkpoint_dir)) == before
+
+
+class Trouble:
+    """Reading any of these checkpoints fails with this error for so many looks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, code: int, looks: int, *paths: Path) -> None:
+        self._left, self._code, self._paths = looks, code, paths
+        self._real = checkpoint._sum_of
+        monkeypatch.setattr(checkpoint, "_sum_of", self)
+        monkeypatch.setattr(checkpoint, "_FIRST_PAUSE", 0.001)
+
+    def __call__(self, path: Path, quick: bool) -> str:
+        if path.parent in self._paths and self._left > 0:
+            self._left -= 1
+            raise OSError(self._code, os.strerror(self._code), str(path))
+        return self._real(path, quick)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO, errno.ESTALE, errno.ENOMEM])
+def test_a_start_waits_for_a_checkpoint_that_cannot_be_read_just_now(
+    attempt: Attempt, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(attempt, 5)
+    newest = save(attempt, 10)
+    Trouble(monkeypatch, code, 3, newest)
+    found, rejected = checkpoint.find_newest(attempt.checkpoint_dir)
+    assert found is not None
+    assert (found.path, rejected) == (newest, {})
+    assert capsys.readouterr().err.count("cannot be read just now") == 3
+
+
+def test_after_that_time_an_older_one_is_taken_and_the_newest_kept(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older, newest = save(attempt, 5), save(attempt, 10)
+    monkeypatch.setattr(checkpoint, "READ_SECONDS", 0.05)
+    Trouble(monkeypatch, errno.EIO, 10**9, newest)
+    found, rejected = checkpoint.find_newest(attempt.checkpoint_dir)
+    assert found is not None
+    assert found.path == older
+    assert "Input/output error" in rejected[newest]
+    assert "is skipped: it cannot be read" in capsys.readouterr().err
+
+
+def test_a_start_from_nothing_is_refused_while_there_are_checkpoints_that_cannot_be_read(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = save(attempt, 5), save(attempt, 10)
+    monkeypatch.setattr(checkpoint, "READ_SECONDS", 0.05)
+    Trouble(monkeypatch, errno.ESTALE, 10**9, *both)
+    with pytest.raises(CheckpointFailed, match="none can be read, so nothing is trained anew"):
+        checkpoint.find_newest(attempt.checkpoint_dir)
 
 
 def test_a_manifest_may_not_name_files_outside_its_checkpoint(attempt: Attempt) -> None:

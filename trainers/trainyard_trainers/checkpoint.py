@@ -7,6 +7,7 @@ dot directory that nobody reads. Needs the standard library only; `checkpointer.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -14,13 +15,15 @@ import os
 import re
 import shutil
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from .attempt import Attempt
 from .exits import CheckpointFailed, Fenced
@@ -30,7 +33,12 @@ MANIFEST = "manifest.json"
 _NAME = re.compile(r"^step-(\d{12})-attempt-(\d+)$")
 _LEFTOVER = re.compile(r"^\.(?:tmp|old)-.*attempt-(\d+)$")
 _CHUNK = 1 << 20
+#: So long a start waits for checkpoints that cannot be read just now; the other ranks wait for it in a collective of 300 s at most.
+READ_SECONDS, _FIRST_PAUSE, _LAST_PAUSE = 120.0, 0.5, 10.0
+#: What is wrong with the files themselves. Any other error (EMFILE, EIO, ESTALE while a file system fails over) may pass.
+_OF_THE_FILES = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL})
 
+_T = TypeVar("_T")
 #: Writes one file's content into the stream it is given.
 Writer = Callable[[BinaryIO], object]
 
@@ -256,7 +264,8 @@ def verify(directory: Path, *, run_id: str | None = None, quick: bool = False) -
     """Check a directory against its manifest: the run, every size and every SHA-256, or with `quick` every CRC-32 where there is one.
 
     CRC-32 finds what a disk or a copy damages, eight times as fast, and training waits for it; a forger is kept out by the file
-    system's permissions. Raises ValueError with the reason why the checkpoint is not whole.
+    system's permissions. Raises ValueError with the reason why the checkpoint is not whole, and OSError where a file of it cannot be
+    read just now, which says nothing of it.
     """
     try:
         manifest = json.loads((directory / MANIFEST).read_bytes())
@@ -274,6 +283,8 @@ def verify(directory: Path, *, run_id: str | None = None, quick: bool = False) -
     except FileNotFoundError as error:
         raise ValueError(f"{Path(error.filename).name} is missing") from error
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in _OF_THE_FILES:
+            raise
         raise ValueError(f"{MANIFEST} or a file of it cannot be read: {error!r}") from error
     if saved.world_size < 1:
         raise ValueError(f"{MANIFEST} has worldSize {saved.world_size}")
@@ -293,21 +304,50 @@ def _committed(checkpoint_dir: Path) -> list[tuple[int, int, Path]]:
     return sorted(found, reverse=True)
 
 
-def find_newest(checkpoint_dir: Path, up_to_step: int | None = None, *, run_id: str | None = None) -> tuple[Saved | None, dict[Path, str]]:
+def find_newest(checkpoint_dir: Path, *, run_id: str | None = None) -> tuple[Saved | None, dict[Path, str]]:
     """The newest (step, then attempt) whole checkpoint, and the newer ones that are not whole with their reasons.
 
-    Those are named on stderr and left where they are: they are evidence.
+    Those are named on stderr and left where they are: they are evidence. One that cannot be read is tried again for READ_SECONDS in all
+    before an older one is taken. Raises CheckpointFailed where none can be read: a start from nothing would throw training away.
     """
     rejected: dict[Path, str] = {}
-    for step, _attempt, path in _committed(checkpoint_dir):
-        if up_to_step is not None and step > up_to_step:
-            continue
+    patience = _Patience(READ_SECONDS)
+    unread: OSError | None = None
+    for _step, _attempt, path in patience.with_(checkpoint_dir, _committed):
         try:
-            return verify(path, run_id=run_id, quick=True), rejected
+            return patience.with_(path, partial(verify, run_id=run_id, quick=True)), rejected
         except ValueError as error:
             rejected[path] = str(error)
             print(f"trainyard: checkpoint {path.name} is not whole and is skipped: {error}", file=sys.stderr, flush=True)
+        except OSError as error:
+            unread, rejected[path] = error, f"it cannot be read: {error}"
+            print(f"trainyard: checkpoint {path.name} is skipped: it cannot be read: {error}", file=sys.stderr, flush=True)
+    if unread is not None:
+        raise CheckpointFailed(f"{checkpoint_dir}: there are checkpoints, but none can be read, so nothing is trained anew: {unread}")
     return None, rejected
+
+
+class _Patience:
+    """Tries again what fails with an error that may pass; one span of time for all that is tried."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+
+    def with_(self, path: Path, look: Callable[[Path], _T]) -> _T:
+        """Raises the last OSError."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return look(path)
+            except OSError as error:
+                left = self._deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                print(
+                    f"trainyard: {path.name} cannot be read just now ({error}): trying again for {left:.0f} s", file=sys.stderr, flush=True
+                )
+            time.sleep(min(pause, left))
+            pause = min(_LAST_PAUSE, 2 * pause)
 
 
 def read_ahead(checkpoint_dir: Path) -> None:

@@ -80,6 +80,8 @@ def open_checkpoint(source: Path) -> Checkpoint:
             checkpoint.verify(source)
         except ValueError as error:
             raise ValueError(f"{source} is not a whole checkpoint: {error}") from error
+        except OSError as error:
+            raise ValueError(f"{source} cannot be read just now: {error}; try again") from error
     place = source if (source / "model").is_dir() else nxd_layout.newest(source)
     if place is None:
         raise ValueError(

@@ -95,6 +95,8 @@ def load(directory: Path, device: torch.device) -> tuple[Transformer, Vocabulary
             checkpoint.verify(directory, quick=True)
         except ValueError as error:
             raise ConfigError(f"model: {directory} is not whole: {error}; copy it again") from error
+        except OSError as error:
+            raise ConfigError(f"model: {directory} cannot be read just now: {error}; try again") from error
     document: dict[str, Any] = json.loads((directory / "config.json").read_bytes())
     if document.get("schema") != SCHEMA:
         raise ConfigError(f"model: {directory / 'config.json'} has schema {document.get('schema')!r}, not {SCHEMA!r}")
