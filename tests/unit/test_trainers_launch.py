@@ -118,15 +118,19 @@ def test_how_a_program_ends_is_told_apart(attempt_dir: Path, program: str, code:
 def test_processes_that_detach_themselves_end_with_the_job(attempt_dir: Path) -> None:
     """One keeps stdout open, one cleared its environment: neither may delay the end, and neither may be left."""
     (attempt_dir / "files" / "main.py").write_text(
-        "import os, time\n"
+        "import os\n"
+        "reader, writer = os.pipe()\n"
         "for environment in (dict(os.environ), {}):\n"
         "    if os.fork() == 0:\n"
         "        os.setsid()\n"
         "        if os.fork() == 0:\n"
-        "            print('detached', os.getpid(), flush=True)\n"
+        # One write: print makes one of each of its words, and those of two processes mix.
+        "            os.write(1, f'detached {os.getpid()}\\n'.encode())\n"
+        "            os.write(writer, b'.')\n"
         "            os.execve('/bin/sleep', ['sleep', '300'], environment)\n"
         "        os._exit(0)\n"
-        "time.sleep(0.3)\n"
+        "for _ in range(2):\n"
+        "    os.read(reader, 1)\n"
     )
     write_job(attempt_dir)
     code, report, text = run_launch(attempt_dir)
