@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from trainyard_agent.slurm import Job
 
-Kind = Literal["python-error", "signal", "node", "checkpoint", "unknown"]
+Kind = Literal["python-error", "signal", "out-of-memory", "node", "checkpoint", "unknown"]
 
 #: A rank whose peer died raises one of these: a consequence, never the cause.
 _CONSEQUENCES = (
@@ -21,6 +21,10 @@ _CONSEQUENCES = (
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?::\s?(.*))?$")
 _PREFIX = re.compile(r"^(?:\d+: ?)?(?:\[(?:rank|default)\d+\]: ?)?")
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
+#: Python's own words for it, PyTorch's, of the device and and of the host.
+_NO_MEMORY = re.compile(
+    r"OutOfMemoryError|\bMemoryError\b|CUDA out of memory|DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory"
+)
 _MAX_ERROR = 500
 LOG_TAIL_BYTES = 8192
 #: A trainer's exit code: a checkpoint cannot be written.
@@ -41,7 +45,7 @@ class Launch:
     @property
     def names_cause(self) -> bool:
         """It says why the job ended; others tell only that something ended them."""
-        return self.ended is not None and self.kind in ("signal", "python-error", "checkpoint")
+        return self.ended is not None and self.kind in ("signal", "out-of-memory", "python-error", "checkpoint")
 
     @classmethod
     def from_json(cls, document: Any) -> Launch:
@@ -118,10 +122,12 @@ def diagnose(
         return Diagnosis("cancelled", exit_code=code, signal=number)
     if lost or (job is not None and job.state == "NODE_FAIL"):
         return Diagnosis("failed", code, number, error_kind="node", failed_node=lost[0] if lost else None)
-    if job is not None and job.state in ("OUT_OF_MEMORY", "TIMEOUT", "DEADLINE", "BOOT_FAIL"):
-        words = {"OUT_OF_MEMORY": "the node ran out of memory", "TIMEOUT": "the job's time limit was reached"}
+    if job is not None and job.state in ("TIMEOUT", "DEADLINE", "BOOT_FAIL"):
+        words = {"TIMEOUT": "the job's time limit was reached"}
         return Diagnosis("failed", code, number, error=f"Slurm: {words.get(job.state, job.state)}", error_kind="unknown")
     found = _of_launches(launches, code) or _of_log(log_tail, code, number)
+    if job is not None and job.state == "OUT_OF_MEMORY" and found.error_kind != "out-of-memory":
+        return replace(found, error="Slurm: a process of the job was killed for want of memory", error_kind="out-of-memory")
     if job is None and found.error_kind == "unknown" and found.exit_code is None:
         return replace(found, error="Slurm does not know the job any more; slurmctld lost it when it crashed, or forgot it after its end")
     return found
@@ -145,9 +151,9 @@ def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | No
     """The first launcher that reported a cause; else one that was killed before it could report."""
     causes = [item for item in launches if item.names_cause]
     if causes:
-        first = min(causes, key=lambda item: item.ended or 0.0)
-        kind: Kind = {"signal": "signal", "checkpoint": "checkpoint"}.get(first.kind or "", "python-error")  # type: ignore[assignment]
-        return Diagnosis("failed", first.exit_code, first.signal, _one_line(first.error), kind, first.node)
+        # One for want of memory explains what else was killed: the kernel may take several processes of a node.
+        first = min(causes, key=lambda item: (item.kind != "out-of-memory", item.ended or 0.0))
+        return Diagnosis("failed", first.exit_code, first.signal, _one_line(first.error), _kind(first), first.node)
     vanished = [item for item in launches if item.ended is None]
     if vanished and len(vanished) < len(launches):
         return Diagnosis("failed", code, int(signal.SIGKILL), None, "signal", vanished[0].node)
@@ -158,11 +164,17 @@ def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | No
     return None
 
 
+def _kind(launch: Launch) -> Kind:
+    if launch.kind == "python-error":
+        return "out-of-memory" if _NO_MEMORY.search(launch.error or "") else "python-error"
+    return "signal" if launch.kind == "signal" else "out-of-memory" if launch.kind == "out-of-memory" else "checkpoint"
+
+
 def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
     """Without a launcher's word: a traceback that is no consequence, torchrun's summary, the batch script's own end."""
     error = first_exception(log_tail)
     if error is not None:
-        return Diagnosis("failed", code, number, error, "python-error")
+        return Diagnosis("failed", code, number, error, "out-of-memory" if _NO_MEMORY.search(error) else "python-error")
     root = _ROOT_CAUSE.search(log_tail)
     if root is not None and int(root.group(2)) < 0:
         return Diagnosis("failed", code, -int(root.group(2)), None, "signal")

@@ -295,6 +295,77 @@ def test_an_excluded_node_is_not_left_out_when_nothing_else_is_free() -> None:
     assert "no other node is free" in story.said
 
 
+OTHER = "ip-127-0-1-13"
+NO_MEMORY = {"errorKind": "out-of-memory", "signal": 9, "error": "the kernel's out-of-memory killer ended process 7 (python)"}
+
+
+def test_a_job_without_memory_is_tried_once_more_and_stopped_and_no_node_is_blamed() -> None:
+    story = started()
+    story.end("failed", failedNode=LOST, lastStep=20, **NO_MEMORY)
+    assert f"The job ran out of memory at step 20 on {LOST}" in story.said
+    story.training()
+    story.end("failed", failedNode=OTHER, lastStep=19, logTail="loading", **NO_MEMORY)
+    assert (story.run.status, len(story.run.attempts), story.run.excluded_nodes) == ("Failed", 2, [])
+    assert story.run.problem is not None
+    assert story.run.problem.code == "out-of-memory"
+    for words in ("out-of-memory killer ended process 7", "time 2 without coming further", "loading"):
+        assert words in story.run.problem.detail
+    assert "Lower the batch size" in story.run.problem.next_step
+    assert story.world.backend.replaced == []
+    assert_nothing_left(story)
+
+
+def test_a_job_that_comes_further_each_time_before_its_memory_is_used_up_goes_on() -> None:
+    story = started()
+    for step in (20, 40, 60):
+        story.end("failed", failedNode=LOST, lastStep=step, **NO_MEMORY)
+        story.training()
+    assert (len(story.run.attempts), story.run.attempts[3].exclude) == (4, [])
+    story.end("failed", failedNode=LOST, lastStep=60, **NO_MEMORY)
+    assert story.run.status == "Failed"
+
+
+def waiting_for_its_first_step(story: Story, *nodes: str) -> None:
+    story.send("AttemptStarted", run=story.run_id, attempt=story.attempt, jobId=story.job, nodes=list(nodes or (OTHER, LOST)))
+    story.rest()
+
+
+def test_the_same_signal_before_the_first_step_on_two_nodes_is_the_same_error() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    for node in (LOST, OTHER):
+        waiting_for_its_first_step(story)
+        story.end("failed", errorKind="signal", signal=9, failedNode=node, logTail="Killed")
+    assert (story.run.status, len(story.run.attempts), story.run.excluded_nodes) == ("Failed", 2, [])
+    assert story.run.problem is not None
+    assert story.run.problem.code == "same-error"
+    assert "'signal 9' came 2 times before the first step. End of the job's log:\nKilled" in story.run.problem.detail
+
+
+def test_nodes_that_were_restarted_before_the_first_step_are_no_error_of_the_programs() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    for node in (LOST, OTHER, LOST):
+        waiting_for_its_first_step(story)
+        story.end("failed", errorKind="signal", signal=9, failedNode=node, error=f"{node} was restarted")
+    assert (story.run.status, len(story.run.attempts)) == ("Recovering", 4)
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(20, "Failed"), (4000, "Recovering")])
+def test_of_a_program_that_reports_no_steps_only_what_fails_soon_and_again_is_the_same_error(seconds: float, status: str) -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    for more in (0, 7):  # hours of work do not end at the same tenth of a second
+        waiting_for_its_first_step(story)
+        story.pass_time(seconds + more)
+        story.end("failed", errorKind="python-error", error="OSError: the data did not come")
+    assert (story.run.status, len(story.run.attempts)) == (status, 2 if status == "Failed" else 3)
+    assert ("before the first step" in story.said) == (status == "Failed")
+
+
 def test_the_same_python_error_at_the_same_step_stops_the_run_with_its_evidence() -> None:
     story = started()
     error = {"errorKind": "python-error", "error": "ValueError: bad batch", "lastStep": 42, "logTail": "Traceback\nValueError: bad batch"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,30 @@ def test_a_job_that_ended_with_zero_succeeded() -> None:
 def test_zero_on_a_lost_node_is_no_success() -> None:
     found = run(Job("7", "COMPLETING", 0, 0, (A, B)), lost=[B])
     assert (found.outcome, found.error_kind, found.failed_node) == ("failed", "node", B)
+
+
+def test_memory_is_named_by_whoever_says_it() -> None:
+    killed = Launch(B, ended=3.0, exit_code=137, signal=9, kind="out-of-memory", error="the kernel's killer ended process 7")
+    first = Launch(A, ended=2.0, exit_code=137, signal=9, kind="signal")
+    found = run(launches=[first, killed])
+    assert (found.error_kind, found.failed_node, found.signal, found.error) == ("out-of-memory", B, 9, killed.error)
+    slurm = run(Job("7", "OUT_OF_MEMORY", 0, 125, (A, B)), [first])
+    assert (slurm.error_kind, slurm.failed_node, slurm.error) == (
+        "out-of-memory", A, "Slurm: a process of the job was killed for want of memory",
+    )  # fmt: skip
+    assert run(Job("7", "OUT_OF_MEMORY", 0, 125, (A, B)), [killed]).error == killed.error
+
+
+@pytest.mark.parametrize(("error", "kind"), [
+    ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB", "out-of-memory"),
+    ("RuntimeError: [enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8", "out-of-memory"),
+    ("MemoryError: ", "out-of-memory"),
+    ("OSError: [Errno 12] Cannot allocate memory", "out-of-memory"),
+    ("ValueError: memory bank is empty", "python-error"),
+])  # fmt: skip
+def test_errors_for_want_of_memory_are_known_by_their_words(error: str, kind: str) -> None:
+    assert run(launches=[Launch(A, ended=2.0, exit_code=1, kind="python-error", error=error)]).error_kind == kind
+    assert run(log=f"Traceback (most recent call last):\n  File x\n{error}\n").error_kind == kind
 
 
 CANCELLED = Job("7", "CANCELLED", 0, 15, (A, B))

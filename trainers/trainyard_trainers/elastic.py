@@ -134,5 +134,5 @@ def run(placement: Placement, command: Sequence[str], entry: str = "trainyard_tr
     except ChildFailedError as error:
         rank, first = error.get_first_failure()
         print(f"trainyard: rank {rank} ended with exit code {first.exitcode}", file=sys.stderr, flush=True)
-        return failure.of_worker(first.exitcode, rank, Path(first.error_file))
+        return failure.of_worker(first.exitcode, rank, Path(first.error_file), first.pid)
     return Failure(0)

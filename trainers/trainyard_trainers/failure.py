@@ -35,20 +35,25 @@ _PEER_TEXTS = (
 
 @dataclass(frozen=True)
 class Failure:
-    """How a node's part of a job ended. `rank` and `error` are of the first process that failed there."""
+    """How a node's part of a job ended. `rank`, `error` and `pid` are of the first process that failed there.
+
+    `out_of_memory`: what the kernel says of it, where it was killed for want of memory.
+    """
 
     exit_code: int | None
     signal: int | None = None
     rank: int | None = None
     error: str | None = None
     traceback: str | None = None
+    pid: int | None = None
+    out_of_memory: str | None = None
 
     @property
     def kind(self) -> str | None:
-        """stopped, fenced, checkpoint, signal, peer (another rank vanished), python-error or exit; None = no failure."""
+        """stopped, fenced, checkpoint, out-of-memory, signal, peer (another rank vanished), python-error or exit; None = no failure."""
         by_code = {0: None, STOPPED: "stopped", FENCED: "fenced", CHECKPOINT_FAILED: "checkpoint"}
         if self.signal is not None:
-            return "signal"
+            return "signal" if self.out_of_memory is None else "out-of-memory"
         if self.exit_code in by_code:
             return by_code[self.exit_code]
         if self.error is None:
@@ -61,8 +66,9 @@ class Failure:
             "signal": self.signal,
             "rank": self.rank,
             "kind": self.kind,
-            "error": self.error,
+            "error": self.out_of_memory or self.error,
             "traceback": self.traceback,
+            "failedPid": self.pid,
         }
 
 
@@ -101,17 +107,17 @@ def _one_line(text: str) -> str:
     return lines[0][:500]
 
 
-def of_status(status: int) -> Failure:
+def of_status(status: int, pid: int | None = None) -> Failure:
     """From a wait status of the operating system."""
     code = os.waitstatus_to_exitcode(status)
-    return Failure(128 - code, signal=-code) if code < 0 else Failure(code)
+    return Failure(128 - code, signal=-code, pid=pid) if code < 0 else Failure(code, pid=pid)
 
 
-def of_worker(exit_code: int, rank: int | None, error_file: Path | None) -> Failure:
+def of_worker(exit_code: int, rank: int | None, error_file: Path | None, pid: int | None = None) -> Failure:
     """From the exit code of a torchrun worker (negative: killed by that signal) and its error file."""
     error, stack = read_error_file(error_file) if error_file else (None, None)
     if exit_code < 0:
         # SIGTERM comes from torchrun or Slurm when something else failed or somebody asked: a stop, no crash.
         number = -exit_code
-        return Failure(STOPPED, rank=rank) if number == signal.SIGTERM else Failure(128 + number, number, rank)
-    return Failure(exit_code, rank=rank, error=error, traceback=stack)
+        return Failure(STOPPED, rank=rank) if number == signal.SIGTERM else Failure(128 + number, number, rank, pid=pid)
+    return Failure(exit_code, rank=rank, error=error, traceback=stack, pid=pid)

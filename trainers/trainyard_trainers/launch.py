@@ -3,8 +3,8 @@
     python -m trainyard_trainers.launch <attempt dir>
 
 Reads `job.json` (the fields of the job bundle) and `hosts` (lines `<node name> <address>`) of the attempt's directory. Writes
-`launch-<node>.json` there: `{node, attempt, pid, started, ended, exitCode, signal, rank, kind, error, traceback}`; the fields after
-`started` come with the end. Standard library only: this process waits while torch works in its child.
+`launch-<node>.json` there: `{node, attempt, pid, started, ended, exitCode, signal, rank, kind, error, traceback,
+failedPid}`; the fields after `started` come with the end. Standard library only: this process waits while torch works in its child.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .allocation import Allocation, Job, Node
 from .checkpoint import write_json
 from .exits import STOPPED
 from .failure import Failure
+from .out_of_memory import MemoryWatch
 from .signals import FORWARDED
 from .step_daemon import StepDaemon
 
@@ -72,7 +73,7 @@ def _child(job: Job, node: Node, pipe: int) -> NoReturn:
 
 def _wait(pid: int, pipe: int, error_file: Path) -> Failure:
     """Wait for the child, and join what it told us with how the operating system saw it end."""
-    end = failure.of_status(descendants.wait_for(pid))
+    end = failure.of_status(descendants.wait_for(pid), pid)
     if left := descendants.end_all():
         _say(f"{left} process{'' if left == 1 else 'es'} of the job outlived it and had to be killed")
     chunks = []
@@ -80,7 +81,9 @@ def _wait(pid: int, pipe: int, error_file: Path) -> Failure:
         chunks.append(chunk)
     if chunks:
         told = json.loads(b"".join(chunks))
-        return replace(end, signal=told["signal"], rank=told["rank"], error=told["error"], traceback=told["traceback"])
+        return replace(
+            end, signal=told["signal"], rank=told["rank"], error=told["error"], traceback=told["traceback"], pid=told["failedPid"]
+        )
     if end.signal == signal.SIGTERM:
         return Failure(STOPPED)
     error, stack = failure.read_error_file(error_file)
@@ -101,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         write_json(report, {**about, "ended": time.time(), **problem.as_json()})
         return 1
     room = _keep_room(report)
-    daemon = StepDaemon(os.environ)
+    daemon, memory = StepDaemon(os.environ), MemoryWatch()
     descendants.adopt_orphans()
     reader, writer = os.pipe()
     pid = os.fork()
@@ -113,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     daemon.watch(pid)
     # While the child imports torch.
     threading.Thread(target=checkpoint.read_ahead, args=(job.checkpoint_dir,), daemon=True).start()
-    end = daemon.blamed_for(_wait(pid, reader, job.error_file(node.name)))
+    end = daemon.blamed_for(memory.blamed_for(_wait(pid, reader, job.error_file(node.name))))
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
     return end.exit_code or 0
 

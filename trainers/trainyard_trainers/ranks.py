@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -80,9 +81,9 @@ def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> No
         program.run(command)
         return
     _forward_to(pid)
-    end = failure.of_status(os.waitpid(pid, 0)[1])
+    end = failure.of_status(os.waitpid(pid, 0)[1], pid)
     error, stack = failure.read_error_file(error_file)
-    end = Failure(STOPPED, rank=int(rank)) if end.signal == signal.SIGTERM else Failure(end.exit_code, end.signal, int(rank), error, stack)
+    end = Failure(STOPPED, rank=int(rank)) if end.signal == signal.SIGTERM else replace(end, rank=int(rank), error=error, traceback=stack)
     write_json(report, {**about, "ended": time.time(), **end.as_json()})
     if end.kind == "stopped":
         _await_others(attempt_dir)
@@ -186,7 +187,7 @@ def _of(report: dict[str, Any]) -> Failure:
     """A rank that has not ended has not failed."""
     if "ended" not in report:
         return Failure(0)
-    return Failure(report["exitCode"], report["signal"], report["rank"], report["error"], report["traceback"])
+    return Failure(report["exitCode"], report["signal"], report["rank"], report["error"], report["traceback"], report.get("failedPid"))
 
 
 def _all(allocation: Allocation) -> list[dict[str, Any]]:

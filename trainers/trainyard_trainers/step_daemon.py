@@ -42,8 +42,8 @@ class StepDaemon:
             time.sleep(pause)
 
     def blamed_for(self, end: Failure) -> Failure:
-        """A part that ended well did; whatever else came after the daemon's death (a broken pipe, our request to stop) came of it."""
-        if not self.gone or end.kind is None:
+        """A part that ended well did, and the kernel's word stands; whatever else came after the daemon's death (a broken pipe, our request to stop) came of it."""
+        if not self.gone or end.kind in (None, "out-of-memory"):
             return end
         _leave_its_pipes()
         return Failure(128 + signal.SIGKILL, int(signal.SIGKILL), error=ERROR)

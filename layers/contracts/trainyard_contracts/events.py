@@ -108,7 +108,7 @@ class AttemptEnded(RunEvent):
     exit_code: int | None = None
     signal: int | None = None
     error: str | None = Field(default=None, description="last line of the Python traceback, e.g. 'ValueError: bad batch'")
-    error_kind: Literal["python-error", "signal", "node", "checkpoint", "unknown"] | None = None
+    error_kind: Literal["python-error", "signal", "out-of-memory", "node", "checkpoint", "unknown"] | None = None
     failed_node: str | None = Field(default=None, description="Slurm node where the first process failed")
     last_step: int | None = None
     nodes: list[NodeEvidence] = Field(default_factory=list)

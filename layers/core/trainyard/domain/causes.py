@@ -12,6 +12,9 @@ from trainyard.domain.facts import evidence_of, is_dead
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Action, Attempt, Fact, Problem
 
+#: A program that reports no steps and ran for longer did work, as far as anybody can tell.
+EARLY_SECONDS = 300
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -87,14 +90,42 @@ def cancelled_on_cluster(draft: Draft, attempt: Attempt) -> Finding | None:
     return Finding("cancelled-on-cluster", end, because, outcome="cancelled", stop="cancelled", problem=problem("cancelled", because))
 
 
+def out_of_memory(draft: Draft, attempt: Attempt) -> Finding | None:
+    """The job needs more memory than it gets: no node is to blame. Only an attempt that came further than the last one is worth another."""
+    end = _end(draft, attempt)
+    if end is None or end.data.get("outcome") != "failed" or end.data.get("errorKind") != "out-of-memory":
+        return None
+    step, node = end.data.get("lastStep"), end.data.get("failedNode")
+    signature = f"out-of-memory|{-1 if step is None else step}"
+    count = 1 + sum(_reached(incident.error_signature) >= (-1 if step is None else step) for incident in draft.incidents)
+    words = str(end.data.get("error") or "a process of the job was killed for want of memory")
+    because = f"The job ran out of memory {_place(attempt, end)}{f' on {node}' if node else ''}: {words}."
+    if count < draft.run.spec.recovery.same_error_limit:
+        return Finding("out-of-memory", end, because, signature=signature, resume_as="Trying once more")
+    detail = f"{because} That was time {count} without coming further.{_tail(end)}"
+    return Finding("out-of-memory", end, because, signature=signature, stop="failed", problem=problem("out-of-memory", detail))
+
+
+def _reached(signature: str | None) -> int:
+    """The step of an earlier end for want of memory; below every step for any other incident."""
+    kind, _, step = (signature or "").partition("|")
+    return int(step) if kind == "out-of-memory" else -2
+
+
 def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
-    """A signal killed a process: restart in place; when that repeats on one node, leave the node out if a spare can take over."""
+    """A signal killed a process: restart in place; when that repeats on one node, leave the node out if a spare can take over.
+
+    Before the first step it is the program's own doing if it comes again, on whatever node.
+    """
     end = _end(draft, attempt)
     if end is None or end.data.get("errorKind") not in ("signal", "node"):
         return None
     node = end.data.get("failedNode")
     why = f": {end.data['error']}" if end.data.get("error") else ""
     because = f"A worker process{f' on {node}' if node else ''} was killed{_by_signal(end)}{why}."
+    # With a reason beside the signal (its node was restarted, say) it is not the program's.
+    if end.data.get("errorKind") == "signal" and not why and _early(attempt, end):
+        return _same_error(draft, end, "worker-process", f"signal {end.data.get('signal')}", because, _place(attempt, end), node)
     repeats = sum(incident.cause == "worker-process" and incident.node == node for incident in draft.incidents)
     if not node or repeats < draft.run.spec.recovery.in_place_restarts_per_node:
         return Finding("worker-process", end, because, node=node)
@@ -112,23 +143,42 @@ def program_error(draft: Draft, attempt: Attempt) -> Finding | None:
         return None
     kind = str(end.data.get("errorKind") or "unknown")
     error = str(end.data.get("error") or f"exit code {end.data.get('exitCode')}")
-    step = end.data.get("lastStep")
-    signature = f"{kind}|{error}|{step}"
-    place = f"at step {step}" if step is not None else "before the first step"
+    place = _place(attempt, end)
+    return _same_error(draft, end, kind, error, f"The program failed {place} with '{error}'.", place)
+
+
+def _same_error(draft: Draft, end: Fact, cause: str, error: str, because: str, place: str, node: str | None = None) -> Finding:
+    """One more attempt, or the end of the run once the same error came at the same place `sameErrorLimit` times."""
+    signature = f"{end.data.get('errorKind') or 'unknown'}|{error}|{place}"
     count = 1 + sum(incident.error_signature == signature for incident in draft.incidents)
-    limit = draft.run.spec.recovery.same_error_limit
-    because = f"The program failed {place} with '{error}'."
-    if count < limit:
-        return Finding(kind, end, because, signature=signature, resume_as="Trying once more")
+    if count < draft.run.spec.recovery.same_error_limit:
+        return Finding(cause, end, because, signature=signature, node=node, resume_as="Trying once more")
     again = f" {count} times" if count > 1 else ""
     detail = f"'{error}' came{again} {place}.{_tail(end)}"
     code = "same-error" if count > 1 else "python-error"
     because = f"The same error came {count} times {place}: '{error}'." if count > 1 else because
-    return Finding(kind, end, because, signature=signature, stop="failed", problem=problem(code, detail))
+    return Finding(cause, end, because, signature=signature, node=node, stop="failed", problem=problem(code, detail))
+
+
+def _place(attempt: Attempt, end: Fact) -> str:
+    """Where in training it happened. Of a program that reports no steps only the time is known, which hardly ever is the same twice."""
+    if end.data.get("lastStep") is not None:
+        return f"at step {end.data['lastStep']}"
+    return "before the first step" if _early(attempt, end) else f"{_seconds(attempt, end):.1f} s after its start, with no step reported"
+
+
+def _early(attempt: Attempt, end: Fact) -> bool:
+    """No step is known, and not much time went by: what fails then fails again."""
+    return end.data.get("lastStep") is None and attempt.first_step_at is None and _seconds(attempt, end) < EARLY_SECONDS
+
+
+def _seconds(attempt: Attempt, end: Fact) -> float:
+    began = attempt.started_at or attempt.submitted_at
+    return (end.at - began).total_seconds() if began else 0.0
 
 
 #: The recovery table, in order of precedence: what explains more comes first.
-CAUSES: tuple[Judge, ...] = (succeeded, cluster_lost, node_lost, cancelled_on_cluster, worker_process, program_error)
+CAUSES: tuple[Judge, ...] = (succeeded, cluster_lost, node_lost, cancelled_on_cluster, out_of_memory, worker_process, program_error)
 
 
 def replacement(fact: Fact, node: str, instance_id: str = "") -> Action:

@@ -12,7 +12,12 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "no-capacity": ("AWS has no capacity for these instances now", "Try again later, or ask for another instance type, zone or a training plan."),
     "backend-rejected": ("AWS refused to create the cluster", "Read AWS's reason in the detail, correct the specification, submit again."),
     "python-error": ("The program raised a Python error", "Correct the program, then submit again or resume the run."),
-    "same-error": ("The same error came again at the same step", "Correct the program or its data, then submit again or resume the run."),
+    "same-error": ("The same error came again at the same place", "Correct the program or its data, then submit again or resume the run."),
+    "out-of-memory": (
+        "The job needs more memory than its nodes have",
+        "Lower the batch size or the sequence length, processesPerNode or the data loader's workers; or shard the model (fsdp, ZeRO, tensor "
+        "parallel) over more nodes, or take an instance type with more memory. Then submit again or resume the run.",
+    ),
     "attempts-exhausted": ("Every attempt was used", "Look at the incidents; resume the run for a new budget, or raise recovery.maxAttempts."),
     "nodes-exhausted": ("No node became free in time", "Replace the lost nodes, then resume the run; add spares to go on in seconds next time."),
     "duration-exceeded": ("The run reached its longest duration", "Resume it for another period, or raise limits.maxDurationSeconds."),
