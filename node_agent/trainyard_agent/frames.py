@@ -71,12 +71,25 @@ def decode(body: bytes) -> dict[str, Any]:
         raise LinkError(f"a frame is not JSON: {error}") from error
     if not isinstance(message, dict):
         raise LinkError("a frame is not a JSON object")
+    if b"\\ud" in body.lower():
+        _refuse_half_characters(message)
     return message
+
+
+def _refuse_half_characters(message: dict[str, Any]) -> None:
+    """JSON can name half of a surrogate pair, which can be neither stored nor sent."""
+    try:
+        json.dumps(message, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise LinkError("a frame holds half a character") from error
 
 
 async def _line(reader: asyncio.StreamReader) -> dict[str, Any]:
     """One short line of the handshake (before anything is authenticated, so it must be small)."""
-    line = await reader.readline()
+    try:
+        line = await reader.readline()
+    except ValueError as error:  # asyncio's word for a line over its own limit
+        raise LinkError("the handshake is not a short line") from error
     if not line.endswith(b"\n") or len(line) > 1024:
         raise LinkError("the handshake is not a short line")
     return decode(line)

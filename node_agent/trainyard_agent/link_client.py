@@ -36,7 +36,7 @@ class LinkClient:
             try:
                 await self._session()
                 retry = FIRST_RETRY_SECONDS
-            except (OSError, LinkError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
+            except (OSError, LinkError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
                 log.info("no link to the controller's agent at %s: %s", self._config.controller_address, error or type(error).__name__)
             await asyncio.sleep(retry * (0.5 + random.random() / 2))
             retry = min(LAST_RETRY_SECONDS, retry * 1.5)

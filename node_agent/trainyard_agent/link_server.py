@@ -14,6 +14,8 @@ from trainyard_contracts.files import AgentConfig
 log = logging.getLogger(__name__)
 
 ORDER_SECONDS = 2.0
+#: What reading a message of any shape may raise.
+NONSENSE = (LinkError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
 
 
 class Beats(Protocol):
@@ -67,7 +69,7 @@ class LinkServer:
         try:
             while True:
                 self._take(node, await frames.receive())
-        except (LinkError, OSError, asyncio.IncompleteReadError, ValueError, TypeError) as error:
+        except (*NONSENSE, OSError, asyncio.IncompleteReadError) as error:
             # One node that talks nonsense loses its link; the controller serves the others.
             log.info("the link of %s ended: %s", node, error or type(error).__name__)
         finally:
@@ -82,8 +84,11 @@ class LinkServer:
             self._beats.beat(node, message)
         elif kind == "done":
             order = self._orders.get(message["id"]) if isinstance(message.get("id"), int) else None
+            killed = message.get("killed")
+            if not isinstance(killed, int):
+                raise LinkError(f"an answer that counts no processes: {message!r:.200}")
             if order is not None and not order.done():
-                order.set_result(int(message.get("killed") or 0))
+                order.set_result(killed)
 
     async def kill(self, run_id: str, attempt: int, job_ids: Iterable[str]) -> dict[str, int]:
         """Order every linked node to end what older attempts left; node -> processes killed. A node that does not answer is left out."""
@@ -102,7 +107,7 @@ class LinkServer:
         try:
             frames.send({**message, "id": number})
             return await asyncio.wait_for(self._orders[number], ORDER_SECONDS)
-        except (asyncio.TimeoutError, OSError) as error:
+        except (asyncio.TimeoutError, LinkError, OSError) as error:
             log.warning("%s did not answer the order %s: %s", node, message["is"], error or "timeout")
             return None
         finally:
