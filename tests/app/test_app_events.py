@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,39 @@ def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_
             record_fact(world.ports, {"source": "trainyard.agent", "detail-type": "ClusterHeartbeat", "id": "e", "detail": detail})
     assert {node.sample["cpuPercent"] for node in list_nodes(world.ports, "large") if node.sample} == {2}
     assert all(node.sample for node in list_nodes(world.ports, "large"))
+
+
+@pytest.mark.parametrize("wrong", [timedelta(hours=-1), timedelta(hours=1)], ids=["an hour behind", "an hour ahead"])
+def test_a_controller_whose_clock_is_wrong_loses_no_node_in_silence_and_dates_no_recovery_by_its_clock(wrong: timedelta) -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.wrong_by = wrong
+    story.training()
+    story.lose("ip-127-0-1-12")
+    assert [attempt.exclude for attempt in story.run.attempts] == [[], ["ip-127-0-1-12"]]
+    story.training("ip-127-0-1-13", "ip-127-0-1-14")
+    assert story.world.backend.replaced == ["i-00000012"]
+    assert "0.0 s after the fault was noticed" in story.said
+    [lost] = [fact for fact in story.world.runs.facts(story.run_id) if fact.type == "NodeLost"]
+    assert story.cluster.created_at <= lost.at <= story.world.clock.now()
+    reported = datetime.fromisoformat(lost.data["reportedAt"])
+    assert abs(reported - lost.at - wrong) < timedelta(seconds=1), "the time that the node gave is kept as evidence"
+
+
+def test_a_right_clock_is_left_alone() -> None:
+    story = training()
+    at = story.world.clock.now()
+    story.world.clock.tick(1800)  # the outbox waited for the bus
+    assert delivered(story, "node-lost.json", at=at.isoformat())[0] == "recorded"
+    [lost] = [fact for fact in story.world.runs.facts(story.run_id) if fact.type == "NodeLost"]
+    assert (lost.at, lost.data["reportedAt"]) == (at, None)
+
+
+@pytest.mark.parametrize("name", ["attempt-started", "attempt-stepped", "attempt-ended", "checkpoint-committed", "checkpoint-rejected"])
+def test_what_is_told_of_an_attempt_that_never_was_is_dropped(name: str) -> None:
+    story = training()
+    before = story.said
+    assert delivered(story, f"{name}.json", attempt=7) == ("dropped", "the run has no attempt 7")
+    assert story.said == before
+    assert listed(story) == []

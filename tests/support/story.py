@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from tests.support.machines import Machines
@@ -111,6 +112,8 @@ class Story:
     world: World = field(default_factory=World)
     later: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
     run_id: str = ""
+    #: How much the controller's clock differs from the right one.
+    wrong_by: timedelta = timedelta(0)
 
     def __post_init__(self) -> None:
         self.agent = Agent(self)
@@ -208,7 +211,7 @@ class Story:
     # what is
     @property
     def at(self) -> str:
-        return self.world.clock.now().isoformat()
+        return (self.world.clock.now() + self.wrong_by).isoformat()
 
     @property
     def run(self) -> Run:

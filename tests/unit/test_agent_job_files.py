@@ -14,12 +14,12 @@ import pytest
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
-from trainyard_agent import daemon, export, job_files
+from trainyard_agent import daemon, export, job_files, link_server
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import NotWhole, look, remove, scan, verify
 from trainyard_agent.commands import CommandServer
 from trainyard_agent.fence import raise_fence
-from trainyard_agent.link_server import NONSENSE, LinkServer
+from trainyard_agent.link_server import LinkServer
 from trainyard_agent.registry import Registry
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.store import Store
@@ -220,7 +220,7 @@ def test_a_node_that_talks_nonsense_loses_its_link_and_nothing_else_happens(tmp_
         server = LinkServer(config(tmp_path), b"k", registry)
         server._orders[1] = asyncio.get_running_loop().create_future()
         registry.linked("ip-1", "i-1", "127.0.0.1")
-        with pytest.raises(NONSENSE):
+        with pytest.raises(link_server.NONSENSE):
             server._take("ip-1", await Link().receive())
         assert len(registry.samples({"node": "me", "instanceId": "i", "role": "controller", "at": "2026-01-01T00:00:00Z"})) == 2
         store.close()

@@ -19,6 +19,9 @@ class AgentEvent(Lenient):
     cluster_name: str = Field(min_length=1, max_length=63)
     cluster_arn: str
     node: str = Field(default="", description="Slurm name of the node that reports")
+    reported_at: AwareDatetime | None = Field(
+        default=None, description="set by whoever records it where the node's clock was wrong: the time that the node gave"
+    )
 
 
 class RunEvent(AgentEvent):

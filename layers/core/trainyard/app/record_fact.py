@@ -97,7 +97,8 @@ def _tell_return(ports: Ports, cluster: Cluster, last: datetime, now: datetime) 
 
 
 def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
-    fact = _fact(event, ports.clock.now())
+    event = _placed(event, cluster.created_at, ports.clock.now())
+    fact = _fact(event)
     if not isinstance(event, (RunEvent, ExportFinished)):  # of a node or the whole cluster, even where it names the run that it met
         return _cluster_fact(ports, cluster, event, fact)
     try:
@@ -106,6 +107,8 @@ def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
         return _dropped(event, "no such run")
     if run.cluster_name != cluster.name:
         return _dropped(event, "the run is on another cluster")
+    if isinstance(event, RunEvent) and event.attempt > max((attempt.number for attempt in run.attempts), default=0):
+        return _dropped(event, f"the run has no attempt {event.attempt}")
     if isinstance(event, (CheckpointCommitted, CheckpointPruned)):
         return _listed(ports, run, event, fact)
     if run.terminal:
@@ -147,11 +150,22 @@ def _run_fact(ports: Ports, run: Run, event: AgentEvent, fact: Fact) -> Recorded
     return Recorded("recorded", reason, fact.type, fact.id, run.cluster_name, run.id, (run.id,) if woken else ())
 
 
-def _fact(event: AgentEvent, now: datetime) -> Fact:
-    """A node's clock that runs ahead must not put a fact into the future: later facts would sort before it."""
+def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
+    """The event at a time that it can have happened at by our clock: after its cluster was made, and not in the future.
+
+    A node's clock may be wrong. Then the event happened when it came, as far as anybody knows, and every time in it moves along.
+    """
+    if made_at <= event.at <= now:
+        return event
+    shift = now - event.at
+    moved = {name: getattr(event, name) + shift for name in ("at", "stepped_at", "committed_at") if hasattr(event, name)}
+    return event.model_copy(update={**moved, "reported_at": event.at})
+
+
+def _fact(event: AgentEvent) -> Fact:
     data = event.model_dump(mode="json", by_alias=True)
     attempt = getattr(event, "attempt", None)
-    return Fact(id=event.id, type=type(event).__name__, at=min(event.at, now), attempt=attempt, data=data)
+    return Fact(id=event.id, type=type(event).__name__, at=event.at, attempt=attempt, data=data)
 
 
 def _line(fact: Fact, words: str) -> TimelineEntry:
