@@ -60,7 +60,7 @@ def list_runs(
         print_json({"runs": runs})
         return
     rows = [
-        (run["id"], escape(run["name"]), styled(run["status"]), len(run["attempts"]), ago(run["createdAt"]), escape(run["reason"][:80]))
+        (run["id"], escape(run["name"]), styled(run["status"]), run["attemptCount"], ago(run["createdAt"]), escape(run["reason"][:80]))
         for run in runs
     ]
     if rows:

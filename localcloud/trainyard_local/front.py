@@ -15,6 +15,7 @@ from trainyard_local.access import Denied
 from trainyard_local.cloud import Cloud
 from trainyard_local.functions import NoSuchFunction
 from trainyard_local.http_messages import Request, Response
+from trainyard_local.quotas import MOST_ASYNCHRONOUS_BYTES, MOST_PAYLOAD_BYTES
 from trainyard_local.signatures import Rejected, SignedRequest, verify
 
 _INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")
@@ -72,7 +73,13 @@ class Front:
             return _error(403, "AccessDeniedException", str(refused))
         except NoSuchFunction as missing:
             return _error(404, "ResourceNotFoundException", str(missing))
-        if request.headers.get("x-amz-invocation-type") == "Event":
+        later = request.headers.get("x-amz-invocation-type") == "Event"
+        most = MOST_ASYNCHRONOUS_BYTES if later else MOST_PAYLOAD_BYTES
+        if len(request.body) > most:
+            kind = "Event" if later else "RequestResponse"
+            message = f"{len(request.body)} byte payload is too large for the {kind} invocation type (limit {most} bytes)"
+            return _error(413, "RequestTooLargeException", message)
+        if later:
             self._cloud.functions.invoke_later(function.config.arn, request.body or b"{}")
             return Response(202, [], b"")
         outcome = function.pool.invoke(request.body or b"{}")

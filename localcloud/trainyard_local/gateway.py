@@ -18,6 +18,7 @@ from trainyard_local.cloud import Cloud
 from trainyard_local.functions import NoSuchFunction, NotAllowed
 from trainyard_local.http_messages import Request, Response, json_response
 from trainyard_local.payload import Call, Route
+from trainyard_local.quotas import MOST_PAYLOAD_BYTES
 from trainyard_local.signatures import Rejected, SignedRequest, verify
 
 PREFIX = "/_api/"
@@ -92,7 +93,10 @@ class Gateway:
         function = call.route.function_arn
         try:
             self._cloud.functions.check_permission(function, "apigateway.amazonaws.com", self._execution_arn(call) + call.route.path)
-            outcome = self._cloud.functions.invoke(function, json.dumps(event).encode())
+            content = json.dumps(event).encode()
+            if len(content) > MOST_PAYLOAD_BYTES:
+                return json_response(413, {"message": "Request Too Long"})
+            outcome = self._cloud.functions.invoke(function, content)
         except (NotAllowed, NoSuchFunction):
             return json_response(500, {"message": "Internal Server Error"})
         return payload.answer(outcome)

@@ -20,11 +20,19 @@ from trainyard_local.access import Denied
 from trainyard_local.cloud import Cloud
 from trainyard_local.functions import NoSuchFunction
 from trainyard_local.pinned import replace, wrap
+from trainyard_local.quotas import MOST_STATE_BYTES
 
 log = logging.getLogger("trainyard.machines")
 
 HEAD_START_SECONDS = 0.01
 LAMBDA_TASKS = ("arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken")
+
+
+class TooLarge(Exception):
+    """A task's input or result is over the limit of a state."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The state/task '{name}' returned a result with a size exceeding the maximum number of bytes service limit.")
 
 
 def check_definition(name: str, definition: str) -> None:
@@ -193,6 +201,7 @@ def _endpoint(backend: Any, token: str) -> tuple[Any, Any]:
 def _install_lambda_tasks(cloud: Cloud) -> None:
     """Tasks go straight to the worker, under the machine's role; moto would make a new boto3 client for every call and ignore the role."""
     from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_lambda import StateTaskServiceLambda
 
     def invoke(parameters: dict[str, Any], region: str, state_credentials: Any) -> dict[str, Any]:
         name = parameters["FunctionName"]
@@ -203,13 +212,37 @@ def _install_lambda_tasks(cloud: Cloud) -> None:
             raise _client_error("ResourceNotFoundException", 404, str(error)) from None
         except Denied as error:
             raise _client_error("AccessDeniedException", 403, str(error)) from None
-        outcome = function.pool.invoke(parameters.get("Payload") or b"{}")
+        payload = parameters.get("Payload") or b"{}"
+        outcome = function.pool.invoke(payload)
+        if max(len(payload), len(outcome.result)) > MOST_STATE_BYTES:
+            raise TooLarge(name)
         response: dict[str, Any] = {"StatusCode": 200, "ExecutedVersion": "$LATEST", "Payload": _json(outcome.result)}
         if outcome.failed:
             response["FunctionError"] = "Unhandled"
         return response
 
     replace(lambda_eval_utils, "_invoke_lambda_function", invoke, parameters=("parameters", "region", "state_credentials"))
+    wrap(StateTaskServiceLambda, "_from_error", _with_data_limit)
+
+
+def _with_data_limit(original: Any) -> Any:
+    from moto.stepfunctions.parser.api import HistoryEventType, TaskFailedEventDetails
+    from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import FailureEvent
+    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name import StatesErrorName
+    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import StatesErrorNameType
+    from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails
+
+    def from_error(self: Any, env: Any, ex: Exception) -> Any:
+        if not isinstance(ex, TooLarge):
+            return original(self, env, ex)
+        kind = StatesErrorNameType.StatesStatesDataLimitExceeded
+        told = TaskFailedEventDetails(
+            error=kind.to_name(), cause=str(ex), resource=self._get_sfn_resource(), resourceType=self._get_sfn_resource_type()
+        )
+        details = EventDetails(taskFailedEventDetails=told)
+        return FailureEvent(env=env, error_name=StatesErrorName(kind), event_type=HistoryEventType.TaskFailed, event_details=details)
+
+    return from_error
 
 
 def _json(payload: bytes) -> Any:

@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from trainyard_local.http_parsing import QuickHandler
+from trainyard_local.quotas import MOST_ANSWER_BYTES
 
 _PREFIX = "/2018-06-01/runtime/"
 
@@ -32,6 +33,14 @@ class Invocation:
         if not self.done.is_set():
             self.result, self.failed = result, failed
             self.done.set()
+
+    def answer(self, result: bytes, *, failed: bool) -> None:
+        """What the function itself answered; Lambda takes no more than its limit."""
+        if len(result) > MOST_ANSWER_BYTES:
+            size = f"Response payload size exceeded maximum allowed payload size ({MOST_ANSWER_BYTES} bytes)."
+            self.fail("Function.ResponseSizeTooLarge", size)
+        else:
+            self.finish(result, failed=failed)
 
     def fail(self, kind: str, message: str) -> None:
         self.finish(json.dumps({"errorType": kind, "errorMessage": message}).encode(), failed=True)
@@ -140,7 +149,7 @@ class _Handler(QuickHandler):
         else:
             self.server.current = None
             self._answer(202, b'{"status":"OK"}')
-            current.finish(body, failed=parts[2] == "error")
+            current.answer(body, failed=parts[2] == "error")
 
     def _body(self) -> bytes:
         if (self.headers.get("Transfer-Encoding") or "").lower() != "chunked":

@@ -161,7 +161,7 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
 
     pinned.check_version()
     lean.install()  # before the imports below
-    from trainyard_local import caches, checksums, gate, locks, machines, partitions, secret_deletion, transactions
+    from trainyard_local import caches, checksums, gate, locks, machines, partitions, quotas, secret_deletion, transactions
     from trainyard_local.access import Access
     from trainyard_local.bus import Bus
     from trainyard_local.functions import Functions
@@ -197,6 +197,7 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
     gate.install(cloud.access)
     bus.install()
     machines.install(cloud)
+    quotas.install()
     _install_nodes(cloud)
     return cloud, serving
 

@@ -9,10 +9,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from trainyard_agent.fence import replace_file
+from trainyard_agent.slurm import compress
 from trainyard_contracts.files import AgentConfig, JobBundle
 from trainyard_contracts.specs import relative_path
 
 NODE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$")
+#: More nodes are named in Slurm's short form.
+MOST_WHOLE_NAMES = 100
 _PARTITION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
 
 
@@ -103,7 +106,8 @@ def sbatch_options(bundle: JobBundle, directory: Path, known: Collection[str] = 
         options.append(f"--partition={bundle.partition}")
     bad = sorted(node for node in {*bundle.exclude_nodes, *bundle.down_nodes} if not known or node in known)
     if bad:
-        options.append(f"--exclude={','.join(bad)}")
+        # One argument of a command may have 128 KB: thousands of names fit only in Slurm's own short form.
+        options.append(f"--exclude={','.join(bad) if len(bad) <= MOST_WHOLE_NAMES else compress(bad)}")
     return options
 
 

@@ -14,6 +14,7 @@ from trainyard_agent.checkpoints import Checkpoints
 from trainyard_agent.commands import CommandServer, nodes_of, number_of, run_of, text_of
 from trainyard_agent.export import Exports
 from trainyard_agent.health import Health
+from trainyard_agent.heartbeats import portions
 from trainyard_agent.jobs import JobControl
 from trainyard_agent.link_server import LinkServer
 from trainyard_agent.outbox import Sender
@@ -23,7 +24,7 @@ from trainyard_agent.s3 import S3
 from trainyard_agent.sampling import Sampler
 from trainyard_agent.slurm import Slurm
 from trainyard_agent.store import Store, set_damaged_aside
-from trainyard_contracts.events import NODES_PER_HEARTBEAT, ClusterHeartbeat
+from trainyard_contracts.events import ClusterHeartbeat
 from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)
@@ -113,8 +114,8 @@ class Controller:
             began = time.monotonic()
             if self._store.flush_held():
                 self._store.refill_reserve()
-            self._heartbeat()
-            await asyncio.sleep(MIN_HEARTBEAT_SECONDS)
+            parts = self._heartbeat()
+            await asyncio.sleep(min(MIN_HEARTBEAT_SECONDS * parts, self._config.heartbeat_seconds))
             await self._changed_or(max(0.0, self._config.heartbeat_seconds - (time.monotonic() - began)))
 
     async def _changed_or(self, seconds: float) -> None:
@@ -127,12 +128,15 @@ class Controller:
         self._registry.changed.clear()
         self._attempts.changed.clear()
 
-    def _heartbeat(self) -> None:
+    def _heartbeat(self) -> int:
+        """Returns in how many events it went."""
         samples, runs = self._registry.samples(self._sampler.take()), self._attempts.samples()
         dropped = self._store.dropped_samples
-        for start in range(0, len(samples), NODES_PER_HEARTBEAT):
-            part = samples[start : start + NODES_PER_HEARTBEAT]
-            self._reporter.sample(self._reporter.make(ClusterHeartbeat, nodes=part, runs=runs, dropped_samples=dropped))
+        parts = portions(samples, runs)
+        for number, nodes in enumerate(parts, 1):
+            told = {"nodes": nodes, "runs": runs, "dropped_samples": dropped, "part": number, "parts": len(parts)}
+            self._reporter.sample(self._reporter.make(ClusterHeartbeat, **told))
+        return len(parts)
 
     async def _own_checks(self) -> None:
         """The controller has no link to itself; its verdicts go straight to the registry."""

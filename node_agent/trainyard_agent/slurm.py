@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from trainyard_contracts.files import AgentConfig
@@ -73,6 +73,31 @@ def expand(hosts: str) -> tuple[str, ...]:
     for part in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*", hosts):
         names.extend(_expand_one(part.strip(",")))
     return tuple(names)
+
+
+def compress(names: Collection[str]) -> str:
+    """The list that `expand` makes these names of, sorted; node names of one subnet shrink to their last numbers."""
+    groups: dict[str, list[int]] = {}
+    plain: list[str] = []
+    for name in sorted(set(names)):
+        match = re.fullmatch(r"(.*?)(0|[1-9][0-9]*)", name)
+        if match is None or "[" in name:
+            plain.append(name)
+        else:
+            groups.setdefault(match[1], []).append(int(match[2]))
+    return ",".join([*plain, *(f"{prefix}{_ranges(sorted(numbers))}" for prefix, numbers in groups.items())])
+
+
+def _ranges(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return str(numbers[0])
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] + 1 == number:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return "[" + ",".join("-".join(map(str, run)) for run in runs) + "]"
 
 
 def _expand_one(part: str) -> list[str]:

@@ -36,7 +36,7 @@ RESERVE_BYTES, PLENTY = 2 * 1024 * 1024, 4
 #: Room inside SQLite's own files, which nobody who fills the disk can take: for some ten ends of attempts, logs and all.
 OWN_BYTES = 256 * 1024
 #: All samples together never take more than this; the oldest go first. Changes of state are not bounded.
-SAMPLE_CAP_BYTES = 8 * 1024 * 1024
+SAMPLE_CAP_BYTES = 24 * 1024 * 1024
 
 Change = Callable[[sqlite3.Connection], object]
 

@@ -150,7 +150,6 @@ def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_
 
     from trainyard.app.create_cluster import create_cluster
     from trainyard.app.list_nodes import list_nodes
-    from trainyard_contracts.events import NODES_PER_HEARTBEAT
     from trainyard_contracts.specs import ClusterSpec
 
     world = World()
@@ -160,14 +159,14 @@ def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_
     world.clusters.put(world.clusters.get("large").model_copy(update={"arn": arn, "status": "Ready"}))
     ids = [node.instance_id for node in world.backend.node_lists["large"]]
     for round_number in range(3):
-        for begin in range(0, len(ids), NODES_PER_HEARTBEAT):
+        for begin in range(0, len(ids), 150):
             world.clock.tick(1)
             at = world.clock.now().isoformat()
             samples = [
                 {"node": f"n-{one}", "instanceId": one, "role": "worker", "at": at, "cpuPercent": round_number}
-                for one in ids[begin : begin + NODES_PER_HEARTBEAT]
+                for one in ids[begin : begin + 150]
             ]
-            detail = {"id": world.ids.ulid(), "at": at, "clusterName": "large", "clusterArn": arn, "nodes": samples}
+            detail = {"id": world.ids.ulid(), "at": at, "clusterName": "large", "clusterArn": arn, "nodes": samples, "parts": 5}
             record_fact(world.ports, {"source": "trainyard.agent", "detail-type": "ClusterHeartbeat", "id": "e", "detail": detail})
     assert {node.sample["cpuPercent"] for node in list_nodes(world.ports, "large") if node.sample} == {2}
     assert all(node.sample for node in list_nodes(world.ports, "large"))

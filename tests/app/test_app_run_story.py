@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from tests.support.story import Story, cluster_spec, make_cluster, run_spec
@@ -10,7 +11,10 @@ from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 from trainyard.app.delete_cluster import delete_cluster
 from trainyard.app.request_export import request_export
 from trainyard.app.resume_run import resume_run
+from trainyard.app.steps.decide_run import MOST_ACTIONS, MOST_SPENT, decide_run
+from trainyard.app.steps.inputs import StepInput
 from trainyard.domain.errors import ConflictError
+from trainyard.domain.records import Action
 from trainyard.ports import CommandResult
 
 LOST = "ip-127-0-1-12"
@@ -617,3 +621,39 @@ def test_ten_runs_at_once_all_end() -> None:
         story.end()
     assert {story.world.runs.stored[run_id].status for run_id in ids} == {"Succeeded"}
     assert_nothing_left(story)
+
+
+def test_an_execution_whose_history_is_nearly_full_hands_the_run_to_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[decide_run.__module__], "MOST_SPENT", 100)
+    story = started()
+    for _ in range(6):
+        story.end(outcome="failed", errorKind="signal", signal=9)
+        story.training()
+    assert story.run.generation > 1
+    assert sum(walker.execution.status == "RUNNING" for key, walker in story.machines.walkers.items() if key[0] == "run") == 1
+    story.end(lastStep=200)
+    assert story.run.status == "Succeeded"
+    assert_nothing_left(story)
+
+
+def test_a_decision_that_is_repeated_when_the_history_is_full_starts_one_execution() -> None:
+    story = started()
+    given = StepInput("decide", run_id=story.run_id, generation=story.run.generation, spent=MOST_SPENT)
+    before = story.run
+    assert [decide_run(story.world.ports, given)["next"] for _ in range(2)] == ["superseded", "superseded"]
+    assert story.run == before
+    assert [name for machine, name in story.world.executions.started if machine == "run"] == [
+        f"{story.run_id}-{before.generation}", f"{story.run_id}-{before.generation + 1}",
+    ]  # fmt: skip
+
+
+def test_a_thousand_actions_go_through_the_machine_in_portions_that_its_state_holds() -> None:
+    story = started()
+    actions = [Action(id=f"a{n}", kind="cancel-job", node=f"ip-10-0-{n}", reason="x" * 5000) for n in range(1000)]
+    world = story.world
+    world.runs.put(world.runs.get(story.run_id).model_copy(update={"actions": actions}))
+    world.clock.tick(600)
+    answer = decide_run(world.ports, StepInput("decide", run_id=story.run_id, generation=story.run.generation))
+    assert (answer["next"], len(answer["actions"])) == ("repair", MOST_ACTIONS)
+    assert len(json.dumps(answer)) < 128 * 1024
+    assert len(story.run.actions) == 1000

@@ -366,6 +366,7 @@ def test_heartbeats_are_kept_once_and_read_oldest_first(stores: Stores) -> None:
         stores.clusters.put_heartbeat(heartbeat(number, second))
     assert stores.clusters.heartbeats("demo", since=at(60), limit=10) == [heartbeat(2, 60), heartbeat(3, 120), heartbeat(4, 180)]
     assert stores.clusters.heartbeats("demo", since=at(0), limit=2) == [heartbeat(3, 120), heartbeat(4, 180)]
+    assert stores.clusters.heartbeats("demo", since=at(0), until=at(120), limit=2) == [heartbeat(2, 60), heartbeat(3, 120)]
 
 
 # waits

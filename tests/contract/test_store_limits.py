@@ -17,7 +17,7 @@ from trainyard.aws.items import COMPRESS_ABOVE_BYTES, pack, stamp, unpack, unsta
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
 from trainyard.domain import errors
-from trainyard.domain.records import Attempt, Fact, Run, TimelineEntry
+from trainyard.domain.records import Fact, Run, TimelineEntry
 
 T0 = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 
@@ -31,32 +31,6 @@ def dynamodb() -> Iterator[Any]:
 @pytest.fixture
 def table(dynamodb: Any) -> Table:
     return new_table(dynamodb)
-
-
-def attempts(count: int, nodes: int) -> list[Attempt]:
-    return [Attempt(number=n, nodes=[f"ip-10-{n % 250}-{i // 250}-{i % 250}" for i in range(nodes)]) for n in range(1, count + 1)]
-
-
-def test_a_run_with_many_attempts_on_many_nodes_fits_into_an_item(table: Table) -> None:
-    runs = TableRuns(table)
-    made = runs.create(run(1), idempotency_key=None, body_hash="h")
-    big = runs.put(made.model_copy(update={"attempts": attempts(100, 500)}))
-    item = table.get(f"run#{made.id}", "run")
-    assert item is not None
-    assert len(item["doc"]["B"]) < 400 * 1024
-    assert runs.get(made.id) == big, "compressed, not shortened"
-
-
-def test_when_even_that_is_too_much_old_attempts_keep_their_outcome_and_lose_their_nodes(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("trainyard.aws.items.LARGEST_DOCUMENT_BYTES", 60_000)
-    runs = TableRuns(table)
-    made = runs.create(run(1), idempotency_key=None, body_hash="h")
-    runs.put(made.model_copy(update={"attempts": attempts(100, 500)}))
-    kept = runs.get(made.id).attempts
-    assert [attempt.number for attempt in kept] == list(range(1, 101))
-    assert [len(attempt.nodes) for attempt in kept] == [0] * 80 + [500] * 20
 
 
 def test_small_documents_stay_readable_and_large_ones_are_compressed() -> None:

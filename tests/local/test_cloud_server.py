@@ -300,6 +300,58 @@ def test_an_event_that_may_not_be_delivered_ends_in_the_rules_dead_letter_queue(
     assert message["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "NO_PERMISSIONS"
 
 
+def test_events_over_256_kilobytes_together_are_refused_whole(local: dict[str, Any]) -> None:
+    events = client(local, "events")
+    entry = {
+        "Source": "sample",
+        "DetailType": "Happened",
+        "Detail": json.dumps({"key": "limit", "text": "x" * 100_000}),
+        "EventBusName": local["outputs"]["Bus"],
+    }
+    with pytest.raises(ClientError, match="Total size of the entries in the request is over the limit") as refused:
+        events.put_events(Entries=[entry] * 3)
+    assert refused.value.response["Error"]["Code"] == "ValidationException"
+    assert events.put_events(Entries=[entry] * 2)["FailedEntryCount"] == 0
+
+
+def test_an_answer_over_six_megabytes_is_an_error_of_the_function(local: dict[str, Any]) -> None:
+    assert signed(local, "GET", "/v1/huge?bytes=5000000")[0] == 200
+    status, _, body = signed(local, "GET", "/v1/huge?bytes=6300000")
+    assert (status, json.loads(body)) == (500, {"message": "Internal Server Error"})
+    answer = client(local, "lambda").invoke(FunctionName="trainyard-steps", Payload=json.dumps({"do": "huge", "bytes": 6_300_000}).encode())
+    assert answer["FunctionError"] == "Unhandled"
+    assert json.loads(answer["Payload"].read())["errorType"] == "Function.ResponseSizeTooLarge"
+
+
+def test_a_payload_over_lambdas_limit_is_refused(local: dict[str, Any]) -> None:
+    for kind, most in (("RequestResponse", 6 * 1024 * 1024), ("Event", 256 * 1024)):
+        payload = json.dumps({"text": "x" * most}).encode()
+        with pytest.raises(ClientError) as refused:
+            client(local, "lambda").invoke(FunctionName="trainyard-steps", InvocationType=kind, Payload=payload)
+        assert refused.value.response["Error"]["Code"] == "RequestTooLargeException"
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 413
+
+
+def test_inputs_and_results_of_states_over_256_kilobytes_are_refused(local: dict[str, Any]) -> None:
+    sfn = client(local, "stepfunctions")
+    with pytest.raises(ClientError, match="less than or equal to 262144"):
+        sfn.start_execution(stateMachineArn=local["outputs"]["Flow"], input=json.dumps({"text": "x" * 262_144}))
+    with pytest.raises(ClientError, match="less than or equal to 262144"):
+        sfn.send_task_success(taskToken="any", output=json.dumps("x" * 262_144))
+    ended = run_flow(local, do="huge", bytes=300_000)
+    assert json.loads(ended["output"])["trouble"]["Error"] == "States.DataLimitExceeded"
+
+
+@pytest.mark.parametrize("transaction", [False, True])
+def test_an_item_over_400_kilobytes_is_refused(local: dict[str, Any], transaction: bool) -> None:
+    dynamodb, table = client(local, "dynamodb"), local["outputs"]["Table"]
+    put = {"TableName": table, "Item": {"pk": {"S": "large"}, "sk": {"S": "x"}, "doc": {"B": b"x" * 400 * 1024}}}
+    with pytest.raises(ClientError) as refused:
+        dynamodb.transact_write_items(TransactItems=[{"Put": put}]) if transaction else dynamodb.put_item(**put)
+    assert "Item size" in str(refused.value)
+    assert item(local, "large", "x") is None
+
+
 def test_a_schedule_invokes_its_function(local: dict[str, Any]) -> None:
     status, _, body = send(local["endpoint"] + "/_trainyard/fire", "POST", b'{"schedule": "trainyard-minutely"}', token(local))
     assert (status, json.loads(body)) == (202, {"fired": "trainyard-minutely"})

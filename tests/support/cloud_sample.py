@@ -160,6 +160,8 @@ def handler(event, context):
     action = (event.get("pathParameters") or {}).get("proxy", "")
     if action == "crash":
         os._exit(3)
+    if action == "huge":
+        return "x" * int(event["queryStringParameters"]["bytes"])
     if action == "boom":
         raise ValueError("boom")
     if action == "sleep":
@@ -196,6 +198,7 @@ def handler(event, context):
     if do == "sleep": time.sleep(30)
     if do == "crash": os._exit(7)
     if do == "wait": return {"wait": event["then"], "key": event.get("key", "")}
+    if do == "huge": return "x" * event["bytes"]
     if do == "forbidden": return {"forbidden": True}
     if do == "at-once": sfn.send_task_success(taskToken=event["token"], output="{}")
     if do == "store": ddb.put_item(TableName=os.environ["TABLE"], Item={"pk": {"S": event["key"]}, "sk": {"S": "token"}, "token": {"S": event["token"]}})

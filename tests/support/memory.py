@@ -244,9 +244,9 @@ class MemoryClusters:
     def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
         self.beats.setdefault(heartbeat.cluster_name, {})[heartbeat.id] = heartbeat
 
-    def heartbeats(self, name: str, *, since: datetime, limit: int) -> list[ClusterHeartbeat]:
-        found = sorted((beat for beat in self.beats.get(name, {}).values() if beat.at >= since), key=lambda beat: beat.at)
-        return found[-limit:]
+    def heartbeats(self, name: str, *, since: datetime, until: datetime | None = None, limit: int) -> list[ClusterHeartbeat]:
+        kept = [beat for beat in self.beats.get(name, {}).values() if since <= beat.at and (until is None or beat.at <= until)]
+        return sorted(kept, key=lambda beat: beat.at)[-limit:]
 
 
 class MemoryWaits:

@@ -14,7 +14,7 @@ from tests.unit.agent_support import config
 
 from trainyard_agent import slurm
 from trainyard_agent.attempt_files import BadBundle, parse_bundle, render
-from trainyard_agent.slurm import Slurm, SlurmError, clean_environment, expand, parse_job, parse_nodes
+from trainyard_agent.slurm import Slurm, SlurmError, clean_environment, compress, expand, parse_job, parse_nodes
 
 JOB = (
     "JobId=1 JobName=run-1 UserId=root(0) Priority=4294901759 JobState=NODE_FAIL Reason=NodeDown Dependency=(null) Requeue=0 ExitCode=0:9 "
@@ -105,3 +105,18 @@ def test_paths_are_quoted_in_the_batch_script(tmp_path: Path) -> None:
 def test_garbage_is_no_bundle(body: bytes) -> None:
     with pytest.raises(BadBundle):
         parse_bundle(body, "run-x", 1, "c")
+
+
+@given(st.lists(st.from_regex(r"ip-10-[0-3]-[0-9]{1,2}-[0-9]{1,3}|node[0-9]{0,4}|head", fullmatch=True), max_size=40))
+def test_a_compressed_host_list_is_expanded_to_the_same_names(names: list[str]) -> None:
+    assert sorted(expand(compress(names))) == sorted(set(names))
+
+
+def test_neighbours_are_compressed_as_slurm_writes_them() -> None:
+    assert compress(["ip-10-0-0-3", "ip-10-0-0-1", "ip-10-0-0-2", "ip-10-0-0-7", "ip-10-0-1-9"]) == "ip-10-0-0-[1-3,7],ip-10-0-1-9"
+
+
+def test_the_largest_clusters_nodes_are_excluded_within_one_arguments_length() -> None:
+    names = [f"ip-10-{n % 97}-{n % 256}-{n * 7 % 256}" for n in range(6758)]
+    assert len(set(names)) > 6000
+    assert len(compress(names)) < 128 * 1024

@@ -48,7 +48,7 @@ def a_run(status: str = "Running", **fields: Any) -> dict[str, Any]:
     }
     return {
         "id": RUN, "name": "mine [bold]", "status": status, "createdAt": T, "updatedAt": T, "clusterName": "mine-abc", "clusterDeleted": False,
-        "attempts": [attempt], "incidents": [], "reason": "because", "problem": None, "export": None,
+        "attempts": [attempt], "attemptCount": 1, "incidents": [], "reason": "because", "problem": None, "export": None,
         "latest": {"runId": RUN, "attempt": 1, "step": 41, "loss": 0.25}, **fields,
     }  # fmt: skip
 

@@ -104,4 +104,4 @@ def test_nodes_of_a_cluster_that_is_not_there_yet_cannot_be_changed(client: Clie
 
 def test_a_cluster_that_is_not_there_yet_has_no_nodes(client: Client) -> None:
     client.post("/v1/clusters", cluster())
-    assert client.get("/v1/clusters/demo/nodes").json == {"nodes": []}
+    assert client.get("/v1/clusters/demo/nodes").json == {"nodes": [], "samplesLeftOut": False}

@@ -174,7 +174,7 @@ def test_a_run_without_an_attempt_has_an_empty_log_and_empty_series(client: Clie
     run = submitted(client)
     log = client.get(f"/v1/runs/{run['id']}/logs").json
     assert log == {"kind": "job", "attempt": None, "source": "none", "text": ""}
-    assert client.get(f"/v1/runs/{run['id']}/metrics").json == {"nodes": {}, "run": []}
+    assert client.get(f"/v1/runs/{run['id']}/metrics").json == {"nodes": {}, "run": [], "thinned": False, "nodeCount": 0}
 
 
 @pytest.mark.parametrize("kind", ["job", "lifecycle"])

@@ -209,16 +209,21 @@ class RunSample(Lenient):
     loss: float | None = None
 
 
-#: PutEvents takes 256 KB an event: a larger cluster's samples come in several heartbeats, one right after the other.
-NODES_PER_HEARTBEAT = 300
+#: PutEvents takes 256 KB a request, names included; room is left for what is added on the way.
+MOST_EVENT_BYTES = 200 * 1024
 
 
 class ClusterHeartbeat(AgentEvent):
-    """The controller agent's periodic report: latest samples of NODES_PER_HEARTBEAT nodes at most, and every active run's step."""
+    """The controller agent's periodic report: latest samples of nodes, and every active run's step.
+
+    A large cluster's samples come in several heartbeats of at most MOST_EVENT_BYTES, one right after the other.
+    """
 
     nodes: list[NodeSample]
     runs: list[RunSample] = Field(default_factory=list)
     dropped_samples: int = 0
+    part: int = Field(default=1, ge=1, description="which of the heartbeats of one look at the cluster this is")
+    parts: int = Field(default=1, ge=1, description="how many heartbeats hold that look")
 
 
 AGENT_EVENTS: dict[str, type[AgentEvent]] = {

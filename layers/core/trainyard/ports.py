@@ -202,8 +202,8 @@ class Clusters(Protocol):
         """Keep one heartbeat, with a TTL of 7 days; the same id again changes nothing."""
         ...
 
-    def heartbeats(self, name: str, *, since: datetime, limit: int) -> builtins.list[ClusterHeartbeat]:
-        """Newest `limit` since `since`, oldest first."""
+    def heartbeats(self, name: str, *, since: datetime, until: datetime | None = None, limit: int) -> builtins.list[ClusterHeartbeat]:
+        """Newest `limit` of those from `since` to `until` (default: now), oldest first."""
         ...
 
 

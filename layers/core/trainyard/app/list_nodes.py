@@ -6,7 +6,10 @@ from datetime import timedelta
 
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.ports import Ports
-from trainyard_contracts.events import NODES_PER_HEARTBEAT, ClusterHeartbeat, NodeSample
+from trainyard_contracts.events import ClusterHeartbeat, NodeSample
+
+#: Agents that do not yet say in how many parts a look at the cluster comes put so many nodes into one.
+_NODES_OF_AN_UNCOUNTED_PART = 300
 
 
 def list_nodes(ports: Ports, cluster_name: str) -> list[ClusterNode]:
@@ -24,9 +27,12 @@ def newest_heartbeats(ports: Ports, cluster_name: str, count: int) -> list[Clust
 
 
 def _samples(ports: Ports, cluster: Cluster) -> dict[str, NodeSample]:
-    """Each node's newest sample; a large cluster's are in several heartbeats."""
+    """Each node's newest sample; a large cluster's are in several heartbeats, of which the newest may still be on their way."""
+    beats = newest_heartbeats(ports, cluster.name, 1)
     nodes = sum(group.count + group.spares for group in cluster.spec.instance_groups)
-    beats = newest_heartbeats(ports, cluster.name, 1 + nodes // NODES_PER_HEARTBEAT)
+    parts = max([1 + nodes // _NODES_OF_AN_UNCOUNTED_PART, *[2 * beat.parts - 1 for beat in beats]])
+    if parts > 1:
+        beats = newest_heartbeats(ports, cluster.name, parts)
     return {sample.instance_id: sample for beat in beats for sample in beat.nodes}
 
 

@@ -6,7 +6,7 @@ import builtins
 from datetime import datetime, timedelta
 
 from trainyard.aws import page_tokens
-from trainyard.aws.facts import fact_item, read_facts
+from trainyard.aws.facts import fact_item, read_facts, slim
 from trainyard.aws.items import Item, Value, number, pack, stamp, text, unpack, unstamp
 from trainyard.aws.table import Table
 from trainyard.domain import errors
@@ -69,7 +69,7 @@ class TableClusters:
                 self._table.update(_pk(name), "cluster", f"SET {attribute} = :at", condition=forwards, values={":at": text(stamp(at))})
 
     def record(self, name: str, fact: Fact) -> bool:
-        return self._table.put(fact_item(_pk(name), fact), condition="attribute_not_exists(pk)")
+        return self._table.put(fact_item(_pk(name), slim(fact)), condition="attribute_not_exists(pk)")
 
     def facts(self, name: str) -> builtins.list[Fact]:
         return read_facts(self._table, _pk(name))
@@ -81,8 +81,9 @@ class TableClusters:
         }  # fmt: skip
         self._table.put(item, condition="attribute_not_exists(pk)")
 
-    def heartbeats(self, name: str, *, since: datetime, limit: int) -> builtins.list[ClusterHeartbeat]:
-        newest = self._table.between(f"beat#{name}", stamp(since), "9", limit=limit)
+    def heartbeats(self, name: str, *, since: datetime, until: datetime | None = None, limit: int) -> builtins.list[ClusterHeartbeat]:
+        last = "9" if until is None else f"{stamp(until)}#~"
+        newest = self._table.between(f"beat#{name}", stamp(since), last, limit=limit)
         return [unpack(ClusterHeartbeat, item) for item in reversed(newest)]
 
 

@@ -15,8 +15,6 @@ M = TypeVar("M", bound=BaseModel)
 
 #: Above this the document is compressed: node names of many attempts shrink tenfold, and an item may not pass 400 KB.
 COMPRESS_ABOVE_BYTES = 16 * 1024
-#: Room for keys and the other attributes.
-LARGEST_DOCUMENT_BYTES = 390 * 1024
 
 
 def text(value: str) -> Value:
@@ -35,16 +33,15 @@ def pack(record: BaseModel) -> Value:
     return {"B": zlib.compress(data, 6)}
 
 
-def fits(document: Value) -> bool:
-    """Whether an item with this document stays below DynamoDB's 400 KB."""
-    return len(document.get("B", b"") or document["S"].encode()) <= LARGEST_DOCUMENT_BYTES
-
-
 def unpack(model: type[M], item: Item) -> M:
     """The record of an item's `doc`."""
-    document = item["doc"]
-    data: str | bytes = document["S"] if "S" in document else zlib.decompress(bytes(document["B"]))
-    return model.model_validate_json(data)
+    return model.model_validate_json(document(item))
+
+
+def document(item: Item) -> str | bytes:
+    """The JSON of an item's `doc`."""
+    value = item["doc"]
+    return value["S"] if "S" in value else zlib.decompress(bytes(value["B"]))
 
 
 def stamp(at: datetime) -> str:

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from trainyard.aws import page_tokens
-from trainyard.aws.facts import fact_item, read_facts
-from trainyard.aws.items import Item, fits, number, pack, stamp, text, unpack
+from trainyard.aws.facts import fact_item, names_item, read_facts, slim
+from trainyard.aws.items import Item, document, number, pack, stamp, text, unpack
 from trainyard.aws.table import Table
 from trainyard.domain import errors
-from trainyard.domain.records import TERMINAL, Attempt, Checkpoint, Fact, Run, TimelineEntry
+from trainyard.domain.records import TERMINAL, Checkpoint, Fact, Run, TimelineEntry
 from trainyard.ports import Page
 
 IDEMPOTENCY_LIFETIME = timedelta(hours=24)
 _ACTIVE, _ENDED = "runs#active", "runs#ended"
-#: When a run's document outgrows an item, older attempts lose their node lists and reasons; their numbers and outcomes stay.
-_FULL_ATTEMPTS = 20
 _SCAN = 100
 #: One write each, so that they may come in any order: the details are the whole one's, the verdict is the later of the two.
 _WHOLE = "SET doc = :doc, verdict = if_not_exists(verdict, :verdict)"
 _PRUNED = "SET doc = if_not_exists(doc, :doc), verdict = :verdict"
+#: A Lambda function answers with 6 MB at most, in which a page's text is escaped once more.
+_PAGE_BYTES = 2 * 1024 * 1024
 #: A transaction takes 100 writes: the run, and two for each line.
 _LINES_AT_ONCE = 49
 
@@ -108,10 +108,12 @@ class TableRuns:
         return [run for run in self.active() if run.cluster_name == cluster_name]
 
     def record(self, run_id: str, fact: Fact, message: str) -> bool:
+        pk, kept = _pk(run_id), slim(fact)
         line = TimelineEntry(
-            id=fact.id, at=fact.at, kind="fact", type=fact.type, message=message, attempt=fact.attempt, data=fact.data
+            id=fact.id, at=fact.at, kind="fact", type=fact.type, message=message, attempt=fact.attempt, data=kept.data
         )  # fmt: skip
-        return not self._table.transact(self._table.new(fact_item(_pk(run_id), fact)), self._table.always(_line_item(run_id, line)))
+        names = [] if kept is fact else [self._table.always(names_item(pk, fact))]
+        return not self._table.transact(self._table.new(fact_item(pk, kept)), self._table.always(_line_item(run_id, line)), *names)
 
     def facts(self, run_id: str, attempt: int | None = None) -> builtins.list[Fact]:
         return read_facts(self._table, _pk(run_id), attempt)
@@ -142,8 +144,19 @@ class TableRuns:
         query = (prefix, run_id)
         after = page_tokens.decode(query, token, prefix=prefix)
         items = self._table.query(_pk(run_id), prefix, after=after, newest_first=newest_first, limit=limit + 1)
-        more = page_tokens.encode(query, items[limit - 1]["sk"]["S"]) if len(items) > limit else None
-        return items[:limit], more
+        count = min(limit, _count_within(items, _PAGE_BYTES))
+        more = page_tokens.encode(query, items[count - 1]["sk"]["S"]) if len(items) > count else None
+        return items[:count], more
+
+
+def _count_within(items: Sequence[Item], most: int) -> int:
+    """How many of the first items have documents of so many bytes together; one at least."""
+    filled = 0
+    for count, item in enumerate(items):
+        filled += len(document(item))
+        if count and filled > most:
+            return count
+    return len(items)
 
 
 def _pk(run_id: str) -> str:
@@ -155,19 +168,10 @@ def _key_pk(idempotency_key: str) -> str:
 
 
 def _run_item(run: Run) -> Item:
-    document = pack(run)
-    if not fits(document):
-        document = pack(run.model_copy(update={"attempts": _shortened(run.attempts)}))
     return {
-        "pk": text(_pk(run.id)), "sk": text("run"), "doc": document, "version": number(run.version),
+        "pk": text(_pk(run.id)), "sk": text("run"), "doc": pack(run), "version": number(run.version),
         "gsi1pk": text(_ENDED if run.terminal else _ACTIVE), "gsi1sk": text(f"{stamp(run.created_at)}#{run.id}"),
     }  # fmt: skip
-
-
-def _shortened(attempts: builtins.list[Attempt]) -> builtins.list[Attempt]:
-    brief: dict[str, builtins.list[str]] = {"nodes": [], "exclude": [], "down": []}
-    old, new = attempts[:-_FULL_ATTEMPTS], attempts[-_FULL_ATTEMPTS:]
-    return [attempt.model_copy(update={**brief, "reason": attempt.reason[:200]}) for attempt in old] + new
 
 
 def _key_item(run: Run, idempotency_key: str, body_hash: str) -> Item:

@@ -3,6 +3,7 @@
     pk                sk                          what                                  gsi1pk               gsi1sk
     run#<id>          run                         the run (doc, version)                runs#active|ended    <created>#<id>
     run#<id>          fact#<fact id>              a fact, once                          -
+    run#<id>          nodes#<fact id>             the node names of a fact of many      -
     run#<id>          line#<at>#<entry id>        a line of the timeline                -
     run#<id>          note#<entry id>             makes the same entry id a no-op       -
     run#<id>          ckpt#<step>#<attempt>       a checkpoint                          -

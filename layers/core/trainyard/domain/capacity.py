@@ -25,7 +25,7 @@ def usable_nodes(draft: Draft, without: set[str] | None = None) -> int:
     bad = {*bad_nodes(draft), *(without or set())}
     partitions = {draft.cluster.spec.partition_of(group) for group in draft.cluster.spec.instance_groups if group.role == "worker"}
     if len(partitions) > 1:
-        bad &= {node for attempt in draft.run.attempts for node in attempt.nodes}
+        bad &= {*draft.run.former_nodes, *(node for attempt in draft.run.attempts for node in attempt.nodes)}
     return max(0, total_nodes(draft.cluster, draft.run) - len(bad))
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from trainyard.domain.facts import CLUSTER_LOST, Book
+from trainyard.domain.facts import CLUSTER_LOST, EXPORT_REQUESTED, Book
+from trainyard.domain.history import bounded
 from trainyard.domain.records import Action, Attempt, Cluster, Fact, Incident, Problem, Run, RunStatus, TimelineEntry
 from trainyard.domain.runs import Outcome, stopped
 
@@ -111,7 +112,8 @@ class Draft:
     def freeze(self, next_: Next) -> Decision:
         earliest = min(self.deadlines, default=self.now + timedelta(seconds=LONGEST_WAIT_SECONDS))
         seconds = int((earliest - self.now).total_seconds()) + 1
-        run = self.run
+        requests = [fact.id for fact in self.book.of(EXPORT_REQUESTED)]
+        run = bounded(self.run, requests, self.book.lost_nodes())
         return Decision(
             next=next_,
             run=run,

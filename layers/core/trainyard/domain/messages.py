@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trainyard.domain.causes import describe, waiting_sentence
 from trainyard_contracts import events
@@ -13,6 +13,12 @@ def message(event: AgentEvent) -> str:
     """The timeline line of an agent's event."""
     writer = WRITERS.get(type(event))
     return writer(event) if writer else type(event).__name__
+
+
+def listed(names: Sequence[str], most: int = 16) -> str:
+    """'a, b', and of more than a person reads how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def size(count: int) -> str:
@@ -30,7 +36,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def _ready(event: events.ClusterReady) -> str:
-    return f"The cluster is ready: {len(event.nodes)} nodes joined Slurm ({', '.join(event.nodes[:8])})."
+    return f"The cluster is ready: {len(event.nodes)} nodes joined Slurm ({listed(event.nodes, 8)})."
 
 
 def _queued(event: events.AttemptQueued) -> str:
@@ -38,7 +44,7 @@ def _queued(event: events.AttemptQueued) -> str:
 
 
 def _started(event: events.AttemptStarted) -> str:
-    return f"Attempt {event.attempt} runs as job {event.job_id} on {', '.join(event.nodes[:16])}."
+    return f"Attempt {event.attempt} runs as job {event.job_id} on {listed(event.nodes)}."
 
 
 def _stepped(event: events.AttemptStepped) -> str:

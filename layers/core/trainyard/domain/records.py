@@ -152,6 +152,7 @@ class Run(Record):
     owns_cluster: bool = False
     cluster_generation: int | None = Field(default=None, description="generation of its own cluster that this life uses")
     attempts: list[Attempt] = Field(default_factory=list)
+    former_nodes: list[str] = Field(default_factory=list, description="nodes of attempts that keep no list of their own any more")
     incidents: list[Incident] = Field(default_factory=list)
     excluded_nodes: list[str] = Field(default_factory=list)
     outcome: Literal["succeeded", "failed", "cancelled"] | None = Field(

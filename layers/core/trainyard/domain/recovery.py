@@ -184,7 +184,7 @@ def _open_incident(draft: Draft, attempt: Attempt, finding: causes.Finding) -> N
 def _plan(draft: Draft, finding: causes.Finding | None = None) -> None:
     """Plan the next attempt, or wait for a node, or stop because a budget is used up."""
     because = f"{finding.because} " if finding else ""
-    key = finding.fact.id if finding else f"plan-{len(draft.run.attempts) + 1}"
+    key = finding.fact.id if finding else f"plan-{_next_number(draft)}"
     if draft.attempts_left == 0:
         reason = f"{because}All {draft.run.spec.recovery.max_attempts} attempts are used."
         draft.stop("failed", reason, problem("attempts-exhausted", reason))
@@ -201,9 +201,8 @@ def _plan(draft: Draft, finding: causes.Finding | None = None) -> None:
 
 def _add_attempt(draft: Draft, reason: str, recovering: bool, avoid: Sequence[str]) -> None:
     _replace_others(draft)
-    number = draft.run.attempts[-1].number + 1 if draft.run.attempts else 1
     attempt = Attempt(
-        number=number,
+        number=_next_number(draft),
         generation=draft.run.generation,
         life=draft.run.life,
         exclude=sorted({*bad_nodes(draft), *avoid}),
@@ -211,6 +210,10 @@ def _add_attempt(draft: Draft, reason: str, recovering: bool, avoid: Sequence[st
     )
     draft.change(attempts=[*draft.run.attempts, attempt], waiting_since=None)
     draft.status("Recovering" if recovering else "Submitting", reason)
+
+
+def _next_number(draft: Draft) -> int:
+    return draft.run.attempts[-1].number + 1 if draft.run.attempts else 1
 
 
 def _replace_others(draft: Draft) -> None:

@@ -22,7 +22,7 @@ from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import IdempotencyKey, RunPath
 from trainyard.http.identifiers import run_id as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken, WholeNumber
-from trainyard.http.views import CheckpointPage, EventPage, LogView, MetricsView, PlanView, RunPage, RunView
+from trainyard.http.views import CheckpointPage, EventPage, LogView, MetricsView, PlanView, RunPage, RunSummary, RunView
 from trainyard.ports import Ports, Runs
 from trainyard_contracts.specs import RunSpec
 
@@ -86,7 +86,7 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         status: Annotated[RunStatus | None, Query(description="only runs of this status")] = None,
     ) -> Response[str]:
         page = ports().runs.list(limit=limit, token=next_token, status=status)
-        return answer(RunPage.model_construct(runs=[RunView.of(run) for run in page.items], next_token=page.next_token))
+        return answer(RunPage.model_construct(runs=[RunSummary.of(run) for run in page.items], next_token=page.next_token))
 
     @router.get("/v1/runs/<runId>", tags=TAGS, operation_id="getRun", summary="Show a run with its newest sample",
                 responses=documented(200, RunView, "The run", 404))  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any, Literal
 
@@ -9,8 +10,11 @@ from pydantic import Field
 
 from trainyard.app.dry_run import DryRun
 from trainyard.app.read_metrics import Metrics
-from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Record, Run, TimelineEntry
+from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Export, Problem, Record, Run, RunStatus, TimelineEntry
 from trainyard_contracts.events import NodeSample, RunSample
+
+#: A Lambda function answers with 6 MB at most, in which an answer's text is escaped once more.
+_MOST_SAMPLE_BYTES = 2 * 1024 * 1024
 
 
 class RunView(Run):
@@ -18,6 +22,7 @@ class RunView(Run):
 
     version: int = Field(default=0, exclude=True)
     last_trouble: str = Field(default="", exclude=True)
+    former_nodes: list[str] = Field(default_factory=list, exclude=True)
     latest: RunSample | None = None
 
     @classmethod
@@ -26,8 +31,35 @@ class RunView(Run):
         return cls.model_construct(**dict(run), latest=latest)
 
 
+class RunSummary(Record):
+    """A run in a list: where it is and why, without its spec, its files and its attempts."""
+
+    id: str
+    name: str
+    status: RunStatus
+    outcome: Literal["succeeded", "failed", "cancelled"] | None
+    reason: str
+    problem: Problem | None
+    generation: int
+    life: int
+    created_at: datetime
+    updated_at: datetime
+    opened_at: datetime | None
+    finished_at: datetime | None
+    cluster_name: str
+    owns_cluster: bool
+    cluster_deleted: bool
+    attempt_count: int = Field(description="attempts so far, of all lives")
+    export: Export | None
+
+    @classmethod
+    def of(cls, run: Run) -> RunSummary:
+        kept = {name: getattr(run, name) for name in cls.model_fields if name in Run.model_fields}
+        return cls.model_construct(**kept, attempt_count=run.attempt.number if run.attempt else 0)
+
+
 class RunPage(Record):
-    runs: list[RunView]
+    runs: list[RunSummary]
     next_token: str | None = None
 
 
@@ -61,11 +93,15 @@ class MetricsView(Record):
 
     nodes: dict[str, list[NodeSample]]
     run: list[TimedRunSample]
+    thinned: bool = Field(
+        default=False, description="points or nodes are left out, so that the answer stays small; a shorter time shows more points"
+    )
+    node_count: int = Field(default=0, description="nodes that have samples, shown or not")
 
     @classmethod
     def of(cls, metrics: Metrics) -> MetricsView:
         samples = [TimedRunSample.model_construct(**dict(sample), at=at) for at, sample in metrics.run]
-        return cls.model_construct(nodes=metrics.nodes, run=samples)
+        return cls.model_construct(nodes=metrics.nodes, run=samples, thinned=metrics.thinned, node_count=metrics.node_count)
 
 
 class PlanView(Record):
@@ -108,6 +144,15 @@ class ClusterPage(Record):
 
 class NodeList(Record):
     nodes: list[ClusterNode]
+    samples_left_out: bool = Field(default=False, description="the nodes are too many to show each one's sample too")
+
+    @classmethod
+    def of(cls, nodes: list[ClusterNode]) -> NodeList:
+        """With the nodes' samples, as long as a Lambda function's answer holds them."""
+        if sum(len(json.dumps(node.sample)) for node in nodes if node.sample) <= _MOST_SAMPLE_BYTES:
+            return cls.model_construct(nodes=nodes)
+        bare = [node.model_copy(update={"sample": None}) for node in nodes]
+        return cls.model_construct(nodes=bare, samples_left_out=True)
 
 
 class BatchView(Record):

@@ -13,7 +13,7 @@ class StepInput:
     """Payload of StepsFunction (docs/architecture.md). `token` is there only in waits, `error` only in trouble.
 
     `entered_at` (in both) is when the state machine entered the state, a microsecond more for each retry: the same for every delivery
-    of the same call, later for every later one.
+    of the same call, later for every later one. `spent` (in decide): events of the execution's history, about.
     """
 
     step: str
@@ -25,6 +25,7 @@ class StepInput:
     failed_step: str = ""
     error: Mapping[str, Any] = field(default_factory=dict)
     entered_at: datetime | None = None
+    spent: int = 0
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> StepInput:
@@ -39,6 +40,7 @@ class StepInput:
             failed_step=str(event.get("failedStep") or ""),
             error=event.get("error") or {},
             entered_at=_entered(event),
+            spent=int(event.get("spent") or 0),
         )
 
 

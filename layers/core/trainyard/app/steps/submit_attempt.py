@@ -11,6 +11,7 @@ from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.domain import names, recipes
 from trainyard.domain.errors import CommandFailed, RetryableError
+from trainyard.domain.messages import listed
 from trainyard.domain.records import Attempt, Run, TimelineEntry
 from trainyard.ports import CommandResult, Ports
 
@@ -66,7 +67,7 @@ def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
 def _save(ports: Ports, run: Run, attempt: Attempt, job_id: str, asked_at: datetime) -> dict[str, Any]:
     """Its line stands at the time of asking: Slurm may start the job before the answer is here, and a cause comes before its effect."""
     now = ports.clock.now()
-    without = f" without {', '.join(attempt.exclude)}" if attempt.exclude else ""
+    without = f" without {listed(attempt.exclude)}" if attempt.exclude else ""
     ports.runs.note(
         run.id,
         TimelineEntry(
