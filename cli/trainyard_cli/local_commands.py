@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
@@ -58,6 +58,9 @@ def up(
     typer_context: typer.Context,
     port: Annotated[int, typer.Option(min=0, max=65535, help="loopback port; 0 takes a free one")] = 4780,
     template: Annotated[Path, typer.Option(help="the SAM template to deploy")] = Path("template.yaml"),
+    nodes: Annotated[
+        Literal["processes", "machines"], typer.Option(help="what a node is: a process tree, or a booted machine (root, Debian's packages)")
+    ] = "processes",
 ) -> None:
     """Start the local cloud and deploy the template."""
     context, control = context_of(typer_context), _control()
@@ -68,7 +71,7 @@ def up(
         def tell(words: str) -> None:
             shown.update(escape(f"Local cloud: {words}"))
 
-        document: dict[str, Any] = control.up(context.state_dir, port, template, LOCAL_PARAMETERS, tell)
+        document: dict[str, Any] = control.up(context.state_dir, port, template, LOCAL_PARAMETERS, tell, nodes=nodes)
     if context.json:
         print_json(document)
         return

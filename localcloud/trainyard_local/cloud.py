@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trainyard_local.access import Access
     from trainyard_local.functions import Functions
     from trainyard_local.gateway import Gateway
+    from trainyard_local.machine_cloud import Machines
     from trainyard_local.schedules import Schedules
 
 
@@ -38,6 +39,8 @@ class Cloud:
     access: Access = field(repr=False, default=None)  # type: ignore[assignment]
     functions: Functions = field(repr=False, default=None)  # type: ignore[assignment]
     gateway: Gateway = field(repr=False, default=None)  # type: ignore[assignment]
+    machines: Machines | None = None
+    """Set where nodes are machines; None where they are processes."""
     schedules: Schedules = field(repr=False, default=None)  # type: ignore[assignment]
 
     @property

@@ -11,11 +11,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainyard_local import node_processes, slurm
+from trainyard_local import machine_host, machine_network, node_processes, slurm
 from trainyard_local.node_processes import of_cloud
 
 TAG = "TRAINYARD_LOCAL"
@@ -60,6 +60,7 @@ class Unusable(ControlError):
 _START_ERRORS: dict[str, tuple[type[ControlError], str]] = {
     "port": (InTheWay, "Stop what listens there, or start this one with another --port (0 takes a free one)."),
     "template": (Unusable, "Correct the template."),
+    "machines": (Unusable, "Or use --nodes processes."),
     "defect": (ControlError, "Look at server.log in the state directory."),
 }
 
@@ -72,12 +73,15 @@ def up(
     on_progress: Progress = lambda _: None,
     *,
     enforce_iam: bool = True,
+    nodes: str = "processes",
 ) -> dict[str, Any]:
     """Start a local cloud with the template deployed; returns what local.json holds.
 
     Port 0 takes a free one. What a killed cloud left behind in the same state directory is removed first.
     Raises InTheWay when one runs already or the port is taken, Unusable for a template or directory that cannot be used, else ControlError.
     """
+    if nodes == "machines" and (missing := machine_host.missing()):
+        raise Unusable(f"nodes cannot be machines here: {missing[0]}", f"{missing[1]}.")
     state_dir, template = state_dir.resolve(), (template or Path("template.yaml")).resolve()
     with _exclusive(state_dir):
         running = _server(state_dir)
@@ -89,7 +93,8 @@ def up(
         if node_processes.matching(of_cloud(state_dir)) or (state_dir / LOCAL_FILE).exists():
             on_progress("removing what a killed cloud left behind")
         _clean(state_dir)
-        return _start(state_dir, port, template, parameters=dict(parameters or {}), on_progress=on_progress, enforce_iam=enforce_iam)
+        options = ["--nodes", nodes] + ([] if enforce_iam else ["--no-iam"])
+        return _start(state_dir, port, template, parameters=dict(parameters or {}), on_progress=on_progress, options=options)
 
 
 def down(state_dir: Path) -> dict[str, Any]:
@@ -125,12 +130,11 @@ def status(state_dir: Path) -> dict[str, Any]:
 
 
 def _start(
-    state_dir: Path, port: int, template: Path, *, parameters: dict[str, str], on_progress: Progress, enforce_iam: bool
+    state_dir: Path, port: int, template: Path, *, parameters: dict[str, str], on_progress: Progress, options: Sequence[str]
 ) -> dict[str, Any]:
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "trainyard_local.server", "--state-dir", str(state_dir), "--port", str(port)]
-    command += ["--template", str(template), "--parameters", json.dumps(parameters), "--notify-fd", str(writing)]
-    command += [] if enforce_iam else ["--no-iam"]
+    command += ["--template", str(template), "--parameters", json.dumps(parameters), "--notify-fd", str(writing), *options]
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     with open(state_dir / LOG_FILE, "ab") as log:
         process = subprocess.Popen(
@@ -209,6 +213,7 @@ def _clean(state_dir: Path) -> int:
         killed = node_processes.kill(of_cloud(state_dir), spare=_ancestors())
     except RuntimeError as error:
         raise ControlError(str(error), "Look at them with `trainyard local status` and try again.") from None
+    machine_network.remove(state_dir)
     slurm.remove_short_link(state_dir)
     for name in RUNNING_PARTS:
         part = state_dir / name

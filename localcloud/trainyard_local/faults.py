@@ -142,7 +142,10 @@ def befall(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     node = _working_node(cluster, request)
     if not node.powered:
         raise NotNow(f"node: {node.name} is switched off; reboot or replace it first")
-    done = node.faults()[kind].begin(request)
+    try:
+        done = node.faults()[kind].begin(request)
+    except ValueError as error:
+        raise FaultError(str(error)) from None
     cluster.notice_later(node)
     if seconds is not None:
         cluster.in_background(lambda: _pass(cluster, node, kind, seconds))

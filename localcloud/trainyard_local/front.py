@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from datetime import datetime, timezone
 from http import HTTPStatus
 from typing import Any
@@ -28,10 +28,14 @@ SERVICES = {"dynamodb", "events", "iam", "logs", "s3", "sagemaker", "secretsmana
 class Front:
     """The WSGI application of the whole local cloud."""
 
-    def __init__(self, cloud: Cloud, admin_calls: admin.Admin, moto: Callable[..., Iterable[bytes]]) -> None:
+    def __init__(
+        self, cloud: Cloud, admin_calls: admin.Admin | None, moto: Callable[..., Iterable[bytes]], hosts: Container[str] = _LOOPBACK
+    ) -> None:
+        """Without `admin_calls`, as machine nodes see it, nobody can break or end the cloud through it."""
         self._cloud = cloud
         self._admin = admin_calls
         self._moto = moto
+        self._hosts = hosts
         self._dynamodb = direct.handler(cloud)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -44,11 +48,11 @@ class Front:
         return [response.body]
 
     def _handler(self, environ: dict[str, Any]) -> Callable[[Request], Response] | None:
-        if environ.get("HTTP_HOST", "").rsplit(":", 1)[0] not in _LOOPBACK:
+        if environ.get("HTTP_HOST", "").rsplit(":", 1)[0] not in self._hosts:
             return _foreign_host  # a web page that rebinds its name to loopback ends here
         path = environ["RAW_URI"].partition("?")[0]
         if path.startswith(admin.PREFIX):  # unsigned, so no web page may send it: browsers name the page's origin
-            return _foreign_host if "HTTP_ORIGIN" in environ else self._admin.handle
+            return _foreign_host if "HTTP_ORIGIN" in environ or self._admin is None else self._admin.handle
         if path.startswith(gateway.PREFIX):
             return self._cloud.gateway.handle
         if _INVOKE.fullmatch(path):

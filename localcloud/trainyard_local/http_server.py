@@ -106,16 +106,16 @@ class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
 
 
 class LoopbackServer:
-    """A thread-per-connection server on 127.0.0.1. Port 0 takes a free one. Raises PortTaken."""
+    """A thread-per-connection server on 127.0.0.1, or on the host's side of a bridge of ours. Port 0 takes a free one. Raises PortTaken."""
 
-    def __init__(self, port: int, app: WsgiApp) -> None:
+    def __init__(self, port: int, app: WsgiApp, host: str = "127.0.0.1") -> None:
         try:
-            listener = socket.create_server(("127.0.0.1", port), backlog=512)
+            listener = socket.create_server((host, port), backlog=512)
         except OSError as error:
-            raise PortTaken(f"cannot listen on 127.0.0.1:{port}: {error.strerror}; another local cloud may be running there") from None
+            raise PortTaken(f"cannot listen on {host}:{port}: {error.strerror}; another local cloud may be running there") from None
         listener.set_inheritable(False)
         self.port: int = listener.getsockname()[1]
-        self._server = ThreadedWSGIServer("127.0.0.1", self.port, app, handler=_Handler, fd=listener.fileno())
+        self._server = ThreadedWSGIServer(host, self.port, app, handler=_Handler, fd=listener.fileno())
         self._server.daemon_threads = True
         self._listener = listener
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True, name="http")

@@ -20,10 +20,10 @@ from . import node_processes
 from .cloud import Cloud
 from .hyperpod_events import announce, note
 from .hyperpod_launch import create_all_at_once, create_continuously, launch, launch_all, launch_until_up, lifecycle_files
+from .node_kinds import kind_of
 from .nodes import Node
-from .slurm import Ports, SlurmCluster, SlurmNode, require_programs, short_link
+from .slurm import Ports, SlurmCluster, SlurmNode, short_link
 
-FIRST_HOST = 10
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -79,8 +79,8 @@ class LocalCluster:
         self.home = short_link(self.cloud.state_dir) / self.id
         self.directory.mkdir(parents=True, exist_ok=True)
         self.shared.mkdir(parents=True, exist_ok=True)
-        self._plan_addresses()
-        self.slurm = SlurmCluster(self.id, self.home, self.ports.take())
+        self.kind = kind_of(self)
+        self.slurm = self.kind.slurm(self)
         self._files: dict[str, bytes] = {}
 
     # -- what it is ------------------------------------------------------------------------------------------------
@@ -149,21 +149,12 @@ class LocalCluster:
 
     # -- addresses and instances -----------------------------------------------------------------------------------
 
-    def _plan_addresses(self) -> None:
-        """A /24 of loopback of the cluster's own, spread so that two local clouds on one machine hardly ever meet."""
-        digest = hashlib.sha256(f"{self.cloud.state_dir}:{self.id}".encode()).digest()
-        self._network = f"127.{16 + digest[0] % 224}.{digest[1]}"
-
-    def _free_address(self) -> str:
-        taken = {node.address for node in self.nodes.values()}
-        return next(a for n in range(FIRST_HOST, 255) if (a := f"{self._network}.{n}") not in taken)
-
     def _new_node(self, group: str, address: str, label: str) -> Node:
         instance_id = f"i-{secrets.token_hex(9)[:17]}"
         spec = self.groups[group]
         kind = spec.get("InstanceType") or spec["InstanceRequirements"]["InstanceTypes"][0]
         home = self.home / "nodes" / instance_id
-        node = Node(instance_id, group, kind, label, address, home, self.cloud.state_dir, self.id)
+        node = self.kind.node(self, instance_id, group, kind, label, address, home)
         with self.lock:
             self.nodes[instance_id] = node
         return node
@@ -175,10 +166,12 @@ class LocalCluster:
             for name in sorted(self.groups, key=lambda group: self.role(group) != "Controller"):
                 have = {node.label for node in self.members(name)}
                 labels = (f"{name}-{number}" for number in range(1, self.groups[name]["InstanceCount"] + 1))
-                made += [self._new_node(name, self._free_address(), label) for label in labels if label not in have]
+                made += [self._new_node(name, self.kind.address(self), label) for label in labels if label not in have]
         return made
 
     def _write_slurm_nodes(self) -> None:
+        if not isinstance(self.slurm, SlurmCluster):
+            return  # a machine's line is written when it comes
         with self.lock:
             ports = {node.address: node.port for node in self.slurm.nodes}
             wanted = [node for node in self.members() if self.role(node.group) == "Compute"]
@@ -209,18 +202,17 @@ class LocalCluster:
         (create_continuously if self.continuous else create_all_at_once)(self)
 
     def _begin(self) -> None:
-        require_programs()
         self._files = lifecycle_files(self, next(iter(self.groups)))
         self._fill_groups()
         self._write_slurm_nodes()
-        self.munge = self.slurm.start_munge({"TRAINYARD_LOCAL": str(self.cloud.state_dir), "TRAINYARD_CLUSTER": self.id})
+        self.munge = self.kind.begin(self)
 
     def successor(self, node: Node) -> Node:
         """Another instance in the place of a node that is given up: same address and label, nothing else."""
         with self.lock:
             self.nodes.pop(node.instance_id, None)
             node.destroy()
-            return self._new_node(node.group, node.address, node.label)
+            return self._new_node(node.group, self.kind.successor_address(self, node), node.label)
 
     def fail(self, message: str) -> None:
         if self.closing.is_set():
@@ -318,17 +310,8 @@ class LocalCluster:
             self.set_status("InService")
 
     def _restart_controller(self) -> None:
-        """Slurm 22.05 learns of new nodes only when slurmctld starts."""
-        controller = self.controller
-        if controller is None:
-            return
-        # With SIGTERM, or it would not save its state and jobs that ended would run again.
-        node_processes.end_pids(process.pid for process in controller.processes() if process.name == "slurmctld")
-        controller.start_services()
-        try:
-            self.slurm.scontrol(controller.slurm_conf, "reconfigure")
-        except (subprocess.SubprocessError, OSError):
-            pass
+        if controller := self.controller:
+            self.kind.restart_controller(self, controller)
 
     def delete(self, forget: Callable[[], None]) -> None:
         """Kill and remove everything in the background; `forget` is called when nothing is left."""
@@ -355,6 +338,7 @@ class LocalCluster:
             alive[0].join(0.05)
         if self.munge:
             self.munge.wait()
+        self.kind.closed(self, known)
         self.nodes.clear()
         self.ports.give_back([self.slurm.controller_port, *(node.port for node in self.slurm.nodes)])
         shutil.rmtree(self.directory, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -88,9 +89,10 @@ def _run_lifecycle(cluster: LocalCluster, node: Node) -> None:
         files = lifecycle_files(cluster, node.group)
         node.powered = True
         _log(cluster, node, ["[SageMaker] Downloading lifecycle scripts"])
-        for entry in filter(None, (config.get("OnCreate"), config.get("OnInitComplete"))):
-            node.run_lifecycle(files, entry, cluster.settings.lifecycle_timeout_seconds, lambda lines: _log(cluster, node, lines))
-    except OSError as error:
+        for entry in filter(config.get, ("OnCreate", "OnInitComplete")):
+            cluster.kind.set_up(cluster, node, entry)
+            node.run_lifecycle(files, config[entry], cluster.settings.lifecycle_timeout_seconds, lambda lines: _log(cluster, node, lines))
+    except (OSError, subprocess.SubprocessError) as error:
         raise LifecycleFailed([f"[SageMaker] The instance could not be prepared: {error}"]) from error
 
 

@@ -119,6 +119,29 @@ def of_node(state_dir: Path, instance_id: str, node_name: str) -> Callable[[Mapp
     )
 
 
+def in_pid_namespace(namespace: int) -> list[Process]:
+    """Every living process of one pid namespace, by the namespace's inode number."""
+    found = []
+    for process in all_processes():
+        try:
+            if os.stat(f"{PROC}/{process.pid}/ns/pid").st_ino == namespace:
+                found.append(process)
+        except OSError:
+            continue
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that came of this one and whose parents live, nearest first."""
+    children: dict[int, list[int]] = {}
+    for process in all_processes():
+        children.setdefault(process.parent, []).append(process.pid)
+    found = list(children.get(pid, []))
+    for child in found:
+        found += children.get(child, [])
+    return found
+
+
 def kill(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = ()) -> int:
     """Kill all of them as one power cut would: stop everything first, so that none can notice the death of another, then SIGKILL.
 
@@ -165,6 +188,12 @@ def stop_pids(pids: Iterable[int]) -> None:
     """SIGSTOP these processes only."""
     for pid in pids:
         _signal(pid, signal.SIGSTOP)
+
+
+def continue_pids(pids: Iterable[int]) -> None:
+    """SIGCONT these processes; one that is not stopped does not notice."""
+    for pid in pids:
+        _signal(pid, signal.SIGCONT)
 
 
 def kill_pids(pids: Iterable[int]) -> None:

@@ -46,6 +46,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=4780)
     parser.add_argument("--template", type=lambda text: Path(text).resolve(), required=True)
     parser.add_argument("--parameters", type=json.loads, default={}, help="JSON object of template parameters")
+    parser.add_argument("--nodes", choices=("processes", "machines"), default="processes", help="what a node is")
     parser.add_argument("--no-iam", action="store_true", help="let every role do everything")
     parser.add_argument("--notify-fd", type=int)
     return parser.parse_args()
@@ -77,9 +78,10 @@ def _environment(state_dir: Path) -> None:
 def _explain(error: Exception) -> str:
     from trainyard_local.http_server import PortTaken
     from trainyard_local.intrinsics import TemplateError
+    from trainyard_local.machine_host import Impossible
     from trainyard_local.pinned import MotoChanged
 
-    if isinstance(error, PortTaken | TemplateError | MotoChanged):
+    if isinstance(error, PortTaken | TemplateError | MotoChanged | Impossible):
         return str(error)
     log.error("the local cloud could not start", exc_info=error)
     return f"{type(error).__name__}: {error} (the server's log has the whole story)"
@@ -89,8 +91,10 @@ def _kind(error: Exception) -> str:
     """What the one who called `up` may do about it."""
     from trainyard_local.http_server import PortTaken
     from trainyard_local.intrinsics import TemplateError
+    from trainyard_local.machine_host import Impossible
 
-    return "port" if isinstance(error, PortTaken) else "template" if isinstance(error, TemplateError) else "defect"
+    kinds = {PortTaken: "port", TemplateError: "template", Impossible: "machines"}
+    return next((kind for known, kind in kinds.items() if isinstance(error, known)), "defect")
 
 
 def _run(options: argparse.Namespace, notify: Notify) -> int:
@@ -100,8 +104,11 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
+    from trainyard_local import machine_cloud
+
     translated = _translate(options)
-    cloud, serve = build(options.state_dir, options.port, enforce_iam=not options.no_iam, end=ended.set)
+    image = machine_cloud.image(lambda words: notify({"progress": words})) if options.nodes == "machines" else None
+    cloud, serve = build(options.state_dir, options.port, enforce_iam=not options.no_iam, end=ended.set, image=image)
     with serve:
         notify({"progress": "deploying the template"})
         facts = deploy(cloud, translated, options.template, options.parameters)
@@ -138,8 +145,10 @@ class Serving:
 
         self.cloud = cloud
         self.admin = Admin(cloud, end)
-        self.server = LoopbackServer(port, Front(cloud, self.admin, DomainDispatcherApplication(create_backend_app)))
+        moto = DomainDispatcherApplication(create_backend_app)
+        self.server = LoopbackServer(port, Front(cloud, self.admin, moto))
         cloud.port = self.server.port
+        self.on_bridge = lambda host, port: LoopbackServer(port, Front(cloud, None, moto, hosts=(host,)), host)
 
     def __enter__(self) -> Serving:
         self.server.start()
@@ -155,8 +164,8 @@ class Serving:
             (self.cloud.state_dir / "local.json").unlink()
 
 
-def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], None]) -> tuple[Cloud, Serving]:
-    """Hook moto and install every part. Raises PortTaken, MotoChanged. Once per process."""
+def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], None], image: Path | None = None) -> tuple[Cloud, Serving]:
+    """Hook moto and install every part; with the image of a disk, nodes are machines. Raises PortTaken, MotoChanged. Once per process."""
     from trainyard_local import lean, pinned
 
     pinned.check_version()
@@ -167,6 +176,7 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
     from trainyard_local.functions import Functions
     from trainyard_local.gateway import Gateway
     from trainyard_local.logs import LogWriter
+    from trainyard_local.machine_cloud import Machines
     from trainyard_local.schedules import Schedules
 
     cloud = Cloud(state_dir=state_dir, port=port, session_port=_free_port())
@@ -198,6 +208,9 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
     bus.install()
     machines.install(cloud)
     quotas.install()
+    if image is not None:
+        cloud.machines = Machines(cloud, image, serving.on_bridge)
+        cloud.on_shutdown.append(cloud.machines.close)
     _install_nodes(cloud)
     return cloud, serving
 
@@ -250,6 +263,7 @@ def _facts(cloud: Cloud, stack: Any, template: Path) -> dict[str, Any]:
         "secretAccessKey": cloud.access.owner.secret_access_key,
         "table": tables[0].physical_id if tables else None,
         "bucket": buckets[0].physical_id if buckets else None,
+        "nodes": "processes" if cloud.machines is None else "machines",
         "sessionPort": cloud.session_port,
         "stateDir": str(cloud.state_dir),
         "template": str(template),

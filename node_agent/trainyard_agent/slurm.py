@@ -145,7 +145,9 @@ def clean_environment(config: AgentConfig) -> dict[str, str]:
     """Nothing of the agent's own environment reaches Slurm or a job but these."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "TRAINYARD_LOCAL") if name in os.environ}
     conf = config.slurm_conf or os.environ.get("SLURM_CONF")
-    return {"PATH": "/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **kept, **({"SLURM_CONF": conf} if conf else {})}
+    found = {"PATH": "/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **kept, **({"SLURM_CONF": conf} if conf else {})}
+    # The batch script calls srun, which on HyperPod lies where only a login shell looks.
+    return found | ({"PATH": f"{config.slurm_bin}:{found['PATH']}"} if config.slurm_bin else {})
 
 
 class Slurm:

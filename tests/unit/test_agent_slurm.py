@@ -70,6 +70,11 @@ def test_nothing_of_the_agents_environment_reaches_a_job_but_what_it_needs(monke
     assert set(found) == {"PATH", "HOME", "LANG", "TMPDIR", "TRAINYARD_LOCAL", "SLURM_CONF"}
 
 
+def test_a_batch_script_finds_srun_where_hyperpod_keeps_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/sbin:/usr/bin")
+    assert clean_environment(config(tmp_path, slurm_bin="/opt/slurm/bin"))["PATH"] == "/opt/slurm/bin:/usr/sbin:/usr/bin"
+
+
 def test_a_slurm_command_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake = tmp_path / "scontrol"
     fake.write_text("#!/bin/sh\nexec sleep 60\n")

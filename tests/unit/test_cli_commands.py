@@ -613,10 +613,10 @@ class FakeControl:
         self.started: list[Any] = []
         self.error: Exception | None = None
 
-    def up(self, *arguments: Any) -> dict[str, Any]:
+    def up(self, *arguments: Any, nodes: str) -> dict[str, Any]:
         if self.error:
             raise self.error
-        self.started.append(arguments)
+        self.started.append((*arguments, nodes))
         return {"apiUrl": "http://127.0.0.1:1/x", "endpoint": "http://127.0.0.1:1"}
 
     def down(self, _: Path) -> dict[str, Any]:
@@ -636,6 +636,9 @@ def test_the_local_cloud_starts_with_frequent_samples_and_tells_its_own_errors(
     code, out, _ = trainyard(*arguments)
     assert (code, "http://127.0.0.1:1/x" in out) == (0, True)
     assert fake.started[0][:4] == (tmp_path / "state", 5, template, {"HeartbeatSeconds": "2"})
+    assert fake.started[0][-1] == "processes"
+    assert trainyard(*arguments, "--nodes", "machines")[0] == 0
+    assert fake.started[-1][-1] == "machines"
     for error, expected in ((control.InTheWay, 4), (control.Unusable, 6), (control.ControlError, 1)):
         fake.error = error("one runs already", "End it first.")
         code, _, err = trainyard(*arguments)

@@ -1,0 +1,60 @@
+"""What the machine nodes of one local cloud share: image, network, resolver, metadata service, and the door to the cloud's endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import machine_host, machine_image, machine_network
+from .cloud import Cloud
+from .machine_metadata import Metadata
+from .machine_names import Names
+
+if TYPE_CHECKING:
+    from .http_server import LoopbackServer
+
+
+class Machines:
+    """Made once for a cloud; `close` removes the network after the machines are off."""
+
+    def __init__(self, cloud: Cloud, image: Path, serve: Callable[[str, int], LoopbackServer]) -> None:
+        self.image = image
+        self.filesystems = cloud.state_dir / "fsx"
+        self.filesystems.mkdir(parents=True, exist_ok=True)
+        self.network = machine_network.Network(cloud.state_dir)
+        self._state_dir = cloud.state_dir
+        self._credentials: dict[str, Mapping[str, str]] = {}
+        self.names = Names(self.network.host, self.network.subnet)
+        self._metadata = Metadata(self.network.host, self._credentials.get)
+        self._server = serve(self.network.host, cloud.port)
+        self._server.start()
+        self.environment = {
+            "AWS_ENDPOINT_URL": f"http://{self.network.host}:{self._server.port}",
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": self._metadata.endpoint,
+            "AWS_REGION": cloud.region,
+            "AWS_DEFAULT_REGION": cloud.region,
+        }
+
+    def came(self, address: str, credentials: Mapping[str, str]) -> None:
+        """A node with this address boots: it may ask for its role's credentials, and its resolver is late."""
+        self._credentials[address] = credentials
+        self.names.booted(address)
+
+    def gone(self, address: str) -> None:
+        self._credentials.pop(address, None)
+        self.network.give_back(address)
+
+    def close(self) -> None:
+        self._server.close()
+        self._metadata.close()
+        self.names.close()
+        machine_network.remove(self._state_dir)
+
+
+def image(tell: Callable[[str], Any]) -> Path:
+    """The image that nodes boot from. Raises machine_host.Impossible where nodes cannot be machines."""
+    machine_host.require()
+    if not machine_image.there():
+        tell("building the nodes' disk image (once; some minutes)")
+    return machine_image.ready()

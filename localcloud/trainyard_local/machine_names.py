@@ -1,0 +1,74 @@
+"""The resolver of machine nodes: answers for the nodes and for AWS's names, and is late for a node that has just booted."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+import struct
+import threading
+import time
+
+#: A node's own resolver is set up again by HyperPod's agent after the boot; until then nothing resolves there.
+LATE_SECONDS = 3.0
+NODE = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)(?:\..*)?", re.IGNORECASE)
+SERVFAIL, NXDOMAIN = 2, 3
+
+
+class Names:
+    """A DNS server on the bridge's address, port 53."""
+
+    def __init__(self, host: str, subnet: ipaddress.IPv4Network) -> None:
+        self._host, self._subnet = host, subnet
+        self._known_from: dict[str, float] = {}
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind((host, 53))
+        threading.Thread(target=self._serve, daemon=True, name="names").start()
+
+    def booted(self, address: str) -> None:
+        """That node's questions are answered from a few seconds from now on."""
+        self._known_from[address] = time.monotonic() + LATE_SECONDS
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                question, peer = self._socket.recvfrom(4096)
+                self._socket.sendto(self._answer(question, peer[0]), peer)
+            except (struct.error, ValueError, IndexError):
+                continue  # not a question
+            except OSError:
+                return
+
+    def _answer(self, question: bytes, asker: str) -> bytes:
+        """A records only; see RFC 1035, section 4."""
+        (number,) = struct.unpack_from("!H", question)
+        name, end = _name(question)
+        (kind,) = struct.unpack_from("!H", question, end)
+        address = self._address(name)
+        late = time.monotonic() < self._known_from.get(asker, 0.0)
+        code = SERVFAIL if late else 0 if address else NXDOMAIN
+        found = address if kind == 1 and not code else None
+        header = struct.pack("!6H", number, 0x8580 | code, 1, 1 if found else 0, 0, 0)
+        record = struct.pack("!HHHIH4s", 0xC00C, 1, 1, 5, 4, socket.inet_aton(found)) if found else b""
+        return header + question[12 : end + 4] + record
+
+    def _address(self, name: str) -> str | None:
+        if match := NODE.fullmatch(name):
+            address = ".".join(match.groups())
+            try:
+                return address if ipaddress.ip_address(address) in self._subnet else None
+            except ValueError:
+                return None
+        return self._host if name.endswith(".amazonaws.com") else None
+
+
+def _name(question: bytes) -> tuple[str, int]:
+    """The name asked for, and where it ends."""
+    labels, place = [], 12
+    while length := question[place]:
+        labels.append(question[place + 1 : place + 1 + length].decode("ascii"))
+        place += 1 + length
+    return ".".join(labels).lower(), place + 1

@@ -1,0 +1,105 @@
+"""Nodes that are machines, as far as no machine is needed: what the host must have, names, networks, the package mirror."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import struct
+from pathlib import Path
+
+import pytest
+
+from trainyard_local import control, machine_host, machine_image, machine_names, machine_network
+from trainyard_local.machine_names import Names
+
+
+def query(name: str, kind: int = 1) -> bytes:
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    return struct.pack("!6H", 7, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!2H", kind, 1)
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Names:
+    monkeypatch.setattr(socket.socket, "bind", lambda self, address: None)
+    monkeypatch.setattr(machine_names.threading.Thread, "start", lambda self: None)
+    return Names("10.9.8.1", ipaddress.IPv4Network("10.9.8.0/24"))
+
+
+def answered(names: Names, question: bytes, asker: str = "10.9.8.10") -> tuple[int, str | None]:
+    """The answer's code, and its address."""
+    answer = names._answer(question, asker)
+    _, flags, _, records, _, _ = struct.unpack_from("!6H", answer)
+    return flags & 15, socket.inet_ntoa(answer[-4:]) if records else None
+
+
+def test_without_its_packages_a_machine_says_which_and_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        machine_host.shutil, "which", lambda program, path: None if program in ("debootstrap", "nft") else f"/usr/bin/{program}"
+    )
+    with pytest.raises(machine_host.Impossible) as refused:
+        machine_host.require()
+    assert "debootstrap, nftables" in refused.value.message
+    assert "apt-get install -y --no-install-recommends debootstrap nftables" in refused.value.remedy
+
+
+def test_machines_are_refused_to_who_is_not_root_before_anything_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine_host.shutil, "which", lambda program, path: f"/usr/bin/{program}")
+    monkeypatch.setattr(machine_host.os, "geteuid", lambda: 1000)
+    with pytest.raises(control.Unusable) as refused:
+        control.up(tmp_path / "state", nodes="machines")
+    assert "root" in refused.value.message
+    assert "--nodes processes" in refused.value.remedy
+    assert not (tmp_path / "state").exists()
+
+
+def test_nodes_and_aws_names_resolve_and_nothing_else_does(names: Names) -> None:
+    assert answered(names, query("ip-10-9-8-11")) == (0, "10.9.8.11")
+    assert answered(names, query("ip-10-9-8-11.ec2.internal")) == (0, "10.9.8.11")
+    assert answered(names, query("fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com")) == (0, "10.9.8.1")
+    assert answered(names, query("ip-10-9-9-11"))[0] == machine_names.NXDOMAIN
+    assert answered(names, query("ip-999-9-8-1"))[0] == machine_names.NXDOMAIN
+    assert answered(names, query("pypi.org"))[0] == machine_names.NXDOMAIN
+    assert answered(names, query("ip-10-9-8-11", kind=28)) == (0, None), "no IPv6 address"
+
+
+def test_nothing_resolves_on_a_node_that_has_just_booted(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(machine_names.time, "monotonic", lambda: now)
+    names.booted("10.9.8.10")
+    assert answered(names, query("ip-10-9-8-11"))[0] == machine_names.SERVFAIL
+    assert answered(names, query("ip-10-9-8-11"), asker="10.9.8.12") == (0, "10.9.8.11"), "another node's resolver is up"
+    now += machine_names.LATE_SECONDS + 0.1
+    assert answered(names, query("ip-10-9-8-11")) == (0, "10.9.8.11")
+
+
+def test_a_network_is_chosen_that_no_route_of_the_machine_touches(monkeypatch: pytest.MonkeyPatch) -> None:
+    routes = '[{"dst": "default"}, {"dst": "10.1.2.0/24"}, {"dst": "10.3.0.0/16"}, {"dst": "local"}]'
+    monkeypatch.setattr(machine_network, "ip", lambda *arguments: routes.replace(', {"dst": "local"}', ""))
+    assert machine_network._free_subnet("0102" + "0304" + "0506" + "0000") == ipaddress.IPv4Network("10.5.6.0/24")
+
+
+def test_the_names_of_a_clouds_interfaces_fit_and_differ_between_clouds() -> None:
+    first, second = machine_network.bridge_name(Path("/a")), machine_network.bridge_name(Path("/b"))
+    assert first != second
+    assert max(len(first), len(second)) <= 15
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("debian.sources", "Types: deb\nURIs: http://mirror.example/debian\nSuites: bookworm bookworm-updates\n"),
+        ("old.list", "# a comment\ndeb [signed-by=/x] http://mirror.example/debian bookworm main\n"),
+    ],
+)
+def test_the_image_is_built_from_the_machines_own_package_mirror(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).write_text(text)
+    (tmp_path / "security.sources").write_text("Types: deb\nURIs: http://mirror.example/security\nSuites: bookworm-security\n")
+    monkeypatch.setattr(machine_image, "SOURCES", [*sorted(tmp_path.iterdir())])
+    assert machine_image.mirror() == "http://mirror.example/debian"
+
+
+def test_without_a_source_for_the_suite_debians_own_mirror_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_image, "SOURCES", [])
+    assert machine_image.mirror() == "http://deb.debian.org/debian"
