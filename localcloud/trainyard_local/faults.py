@@ -14,7 +14,7 @@ from .hyperpod import of
 from .hyperpod_cluster import LocalCluster
 from .hyperpod_events import report_health
 from .node_processes import Process
-from .nodes import Node, is_agent
+from .nodes import Node
 from .sessions import CUT_MOMENTS, CUT_WAYS
 
 #: What trainyard_trainers names a rank that it forked.
@@ -178,18 +178,14 @@ def heal_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, An
 def stop_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     """SIGKILL the agent and what would start it again; everything else on the node goes on."""
     node = _working_node(cluster, request)
-    (node.root / "var/run/trainyard").mkdir(parents=True, exist_ok=True)
-    (node.root / "var/run/trainyard/agent.stop").touch()
-    agents = [process for process in node.processes() if is_agent(process)]
-    node_processes.kill_pids(process.pid for process in agents)
-    return {"node": node.name, "instanceId": node.instance_id, "killed": len(agents)}
+    return {"node": node.name, "instanceId": node.instance_id, "killed": node.stop_agent()}
 
 
 def start_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     node = _node(cluster, request)
     if not node.powered:
         raise NotNow(f"node: {node.name} is switched off; reboot or replace it first")
-    node.start_services()
+    node.start_agent()
     return {"node": node.name, "instanceId": node.instance_id}
 
 

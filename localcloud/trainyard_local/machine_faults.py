@@ -29,7 +29,7 @@ SILENCING = frozenset({"cut-link", "lose-incoming", "lose-outgoing"})
 
 
 def faults_of(node: MachineNode) -> dict[str, NodeFault]:
-    """By the name of the fault; docs/operations of each stand in the README of the local cloud's faults."""
+    """By the name of the fault (docs/testing.md says what each does)."""
     filtered = {name: NodeFault(_begin(node, name), _end(node, name)) for name in RULES}
     cut = NodeFault(lambda _request: _link(node, "down"), lambda: _healed(node, lambda: _link(node, "up")))
     slow = NodeFault(lambda request: _slow(node, request), lambda: _quick(node))

@@ -36,6 +36,7 @@ DOWNLOADS = "tmp/lifecycle"
 ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Mounts the node's disk where only it and its keeper see it, so that no mount is left when they are gone.
 BOOT = 'mount -t overlay overlay -o "$1" "$2" && shift 2 && exec "$@"'
+AGENT = "trainyard-agent"
 SESSION_USER = "ssm-user"
 CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
@@ -173,6 +174,19 @@ class MachineNode(Node):
 
     def faults(self) -> dict[str, NodeFault]:
         return {**super().faults(), **faults_of(self)}
+
+    def agents(self) -> list[int]:
+        named = (process for process in self.processes() if "trainyard_agent" in process.command)
+        return [process.pid for process in named if " daemon " in f"{process.command} "]
+
+    def stop_agent(self) -> int:
+        agents = self.agents()
+        node_processes.kill_pids(agents)
+        self.run("systemctl", "stop", AGENT)  # before systemd starts it again
+        return len(agents)
+
+    def start_agent(self) -> None:
+        self.run("systemctl", "start", AGENT)
 
     def freeze(self) -> dict[str, Any]:
         self.frozen = True

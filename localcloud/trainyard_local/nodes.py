@@ -181,11 +181,26 @@ class Node:
         self.frozen = True
         return {"stopped": len(node_processes.freeze(self._mine()))}
 
+    def agents(self) -> list[int]:
+        """The pids of its Trainyard agent, and of what would start that again."""
+        return [process.pid for process in self.processes() if is_agent(process)]
+
     def freeze_agent(self) -> dict[str, Any]:
         """The agent alone stands still; everything else on the node goes on."""
-        agents = [process.pid for process in self.processes() if is_agent(process)]
+        agents = self.agents()
         node_processes.stop_pids(agents)
         return {"stopped": len(agents)}
+
+    def stop_agent(self) -> int:
+        """SIGKILL the agent, and let nothing start it again. Returns how many processes died."""
+        (self.root / "var/run/trainyard").mkdir(parents=True, exist_ok=True)
+        (self.root / "var/run/trainyard/agent.stop").touch()
+        agents = self.agents()
+        node_processes.kill_pids(agents)
+        return len(agents)
+
+    def start_agent(self) -> None:
+        self.start_services()
 
     def thaw(self) -> None:
         node_processes.thaw(self._mine())
