@@ -132,3 +132,19 @@ def test_a_cluster_made_for_a_run_has_a_valid_name(name: str) -> None:
     assert len(made) <= 63
     assert made.endswith("-000000")
     assert "--" not in made[-8:]
+
+
+def test_a_job_is_always_submitted_to_a_partition_of_workers() -> None:
+    assert job_bundle(run(), Attempt(number=1), cluster("ml.c5.large")).partition == "part-0"
+    assert job_bundle(run(partition="part-1"), Attempt(number=1), cluster("ml.c5.large", "ml.c5.large")).partition == "part-1"
+
+
+@pytest.mark.parametrize(
+    ("partition", "words"),
+    [(None, "has several partitions; name one of part-0, part-1"), ("dev", "no partition 'dev'; it has part-0, part-1")],
+)
+def test_a_job_that_names_no_partition_of_workers_is_refused_where_there_are_several(partition: str | None, words: str) -> None:
+    job = run(nodes=1, partition=partition).spec.job
+    field, message = job.unfit(cluster("ml.c5.large", "ml.c5.large")) or ("", "")
+    assert field == "partition"
+    assert words in message

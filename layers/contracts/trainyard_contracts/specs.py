@@ -204,6 +204,11 @@ class ClusterSpec(Strict):
         """The Slurm partition of a worker group."""
         return group.partition or "main"
 
+    @property
+    def partitions(self) -> list[str]:
+        """Slurm partitions of the worker groups. A cluster has others besides, such as HyperPod's `dev`, which holds login nodes, too."""
+        return sorted({self.partition_of(group) for group in self.instance_groups if group.role == "worker"})
+
     def instance_types(self, partition: str | None = None) -> set[str]:
         """Types of the nodes that a job may use in `partition` (all worker groups if None)."""
         groups = [group for group in self.instance_groups if group.role == "worker"]
@@ -278,6 +283,11 @@ class JobSpec(Strict):
 
     def unfit(self, cluster: ClusterSpec) -> tuple[str, str] | None:
         """Why the cluster can never run this job: the field that is wrong, and a sentence; None if it can."""
+        partitions = ", ".join(cluster.partitions)
+        if self.partition is None and len(cluster.partitions) > 1:
+            return "partition", f"cluster '{cluster.name}' has several partitions; name one of {partitions}"
+        if self.partition is not None and self.partition not in cluster.partitions:
+            return "partition", f"cluster '{cluster.name}' has no partition '{self.partition}'; it has {partitions}"
         have = cluster.worker_count(self.partition)
         where = f"partition '{self.partition}' of cluster '{cluster.name}'" if self.partition else f"cluster '{cluster.name}'"
         if self.nodes > have:

@@ -31,9 +31,15 @@ def batch_script(run_id: str, attempt: int, nodes: int) -> str:
     return BATCH_SCRIPT.format(run_id=run_id, attempt=int(attempt), nodes=int(nodes))
 
 
+def _partition(run: Run, cluster: ClusterSpec | None) -> str | None:
+    """Always one of the workers' own: HyperPod's default partition holds every node, login nodes included."""
+    only = cluster.partitions if cluster is not None and len(cluster.partitions) == 1 else [None]
+    return run.spec.job.partition or only[0]
+
+
 def job_bundle(run: Run, attempt: Attempt, cluster: ClusterSpec | None = None) -> JobBundle:
     """Everything the agent needs to submit this attempt, and nothing that a shell would read."""
-    types = cluster.instance_types(run.spec.job.partition) if cluster is not None else set()
+    types = cluster.instance_types(_partition(run, cluster)) if cluster is not None else set()
     job, checkpoint = run.spec.job, run.spec.checkpoint
     program = ["-m", job.module] if job.module is not None else [str(job.script)]
     return JobBundle(
@@ -43,7 +49,7 @@ def job_bundle(run: Run, attempt: Attempt, cluster: ClusterSpec | None = None) -
         batch_script=batch_script(run.id, attempt.number, job.nodes),
         nodes=job.nodes,
         processes_per_node=job.processes_per_node,
-        partition=job.partition,
+        partition=_partition(run, cluster),
         program=program,
         recipe=job.recipe,
         instance_type=types.pop() if len(types) == 1 else None,
