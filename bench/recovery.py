@@ -190,7 +190,7 @@ def _cluster() -> dict[str, Any]:
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": 2, "spares": 1},
     ]
-    return {"name": CLUSTER, "instanceGroups": groups, "environment": {"kind": "existing"}}
+    return {"name": CLUSTER, "instanceGroups": groups, "environment": {"kind": "existing"}, "nodeRecovery": "None"}
 
 
 def _spec(name: str) -> dict[str, Any]:

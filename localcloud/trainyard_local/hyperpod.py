@@ -299,10 +299,8 @@ def _describe_event(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any
     event = next((event for event in cluster.events if event["EventId"] == params["EventId"]), None)
     if event is None:
         raise ResourceNotFound(f"Event {params['EventId']} was not found in cluster {cluster.name}")
-    node = cluster.nodes.get(event.get("InstanceId", ""))
     # A union: exactly one member, that of the resource the event is about.
-    message = node.message if node else cluster.failure_message
-    metadata = {event["ResourceType"]: {"FailureMessage": message}}
+    metadata = {event["ResourceType"]: {"FailureMessage": cluster.event_reasons.get(event["EventId"], "")}}
     return {"EventDetails": event | {"EventDetails": {"EventMetadata": metadata}}}
 
 

@@ -40,6 +40,8 @@ class Settings:
     notice_seconds: float = 15.0
     slurm_port: int = 21000
     duplicate_events: bool = False
+    #: Instance types of which there is none: what asks for them is tried again for ever.
+    without_capacity: frozenset[str] = frozenset()
 
     @classmethod
     def from_env(cls, cloud: Cloud) -> Settings:
@@ -48,6 +50,7 @@ class Settings:
             lifecycle_timeout_seconds=float(os.environ.get("TRAINYARD_LOCAL_LIFECYCLE_TIMEOUT", "600")),
             retry_seconds=float(os.environ.get("TRAINYARD_LOCAL_RETRY_SECONDS", "5")),
             slurm_port=int(os.environ.get("TRAINYARD_LOCAL_SLURM_PORT", str(20000 + cloud.port % 100 * 100))),
+            without_capacity=frozenset(filter(None, os.environ.get("TRAINYARD_LOCAL_WITHOUT_CAPACITY", "").split(","))),
             duplicate_events=os.environ.get("TRAINYARD_LOCAL_DUPLICATE_EVENTS") == "1",
         )
 
@@ -67,6 +70,7 @@ class LocalCluster:
     nodes: dict[str, Node] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
+    event_reasons: dict[str, str] = field(default_factory=dict)  # failure messages by event id; the bus never carries them
     session_cuts: deque[tuple[str, str]] = field(default_factory=deque)  # faults of its next sessions: (moment, way)
 
     def __post_init__(self) -> None:

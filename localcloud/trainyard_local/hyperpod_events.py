@@ -40,7 +40,7 @@ def _state_change(cluster: LocalCluster) -> dict[str, Any]:
     }
 
 
-def note(cluster: LocalCluster, resource: str, description: str, node: Node | None = None, level: str = "Info") -> None:
+def note(cluster: LocalCluster, resource: str, description: str, node: Node | None = None, level: str = "Info", reason: str = "") -> None:
     """Keep a cluster event and send it; only Continuous clusters have them. The bus's copy carries no metadata, as on AWS."""
     if not cluster.continuous:
         return
@@ -58,6 +58,7 @@ def note(cluster: LocalCluster, resource: str, description: str, node: Node | No
         event |= {"InstanceGroupName": node.group, "InstanceId": node.instance_id}
     with cluster.lock:
         cluster.events.append(event)
+        cluster.event_reasons[event["EventId"]] = reason or (node.message if node is not None else cluster.failure_message)
     sent = {**event, "EventTime": _milliseconds(at), "EventDetails": {"EventMetadata": None}}
     _send(cluster, CLUSTER_EVENT, {"EventDetails": sent})
 

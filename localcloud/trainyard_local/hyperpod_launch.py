@@ -62,6 +62,8 @@ def launch(cluster: LocalCluster, node: Node) -> LifecycleFailed | None:
     """Prepare one instance and run its lifecycle scripts; leaves it Running, or in Failure and switched off."""
     if cluster.closing.is_set():
         return None
+    if node.instance_type in cluster.settings.without_capacity:
+        return _not_to_be_had(cluster, node)
     try:
         _run_lifecycle(cluster, node)
     except LifecycleFailed as failed:
@@ -77,6 +79,15 @@ def launch(cluster: LocalCluster, node: Node) -> LifecycleFailed | None:
     node.status, node.message = "Running", ""
     note(cluster, "Instance", f"EC2 Instance {node.instance_id} successfully provisioned in instance group {node.group}", node)
     return None
+
+
+def _not_to_be_had(cluster: LocalCluster, node: Node) -> LifecycleFailed:
+    """There is no instance of its type: AWS's words, in the event's metadata only."""
+    reason = f"We currently do not have sufficient capacity to launch new {node.instance_type} instances. Please try again."
+    node.status, node.message = "Failure", reason
+    what = f"Failed to provision EC2 Instance {node.instance_id} in instance group {node.group}"
+    note(cluster, "Instance", what, node, "Error", reason)
+    return LifecycleFailed([reason])
 
 
 def _run_lifecycle(cluster: LocalCluster, node: Node) -> None:

@@ -59,10 +59,15 @@ def write_attempt(directory: Path, bundle: JobBundle, config: AgentConfig, hosts
     replace_file(directory / "bundle.json", document)
     launch = {name: value for name, value in json.loads(document).items() if name not in ("batchScript", "files")}
     replace_file(directory / "job.json", json.dumps(launch, indent=1).encode())
-    replace_file(directory / "hosts", "".join(f"{name} {address}\n" for name, address in sorted(hosts.items())).encode())
+    write_hosts(directory, hosts)
     script = directory / "job.sbatch"
     replace_file(script, render(bundle.batch_script, config, directory).encode())
     return script
+
+
+def write_hosts(directory: Path, hosts: Mapping[str, str]) -> None:
+    """The addresses of the cluster's nodes by Slurm name, as the job's launchers read them. Raises OSError."""
+    replace_file(directory / "hosts", "".join(f"{name} {address}\n" for name, address in sorted(hosts.items())).encode())
 
 
 def render(script: str, config: AgentConfig, directory: Path) -> str:

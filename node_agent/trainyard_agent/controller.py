@@ -53,6 +53,7 @@ class Controller:
         self._jobs = JobControl(
             config, slurm, attempts=self._attempts, registry=self._registry, link=self._link, s3=s3, checkpoints=self._checkpoints
         )
+        self._registry.on_members = self._jobs.members_changed
         self._exports = Exports(config, self._attempts, self._checkpoints, self._reporter, s3)
         self._commands = CommandServer(config.state_dir, self._handlers(), self._attempts.job_ended_somewhere)
 

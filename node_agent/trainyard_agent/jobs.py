@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.attempt_files import job_environment, parse_bundle, sbatch_options, write_attempt
+from trainyard_agent.attempt_files import job_environment, parse_bundle, sbatch_options, write_attempt, write_hosts
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import Checkpoints, bundle_of
 from trainyard_agent.configuration import attempt_dir, run_dir, runs_root
@@ -125,19 +125,34 @@ class JobControl:
         """In a thread: files, then the fence."""
         root = run_dir(self._config, attempt.run_id)
         root.mkdir(parents=True, exist_ok=True)
-        hosts = {name: node.address for name, node in self._registry.slurm_nodes.items()}
-        hosts |= {name: node.address for name, node in self._registry.nodes.items() if node.address}
-        hosts = {name: address for name, address in hosts.items() if re.fullmatch(r"[0-9a-fA-F.:]+", address)}
-        script = write_attempt(attempt.directory, bundle, self._config, hosts)
+        script = write_attempt(attempt.directory, bundle, self._config, self._hosts())
         raise_fence(root, attempt.number)
         return script
 
+    def _hosts(self) -> dict[str, str]:
+        hosts = {name: node.address for name, node in self._registry.slurm_nodes.items()}
+        hosts |= {name: node.address for name, node in self._registry.nodes.items() if node.address}
+        return {name: address for name, address in hosts.items() if re.fullmatch(r"[0-9a-fA-F.:]+", address)}
+
+    def members_changed(self) -> None:
+        """Slurm has other nodes than before: a job that waits may start on one that was not there when it was submitted."""
+        for attempt in self._attempts.active():
+            if attempt.state == "submitted":
+                self._background(self._rewrite_hosts(attempt))
+
+    async def _rewrite_hosts(self, attempt: Attempt) -> None:
+        try:
+            await asyncio.to_thread(write_hosts, attempt.directory, self._hosts())
+        except OSError as error:
+            log.warning("the addresses of new nodes cannot be written for %s: %s", attempt.run_id, error)
+
     async def _set_down(self, nodes: list[str]) -> None:
         """Slurm then ends what ran on the dead node and lets go of it, instead of waiting for it. One that is back meanwhile stays up."""
-        if nodes and not self._registry.slurm_nodes:  # we have just been started
+        if nodes:  # HyperPod may have begun to repair one of them a moment ago
             self._registry.slurm_nodes = await self._slurm.nodes()
         for node in nodes:
-            if node in self._registry.slurm_nodes and not self._registry.serving(node):
+            known = self._registry.slurm_nodes.get(node)
+            if known is not None and not known.under_repair and not self._registry.serving(node):
                 await self._slurm.set_node(node, "down", REASON)
 
     async def _take_up(self, attempt: Attempt) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -21,6 +23,7 @@ from trainyard_contracts.events import (
     NodeLost,
     NodeReturned,
     NodeSample,
+    NodesChanged,
     NodeUnhealthy,
 )  # fmt: skip
 from trainyard_contracts.files import AgentConfig
@@ -33,6 +36,8 @@ WATCH_SECONDS = 0.5
 STILL_SECONDS = 0.5
 #: Slurm sets such nodes down and never takes them back by itself; we do, once agent and slurmd answer again.
 OUR_REASONS = ("trainyard", "not responding", "node unexpectedly rebooted")
+#: In the store: the nodes that Slurm had when the control plane was told last.
+MEMBERS = "slurm-nodes"
 REASON = "trainyard: node lost"
 #: A slurmctld that crashed gave a job's number to the next job, and drained the node that knew the older one. No drain by a person says so.
 DUPLICATE = "duplicate jobid"
@@ -95,6 +100,8 @@ class Registry:
         self.changed = asyncio.Event()
         self.look = asyncio.Event()
         self.drop_link: Callable[[str], None] = lambda _node: None
+        self.on_members: Callable[[], None] = lambda: None
+        self._members_seen: list[str] = []
         self._verdicts: dict[tuple[str, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._load()
@@ -267,8 +274,8 @@ class Registry:
         try:
             self.slurm_nodes = await self._slurm.nodes()
             known = self.slurm_nodes.get(name)
-            if known is None or known.serves:
-                return known is not None
+            if known is None or known.serves or known.under_repair:
+                return known is not None and known.serves
             if known.state.startswith(("down", "idle")) and "drain" not in known.state and known.reason.lower().startswith(OUR_REASONS):
                 await self._slurm.set_node(name, "resume")
         except SlurmError as error:
@@ -317,6 +324,8 @@ class Registry:
             except SlurmError as error:
                 log.warning("Slurm does not say how its nodes are: %s", error)
             ready = self._reporter.store.flag("ready") is not None or self._report_ready()
+            if ready:
+                self._follow_members()
             self.look.clear()
             try:
                 await asyncio.wait_for(self.look.wait(), 0.3 if not ready else 3.0 if self._jobs.busy() else 10.0)
@@ -326,9 +335,45 @@ class Registry:
     async def _undrain(self) -> None:
         """Slurm gives a node that it drained by its own mistake back to nobody; the older job on it was killed before the next was submitted."""
         for name, known in self.slurm_nodes.items():
+            if known.under_repair:
+                continue
             if known.state in ("idle+drain", "down+drain") and known.reason.lower().startswith(DUPLICATE) and self.serving(name):
                 log.warning("%s: Slurm drained it (%s): it is given back", name, known.reason)
                 await self._slurm.set_node(name, "resume")
+
+    def _follow_members(self) -> None:
+        """Report a changed list of nodes, once two looks agree: HyperPod rewrites Slurm's files while Slurm reads them."""
+        names = sorted(self.slurm_nodes)
+        steady, self._members_seen = names == self._members_seen, names
+        stored = self._reporter.store.flag(MEMBERS)
+        before: list[str] | None = None if stored is None else json.loads(stored)
+        if not names or not steady or before == names:
+            return
+        removed = sorted(set(before or []) - set(names))
+        gone = [name for name in removed if self._forget(name)]
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(names)))
+            connection.executemany("DELETE FROM nodes WHERE node = ?", [(name,) for name in gone])
+
+        self._reporter.report(*([] if before is None else [self._members_event(names, before, removed)]), change=change)
+        self.on_members()
+
+    def _members_event(self, names: list[str], before: list[str], removed: list[str]) -> NodesChanged:
+        partitions = Counter(partition for node in self.slurm_nodes.values() for partition in node.partitions)
+        added = sorted(set(names) - set(before))
+        log.warning("Slurm's nodes changed: removed %s, added %s", ", ".join(removed) or "none", ", ".join(added) or "none")
+        return self._reporter.make(NodesChanged, nodes=names, added=added, removed=removed, partitions=dict(partitions))
+
+    def _forget(self, name: str) -> bool:
+        """Whether a node that Slurm no longer knows is forgotten, too; one that is linked is not."""
+        node = self.nodes.get(name)
+        if node is None or node.connected:
+            return False
+        if node.task is not None:
+            node.task.cancel()
+        del self.nodes[name]
+        return True
 
     def _report_ready(self) -> bool:
         names = sorted(name for name, node in self.nodes.items() if node.connected and name in self.slurm_nodes)

@@ -58,6 +58,11 @@ class SlurmNode:
         """Slurm would run or is running jobs here."""
         return self.state in ("idle", "allocated", "mixed", "completing", "allocated+completing", "idle+completing")
 
+    @property
+    def under_repair(self) -> bool:
+        """HyperPod repairs it and acts on this very reason: neither its reason nor its state is ours to change."""
+        return self.reason.startswith("Action:")
+
 
 def fields(line: str) -> dict[str, str]:
     """`Key=value Key=value ...` of scontrol's one-line output; values with spaces (Reason, OS) keep up to the next key."""

@@ -11,6 +11,7 @@ import pytest
 from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 
 from trainyard.app.record_fact import record_fact
+from trainyard.domain.errors import RetryableError
 
 EVENTS = Path(__file__).parents[1] / "events"
 
@@ -42,6 +43,39 @@ def test_every_sample_event_is_recorded_or_dropped_with_a_reason(path: Path) -> 
     result, reason = delivered(story, path.name)
     expected = "dropped" if path.stem.startswith("bad-") else "recorded"
     assert (result, bool(reason)) == (expected, True), reason
+
+
+def cluster_event(story: Story, description: str, **more: Any) -> tuple[str, str]:
+    inner = {"ClusterName": story.cluster.name, "ClusterArn": story.cluster.arn, "Description": description, "EventId": "E1", **more}
+    envelope = {"source": "aws.sagemaker", "detail-type": "SageMaker HyperPod Cluster Event", "id": description[:40]}
+    recorded = record_fact(story.world.ports, {**envelope, "detail": {"EventDetails": {**inner, "EventDetails": {"EventMetadata": None}}}})
+    return recorded.result, recorded.reason
+
+
+FAILED = "Failed to provision EC2 Instance i-1 in instance group workers"
+
+
+@pytest.mark.parametrize("level", [{"EventLevel": "Error"}, {}])
+def test_why_a_node_could_not_be_had_is_asked_for_and_told(level: dict[str, str]) -> None:
+    story = training()
+    story.world.backend.reasons["E1"] = "We currently do not have sufficient capacity"
+    assert cluster_event(story, FAILED, **level)[0] == "recorded"
+    assert f"HyperPod: {FAILED}: We currently do not have sufficient capacity" in story.said
+
+
+def test_an_event_whose_reason_cannot_be_had_keeps_its_description() -> None:
+    story = training()
+    story.world.backend.refuse["event_reason"] = RetryableError("throttled")
+    assert cluster_event(story, FAILED, EventLevel="Error")[0] == "recorded"
+    assert f"HyperPod: {FAILED}" in story.said
+
+
+def test_only_what_is_informational_is_dropped_and_never_a_failed_lifecycle_script() -> None:
+    story = training()
+    assert cluster_event(story, "EC2 Instance i-1 successfully provisioned", EventLevel="Info")[0] == "dropped"
+    broken = "Instance lifecycle script execution for EC2 Instance i-1 has failed"
+    assert cluster_event(story, broken)[0] == "recorded"
+    assert [fact.type for fact in story.world.clusters.facts(story.cluster.name)][-1] == "LifecycleFailed"
 
 
 def test_a_duplicate_is_one_fact_and_one_line() -> None:

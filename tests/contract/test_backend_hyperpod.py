@@ -217,6 +217,37 @@ def test_a_node_without_an_address_yet_has_no_name(fixture: Fixture) -> None:
     assert [node.name for node in fixture.backend.nodes(CLUSTER)] == [None]
 
 
+@pytest.mark.parametrize("code", ["ValidationException", "ResourceNotFound"])
+def test_a_node_that_left_between_two_calls_does_not_fail_the_list(fixture: Fixture, code: str) -> None:
+    here = summary("head", "i-0000000000000000a", "ip-10-0-0-1.ec2.internal")
+    left = summary("head-room", "i-0000000000000000b", status="ShuttingDown")
+    fixture.sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": [here, left]})
+    fixture.sagemaker.add_client_error("describe_cluster_node", code, "no such node")
+    assert [(node.status, node.name) for node in fixture.backend.nodes(CLUSTER)] == [("Running", "ip-10-0-0-1"), ("ShuttingDown", None)]
+
+
+EVENT_ID = "0a1b2c3d-0000-4000-8000-000000000001"
+
+
+def test_the_reason_of_an_event_stands_in_the_metadata_of_whatever_it_is_about(fixture: Fixture) -> None:
+    reason = "We currently do not have sufficient capacity to launch new ml.p5.48xlarge instances. Please try again."
+    event = {
+        "EventId": EVENT_ID, "ClusterArn": ARN, "ClusterName": "demo", "ResourceType": "Instance", "EventTime": T0,
+        "EventDetails": {"EventMetadata": {"Instance": {"FailureMessage": reason}}},
+    }  # fmt: skip
+    asked = {"ClusterName": "demo", "EventId": EVENT_ID}
+    fixture.sagemaker.add_response("describe_cluster_event", {"EventDetails": event}, asked)
+    assert fixture.backend.event_reason("demo", EVENT_ID) == reason
+    fixture.sagemaker.add_response("describe_cluster_event", {"EventDetails": {**event, "EventDetails": {}}}, asked)
+    assert fixture.backend.event_reason("demo", EVENT_ID) == ""
+
+
+@pytest.mark.parametrize("code", ["ValidationException", "ResourceNotFound", "AccessDeniedException"])
+def test_an_event_that_cannot_be_described_has_no_reason(fixture: Fixture, code: str) -> None:
+    fixture.sagemaker.add_client_error("describe_cluster_event", code, "only for continuous provisioning")
+    assert fixture.backend.event_reason("demo", EVENT_ID) == ""
+
+
 def test_the_controller_is_found_with_one_call_and_not_confused_with_a_similar_group(fixture: Fixture) -> None:
     page = [
         summary("head-room", "i-0000000000000000b"),

@@ -287,6 +287,7 @@ class MemoryBackend:
         self.node_lists: dict[str, list[ClusterNode]] = {}
         self.refuse: dict[str, Exception] = {}
         self.log = ""
+        self.reasons: dict[str, str] = {}
         self.replaced: list[str] = []
         self.rebooted: list[str] = []
         self.made = 0
@@ -309,6 +310,10 @@ class MemoryBackend:
         self.clusters[cluster.name] = BackendCluster(arn, cluster.name, "Creating", tags=tags, created_at=self.clock.now())
         self.node_lists[cluster.name] = list(_nodes(cluster.spec))
         return arn
+
+    def event_reason(self, name: str, event_id: str) -> str:
+        self._maybe_refuse("event_reason")
+        return self.reasons.get(event_id, "")
 
     def describe(self, name: str) -> BackendCluster | None:
         seen = self.clusters.get(name)

@@ -26,7 +26,7 @@ def cluster_spec(*, workers: int = 2, spares: int = 1, **extra: Any) -> dict[str
         {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.m5.large", "count": workers, "spares": spares},
     ]
-    return {"name": "demo", "instanceGroups": groups, **extra}
+    return {"name": "demo", "instanceGroups": groups, "nodeRecovery": "None", **extra}
 
 
 def run_spec(*, cluster: dict[str, Any] | None = None, nodes: int = 2, **extra: Any) -> RunSpec:

@@ -60,7 +60,7 @@ def cluster_spec(name: str, workers: int = 1, spares: int = 0, **more: Any) -> J
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": workers, "spares": spares},
     ]
-    return {"name": name, "instanceGroups": groups, "environment": {"kind": "existing"}, **more}
+    return {"name": name, "instanceGroups": groups, "environment": {"kind": "existing"}, "nodeRecovery": "None", **more}
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,28 @@ def test_a_lifecycle_script_that_fails_again_and_again_is_not_paid_for_without_e
     assert judge(cluster(), broken, Seen("InService"), NOW, 600).next == "fail"
 
 
+CAPACITY = "We currently do not have sufficient capacity to launch new ml.p5.48xlarge instances. Please try again."
+
+
+def test_a_cluster_that_is_late_because_there_is_no_capacity_says_so() -> None:
+    told = [fact("ClusterEvent", description="Failed to provision", failureMessage=CAPACITY)]
+    late = NOW + timedelta(seconds=600)
+    assert judge(cluster(), told, Seen("InService"), NOW, 600).next == "await"
+    found = judge(cluster(), told, Seen("InService"), late, 600).problem
+    assert found is not None
+    assert (found.code, CAPACITY in found.detail, "600 s" in found.detail) == ("no-capacity", True, True)
+
+
+def test_a_cluster_that_is_late_for_another_reason_keeps_that_reason() -> None:
+    told = [fact("ClusterEvent", description="Failed to provision", failureMessage="The subnet has no free address.")]
+    found = judge(cluster(), told, Seen("InService"), NOW + timedelta(seconds=600), 600).problem
+    assert found is not None
+    assert (found.code, "no free address" in found.detail) == ("cluster-deadline", True)
+    unknown = judge(cluster(), [], Seen("InService"), NOW + timedelta(seconds=600), 600).problem
+    assert unknown is not None
+    assert "HyperPod said" not in unknown.detail
+
+
 def test_a_controller_that_is_lost_before_the_cluster_is_ready_fails_it_at_once() -> None:
     assert judge(cluster(), [], Seen("InService", controller="Running"), NOW, 600).next == "await"
     decision = judge(cluster(), [], Seen("InService", controller="Failure"), NOW, 600)

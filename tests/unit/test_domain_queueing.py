@@ -6,7 +6,9 @@ from datetime import timedelta
 
 from tests.unit.test_domain_recovery import NODES, NOW, acted, cluster, evidence, fact, run
 
-from trainyard.domain.decisions import Decision
+from trainyard.domain.capacity import enough_nodes, usable_nodes
+from trainyard.domain.decisions import Decision, Draft
+from trainyard.domain.facts import Book
 from trainyard.domain.records import Attempt, Fact, Run
 from trainyard.domain.recovery import decide
 
@@ -107,3 +109,43 @@ def test_a_waiting_attempt_that_lacked_nodes_goes_on_waiting_for_others_when_one
     current, _ = settled(current, facts, 31)
     after, _ = settled(current, [*facts, BACK], 91)
     assert (after.status, after.waiting_since, after.attempts[-1].exclude) == ("Recovering", None, [TWO])
+
+
+def changed(number: int, seconds: int, *nodes: str) -> Fact:
+    return fact(number, "NodesChanged", None, seconds, nodes=list(nodes), partitions={"main": len(nodes)})
+
+
+def test_a_lost_node_that_slurm_no_longer_knows_is_forgotten() -> None:
+    book = Book([LOST, changed(4, 60, TWO, SPARE, "ip-127-0-1-15")])
+    assert book.lost_nodes() == {}
+    assert list(Book([LOST, changed(4, 60, ONE, TWO)]).lost_nodes()) == [ONE]
+    assert list(Book([changed(4, 5, TWO, SPARE), LOST]).lost_nodes()) == [ONE]
+
+
+def test_however_many_nodes_were_replaced_by_others_the_cluster_is_as_large_as_slurm_says() -> None:
+    current, facts = run(status="Running", attempts=[FIRST]), []
+    for number in range(1, 8):
+        old, new = f"ip-10-0-0-{number}", f"ip-10-0-0-{number + 1}"
+        facts += [
+            fact(10 * number, "NodeLost", None, 100 * number, lost=evidence(old)),
+            changed(10 * number + 1, 100 * number + 50, TWO, SPARE, new),
+        ]
+    draft = Draft(current, Book(facts), cluster(), NOW)
+    assert usable_nodes(draft) == 3
+    smaller = Draft(current, Book([*facts, changed(99, 900, TWO, SPARE)]), cluster(), NOW)
+    assert (usable_nodes(smaller), enough_nodes(smaller)) == (2, True)
+
+
+def test_an_excluded_node_that_is_gone_does_not_count_against_the_others() -> None:
+    current = run(excluded_nodes=["ip-gone"])
+    assert usable_nodes(Draft(current, Book([]), cluster(), NOW)) == 2
+    assert usable_nodes(Draft(current, Book([changed(1, 5, *NODES)]), cluster(), NOW)) == 3
+
+
+def test_a_run_that_waits_for_a_node_goes_on_when_one_of_another_name_takes_its_place() -> None:
+    lost = [LOST, fact(4, "NodeLost", None, 11, lost=evidence(SPARE))]
+    current, _ = settled(run(status="Running", attempts=[FIRST]), lost, 12)
+    assert current.status == "WaitingForNode"
+    after, decisions = settled(current, [*lost, changed(5, 90, TWO, SPARE, "ip-127-0-1-15")], 91)
+    assert "submit" in [decision.next for decision in decisions]
+    assert after.attempts[-1].exclude == [SPARE]

@@ -18,6 +18,7 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 NODES = [f"ip-127-0-1-{number}" for number in (12, 13, 14)]
 CLUSTER_SPEC = {
     "name": "demo",
+    "nodeRecovery": "None",
     "instanceGroups": [
         {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.m5.large", "count": 2, "spares": 1},
@@ -59,7 +60,7 @@ def facts(draw: st.DrawFn) -> list[Fact]:
     for number in range(draw(st.integers(0, 12))):
         attempt, seconds, node = draw(st.integers(1, 4)), draw(st.integers(0, 300)), draw(st.sampled_from(NODES))
         kind = draw(st.sampled_from([
-            "AttemptQueued", "AttemptStarted", "AttemptStepped", "AttemptEnded", "NodeLost", "NodeReturned", "CheckpointCommitted", "CheckpointRejected",
+            "AttemptQueued", "AttemptStarted", "AttemptStepped", "AttemptEnded", "NodeLost", "NodeReturned", "NodesChanged", "CheckpointCommitted", "CheckpointRejected",
             "CancelRequested", "ExportRequested", "AgentSilent", "ClusterLost",
         ]))  # fmt: skip
         step = draw(st.integers(0, 50))
@@ -74,6 +75,7 @@ def facts(draw: st.DrawFn) -> list[Fact]:
                 "error": draw(st.sampled_from(["ValueError: bad", None])), "failedNode": draw(st.sampled_from([*NODES, None])), "lastStep": step,
                 "nodes": [evidence(node, draw(st.sampled_from(["silent", "linked"])), draw(st.sampled_from(["down", "up"])))],
             },
+            "NodesChanged": {"nodes": [*NODES[:2], node], "partitions": {"main": len({*NODES[:2], node})}},
             "NodeLost": {"lost": evidence(node)}, "NodeReturned": {"returned": node},
             "CheckpointCommitted": {"step": step, "path": path}, "CheckpointRejected": {"step": step, "path": path},
             "CancelRequested": {"life": 1}, "ExportRequested": {"life": 1}, "AgentSilent": {"silent": evidence(node, "silent", "up")},

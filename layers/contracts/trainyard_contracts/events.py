@@ -133,6 +133,15 @@ class NodeReturned(AgentEvent):
     instance_id: str = ""
 
 
+class NodesChanged(AgentEvent):
+    """Slurm's list of nodes is another one than before: nodes were added, removed, or replaced by others with new names."""
+
+    nodes: list[str] = Field(description="every node that Slurm knows now")
+    added: list[str] = Field(default_factory=list)
+    removed: list[str] = Field(default_factory=list)
+    partitions: dict[str, int] = Field(default_factory=dict, description="how many of them each partition has")
+
+
 class AgentSilent(AgentEvent):
     """A node's agent is silent, but its scheduler daemon or the training go on: nothing is done to the job."""
 
@@ -230,7 +239,7 @@ AGENT_EVENTS: dict[str, type[AgentEvent]] = {
     cls.__name__: cls
     for cls in (
         ClusterReady, AttemptQueued, AttemptStarted, AttemptStepped, CheckpointCommitted, CheckpointRejected, CheckpointPruned, AttemptEnded,
-        NodeLost, NodeReturned, AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
+        NodeLost, NodeReturned, NodesChanged, AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
     )
 }  # fmt: skip
 

@@ -223,6 +223,10 @@ class Backend(Protocol):
 
     def describe(self, name: str) -> BackendCluster | None: ...
 
+    def event_reason(self, name: str, event_id: str) -> str:
+        """Why the event of a cluster happened, where the backend says it; '' where it does not."""
+        ...
+
     def nodes(self, cluster: Cluster) -> builtins.list[ClusterNode]: ...
 
     def controller(self, cluster: Cluster) -> ClusterNode | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +25,11 @@ class AwsEvent:
     cluster_arn: str
     fact: Fact
     message: str
+
+    def because(self, reason: str) -> AwsEvent:
+        """The same with the reason that only DescribeClusterEvent tells."""
+        fact = self.fact.model_copy(update={"data": {**self.fact.data, "failureMessage": reason}})
+        return replace(self, fact=fact, message=f"{self.message.rstrip('.')}: {reason}")
 
 
 def read_aws_event(envelope: Mapping[str, Any], now: datetime) -> AwsEvent | str:
@@ -64,10 +69,15 @@ def _event(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent |
     if not isinstance(inner, Mapping) or not inner.get("ClusterName"):
         return "malformed: no EventDetails.ClusterName"
     text = str(inner.get("Description") or "no description")[:1000]
-    level = str(inner.get("EventLevel") or "Info")
-    if level == "Info":
-        return "an informational event of HyperPod"
+    level = str(inner.get("EventLevel") or "")  # AWS's own sample has none
     broken = "lifecycle script" in text.lower() and "fail" in text.lower()
-    data = {"description": text, "level": level, "instanceId": str(inner.get("InstanceId") or "")}
+    if level == "Info" and not broken:
+        return "an informational event of HyperPod"
+    data = {
+        "description": text,
+        "level": level,
+        "instanceId": str(inner.get("InstanceId") or ""),
+        "eventId": str(inner.get("EventId") or ""),
+    }
     fact = Fact(id=fact_id, type=facts.LIFECYCLE_FAILED if broken else "ClusterEvent", at=now, data=data)
     return AwsEvent(str(inner["ClusterName"]), str(inner.get("ClusterArn") or ""), fact, f"HyperPod: {text}")

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainyard.app.aws_events import read_aws_event
+from trainyard.app.aws_events import AwsEvent, read_aws_event
 from trainyard.app.situation import silent_since
 from trainyard.app.waking import WAKES, wake_cluster, wake_run
 from trainyard.domain import facts
-from trainyard.domain.errors import ClusterNotFound, RunNotFound
+from trainyard.domain.errors import ClusterNotFound, RunNotFound, TrainyardError
 from trainyard.domain.messages import message
 from trainyard.domain.records import Checkpoint, Cluster, Fact, Run, TimelineEntry
 from trainyard.ports import Ports
@@ -192,12 +192,25 @@ def _aws_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
         return Recorded("dropped", "not a cluster of ours", kind, read.fact.id, read.cluster_name)
     if cluster.arn is not None and read.cluster_arn != cluster.arn:
         return Recorded("dropped", "it is from another cluster of this name", kind, read.fact.id, read.cluster_name)
+    read = _with_reason(ports, cluster, read)
     ports.clusters.record(cluster.name, read.fact)
     if read.fact.type != facts.CLUSTER_STATE:
         for run in ports.runs.on_cluster(cluster.name):
             ports.runs.record(run.id, read.fact, read.message)
     woken = wake_cluster(ports, cluster.name, read.fact.type)
     return Recorded("recorded", read.message, read.fact.type, read.fact.id, cluster.name, woken=(cluster.name,) if woken else ())
+
+
+def _with_reason(ports: Ports, cluster: Cluster, read: AwsEvent) -> AwsEvent:
+    """Why a node could not be provisioned stands in the described event only. What cannot be described keeps its description."""
+    event_id = str(read.fact.data.get("eventId") or "")
+    if not event_id:
+        return read
+    try:
+        reason = ports.backend.event_reason(cluster.name, event_id)
+    except TrainyardError:
+        return read
+    return read.because(reason[:1000]) if reason else read
 
 
 def _dropped(event: AgentEvent, reason: str) -> Recorded:

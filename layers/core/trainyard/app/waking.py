@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WAKES: dict[WaitKind, frozenset[str]] = {
     "cluster": frozenset({"ClusterReady", facts.CLUSTER_FAILED, facts.CLUSTER_DELETED, facts.CLUSTER_LOST, facts.CANCEL_REQUESTED}),
     "outcome": frozenset({
-        "AttemptQueued", "AttemptStarted", "AttemptStepped", "AttemptEnded", "NodeLost", "NodeReturned", "CheckpointRejected", "ExportFinished",
+        "AttemptQueued", "AttemptStarted", "AttemptStepped", "AttemptEnded", "NodeLost", "NodeReturned", "NodesChanged", "CheckpointRejected", "ExportFinished",
         facts.CANCEL_REQUESTED, facts.EXPORT_REQUESTED, facts.CLUSTER_FAILED, facts.CLUSTER_DELETED, facts.CLUSTER_LOST,
     }),
     "export": frozenset({"ExportFinished", facts.CANCEL_REQUESTED, facts.CLUSTER_DELETED, facts.CLUSTER_LOST}),

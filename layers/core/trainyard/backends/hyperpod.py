@@ -61,6 +61,17 @@ class HyperPod:
             return None
         return _backend_cluster(name, answer)
 
+    def event_reason(self, name: str, event_id: str) -> str:
+        """EventBridge delivers an event's metadata as null; a cluster without continuous provisioning has no events to describe."""
+        try:
+            with translated("describe an event"):
+                answer = self._sagemaker.describe_cluster_event(ClusterName=name, EventId=event_id)
+        except (Gone, errors.BackendRejected):
+            return ""
+        metadata = (answer["EventDetails"].get("EventDetails") or {}).get("EventMetadata") or {}
+        messages = (str(about.get("FailureMessage") or "") for about in metadata.values() if isinstance(about, dict))
+        return next((message for message in messages if message), "")
+
     def nodes(self, cluster: Cluster) -> list[ClusterNode]:
         summaries = list(self._summaries(cluster.name))
         with ThreadPoolExecutor(_PARALLEL) as pool:
@@ -158,7 +169,7 @@ class HyperPod:
             try:
                 with translated("describe a node"):
                     node = self._sagemaker.describe_cluster_node(ClusterName=name, NodeId=instance_id)["NodeDetails"]
-            except Gone:
+            except (Gone, errors.BackendRejected):  # it left between the two calls; AWS documents no error for that
                 return None
             if not node.get("PrivatePrimaryIp"):
                 return None

@@ -13,7 +13,7 @@ from trainyard.domain import errors
 _THROTTLES = frozenset({"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"})
 _PASSING = frozenset({"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"})
 _GONE = frozenset({"ResourceNotFound", "ResourceNotFoundException"})
-_NO_CAPACITY = re.compile(r"insufficient.{0,20}capacity|capacity.{0,40}(not available|unavailable)", re.IGNORECASE)
+_NO_CAPACITY = re.compile(r"sufficient.{0,20}capacity|capacity.{0,40}(not available|unavailable)", re.IGNORECASE)
 
 _ASK_FOR_QUOTA = "Ask for a higher quota in Service Quotas (SageMaker, '<instance type> for cluster usage'), or for fewer nodes."
 

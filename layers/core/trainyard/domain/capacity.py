@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from trainyard.domain.decisions import Draft
-from trainyard.domain.records import Cluster, Run
+from trainyard.domain.records import Cluster
 
 
 def bad_nodes(draft: Draft) -> list[str]:
     """Slurm nodes the next attempt must not use: lost now, or excluded as suspects."""
-    return sorted({*draft.book.lost_nodes(), *draft.run.excluded_nodes})
+    members = draft.book.members()
+    gone = set(draft.run.excluded_nodes) - set(members.data.get("nodes", [])) if members else set()
+    return sorted({*draft.book.lost_nodes(), *draft.run.excluded_nodes} - gone)
 
 
-def total_nodes(cluster: Cluster, run: Run) -> int:
-    """Worker nodes, spares included, of the run's partition (of all when it names none)."""
+def total_nodes(draft: Draft, cluster: Cluster) -> int:
+    """Worker nodes, spares included, of the run's partition (of all when it names none): those that Slurm has, as far as it said."""
+    run, members = draft.run, draft.book.members()
+    partition = run.spec.job.partition or (cluster.spec.partitions[0] if len(cluster.spec.partitions) == 1 else None)
+    counts = members.data.get("partitions", {}) if members else {}
+    if partition in counts:
+        return int(counts[partition])
     wanted = run.spec.job.partition
     groups = [group for group in cluster.spec.instance_groups if group.role == "worker"]
     return sum(group.count + group.spares for group in groups if wanted in (None, cluster.spec.partition_of(group)))
@@ -26,7 +33,7 @@ def usable_nodes(draft: Draft, without: set[str] | None = None) -> int:
     partitions = {draft.cluster.spec.partition_of(group) for group in draft.cluster.spec.instance_groups if group.role == "worker"}
     if len(partitions) > 1:
         bad &= {*draft.run.former_nodes, *(node for attempt in draft.run.attempts for node in attempt.nodes)}
-    return max(0, total_nodes(draft.cluster, draft.run) - len(bad))
+    return max(0, total_nodes(draft, draft.cluster) - len(bad))
 
 
 def enough_nodes(draft: Draft, without: set[str] | None = None) -> bool:

@@ -32,6 +32,8 @@ def close(draft: Draft) -> Decision:
     if draft.lost_cluster is not None:
         # Its controller, which alone could stop the job, cannot be reached.
         draft.change(actions=[action for action in draft.run.actions if action.kind != "cancel-job"])
+    # HyperPod repairs these by itself, or has begun to.
+    draft.change(actions=draft.due)
     if draft.run.actions:
         return draft.freeze("repair")
     if _stopping(draft):

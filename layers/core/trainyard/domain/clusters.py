@@ -77,8 +77,18 @@ def _failure(cluster: Cluster, book: Book, seen: Seen | None, now: datetime, dea
     if cluster.arn is not None and (seen is None or seen.status == "Deleting") and age > VISIBLE_SECONDS:
         return problem("cluster-failed", f"Cluster '{cluster.name}' was deleted outside Trainyard while it was made.")
     if age >= deadline_seconds:
-        return problem("cluster-deadline", f"Cluster '{cluster.name}' was not ready within {deadline_seconds} s.")
+        return _overdue(book, f"Cluster '{cluster.name}' was not ready within {deadline_seconds} s.")
     return None
+
+
+def _overdue(book: Book, late: str) -> Problem:
+    """Continuous provisioning never fails: it tries again without end. Why it did not succeed in time, its events say."""
+    reasons = [str(fact.data.get("failureMessage") or "") for fact in book.of(LIFECYCLE_FAILED, "ClusterEvent")]
+    told = [reason for reason in reasons if reason]
+    capacity = [reason for reason in told if "sufficient capacity" in reason.lower()]
+    if capacity:
+        return problem("no-capacity", f"{late} HyperPod said: {capacity[-1]}")
+    return problem("cluster-deadline", f"{late} HyperPod said: {told[-1]}" if told else late)
 
 
 def failure(message: str) -> Problem:

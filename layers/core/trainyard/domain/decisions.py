@@ -39,6 +39,7 @@ class Draft:
     now: datetime
     notes: list[TimelineEntry] = field(default_factory=list)
     deadlines: list[datetime] = field(default_factory=list)
+    held: set[str] = field(default_factory=set)
 
     def change(self, **update: Any) -> None:
         self.run = self.run.model_copy(update=update)
@@ -75,6 +76,11 @@ class Draft:
     def by(self, moment: datetime) -> None:
         """The next wait must not last beyond this moment."""
         self.deadlines.append(moment)
+
+    @property
+    def due(self) -> list[Action]:
+        """What is to be done now; the rest is held back."""
+        return [action for action in self.run.actions if action.id not in self.held]
 
     @property
     def attempt(self) -> Attempt | None:
@@ -118,7 +124,7 @@ class Draft:
             next=next_,
             run=run,
             reason=run.reason,
-            actions=tuple(run.actions) if next_ == "repair" else (),
+            actions=tuple(self.due) if next_ == "repair" else (),
             notes=tuple(self.notes),
             timeout_seconds=min(max(seconds, 1), LONGEST_WAIT_SECONDS),
         )

@@ -55,18 +55,27 @@ class Book:
         """Slurm nodes that are lost now, each with the fact that first said so.
 
         A job's end of kind 'node' says it as NodeLost does, and may arrive first; the agent sends NodeReturned after either.
+        One that Slurm no longer knows is not lost but gone: another node has taken its place, or will.
         """
         lost: dict[str, Fact] = {}
-        for fact in self.of("NodeLost", "NodeReturned", "AttemptEnded"):
+        for fact in self.of("NodeLost", "NodeReturned", "NodesChanged", "AttemptEnded"):
             if self._made_at is not None and fact.at < self._made_at:
                 continue
             if fact.type == "NodeReturned":
                 lost.pop(node_of(fact), None)
+            if fact.type == "NodesChanged":
+                lost = {name: said for name, said in lost.items() if name in fact.data.get("nodes", [])}
+                continue
             for entry in evidence_of(fact):
                 if fact.type == "NodeLost" or (fact.data.get("errorKind") == "node" and entry.get("node") == fact.data.get("failedNode")):
                     lost.setdefault(str(entry.get("node") or ""), fact)
         lost.pop("", None)
         return lost
+
+    def members(self) -> Fact | None:
+        """The newest change of Slurm's list of nodes; None while it has those that the cluster was made with."""
+        found = self.last("NodesChanged")
+        return found if found is not None and (self._made_at is None or found.at >= self._made_at) else None
 
     def newest_checkpoint(self) -> int | None:
         """Step of the newest checkpoint that is whole as far as we know."""

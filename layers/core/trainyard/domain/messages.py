@@ -71,6 +71,12 @@ def _lost(event: events.NodeLost) -> str:
     return f"Node {event.lost.node} is lost: {describe(event.lost.model_dump(by_alias=True))}."
 
 
+def _members(event: events.NodesChanged) -> str:
+    changes = [(event.removed, "no longer has"), (event.added, "has the new")]
+    words = " and ".join(f"{verb} {', '.join(names[:8])}" for names, verb in changes if names)
+    return f"Slurm {words}: {counted(len(event.nodes), 'node')} now."
+
+
 def _silent(event: events.AgentSilent) -> str:
     return f"The agent on {event.silent.node} is silent, but its node works on: nothing is done to the job."
 
@@ -97,6 +103,7 @@ WRITERS: dict[type[AgentEvent], Callable[..., str]] = {
     events.AttemptEnded: _ended,
     events.NodeLost: _lost,
     events.NodeReturned: lambda event: f"Node {event.returned} serves jobs again.",
+    events.NodesChanged: _members,
     events.AgentSilent: _silent,
     events.AgentBack: lambda event: f"The agent on {event.back} reports again.",
     events.NodeUnhealthy: _unhealthy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from trainyard.domain import causes, closing, queueing
+from trainyard.domain import causes, closing, queueing, repairing
 from trainyard.domain.capacity import bad_nodes, enough_nodes, usable_nodes
 from trainyard.domain.decisions import Decision, Draft, Next
 from trainyard.domain.facts import CANCEL_REQUESTED, EXPORT_REQUESTED, Book
@@ -33,6 +33,7 @@ def decide(run: Run, facts: Iterable[Fact], cluster: Cluster | None, now: dateti
     for stage in (_cancelled, _overdue, _cluster, _attempt, _export):
         if draft.run.outcome is None:
             stage(draft)
+    repairing.review(draft)
     if draft.run.outcome is not None:
         return closing.close(draft)
     return draft.freeze(_next(draft))
@@ -45,7 +46,7 @@ def _next(draft: Draft) -> Next:
         return "ensure-cluster"
     if attempt is not None and attempt.ended_at is None and attempt.submitted_at is None:
         return "submit"
-    if draft.run.actions and not _restart_goes_first(draft):
+    if draft.due and not _restart_goes_first(draft):
         return "repair"
     if export is not None and (export.state == "requested" or (export.state == "running" and _export_finished(draft, export))):
         return "export"
@@ -57,7 +58,7 @@ def _restart_goes_first(draft: Draft) -> bool:
     attempt = draft.attempt
     if attempt is None or attempt.ended_at is not None or attempt.submitted_at is None or attempt.first_step_at is not None:
         return False
-    if queueing.queued(draft) is not None or any(action.kind == "exclude" for action in draft.run.actions):
+    if queueing.queued(draft) is not None or any(action.kind == "exclude" for action in draft.due):
         return False  # it waits in Slurm's queue: a node that is asked for now may be the one that it starts on
     until = attempt.submitted_at + timedelta(seconds=RESTART_SECONDS)
     draft.by(until)

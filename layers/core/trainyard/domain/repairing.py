@@ -1,0 +1,49 @@
+"""When another node is asked for in a lost one's place: at once, or after HyperPod had time to repair it itself."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from trainyard.domain.decisions import Draft
+from trainyard.domain.records import Action, Fact
+
+#: With nodeRecovery Automatic HyperPod reboots a node in one to three minutes; a replacement takes twenty to thirty.
+GRACE_SECONDS = 300
+#: HyperPod's health agent said what it does to the node: it is given the time of a replacement.
+REPAIR_SECONDS = 1800
+
+
+def review(draft: Draft) -> None:
+    """Forget replacements of nodes that are back; hold back those of nodes that HyperPod may be repairing."""
+    lost = draft.book.lost_nodes()
+    needed = [action for action in draft.run.actions if action.kind != "replace" or action.node in lost]
+    if len(needed) < len(draft.run.actions):
+        draft.change(actions=needed)
+    for action in needed:
+        until = _until(draft, action, lost[action.node]) if action.kind == "replace" else None
+        if until is not None and draft.now < until:
+            _hold(draft, action, until)
+
+
+def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
+    if draft.cluster is None or draft.cluster.spec.node_recovery != "Automatic":
+        return None
+    grace = lost.at + timedelta(seconds=GRACE_SECONDS)
+    said = [
+        fact for fact in draft.book.of("NodeHealth") if _repairs(fact, action) and fact.at >= lost.at - timedelta(seconds=GRACE_SECONDS)
+    ]
+    return max(grace, said[-1].at + timedelta(seconds=REPAIR_SECONDS)) if said else grace
+
+
+def _repairs(fact: Fact, action: Action) -> bool:
+    return fact.data.get("instanceId") == action.instance_id != "" and fact.data.get("repairAction") in ("Reboot", "Replace")
+
+
+def _hold(draft: Draft, action: Action, until: datetime) -> None:
+    draft.held.add(action.id)
+    draft.by(until)
+    if draft.handle_once(f"held-{action.id}"):
+        message = (
+            f"HyperPod repairs its nodes itself (nodeRecovery Automatic): another node is asked for if {action.node} is not back by then."
+        )
+        draft.note(f"held-{action.id}", "RepairAwaited", message.replace("by then", f"by {until:%H:%M:%S} UTC"))

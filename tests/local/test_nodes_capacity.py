@@ -1,0 +1,29 @@
+"""A local HyperPod that has no instance of a type: workers are tried again for ever, and only a described event says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.node_cloud import NodeCloud, eventually
+
+pytestmark = pytest.mark.local
+
+
+def test_why_there_is_no_worker_is_told_by_a_described_event_only(tmp_path: Path) -> None:
+    nodes = NodeCloud(tmp_path, without_capacity=frozenset({"ml.p5.48xlarge"}))
+    try:
+        request = nodes.request("scarce", workers=1)
+        request["InstanceGroups"][1]["InstanceType"] = "ml.p5.48xlarge"
+        nodes.sagemaker.create_cluster(**request)
+        cluster = nodes.hyperpod.find("scarce")
+        sent = eventually(
+            lambda: [d["EventDetails"] for _, d in list(nodes.events) if "Failed to provision" in str(d)], "a failure is told"
+        )
+        assert sent[0]["EventDetails"] == {"EventMetadata": None}
+        described = nodes.sagemaker.describe_cluster_event(ClusterName="scarce", EventId=sent[0]["EventId"])["EventDetails"]
+        assert "sufficient capacity" in described["EventDetails"]["EventMetadata"]["Instance"]["FailureMessage"]
+        eventually(lambda: len(cluster.event_reasons) > 6, "it is tried again")
+        assert cluster.status == "InService"
+    finally:
+        nodes.close()

@@ -1,0 +1,108 @@
+"""Which nodes Slurm has is reported when it changes; what it no longer knows is forgotten; a node under HyperPod's repair is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.unit.agent_support import RUN, config
+
+from trainyard_agent.attempts import Attempt, Attempts
+from trainyard_agent.jobs import JobControl
+from trainyard_agent.registry import Node, Registry
+from trainyard_agent.reporting import Reporter
+from trainyard_agent.slurm import SlurmNode
+from trainyard_agent.store import Store
+from trainyard_contracts.events import NodesChanged
+
+
+class Slurm:
+    """Answers with the nodes of the test, and notes what is done to them."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, SlurmNode] = {}
+        self.calls: list[tuple[str, str]] = []
+
+    async def nodes(self) -> dict[str, SlurmNode]:
+        return self.known
+
+    async def set_node(self, name: str, state: str, reason: str | None = None) -> None:
+        self.calls.append((name, state))
+
+
+def nodes(*names: str, state: str = "idle", reason: str = "") -> dict[str, SlurmNode]:
+    return {name: SlurmNode(name, state, "10.0.0.1", 6818, reason, ("main",)) for name in names}
+
+
+def registry_on(directory: Path, slurm: Slurm) -> tuple[Registry, list[Any]]:
+    reporter, told = Reporter(config(directory), Store(directory / "outbox.sqlite")), []  # type: ignore[var-annotated]
+    report = reporter.report
+    reporter.report = lambda *events, change=None: (told.extend(events), report(*events, change=change))[1]  # type: ignore[method-assign]
+    jobs: Any = SimpleNamespace(busy=lambda: False, on_node=lambda _: None)
+    return Registry(config(directory), slurm, reporter, jobs), told  # type: ignore[arg-type]
+
+
+def look(registry: Registry, known: dict[str, SlurmNode], times: int = 2) -> None:
+    registry.slurm_nodes = known
+    for _ in range(times):
+        registry._follow_members()
+
+
+def test_a_changed_list_is_reported_once_two_looks_agree_and_a_lost_node_of_it_is_forgotten(tmp_path: Path) -> None:
+    registry, told = registry_on(tmp_path, Slurm())
+    look(registry, nodes("ip-1", "ip-2"))
+    assert told == []
+    registry._set(Node("ip-1"), "lost")
+    registry.nodes["ip-1"] = Node("ip-1", "lost")
+    look(registry, nodes("ip-2"), 1)
+    look(registry, nodes("ip-2", "ip-3"), 1)
+    assert told == []
+    look(registry, nodes("ip-2", "ip-3"))
+    [event] = told
+    assert isinstance(event, NodesChanged)
+    assert (event.nodes, event.removed, event.added, event.partitions) == (["ip-2", "ip-3"], ["ip-1"], ["ip-3"], {"main": 2})
+    assert "ip-1" not in registry.nodes
+    again, told_again = registry_on(tmp_path, Slurm())
+    assert "ip-1" not in again.nodes
+    look(again, nodes("ip-2", "ip-3"))
+    assert told_again == []
+
+
+def test_slurm_that_names_no_node_says_nothing(tmp_path: Path) -> None:
+    registry, told = registry_on(tmp_path, Slurm())
+    look(registry, nodes("ip-1"))
+    look(registry, {})
+    assert told == []
+
+
+@pytest.mark.parametrize("reason", ["Action:Reboot", "Action:Replace [root@2026-11-20T23:07:50]"])
+def test_what_hyperpod_repairs_is_neither_set_down_nor_given_back(tmp_path: Path, reason: str) -> None:
+    slurm = Slurm()
+    slurm.known = nodes("ip-1", state="down", reason=reason) | nodes("ip-2", state="idle*")
+    registry, _ = registry_on(tmp_path, slurm)
+    nothing: Any = None
+    attempts = Attempts(config(tmp_path), slurm, Reporter(config(tmp_path), Store(tmp_path / "other.sqlite")))  # type: ignore[arg-type]
+    control = JobControl(config(tmp_path), slurm, attempts=attempts, registry=registry, link=nothing, s3=nothing, checkpoints=nothing)  # type: ignore[arg-type]
+    asyncio.run(control._set_down(["ip-1", "ip-2"]))
+    assert asyncio.run(registry._serves_again("ip-1")) is False
+    assert slurm.calls == [("ip-2", "down")]
+
+
+def test_a_job_that_waits_learns_the_addresses_of_new_nodes(tmp_path: Path) -> None:
+    slurm = Slurm()
+    registry, _ = registry_on(tmp_path, slurm)
+    registry.slurm_nodes = nodes("ip-3")
+    nothing: Any = None
+    attempts = Attempts(config(tmp_path), slurm, Reporter(config(tmp_path), Store(tmp_path / "other.sqlite")))  # type: ignore[arg-type]
+    attempts.known[RUN, 2] = Attempt(RUN, 2, "submitted", tmp_path, job_id="7")
+    control = JobControl(config(tmp_path), slurm, attempts=attempts, registry=registry, link=nothing, s3=nothing, checkpoints=nothing)  # type: ignore[arg-type]
+
+    async def change() -> None:
+        control.members_changed()
+        await asyncio.gather(*control._tasks)
+
+    asyncio.run(change())
+    assert (tmp_path / "hosts").read_text() == "ip-3 10.0.0.1\n"
