@@ -182,3 +182,57 @@ def test_a_rank_that_lost_its_peer_is_a_consequence_and_no_cause(tmp_path: Path)
     assert failure.of_worker(-signal.SIGKILL, 0, error_file).kind == "signal"
     assert failure.of_worker(-signal.SIGTERM, 0, None).kind == "stopped"
     assert failure.of_worker(1, 0, tmp_path / "none").kind == "exit"
+
+
+CRASH_AT_EXIT = (
+    "import os, signal\n"
+    "class Library:\n"
+    "    'Aborts while the interpreter ends, as a C++ thread does that nobody joined.'\n"
+    "    def __del__(self, kill=os.kill, getpid=os.getpid, number=signal.SIGABRT):\n"
+    "        kill(getpid(), number)\n"
+    "held = [Library()]\n"
+    "held.append(held)\n"
+    "import sys\n"
+    "sys.kept = held\n"
+)
+
+
+@pytest.mark.parametrize("recipe", ["command", "torchrun"])
+def test_a_crash_of_the_interpreter_after_the_program_ended_well_is_no_failure(attempt_dir: Path, recipe: str) -> None:
+    (attempt_dir / "files" / "main.py").write_text(CRASH_AT_EXIT)
+    write_job(attempt_dir, recipe=recipe)
+    code, report, text = run_launch(attempt_dir)
+    assert (code, report["kind"], report["signal"]) == (0, None, None), text
+    assert "was killed by signal 6 after its program had ended well" in text
+    assert "Fatal Python error: Aborted" in text, "its stacks are in the log"
+
+
+@pytest.mark.parametrize("recipe", ["command", "torchrun"])
+@pytest.mark.parametrize("end", ["os.abort()", "sys.exit(3)"])
+def test_a_crash_or_failure_of_the_program_itself_stays_one(attempt_dir: Path, recipe: str, end: str) -> None:
+    (attempt_dir / "files" / "main.py").write_text(f"{CRASH_AT_EXIT}{end}\n")
+    write_job(attempt_dir, recipe=recipe)
+    code, report, _ = run_launch(attempt_dir)
+    assert (code, report["kind"]) == (134, "signal")
+
+
+def test_what_a_programs_threads_still_do_counts(attempt_dir: Path) -> None:
+    (attempt_dir / "files" / "main.py").write_text(
+        "import os, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), os.abort())).start()\n"
+    )
+    write_job(attempt_dir)
+    code, report, _ = run_launch(attempt_dir)
+    assert (code, report["kind"], report["signal"]) == (134, "signal", 6)
+
+
+@pytest.mark.parametrize("recipe", ["command", "torchrun"])
+def test_a_program_that_leaves_its_process_group_to_the_interpreter_ends_well(attempt_dir: Path, recipe: str) -> None:
+    place = "os.environ.update(RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')\n" if recipe == "command" else ""
+    (attempt_dir / "files" / "main.py").write_text(
+        f"import atexit, os, torch, torch.distributed as dist\n{place}dist.init_process_group('gloo')\n"
+        "dist.all_reduce(torch.ones(1))\natexit.register(lambda: print('group at exit:', dist.is_initialized(), flush=True))\n"
+    )
+    write_job(attempt_dir, recipe=recipe)
+    code, report, text = run_launch(attempt_dir)
+    assert (code, report["kind"]) == (0, None), text
+    assert "group at exit: True" in text, "what the program does at its exit may use the group"

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from . import descendants, failure, loopback, program
+from . import descendants, ended_well, failure, loopback, program
 from .allocation import Allocation
 from .exits import STOPPED
 from .failure import Failure
@@ -107,6 +107,7 @@ def run(placement: Placement, command: Sequence[str], entry: str = "trainyard_tr
     gc.disable()  # collecting while torch is imported finds nothing and costs a seventh of the time
     from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.multiprocessing.subprocess_handler import subprocess_handler
     from torch.distributed.launcher.api import elastic_launch
 
     if forked:
@@ -118,6 +119,7 @@ def run(placement: Placement, command: Sequence[str], entry: str = "trainyard_tr
     arguments = torchrun.parse_args(  # type: ignore[no-untyped-call]
         [*placement.torchrun_arguments(), "-m", entry, *command]
     )
+    subprocess_handler.Popen = ended_well.Popen  # type: ignore[attr-defined]
     config, interpreter, worker = torchrun.config_from_args(arguments)
     # SIGTERM is ours: torchrun would give the workers 30 seconds and then kill them in the middle of a checkpoint. Before
     # torch 2.8 that could not be said.

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import checkpoint, descendants, environments, failure, launchers
+from . import checkpoint, descendants, ended_well, environments, failure, launchers
 from .allocation import Allocation, Job, Node
 from .checkpoint import write_json
 from .exits import STOPPED
@@ -71,9 +71,9 @@ def _child(job: Job, node: Node, pipe: int) -> NoReturn:
     os._exit(end.exit_code or 0)
 
 
-def _wait(pid: int, pipe: int, error_file: Path) -> Failure:
+def _wait(pid: int, pipe: int, job: Job, error_file: Path) -> Failure:
     """Wait for the child, and join what it told us with how the operating system saw it end."""
-    end = failure.of_status(descendants.wait_for(pid), pid)
+    end = ended_well.judged(failure.of_status(descendants.wait_for(pid), pid), job.attempt_dir)
     if left := descendants.end_all():
         _say(f"{left} process{'' if left == 1 else 'es'} of the job outlived it and had to be killed")
     chunks = []
@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     daemon.watch(pid)
     # While the child imports torch.
     threading.Thread(target=checkpoint.read_ahead, args=(job.checkpoint_dir,), daemon=True).start()
-    end = daemon.blamed_for(memory.blamed_for(_wait(pid, reader, job.error_file(node.name))))
+    end = daemon.blamed_for(memory.blamed_for(_wait(pid, reader, job, job.error_file(node.name))))
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
     return end.exit_code or 0
 

@@ -5,12 +5,14 @@ python -m trainyard_trainers.program [-m module | script] arguments...
 
 from __future__ import annotations
 
+import faulthandler
 import runpy
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from .ended_well import Ending
 from .failure import record_exception
 from .signals import FORWARDED
 
@@ -24,6 +26,9 @@ def run(program: Sequence[str]) -> None:
     """Run `['-m', module, *arguments]` or `[script, *arguments]`; returns when it ends well, else raises what it raised."""
     for number in FORWARDED:
         signal.signal(number, signal.SIG_DFL)  # torchrun's or launch's handlers came over the fork; the program starts clean
+    if not faulthandler.is_enabled():
+        faulthandler.enable()  # what a library's crash leaves of itself are the stacks in the job's log
+    ending = Ending()
     try:
         if program[0] == "-m" and (entry := _imported(program[1])) is not None:
             sys.argv = list(program[1:])
@@ -41,6 +46,7 @@ def run(program: Sequence[str]) -> None:
     except BaseException as error:
         record_exception(error)
         raise
+    ending.well()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from . import failure, loopback, program
+from . import ended_well, failure, loopback, program
 from .allocation import Allocation
 from .checkpoint import write_json
 from .exits import STOPPED
@@ -81,7 +81,7 @@ def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> No
         program.run(command)
         return
     _forward_to(pid)
-    end = failure.of_status(os.waitpid(pid, 0)[1], pid)
+    end = ended_well.judged(failure.of_status(os.waitpid(pid, 0)[1], pid), attempt_dir)
     error, stack = failure.read_error_file(error_file)
     end = Failure(STOPPED, rank=int(rank)) if end.signal == signal.SIGTERM else replace(end, rank=int(rank), error=error, traceback=stack)
     write_json(report, {**about, "ended": time.time(), **end.as_json()})
