@@ -10,7 +10,7 @@ TRAINER_BENCHES := $(filter ddp_speed llm_speed checkpoint_stall resume_start to
 # plain_* and llm_jobs are what the others compare with or run; llm_gpu needs a GPU.
 BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs llm_gpu $(TRAINER_BENCHES),$(ALL_BENCHES))
 
-.PHONY: help setup setup-trainers demo test test-machines check bench bench-recovery bench-trainers lock clean
+.PHONY: help setup setup-trainers demo test test-machines test-often check bench bench-recovery bench-trainers lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -30,6 +30,9 @@ test: setup-trainers ## all tests
 
 test-machines: setup ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
 	@$(BIN)/python -m pytest tests/machines
+
+test-often: setup-trainers ## tests with real processes 20 times, and what failed how often (TESTS=..., TIMES=...)
+	@$(BIN)/python scripts/often.py --times $(or $(TIMES),20) $(TESTS)
 
 check: setup ## format, lint, types, import rules, generated files, SAM and ASL
 	@$(BIN)/python scripts/check.py
