@@ -245,7 +245,7 @@ def test_a_killed_process_is_a_training_process_of_the_named_run(nodes: NodeClou
 
 
 def test_a_fault_that_cannot_be_says_what_is_there(nodes: NodeCloud, cluster: LocalCluster) -> None:
-    eventually(lambda: not nodes.sleeping(cluster), "no job process is left")
+    eventually(lambda: not nodes.of_jobs(cluster), "no job process is left")
     for request, words in {
         ("explode", ""): "use one of kill-node",
         ("kill-node", "nobody"): nodes.workers(cluster)[0].name,

@@ -129,8 +129,12 @@ class NodeCloud:
         eventually(lambda: len(self.sleeping(cluster)) >= nodes, "the job's processes are there")
         return job
 
+    def of_jobs(self, cluster: LocalCluster) -> list[node_processes.Process]:
+        """Whatever Slurm started on the workers, as faults see it: scripts, `srun` and epilogs too."""
+        return [p for node in self.workers(cluster) for p in node.processes() if "SLURMD_NODENAME" in p.environment]
+
     def sleeping(self, cluster: LocalCluster) -> list[node_processes.Process]:
-        return [p for node in self.workers(cluster) for p in node.processes() if p.name == "sleep" and "SLURMD_NODENAME" in p.environment]
+        return [process for process in self.of_jobs(cluster) if process.name == "sleep"]
 
     def workers(self, cluster: LocalCluster) -> list[Node]:
         return cluster.members("workers")
