@@ -50,6 +50,6 @@ lock: setup ## new versions into requirements/*.txt
 	@$(BIN)/python scripts/lock.py
 
 clean: ## remove what the commands above made (not .venv)
-	@if [ -x $(BIN)/trainyard ] && [ -d .trainyard ]; then $(BIN)/trainyard local down; fi
+	@if [ -x $(BIN)/trainyard ] && [ -d .trainyard ]; then $(BIN)/trainyard local down --yes; fi
 	@rm -rf build .aws-sam .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,15 +13,23 @@ import typer
 from rich.markup import escape
 
 from .client import Client
-from .context import context_of
+from .context import Context, context_of
 from .output import err, out, print_fields, print_json, print_table, styled, table
 from .problems import FAILED, UNREACHABLE, Conflict, InvalidInput, TrainyardError, Unreachable
+from .snapshot import TERMINAL
 
 local = typer.Typer(no_args_is_help=True, help="The local cloud: template.yaml on this machine, with real nodes.")
 faults = typer.Typer(no_args_is_help=True, help="Faults in the local cloud, to see a run survive them.")
 
 #: On one machine a fresh sample every two seconds costs nothing; on AWS each is an event.
 LOCAL_PARAMETERS = {"HeartbeatSeconds": "2"}
+
+#: Of the newest so many, `down` looks for active ones.
+ASKED_RUNS = 1000
+RECORDS_GONE = (
+    "Its server was killed: the records of its runs and clusters, and what was exported, were in its memory and are gone. "
+    "Submit the runs again after `trainyard local up`."
+)
 
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
 Node = Annotated[str | None, typer.Option(help="instance id or Slurm name; default: one that trains")]
@@ -71,7 +80,10 @@ def up(
         def tell(words: str) -> None:
             shown.update(escape(f"Local cloud: {words}"))
 
+        killed = control.status(context.state_dir).get("killed")
         document: dict[str, Any] = control.up(context.state_dir, port, template, LOCAL_PARAMETERS, tell, nodes=nodes)
+    if killed:
+        err.print(f"An earlier local cloud was here. {RECORDS_GONE}")
     if context.json:
         print_json(document)
         return
@@ -80,9 +92,15 @@ def up(
 
 
 @local.command()
-def down(typer_context: typer.Context) -> None:
-    """Stop the local cloud and everything it started; also after it was killed."""
+def down(
+    typer_context: typer.Context,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="also while runs are active; they are lost")] = False,
+) -> None:
+    """Stop the local cloud and everything it started, and delete its runs, exports and checkpoints; also after it was killed."""
     context, control = context_of(typer_context), _control()
+    there: dict[str, Any] = control.status(context.state_dir)
+    if there["running"] and not yes:
+        _ask(context)
     with _told(control), err.status("Stopping the local cloud"):
         document: dict[str, Any] = control.down(context.state_dir)
     if context.json:
@@ -90,6 +108,25 @@ def down(typer_context: typer.Context) -> None:
     else:
         killed = document["killed"]
         out.print("The local cloud is down." + (f" {killed} process{'es' * (killed != 1)} had to be killed." if killed else ""))
+        if not there["running"] and there.get("killed"):
+            err.print(RECORDS_GONE)
+
+
+def _ask(context: Context) -> None:
+    """Whoever has active runs must say that they may go. A cloud that cannot tell what it runs is one to take down."""
+    try:
+        client = Client.from_state_dir(context.state_dir)
+        active = [run for run in client.runs(at_most=ASKED_RUNS) if run["status"] not in TERMINAL]
+    except TrainyardError:
+        return
+    if not active:
+        return
+    named = ", ".join(f"{run['id']} ({run['status']})" for run in active[:3]) + (f" and {len(active) - 3} more" if len(active) > 3 else "")
+    what = f"{len(active)} run{'s are' if len(active) > 1 else ' is'} active: {named}. Their checkpoints and exports go with the local cloud."
+    if context.json or not sys.stdin.isatty():
+        raise Conflict("Runs are active", what, "Wait for them, cancel them, or say --yes")
+    err.print(what)
+    typer.confirm("Take it down?", abort=True, err=True)
 
 
 @local.command()
@@ -105,6 +142,7 @@ def status(typer_context: typer.Context) -> None:
         if context.json:
             raise typer.Exit(UNREACHABLE)
         left = f"; {len(document['processes'])} processes are left of it" if document["processes"] else ""
+        left += f". {RECORDS_GONE}" if document.get("killed") else ""
         raise Unreachable("The local cloud is down", f"nothing runs in {context.state_dir}{left}", "Start it with: trainyard local up")
 
 

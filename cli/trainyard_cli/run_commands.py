@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -38,6 +39,8 @@ def submit(
     run = context.client.submit_run(spec, idempotency_key=idempotency_key)
     if not context.json:
         err.print(f"Submitted [bold]{run['id']}[/]")
+        for warning in run.get("warnings") or []:
+            err.print(f"[yellow]warning[/] {escape(warning)}")
     if watch:
         _follow(context, run["id"])
     elif context.json:
@@ -97,6 +100,7 @@ def _print_run(run: Json) -> None:
         "status": styled(run["status"]),
         "reason": escape(run["reason"]),
         "cluster": f"{escape(run['clusterName'])}{' (deleted)' if run['clusterDeleted'] else ''}",
+        "kept because": None if run["clusterDeleted"] else escape(run.get("teardownRefused") or "") or None,
         "step": latest.get("step"),
         "loss": latest.get("loss"),
         "export": f"{export['state']}, {export['objects']} objects, {bytes_text(export['bytes'])}" if export else None,
@@ -211,10 +215,50 @@ def resume(
 
 
 @app.command()
-def export(typer_context: typer.Context, run: RunId) -> None:
-    """Export checkpoints and the final model to S3 now."""
+def export(
+    typer_context: typer.Context,
+    run: RunId,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="until the export has ended; its end is the exit status")] = True,
+) -> None:
+    """Export checkpoints, the final model and the program's own output to S3 now."""
     context = context_of(typer_context)
-    _accepted(context, context.client.export_run(run), "Exporting")
+    before = (context.client.run(run).get("export") or {}).get("id")
+    document = context.client.export_run(run)
+    if not wait:
+        _accepted(context, document, "Exporting")
+        return
+    if document["status"] not in TERMINAL:  # else there was nothing to do
+        with _detachable(run), contextlib.nullcontext() if context.json else err.status(f"Exporting {run}"):
+            document = _until_exported(context, run, before)
+    _print_export(context, document)
+
+
+def _until_exported(context: Context, run_id: str, before: str | None) -> Json:
+    """The run once an export that is newer than `before` has ended, for good."""
+    while True:
+        run = context.client.run(run_id)
+        found = run.get("export") or {}
+        # The one at the end of a run is tried again when it fails.
+        ended = found.get("state") == "verified" or (found.get("state") == "failed" and not found["final"])
+        if run["status"] in TERMINAL or (ended and found["id"] != before):
+            return run
+        time.sleep(live.POLL_SECONDS)
+
+
+def _print_export(context: Context, run: Json) -> None:
+    found = run.get("export")
+    verified = bool(found) and found["state"] == "verified"
+    if context.json:
+        print_json(run)
+    elif verified:
+        out.print(f"Exported and verified: {found['objects']} objects, {bytes_text(found['bytes'])}, below runs/{run['id']}/export/")
+        if found.get("leftBehind"):
+            err.print(f"[yellow]warning[/] not exported: {escape(found['leftBehind'])}")
+    else:
+        reason = found["reason"] if found else f"the run is {run['status']}: {run['reason']}"
+        err.print(f"[red]The export failed[/]: {escape(reason)}\nNext: ask again with trainyard run export {run['id']}", soft_wrap=True)
+    if not verified:
+        raise typer.Exit(FAILED)
 
 
 def _accepted(context: Context, run: Json, word: str) -> None:

@@ -115,7 +115,7 @@ def down(state_dir: Path) -> dict[str, Any]:
 
 
 def status(state_dir: Path) -> dict[str, Any]:
-    """{"running", "local": local.json or None, "processes": count, "cloud": the server's own status or None}."""
+    """{"running", "local": local.json or None, "processes", "cloud": the server's own status or None, "killed": it left its file behind}."""
     state_dir = state_dir.resolve()
     server = _server(state_dir)
     found = node_processes.matching(of_cloud(state_dir))
@@ -126,6 +126,7 @@ def status(state_dir: Path) -> dict[str, Any]:
         "local": shown,
         "processes": [{"pid": p.pid, "command": p.command} for p in found],
         "cloud": cloud,
+        "killed": server is None and (state_dir / LOCAL_FILE).exists(),
     }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainyard_agent.fence import replace_file
 from trainyard_agent.slurm import compress
-from trainyard_contracts.files import AgentConfig, JobBundle
+from trainyard_contracts.files import OUTPUT_NAME, AgentConfig, JobBundle
 from trainyard_contracts.specs import relative_path
 
 NODE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$")
@@ -90,6 +90,7 @@ def job_environment(config: AgentConfig, bundle: JobBundle, run_dir: Path, direc
         "TRAINYARD_ATTEMPT": str(bundle.attempt),
         "TRAINYARD_RUN_DIR": str(run_dir),
         "TRAINYARD_ATTEMPT_DIR": str(directory),
+        "TRAINYARD_OUTPUT_DIR": str(run_dir / OUTPUT_NAME),
         "TRAINYARD_CHECKPOINT_DIR": str(run_dir / bundle.checkpoint_directory),
         "TRAINYARD_CHECKPOINT_KEEP": str(bundle.checkpoint_keep),
         **{name: str(value) for name, value in optional.items() if value is not None},

@@ -7,17 +7,19 @@ import functools
 import logging
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from trainyard_agent import own_files
 from trainyard_agent.attempts import Attempts
 from trainyard_agent.checkpoints import Checkpoints, NotWhole, bundle_of, listing, verify
 from trainyard_agent.configuration import run_dir
 from trainyard_agent.errors import CommandRefused
 from trainyard_agent.job_files import may_pass, read_tail
+from trainyard_agent.own_files import OwnFile
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.s3 import S3, Digest, Location, digest, parse_uri
 from trainyard_agent.signed_http import Refused, Unreachable
@@ -32,6 +34,10 @@ LOG_BYTES = 64 * 1024 * 1024
 TRIES = 8
 #: Between looks at files that cannot be read just now: five minutes in all.
 READ_PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 60.0, 60.0, 60.0)
+#: So often an export begins anew when all checkpoints that it had found were pruned meanwhile.
+PLANS = 5
+#: Nobody prunes these.
+_PERMANENT = frozenset({"final"})
 _ID = re.compile(r"^[A-Za-z0-9_.-]{1,128}$")
 
 
@@ -39,22 +45,37 @@ class ExportFailed(Exception):
     """The export cannot be completed; the text says what failed."""
 
 
+class Unsteady(ExportFailed):
+    """A file changes whenever it is read."""
+
+
 @dataclass(frozen=True)
 class Item:
-    """One file to upload; `key` is relative to the export's prefix."""
+    """One file to upload; `key` is relative to the export's prefix. Files of a `group` are exported together or not at all."""
 
     key: str
     path: Path
     known: Digest
+    group: str
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything an export consists of, each file read and hashed."""
+    """What is verified before it is exported. `steps`: of each checkpoint, by its group. `lost`: how many vanished meanwhile."""
 
     items: tuple[Item, ...]
-    last_step: int | None
+    steps: Mapping[str, int]
     final_model: bool
+    lost: int = 0
+
+    def without(self, gone: Collection[str]) -> Plan:
+        items = tuple(item for item in self.items if item.group not in gone)
+        steps = {group: step for group, step in self.steps.items() if group not in gone}
+        return Plan(items, steps, self.final_model, self.lost + len(gone))
+
+    @property
+    def last_step(self) -> int | None:
+        return max(self.steps.values(), default=None)
 
 
 def make_plan(root: Path, run_id: str, checkpoint_directory: str, selection: str, *, without_unreadable: bool = False) -> Plan:
@@ -63,17 +84,21 @@ def make_plan(root: Path, run_id: str, checkpoint_directory: str, selection: str
     `without_unreadable`: checkpoints that cannot be read are left out, as if they were not whole.
     """
     items: list[Item] = []
-    last_step: int | None = None
+    steps: dict[str, int] = {}
+    lost = 0
     for path in listing(root / checkpoint_directory) if selection != "none" else []:
+        group = f"checkpoints/{path.name}"
         try:
             manifest, digests = verify(path, run_id)
+            items.extend(_items(group, path, digests))
         except (NotWhole, OSError) as error:
-            if isinstance(error, OSError) and not without_unreadable:
+            pruned = _absent(path)  # newer ones are there
+            lost += pruned
+            if isinstance(error, OSError) and not pruned and not without_unreadable:
                 raise
             log.warning("%s: checkpoint %s is not exported: %s", run_id, path.name, error)
             continue
-        items.extend(_items(f"checkpoints/{path.name}", path, digests))
-        last_step = manifest.step if last_step is None else last_step
+        steps[group] = manifest.step
         if selection == "last":
             break
     final = root / "final"
@@ -82,19 +107,35 @@ def make_plan(root: Path, run_id: str, checkpoint_directory: str, selection: str
             items.extend(_items("final", final, verify(final, run_id)[1]))
         except NotWhole as error:
             raise ExportFailed(f"the final model does not verify: {error}") from error
-    return Plan(tuple(items), last_step, final.is_dir())
+    return Plan(tuple(items), steps, final.is_dir(), lost)
 
 
-def _items(prefix: str, directory: Path, digests: dict[str, Digest]) -> list[Item]:
+def _absent(path: Path) -> bool:
+    """Whether the file system says that there is no such thing; any other error says nothing."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _items(group: str, directory: Path, digests: dict[str, Digest]) -> list[Item]:
     """The files of a verified checkpoint and its manifest, which goes last here, too."""
-    found = [Item(f"{prefix}/{name}", directory / name, known) for name, known in digests.items()]
-    return [*found, Item(f"{prefix}/{MANIFEST_NAME}", directory / MANIFEST_NAME, digest(directory / MANIFEST_NAME, below=directory.parent))]
+    found = [Item(f"{group}/{name}", directory / name, known, group) for name, known in digests.items()]
+    manifest = directory / MANIFEST_NAME
+    return [*found, Item(f"{group}/{MANIFEST_NAME}", manifest, digest(manifest, below=directory.parent), group)]
 
 
 def _logs(root: Path) -> list[Path]:
     """The attempts' logs; what a job put in the place of one is left out."""
     found = [path for path in (root / "attempts").glob("*/job.log") if path.parent.name.isdecimal()]
     return sorted(path for path in found if not path.parent.is_symlink() and not path.is_symlink() and path.is_file())
+
+
+def _object(key: str, known: Digest) -> ExportedObject:
+    return ExportedObject(key=key, bytes=known.size, sha256=known.sha256, checksum=known.checksum)
 
 
 class Exports:
@@ -153,22 +194,26 @@ class Exports:
         newest = self._attempts.newest(run_id)
         bundle = bundle_of(newest) if newest else None
         directory = bundle.checkpoint_directory if bundle else "checkpoints"
-        plan = await self._planned(root, run_id, directory, selection)
+        plan, objects = await self._whole(root, run_id, destination, directory, selection)
+        output, working = await asyncio.to_thread(lambda: (own_files.output(root), own_files.working(root, directory)))
+        training = any(attempt.run_id == run_id for attempt in self._attempts.active())
+        own = await asyncio.gather(*(self._own(destination, root, file, training) for file in [*output.files, *working.files]))
         # Logs grow while a job runs, so each is copied as it is at this moment.
         logs = {f"logs/attempt-{path.parent.name}.log": path for path in _logs(root)}
-        uploads = [self._verified(destination.under(item.key), item) for item in plan.items]
-        uploads += [self._verified_bytes(destination.under(key), path) for key, path in logs.items()]
-        digests = await asyncio.gather(*uploads)
-        objects = [
-            ExportedObject(key=key, bytes=known.size, sha256=known.sha256, checksum=known.checksum)
-            for key, known in zip([*(item.key for item in plan.items), *logs], digests, strict=True)
-        ]
+        digests = await asyncio.gather(*(self._verified_bytes(destination.under(key), path) for key, path in logs.items()))
+        objects += [found for found in own if found is not None]
+        objects += [_object(key, known) for key, known in zip(logs, digests, strict=True)]
         manifest = ExportManifest(
             run_id=run_id,
             created_at=datetime.now(timezone.utc),
             objects=objects,
             last_step=plan.last_step,
             final_model=plan.final_model,
+            output_files=sum(found is not None for found in own[: len(output.files)]),
+            output_left_out=output.left_out,
+            working_files=sum(found is not None for found in own[len(output.files) :]),
+            working_left_out=working.left_out,
+            left_out_bytes=output.left_out_bytes + working.left_out_bytes,
         )
         body = manifest.model_dump_json(by_alias=True, indent=1).encode()
         at = destination.under(MANIFEST_KEY)
@@ -185,13 +230,62 @@ class Exports:
                 await asyncio.sleep(pause)
         return await asyncio.to_thread(functools.partial(make_plan, *what, without_unreadable=True))
 
-    async def _verified(self, at: Location, item: Item) -> Digest:
+    async def _whole(
+        self, root: Path, run_id: str, destination: Location, directory: str, selection: str
+    ) -> tuple[Plan, list[ExportedObject]]:
+        """Checkpoints and the final model. A trainer prunes while it trains: what vanishes is left out, and if all did, it is tried anew."""
+        for _ in range(PLANS):
+            plan = await self._planned(root, run_id, directory, selection)
+            ends = await asyncio.gather(*(self._verified(destination.under(item.key), item) for item in plan.items))
+            gone = {item.group for item, end in zip(plan.items, ends, strict=True) if end is None}
+            plan = plan.without(gone)
+            if plan.steps or not plan.lost:
+                return plan, [_object(item.key, item.known) for item in plan.items]
+        raise ExportFailed(
+            "each checkpoint was pruned while it was copied: let more of them stay (checkpoint.keep), or export when the run has ended"
+        )
+
+    async def _verified(self, at: Location, item: Item) -> Digest | None:
+        """None if the checkpoint that the file belongs to was removed meanwhile."""
+
         def upload() -> Digest:
             if self._s3.head(at) != (item.known.size, item.known.checksum):
                 self._s3.put_file(at, item.path, item.known)
             return self._prove(at, item.known)
 
-        return await self._patiently(upload)
+        try:
+            return await self._patiently(upload)
+        except FileNotFoundError:
+            if item.group in _PERMANENT or not _absent(item.path):
+                raise
+            log.warning("export: %s was pruned while it was copied", item.group)
+            return None
+
+    async def _own(self, destination: Location, root: Path, file: OwnFile, training: bool) -> ExportedObject | None:
+        """A program's own file as it is at this moment; None if it was removed, or does not keep still while the program runs."""
+        at = destination.under(file.key)
+
+        def upload() -> Digest:
+            for _ in range(TRIES):
+                known = digest(file.path, below=root)
+                if self._s3.head(at) == (known.size, known.checksum):
+                    return known
+                try:
+                    self._s3.put_file(at, file.path, known)
+                    return self._prove(at, known)
+                except Refused:
+                    if digest(file.path, below=root) == known:
+                        raise
+            raise Unsteady(f"{file.key} is still being written")
+
+        try:
+            return _object(file.key, await self._patiently(upload))
+        except FileNotFoundError:
+            return None
+        except Unsteady:
+            if not training:
+                raise
+            return None  # the export at the end of the run has it
 
     async def _verified_bytes(self, at: Location, path: Path) -> Digest:
         return await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, read_tail(path.parents[2], path, LOG_BYTES))))

@@ -119,7 +119,8 @@ class S3:
                 self._put_parts(at, stream, known)
                 return
             headers = {**self._checksum(known.checksum), "Content-Length": str(known.size)}
-            self._call("PUT", at, headers=headers, body=stream, payload_sha256=known.sha256)
+            body = Slice(stream, 0, known.size)  # never more than was announced, should the file have grown
+            self._call("PUT", at, headers=headers, body=body, payload_sha256=known.sha256)
 
     def _put_parts(self, at: Location, stream: IO[bytes], known: Digest) -> None:
         created = self._call("POST", at, query="uploads=", headers={"x-amz-checksum-algorithm": "SHA256"})

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import shutil
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from tests.local.agent_cluster import Sink
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
-from trainyard_agent import export, s3
+from trainyard_agent import export, own_files, s3
 from trainyard_agent.attempts import Attempts
 from trainyard_agent.checkpoints import Checkpoints
 from trainyard_agent.errors import CommandRefused
@@ -197,3 +199,106 @@ def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(tmp_path: 
         assert "EventId" in Sender(tmp_path / "o", "bus", "us-east-1")._put_events([entry])[0]
     finally:
         server.stop()
+
+
+def test_a_programs_own_results_are_exported_and_proved_like_a_checkpoint(tmp_path: Path, sink: Sink, root: Path) -> None:
+    (root / "output/plots").mkdir(parents=True)
+    (root / "output/plots/loss 1.png").write_bytes(b"png")
+    (root / "snapshot.pt").write_bytes(b"beside")
+    (root / "checkpoints/model.pt").write_bytes(b"by hand")
+    (root / "checkpoints/.tmp-step").mkdir()
+    (root / "checkpoints/.tmp-step/half").write_bytes(b"never")
+    files = root / "attempts/1/files"
+    (files / "out").mkdir(parents=True)
+    (files / "train.py").write_text("print()\n")
+    (files / "kept.py").write_text("changed by the program\n")
+    (files / "out/model.pt").write_bytes(b"weights")
+    bundle = {"runId": RUN, "attempt": 1, "clusterName": "demo", "batchScript": "#!", "nodes": 1, "processesPerNode": 1, "program": ["train.py"]}
+    bundle["files"] = {"train.py": "print()\n", "kept.py": "as submitted\n"}
+    (root / "attempts/1/bundle.json").write_text(json.dumps(bundle))
+    assert run_export(tmp_path, "none")["ok"]
+    manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
+    keys = {item["key"] for item in manifest["objects"] if not item["key"].startswith("final/")}
+    assert keys == {
+        "output/plots/loss 1.png", "working/run/snapshot.pt", "working/run/checkpoints/model.pt", "working/attempt-1/out/model.pt",
+        "working/attempt-1/kept.py", "logs/attempt-1.log",
+    }  # fmt: skip
+    for item in manifest["objects"]:
+        body, _ = sink.objects[f"{PREFIX}/{quote(item['key'])}"]
+        assert (len(body), hashlib.sha256(body).hexdigest()) == (item["bytes"], item["sha256"])
+    assert (manifest["outputFiles"], manifest["workingFiles"]) == (1, 4)
+    assert (manifest["outputLeftOut"], manifest["workingLeftOut"], manifest["leftOutBytes"]) == (0, 0, 0)
+
+
+def test_what_is_too_large_or_leads_elsewhere_is_left_out_and_counted(
+    tmp_path: Path, sink: Sink, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_files, "WORKING_BYTES", 10)
+    (tmp_path / "elsewhere").write_text("a secret of the system")
+    (root / "output").mkdir()
+    (root / "output/model.pt").write_bytes(b"weights")
+    (root / "output/last.pt").symlink_to("model.pt")
+    (root / "output/away.pt").symlink_to(tmp_path / "elsewhere")
+    for attempt in (2, 10):
+        (root / f"attempts/{attempt}/files").mkdir(parents=True)
+        (root / f"attempts/{attempt}/files/model.pt").write_bytes(b"12345678")
+    assert run_export(tmp_path)["ok"]
+    manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
+    own = [item["key"] for item in manifest["objects"] if item["key"].startswith(("output", "working"))]
+    assert own == ["output/model.pt", "working/attempt-10/model.pt"], "of two attempts the newer one's"
+    assert (manifest["outputLeftOut"], manifest["workingLeftOut"], manifest["leftOutBytes"]) == (1, 1, 8)
+
+
+def after_planning(monkeypatch: pytest.MonkeyPatch, prune: Callable[[], None]) -> None:
+    """Between the moment in which an export has read a checkpoint and the moment in which it copies it, this happens."""
+    real = export.make_plan
+
+    def planned(*arguments: Any) -> export.Plan:
+        plan = real(*arguments)
+        prune()
+        return plan
+
+    monkeypatch.setattr(export, "make_plan", planned)
+
+
+def test_a_checkpoint_that_is_pruned_while_it_is_copied_is_left_out_and_the_export_holds_the_others(
+    tmp_path: Path, sink: Sink, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after_planning(monkeypatch, lambda: shutil.rmtree(root / "checkpoints/step-000000000010-attempt-1"))
+    finished = run_export(tmp_path)
+    assert finished["ok"], finished["reason"]
+    manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
+    assert not any("step-000000000010" in item["key"] for item in manifest["objects"])
+    assert manifest["lastStep"] == 20
+
+
+def test_an_export_whose_every_checkpoint_was_pruned_begins_anew_with_those_that_are_there_now(
+    tmp_path: Path, sink: Sink, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prune() -> None:
+        if not (root / "checkpoints/step-000000000040-attempt-1").is_dir():
+            shutil.rmtree(root / "checkpoints")
+            commit(root, 40, body=b"weights 40")
+
+    after_planning(monkeypatch, prune)
+    shutil.rmtree(root / "final")
+    finished = run_export(tmp_path)
+    assert finished["ok"], finished["reason"]
+    assert json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])["lastStep"] == 40
+
+
+def test_an_export_that_pruning_always_overtakes_says_so_in_words(
+    tmp_path: Path, sink: Sink, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = iter(range(100, 200))
+
+    def prune() -> None:
+        shutil.rmtree(root / "checkpoints")
+        commit(root, next(steps))
+
+    after_planning(monkeypatch, prune)
+    shutil.rmtree(root / "final")
+    finished = run_export(tmp_path, "last")
+    assert not finished["ok"]
+    assert "checkpoint.keep" in finished["reason"]
+    assert "Errno" not in finished["reason"]

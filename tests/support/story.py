@@ -49,6 +49,7 @@ class Agent:
     corrupt: bool = False
     composite: str = ""
     final_model: bool = True
+    manifest: dict[str, Any] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
 
     def __call__(self, cluster: Cluster, argv: list[str]) -> CommandResult:
@@ -95,6 +96,7 @@ class Agent:
         blobs.checksums[f"runs/{run}/export/final/model.pt"] = self.composite
         at = self.story.world.clock.now().isoformat()
         manifest = {"schema": "trainyard.export.v1", "runId": run, "createdAt": at, "objects": [entry], "finalModel": self.final_model}
+        manifest |= self.manifest
         key = f"runs/{run}/export/export-manifest.json"
         written = json.dumps(manifest).encode()
         blobs.put(key, written)

@@ -348,7 +348,7 @@ def test_json_is_all_that_is_on_stdout_and_the_option_may_stand_anywhere(
         "GET /v1/runs": (200, {"runs": [a_run()]}),
         "GET /v1/clusters": (200, {"clusters": [CLUSTER]}),
         f"GET /v1/runs/{RUN}/logs": (200, {"kind": "job", "attempt": 1, "source": "node", "text": "a\nb\n"}),
-        f"POST /v1/runs/{RUN}:export": (202, a_run("Exporting")),
+        f"POST /v1/runs/{RUN}:export": (202, exported()),
         "POST /_trainyard/fault": (200, {"node": "i-1"}),
     }
     commands = ["run ls", f"run show {RUN}", f"run events {RUN}", f"run logs {RUN}", f"run watch {RUN}", f"run export {RUN}", "cluster ls",
@@ -357,6 +357,50 @@ def test_json_is_all_that_is_on_stdout_and_the_option_may_stand_anywhere(
         for arguments in (["--json", *command.split()], [*command.split(), "--json"]):
             code, out, err = trainyard(*arguments)
             assert (code, err, bool(json.loads(out))) == (0, "", True), command
+
+
+def exported(status: str = "Succeeded", **export: Any) -> dict[str, Any]:
+    found = {"id": "export-2", "state": "verified", "final": False, "objects": 3, "bytes": 2048, "reason": "", "leftBehind": "", **export}
+    return a_run(status, export=found)
+
+
+def test_an_export_is_waited_for_and_its_end_is_the_exit_status(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    def ends(*answers: dict[str, Any]) -> tuple[int, str, str]:
+        old = exported("Running", id="export-1")
+        api.answers[f"POST /v1/runs/{RUN}:export"] = (202, old)
+        api.answers[f"GET /v1/runs/{RUN}"] = [(200, found) for found in (old, old, *answers)]
+        return trainyard("run", "export", RUN)
+
+    code, out, _ = ends(exported("Running", state="running"), exported("Running"))
+    assert (code, "Exported and verified: 3 objects, 2.0 KiB" in out) == (0, True)
+    code, out, err = ends(exported("Running", state="failed", reason="the disk is full"))
+    assert (code, out, "The export failed: the disk is full" in err, "Next:" in err) == (1, "", True, True)
+    code, _, _ = ends(exported("Running", state="failed", final=True), exported("Succeeded", id="export-3", final=True))
+    assert code == 0
+    code, _, err = ends(exported("Running", leftBehind="2 files of the program's own"))
+    assert (code, "not exported: 2 files" in err) == (0, True)
+    code, _, err = ends(a_run("Failed"))
+    assert (code, "the run is Failed: because" in err) == (1, True)
+
+
+def test_an_export_can_be_asked_for_without_waiting(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
+    api.answers |= {f"GET /v1/runs/{RUN}": (200, a_run()), f"POST /v1/runs/{RUN}:export": (202, a_run("Running"))}
+    code, out, _ = trainyard("run", "export", RUN, "--no-wait")
+    assert (code, out.startswith("Exporting")) == (0, True)
+
+
+def test_what_surprises_at_the_end_is_said_at_submission_and_why_a_cluster_stays_is_shown(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "run.yaml").write_text("name: x")
+    api.answers["POST /v1/runs"] = (202, a_run("Pending", warnings=["job: results belong into TRAINYARD_OUTPUT_DIR"]))
+    code, out, err = trainyard("run", "submit", str(tmp_path / "run.yaml"))
+    assert (code, out.strip(), "warning job: results belong" in err) == (0, RUN, True)
+    api.answers |= {
+        f"GET /v1/runs/{RUN}": (200, a_run("Succeeded", teardownRefused="No result was found.")),
+        f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
+    }
+    assert "No result was found." in trainyard("run", "show", RUN)[1]
 
 
 def test_tables_show_what_users_wrote_as_they_wrote_it(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
@@ -612,6 +656,7 @@ class FakeControl:
     def __init__(self) -> None:
         self.started: list[Any] = []
         self.error: Exception | None = None
+        self.running = self.killed = False
 
     def up(self, *arguments: Any, nodes: str) -> dict[str, Any]:
         if self.error:
@@ -623,7 +668,7 @@ class FakeControl:
         return {"stopped": True, "graceful": True, "killed": 1}
 
     def status(self, _: Path) -> dict[str, Any]:
-        return {"running": False, "local": None, "processes": [], "cloud": None}
+        return {"running": self.running, "local": None, "processes": [], "cloud": None, "killed": self.killed}
 
 
 def test_the_local_cloud_starts_with_frequent_samples_and_tells_its_own_errors(
@@ -646,6 +691,33 @@ def test_the_local_cloud_starts_with_frequent_samples_and_tells_its_own_errors(
     assert trainyard("local", "up", "--template", str(tmp_path / "none"))[0] == 6
     assert "1 process had to be killed" in trainyard("local", "down")[1]
     assert trainyard("local", "status")[0] == 5
+
+
+def test_the_local_cloud_goes_down_under_active_runs_only_when_a_person_says_so(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeControl()
+    fake.running = True
+    monkeypatch.setattr("trainyard_cli.local_commands._control", lambda: fake)
+    api.answers["GET /v1/runs"] = (200, {"runs": [a_run(), a_run("Succeeded")]})
+    code, out, err = trainyard("local", "down")
+    assert (code, out) == (4, "")
+    assert f"1 run is active: {RUN} (Running)" in err
+    assert "--yes" in err
+    assert trainyard("local", "down", "--yes")[0] == 0
+    api.answers["GET /v1/runs"] = (200, {"runs": [a_run("Succeeded")]})
+    assert trainyard("local", "down")[0] == 0
+
+
+def test_a_killed_local_clouds_records_are_said_to_be_gone(
+    trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, template = FakeControl(), tmp_path / "template.yaml"
+    template.write_text("Resources: {}")
+    fake.killed = True
+    monkeypatch.setattr("trainyard_cli.local_commands._control", lambda: fake)
+    for command in (["status"], ["down"], ["up", "--template", str(template)]):
+        assert "are gone" in " ".join(trainyard("local", *command)[2].split()), command
 
 
 def test_what_a_job_wrote_is_shown_and_never_obeyed(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:

@@ -45,6 +45,11 @@ class Job:
     def checkpoint_dir(self) -> Path:
         return self.run_dir / (self.document.get("checkpointDirectory") or "checkpoints")
 
+    @property
+    def output_dir(self) -> Path:
+        """The program's own results: the same at each attempt, and always exported."""
+        return self.run_dir / "output"
+
     def command(self) -> list[str]:
         """The program and its arguments; a script becomes the path of the file that the bundle brought."""
         program = [str(part) for part in self.document["program"]]
@@ -61,6 +66,7 @@ class Job:
             "TRAINYARD_ATTEMPT": job["attempt"],
             "TRAINYARD_RUN_DIR": self.run_dir,
             "TRAINYARD_ATTEMPT_DIR": self.attempt_dir,
+            "TRAINYARD_OUTPUT_DIR": self.output_dir,
             "TRAINYARD_CHECKPOINT_DIR": self.checkpoint_dir,
             "TRAINYARD_CHECKPOINT_EVERY_SECONDS": number["checkpointEverySeconds"] or "",
             "TRAINYARD_CHECKPOINT_EVERY_STEPS": number["checkpointEverySteps"] or "",

@@ -52,6 +52,9 @@ def _set_environment(job: Job, on_loopback: bool) -> None:
     if on_loopback:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    # Where it cannot be made, a program that needs it says so better than we could.
+    with contextlib.suppress(OSError):
+        job.output_dir.mkdir(exist_ok=True)
     if job.files_dir.is_dir():
         os.chdir(job.files_dir)
 

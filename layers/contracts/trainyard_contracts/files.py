@@ -11,6 +11,8 @@ from .base import Lenient, Sha256Hex
 from .specs import JobPythonEnvironment
 
 MANIFEST_NAME = "manifest.json"
+#: A program's own results, below the run's directory; TRAINYARD_OUTPUT_DIR names it. Always exported.
+OUTPUT_NAME = "output"
 #: The year 3000: whoever writes a time beyond it did not write a time.
 LATEST = 32503680000
 
@@ -101,6 +103,11 @@ class ExportManifest(Lenient):
     objects: list[ExportedObject]
     last_step: int | None = Field(default=None, description="step of the newest whole checkpoint exported")
     final_model: bool = Field(default=False, description="the run's final/ directory is among the objects")
+    output_files: int = Field(default=0, ge=0, description="objects from the run's output directory")
+    output_left_out: int = Field(default=0, ge=0, description="files of the output directory that are not among the objects")
+    working_files: int = Field(default=0, ge=0, description="objects from the working directories of the attempts")
+    working_left_out: int = Field(default=0, ge=0, description="files of the working directories that are not among the objects")
+    left_out_bytes: int = Field(default=0, ge=0, description="size of all that was left out, as far as it is known")
 
 
 class AgentConfig(Lenient):

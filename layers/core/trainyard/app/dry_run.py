@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.app.submit_run import check_cluster
-from trainyard.domain import names, recipes
+from trainyard.domain import names, recipes, results
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 from trainyard_contracts.specs import ClusterSpec, RunSpec
@@ -31,7 +31,7 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     """Raises what submit_run raises."""
     existing = check_cluster(ports, spec)
     script = recipes.batch_script(PLACEHOLDER, 1, spec.job.nodes)
-    warnings = _run_warnings(spec)
+    warnings = results.warnings(spec)
     if spec.cluster.spec is None:
         price = ports.prices.hourly_usd(existing.spec) if existing else None
         return DryRun(None, {}, {}, script, price, warnings)
@@ -47,18 +47,3 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
     price = ports.prices.hourly_usd(spec)
     warnings = [] if price is not None else ["The price list does not say what these instances cost; look it up before you start."]
     return DryRun(request.operation, request.request, dict(request.files), None, price, warnings)
-
-
-def _run_warnings(spec: RunSpec) -> list[str]:
-    warnings = []
-    if spec.checkpoint.every_seconds is None and spec.checkpoint.every_steps is None:
-        warnings.append(
-            "checkpoint: neither everySeconds nor everySteps is given; Trainyard's trainers then save every 60 s, and a program that saves "
-            "nothing itself starts again from the beginning after a failure."
-        )
-    if not spec.export.enabled and spec.teardown_policy != "never":
-        warnings.append("export.enabled is false and the cluster is deleted at the end: what was trained is lost with it.")
-    cluster = spec.cluster.spec
-    if cluster is not None and not any(group.spares for group in cluster.instance_groups):
-        warnings.append("cluster: there is no spare, so a lost node is waited for (minutes) instead of replaced in seconds.")
-    return warnings

@@ -27,7 +27,8 @@ def request_export(ports: Ports, run_id: str) -> Run:
 
 
 def _export_ended(ports: Ports, run: Run) -> Run:
-    if run.export is not None and run.export.final and run.export.state == "verified":
+    export = run.export
+    if export is not None and export.final and export.state == "verified" and not export.left_behind and not export.found_nothing:
         return run
     cluster = cluster_of(ports, run)
     if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from trainyard.domain import names
+from trainyard.domain import names, results
 from trainyard.domain.errors import ClusterInUse, ClusterNotFound, FieldError, InvalidRequest
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
@@ -51,6 +51,7 @@ def _new_run(ports: Ports, spec: RunSpec) -> Run:
         cluster_name=names.cluster_for_run(cluster.name, run_id) if cluster else str(spec.cluster.name),
         owns_cluster=cluster is not None,
         reason="Accepted; its state machine starts.",
+        warnings=results.warnings(spec),
     )
 
 

@@ -9,6 +9,7 @@ from trainyard.domain.decisions import Decision, Draft
 from trainyard.domain.facts import CANCEL_REQUESTED
 from trainyard.domain.problems import problem
 from trainyard.domain.records import TERMINAL, Export, RunStatus
+from trainyard.domain.results import kept_because
 
 #: How long the job may take to end after it was told to: a checkpoint at the next step boundary, then SIGKILL.
 STOP_SECONDS = 120
@@ -86,6 +87,8 @@ def _exporting(draft: Draft) -> bool:
         _give_up(draft, f"Cluster '{run.cluster_name}' cannot be reached any more.")
         return False
     export = run.export if run.export is not None and run.export.final else None
+    if export is not None and export.state == "verified":
+        return False  # what is left behind, the same export would leave again
     draft.by(draft.now + timedelta(seconds=EXPORT_ASK_SECONDS))
     if export is None or (export.state == "failed" and export.tries < EXPORT_TRIES):
         tries = export.tries + 1 if export else 1
@@ -119,6 +122,10 @@ def _tearing_down(draft: Draft) -> bool:
     """The run's own cluster goes when its policy says so and nothing is lost by it."""
     run, cluster = draft.run, draft.cluster
     if not teardown.wanted(run) or cluster is None or cluster.status == "Deleted" or run.teardown_refused:
+        return False
+    if kept := kept_because(run):
+        draft.note("kept", "ClusterKept", f"Cluster '{cluster.name}' is kept. {kept}")
+        draft.change(teardown_refused=kept)
         return False
     if teardown.has_something_to_lose(run):
         draft.note("kept", "ClusterKept", f"Cluster '{cluster.name}' is kept: it holds the only copy of the run's checkpoints.")

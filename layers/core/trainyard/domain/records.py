@@ -117,6 +117,8 @@ class Export(Record):
     objects: int = 0
     bytes: int = 0
     manifest_key: str = ""
+    left_behind: str = Field(default="", description="what of the program's only the cluster holds, though every object is verified")
+    found_nothing: bool = Field(default=False, description="neither checkpoint nor model nor file of the program's: only logs")
 
 
 class Checkpoint(Record):
@@ -148,6 +150,7 @@ class Run(Record):
     updated_at: datetime
     opened_at: datetime | None = Field(default=None, description="when this life began")
     finished_at: datetime | None = None
+    warnings: list[str] = Field(default_factory=list, description="what could surprise who submitted it, said at submission")
     cluster_name: str
     owns_cluster: bool = False
     cluster_generation: int | None = Field(default=None, description="generation of its own cluster that this life uses")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from trainyard.domain import facts
 from trainyard.domain.records import Cluster, Fact, Run
+from trainyard.domain.results import without_result
 
 
 def blocker(cluster: Cluster, active_runs: Iterable[Run], cluster_facts: Iterable[Fact]) -> str | None:
@@ -41,7 +42,7 @@ def has_something_to_lose(run: Run) -> bool:
     """The run trained on its cluster, wants an export, and no verified export made after training holds the result."""
     # A job that started was submitted, even where the answer to the submission was lost.
     trained = any(attempt.submitted_at is not None or attempt.started_at is not None for attempt in run.attempts)
-    saved = run.export is not None and run.export.final and run.export.state == "verified"
+    saved = run.export is not None and run.export.final and run.export.state == "verified" and not run.export.left_behind
     return trained and run.spec.export.enabled and not saved
 
 
@@ -54,7 +55,8 @@ def wanted(run: Run) -> bool:
 def overdue(cluster: Cluster, owner: Run) -> bool:
     """The run that the cluster was made for is over, its policy asks for the deletion, and nobody deletes it."""
     ours = cluster.owner_run == owner.id and owner.cluster_generation in (None, cluster.generation)
-    return ours and owner.terminal and wanted(owner) and cluster.status not in ("Deleting", "Deleted")
+    # One that stays because no result was found goes when it is idle, as any cluster does.
+    return ours and owner.terminal and wanted(owner) and not without_result(owner) and cluster.status not in ("Deleting", "Deleted")
 
 
 def _listed(ids: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer
 from trainyard.app.waking import done, store_wait, superseded
-from trainyard.domain import facts, names
+from trainyard.domain import facts, names, results
 from trainyard.domain.errors import BlobNotFound, CommandFailed, RetryableError
 from trainyard.domain.messages import counted, size
 from trainyard.domain.records import Export, Fact, Run, TimelineEntry
@@ -67,7 +67,8 @@ def conclude(ports: Ports, run: Run, export: Export, finished: Fact) -> Export:
         return export.model_copy(update={"state": "failed", "reason": reason})
     size = sum(entry.bytes for entry in manifest.objects)
     update = {"state": "verified", "reason": "", "objects": len(manifest.objects), "bytes": size, "manifest_key": key}
-    return export.model_copy(update=update)
+    left = {"left_behind": results.left_behind(manifest), "found_nothing": results.found_nothing(manifest, run.spec.export)}
+    return export.model_copy(update={**update, **left})
 
 
 def _lacking(ports: Ports, run: Run, export: Export, manifest: ExportManifest) -> str:
@@ -135,13 +136,15 @@ def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Fact | None]:
 
 def _save(ports: Ports, run: Run, export: Export) -> Run:
     lines = [_entry(ports, export)] if export.state in ("verified", "failed") else []
-    if export.state == "verified" and export.final:
+    if export.state == "verified" and export.final and not export.left_behind:
         remember_copies(ports, run, facts.SAVED_RUN)
     return ports.runs.put(run.model_copy(update={"export": export, "updated_at": ports.clock.now()}), lines)
 
 
 def _entry(ports: Ports, export: Export) -> TimelineEntry:
     verified = f"Export verified: {counted(export.objects, 'object')}, {size(export.bytes)}; size and SHA-256 of each checked."
+    if export.left_behind:
+        verified += f" Not exported: {export.left_behind}."
     message = verified if export.state == "verified" else f"Export failed (try {export.tries}): {export.reason}."
     type_ = "ExportVerified" if export.state == "verified" else "ExportFailed"
     return TimelineEntry(id=f"status-{export.state}-{export.id}", at=ports.clock.now(), kind="status", type=type_, message=message)

@@ -20,6 +20,9 @@ def plan_run(ports: Ports, given: StepInput) -> dict[str, Any]:
         ports.runs.put(run.model_copy(update={"generation": given.generation, "updated_at": now}))
     elif run.life == 1 and given.generation == 1:
         ports.runs.note(run.id, _entry(given, "Accepted", f"Run '{run.name}' accepted for {run.spec.job.nodes} nodes.", run.created_at))
+        for number, words in enumerate(run.warnings):
+            entry_id = f"status-warning-{number}"
+            ports.runs.note(run.id, TimelineEntry(id=entry_id, at=run.created_at, kind="status", type="Warning", message=words))
     return {"runId": run.id}
 
 
