@@ -144,8 +144,8 @@ class Client:
     def clusters(self, *, at_most: int = 1000) -> list[Json]:
         return self._all("/v1/clusters", "clusters", None, at_most)
 
-    def delete_cluster(self, name: str) -> Json:
-        return self._call("DELETE", f"/v1/clusters/{_segment(name)}")
+    def delete_cluster(self, name: str, *, force: bool = False) -> Json:
+        return self._call("DELETE", f"/v1/clusters/{_segment(name)}", {"force": "true"} if force else None)
 
     def nodes(self, cluster: str) -> list[Json]:
         return list(self._call("GET", f"/v1/clusters/{_segment(cluster)}/nodes")["nodes"])

@@ -83,11 +83,14 @@ def show(typer_context: typer.Context, cluster: Name) -> None:
 
 @clusters.command()
 def delete(
-    typer_context: typer.Context, cluster: Name, wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is gone")] = False
+    typer_context: typer.Context,
+    cluster: Name,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is gone")] = False,
+    force: Annotated[bool, typer.Option("--force", help="also with people's jobs on it, and with what was not exported")] = False,
 ) -> None:
-    """Delete a cluster that no run uses."""
+    """Delete a cluster that nobody uses."""
     context = context_of(typer_context)
-    document = context.client.delete_cluster(cluster)
+    document = context.client.delete_cluster(cluster, force=force)
     if wait:
         document = _wait(context, cluster, lambda found: found is None or found["status"] in ("Deleted", "Failed")) or {
             **document,

@@ -122,7 +122,9 @@ def _ask(context: Context) -> None:
     if not active:
         return
     named = ", ".join(f"{run['id']} ({run['status']})" for run in active[:3]) + (f" and {len(active) - 3} more" if len(active) > 3 else "")
-    what = f"{len(active)} run{'s are' if len(active) > 1 else ' is'} active: {named}. Their checkpoints and exports go with the local cloud."
+    what = (
+        f"{len(active)} run{'s are' if len(active) > 1 else ' is'} active: {named}. Their checkpoints and exports go with the local cloud."
+    )
     if context.json or not sys.stdin.isatty():
         raise Conflict("Runs are active", what, "Wait for them, cancel them, or say --yes")
     err.print(what)

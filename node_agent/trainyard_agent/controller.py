@@ -17,6 +17,7 @@ from trainyard_agent.health import Health
 from trainyard_agent.heartbeats import portions
 from trainyard_agent.jobs import JobControl
 from trainyard_agent.link_server import LinkServer
+from trainyard_agent.other_jobs import OtherJobsWatch
 from trainyard_agent.outbox import Sender
 from trainyard_agent.registry import Registry
 from trainyard_agent.reporting import Reporter
@@ -55,6 +56,7 @@ class Controller:
         )
         self._registry.on_members = self._jobs.members_changed
         self._exports = Exports(config, self._attempts, self._checkpoints, self._reporter, s3)
+        self._others = OtherJobsWatch(slurm, min(60.0, config.heartbeat_seconds))
         self._commands = CommandServer(config.state_dir, self._handlers(), self._attempts.job_ended_somewhere)
 
     def _handlers(self) -> dict[str, Any]:
@@ -78,7 +80,14 @@ class Controller:
         await self._commands.start()
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
-        return [self._registry.watch(), self._registry.refresh(), self._checkpoints.watch(), self._heartbeats(), self._own_checks()]
+        return [
+            self._registry.watch(),
+            self._registry.refresh(),
+            self._checkpoints.watch(),
+            self._others.watch(),
+            self._heartbeats(),
+            self._own_checks(),
+        ]
 
     def close(self) -> None:
         self._commands.close()
@@ -134,8 +143,9 @@ class Controller:
         samples, runs = self._registry.samples(self._sampler.take()), self._attempts.samples()
         dropped = self._store.dropped_samples
         parts = portions(samples, runs)
+        others = {"other_jobs": self._others.latest}
         for number, nodes in enumerate(parts, 1):
-            told = {"nodes": nodes, "runs": runs, "dropped_samples": dropped, "part": number, "parts": len(parts)}
+            told = {"nodes": nodes, "runs": runs, "dropped_samples": dropped, "part": number, "parts": len(parts)} | others
             self._reporter.sample(self._reporter.make(ClusterHeartbeat, **told))
         return len(parts)
 

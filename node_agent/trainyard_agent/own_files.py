@@ -63,7 +63,9 @@ def working(root: Path, checkpoint_directory: str) -> Found:
     """
     found = Found()
     ours = {root / name for name in (OUTPUT_NAME, "attempts", "final", "fence", "fence.lock")}
-    _take(_walk(root, "working/run", found, skip=lambda path: path in ours or _checkpoint_of_ours(path, root / checkpoint_directory)), found)
+    _take(
+        _walk(root, "working/run", found, skip=lambda path: path in ours or _checkpoint_of_ours(path, root / checkpoint_directory)), found
+    )
     for attempt in _attempts(root):
         brought = _brought(attempt)
         own = _walk(attempt / "files", f"working/attempt-{attempt.name}", found)

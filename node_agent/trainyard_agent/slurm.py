@@ -194,6 +194,10 @@ class Slurm:
             raise
         return True
 
+    async def names_in_queue(self) -> str:
+        """Lines `state|reason|user|name` of everybody's jobs; a name may hold anything, so it is the last."""
+        return await self._run("squeue", "-h", "-o", "%T|%r|%u|%j")
+
     async def set_node(self, name: str, state: str, reason: str | None = None) -> None:
         await self._run("scontrol", "update", f"nodename={name}", f"state={state}", *([f"reason={reason}"] if reason else []))
 

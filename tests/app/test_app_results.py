@@ -64,6 +64,7 @@ def test_a_succeeded_run_without_any_result_keeps_its_cluster_until_it_was_idle_
     assert story.sweep() == []
     assert story.cluster.status == "Ready"
     story.world.clock.tick(400)
+    story.beat()
     assert [swept.action for swept in story.sweep()] == ["teardown"]
     story.pass_time(60)
     assert story.cluster.status == "Deleted"

@@ -351,6 +351,8 @@ def test_what_the_sweep_cannot_do_for_one_cluster_it_still_does_for_the_others()
     for name in ("broken", "idle"):
         make_cluster(story, name)
     story.world.clock.tick(7200)
+    for name in ("broken", "idle"):
+        story.beat(name)
     status = story.world.executions.status
 
     def fails_for_one(machine: str, name: str) -> str | None:
@@ -430,6 +432,7 @@ def test_an_idle_cluster_is_deleted_and_a_used_one_is_not() -> None:
     assert story.sweep() == []
     story.end()
     story.world.clock.tick(1801)
+    story.beat("shared")
     assert [swept.action for swept in story.sweep()] == ["teardown"]
     story.pass_time(60)
     assert story.cluster.status == "Deleted"

@@ -213,7 +213,15 @@ def test_a_programs_own_results_are_exported_and_proved_like_a_checkpoint(tmp_pa
     (files / "train.py").write_text("print()\n")
     (files / "kept.py").write_text("changed by the program\n")
     (files / "out/model.pt").write_bytes(b"weights")
-    bundle = {"runId": RUN, "attempt": 1, "clusterName": "demo", "batchScript": "#!", "nodes": 1, "processesPerNode": 1, "program": ["train.py"]}
+    bundle = {
+        "runId": RUN,
+        "attempt": 1,
+        "clusterName": "demo",
+        "batchScript": "#!",
+        "nodes": 1,
+        "processesPerNode": 1,
+        "program": ["train.py"],
+    }
     bundle["files"] = {"train.py": "print()\n", "kept.py": "as submitted\n"}
     (root / "attempts/1/bundle.json").write_text(json.dumps(bundle))
     assert run_export(tmp_path, "none")["ok"]

@@ -210,6 +210,12 @@ class Story:
             self.world.fuse.arm(None)
             return record_fact(self.world.ports, self.sent)
 
+    def beat(self, name: str | None = None, **detail: Any) -> Recorded:
+        """A heartbeat of a cluster, by its name or the run's own."""
+        cluster = self.world.clusters.stored[name] if name else self.cluster
+        full = {"id": self.world.ids.ulid(), "at": self.at, "clusterName": cluster.name, "clusterArn": cluster.arn, "nodes": [], **detail}
+        return record_fact(self.world.ports, {"source": "trainyard.agent", "detail-type": "ClusterHeartbeat", "id": "e", "detail": full})
+
     # what is
     @property
     def at(self) -> str:

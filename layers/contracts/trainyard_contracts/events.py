@@ -218,6 +218,14 @@ class RunSample(Lenient):
     loss: float | None = None
 
 
+class OtherJobs(Lenient):
+    """Jobs in Slurm's queue that are not Trainyard's: people's. Those that wait for a person (held) are left out."""
+
+    running: int = Field(default=0, ge=0)
+    queued: int = Field(default=0, ge=0)
+    users: list[str] = Field(default_factory=list, max_length=100, description="some of their names")
+
+
 #: PutEvents takes 256 KB a request, names included; room is left for what is added on the way.
 MOST_EVENT_BYTES = 200 * 1024
 
@@ -233,6 +241,7 @@ class ClusterHeartbeat(AgentEvent):
     dropped_samples: int = 0
     part: int = Field(default=1, ge=1, description="which of the heartbeats of one look at the cluster this is")
     parts: int = Field(default=1, ge=1, description="how many heartbeats hold that look")
+    other_jobs: OtherJobs | None = Field(default=None, description="None: not known")
 
 
 AGENT_EVENTS: dict[str, type[AgentEvent]] = {

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from trainyard.app.cluster_use import blocker_of
 from trainyard.app.create_cluster import start_teardown
 from trainyard.domain.errors import ClusterInUse
 from trainyard.domain.records import Cluster
-from trainyard.domain.teardown import blocker
 from trainyard.ports import Ports
 
+NEXT_STEP = (
+    "Wait for its runs and people's jobs to end, cancel or export the runs (POST /v1/runs/{id}:export); "
+    "or with force=true (--force) give up the jobs and what was not exported."
+)
 
-def delete_cluster(ports: Ports, name: str) -> Cluster:
-    """Start the teardown machine. Raises ClusterNotFound, ClusterInUse (active runs, or checkpoints not exported)."""
+
+def delete_cluster(ports: Ports, name: str, *, force: bool = False) -> Cluster:
+    """Start the teardown machine. `force` gives up what only the cluster holds, and people's jobs on it; never an active run.
+
+    Raises ClusterNotFound, ClusterInUse (active runs, people's jobs, results that are not exported).
+    """
     cluster = ports.clusters.get(name)
     if cluster.status == "Deleted":
         return cluster
-    reason = blocker(cluster, ports.runs.on_cluster(name), ports.clusters.facts(name))
+    if force and not cluster.delete_forced:
+        cluster = cluster.model_copy(update={"delete_forced": True})
+    reason = blocker_of(ports, cluster)
     if reason is not None:
-        raise ClusterInUse(reason, next_step="Wait for its runs to end, cancel them, or export them with POST /v1/runs/{id}:export.")
+        raise ClusterInUse(reason, next_step=NEXT_STEP)
+    if force:
+        cluster = ports.clusters.put(cluster.model_copy(update={"updated_at": ports.clock.now()}))
     start_teardown(ports, cluster)
     return cluster

@@ -83,8 +83,13 @@ def _heartbeat(ports: Ports, cluster: Cluster, event: ClusterHeartbeat) -> Recor
     now = ports.clock.now()
     if last := silent_since(ports, cluster):
         _tell_return(ports, cluster, last, now)
-    ports.clusters.touch(event.cluster_name, heartbeat_at=now, used_at=now if event.runs else None)
+    ports.clusters.touch(event.cluster_name, heartbeat_at=now, used_at=now if _in_use(event) else None)
     return Recorded("recorded", "heartbeat", "ClusterHeartbeat", event.id, event.cluster_name)
+
+
+def _in_use(event: ClusterHeartbeat) -> bool:
+    """A run trains, or a person's job runs. Queued ones keep the cluster too, but not for ever (app/cluster_use.py)."""
+    return bool(event.runs) or (event.other_jobs is not None and event.other_jobs.running > 0)
 
 
 def _tell_return(ports: Ports, cluster: Cluster, last: datetime, now: datetime) -> None:

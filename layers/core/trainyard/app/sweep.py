@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from trainyard.app.cluster_use import blocker_of
 from trainyard.app.create_cluster import start_cluster, start_teardown
 from trainyard.app.list_nodes import newest_heartbeats
 from trainyard.app.orphans import REMEDY, Suspect, suspects
@@ -21,7 +22,6 @@ from trainyard.app.waking import wake, wake_cluster
 from trainyard.domain import facts, names, teardown
 from trainyard.domain.errors import ConflictError, RunNotFound, TrainyardError
 from trainyard.domain.records import Cluster, Fact, Run, TimelineEntry, Wait
-from trainyard.domain.teardown import blocker
 from trainyard.ports import DeadLetter, Ports
 from trainyard_contracts.events import ClusterHeartbeat
 
@@ -213,13 +213,25 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     if not (over or gone):
         return
     active = ports.runs.on_cluster(cluster.name)
-    reason = blocker(cluster, active, known)
-    if reason is None or gone:
+    reason = blocker_of(ports, cluster)
+    if gone or (reason is None and _surely_idle(ports, cluster)):
         start_teardown(ports, cluster)
         why = "AWS has it no more" if gone else f"no run used it for {cluster.spec.idle_limit_seconds} s"
         yield Swept("teardown", cluster.name, why)
-    elif over and not active:
+    elif over and not active and reason is not None:
         yield Swept("kept", cluster.name, reason)
+
+
+def _surely_idle(ports: Ports, cluster: Cluster) -> bool:
+    """Silence says that nobody uses the cluster only after a while in which we listened: a restored table knows no newer heartbeat."""
+    last = silent_since(ports, cluster)
+    if last is None:
+        return True
+    now = ports.clock.now()
+    fact_id = f"idle-and-silent-{cluster.name}-{cluster.generation}-{last:%Y%m%dT%H%M%S%f}"
+    ports.clusters.record(cluster.name, Fact(id=fact_id, type=facts.IDLE_AND_SILENT, at=now))
+    first = next((fact.at for fact in ports.clusters.facts(cluster.name) if fact.id == fact_id), now)
+    return now - first >= timedelta(seconds=ports.config.orphan_seconds)
 
 
 def overdue_teardown(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
@@ -227,7 +239,7 @@ def overdue_teardown(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     owner = _owner(ports, cluster)
     if owner is None or not teardown.overdue(cluster, owner):
         return
-    if blocker(cluster, ports.runs.on_cluster(cluster.name), ports.clusters.facts(cluster.name)) is not None:
+    if blocker_of(ports, cluster) is not None:
         return
     message = f"Cluster '{cluster.name}' outlived the run; it is deleted now."
     entry_id = f"status-overdue-{cluster.name}-{cluster.generation}"

@@ -19,6 +19,7 @@ EXPORT_REQUESTED = "ExportRequested"
 RESUME_REQUESTED = "ResumeRequested"
 UNSAVED_RUN = "UnsavedRun"
 SAVED_RUN = "SavedRun"
+IDLE_AND_SILENT = "IdleAndSilent"
 
 
 class Book:

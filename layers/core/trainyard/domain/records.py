@@ -201,6 +201,7 @@ class Cluster(Record):
     last_heartbeat_at: datetime | None = None
     create_requested: bool = False
     delete_requested_at: datetime | None = None
+    delete_forced: bool = Field(default=False, description="a person gave up what only it holds, and people's jobs on it")
     machine_tries: int = Field(default=0, description="restarts of its state machines; part of their execution names")
     problem: Problem | None = None
     idempotency_key: str | None = Field(default=None, description="of the request that made it")

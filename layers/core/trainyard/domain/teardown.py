@@ -7,19 +7,31 @@ from collections.abc import Iterable
 from trainyard.domain import facts
 from trainyard.domain.records import Cluster, Fact, Run
 from trainyard.domain.results import without_result
+from trainyard_contracts.events import OtherJobs
 
 
-def blocker(cluster: Cluster, active_runs: Iterable[Run], cluster_facts: Iterable[Fact]) -> str | None:
+def blocker(cluster: Cluster, active_runs: Iterable[Run], cluster_facts: Iterable[Fact], others: OtherJobs | None = None) -> str | None:
     """Why the cluster must not be deleted now, or None if it may. A cluster that failed serves nobody and costs money: it may go."""
     if cluster.status == "Failed":
         return None
     users = [run.id for run in active_runs if run.outcome is None or has_something_to_lose(run)]
     if users:
         return f"Cluster '{cluster.name}' is used by {_listed(users)}."
+    if cluster.delete_forced:
+        return None
     holders = unsaved_runs(cluster, cluster_facts)
     if holders:
         return f"Cluster '{cluster.name}' holds the only copy of the checkpoints of {_listed(holders)}."
+    if others is not None and (others.running or others.queued):
+        return f"Cluster '{cluster.name}' is used by people: {_jobs(others)}."
     return None
+
+
+def _jobs(others: OtherJobs) -> str:
+    """'2 running and 1 queued jobs of alice, bob'."""
+    counts = [f"{count} {word}" for count, word in ((others.running, "running"), (others.queued, "queued")) if count]
+    jobs = "job" if others.running + others.queued == 1 else "jobs"
+    return f"{' and '.join(counts)} {jobs} of {_listed(others.users) or 'somebody'}"
 
 
 def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:

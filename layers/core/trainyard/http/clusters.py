@@ -55,9 +55,12 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     def show(cluster_name: ClusterPath) -> Response[str]:
         return answer(ClusterView.of(ports().clusters.get(known(cluster_name))))
 
-    @router.delete("/v1/clusters/<clusterName>", tags=TAGS, operation_id="deleteCluster", summary="Delete a cluster that no run uses",
+    @router.delete("/v1/clusters/<clusterName>", tags=TAGS, operation_id="deleteCluster", summary="Delete a cluster that nobody uses",
                    responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409))  # fmt: skip
-    def delete(cluster_name: ClusterPath) -> Response[str]:
-        return _accepted(delete_cluster(ports(), known(cluster_name)))
+    def delete(
+        cluster_name: ClusterPath,
+        force: Annotated[bool, Query(description="give up people's jobs on it, and what was not exported; never an active run")] = False,
+    ) -> Response[str]:
+        return _accepted(delete_cluster(ports(), known(cluster_name), force=force))
 
     return router

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.cluster_use import blocker_of
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.waking import wake
 from trainyard.domain import names
 from trainyard.domain.records import Cluster
-from trainyard.domain.teardown import blocker
 from trainyard.ports import BackendCluster, Ports
 
 #: Deletion takes seconds locally and minutes on AWS: look again after a third of the time it took so far.
@@ -32,7 +32,7 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
         return _answer("gone", "AWS has no such cluster of ours.")
     reason = None
     if cluster.status != "Deleting":
-        reason = blocker(cluster, ports.runs.on_cluster(cluster.name), ports.clusters.facts(cluster.name))
+        reason = blocker_of(ports, cluster)
     if reason is not None:
         return _answer("blocked", reason)
     cluster = _mark(ports, cluster)

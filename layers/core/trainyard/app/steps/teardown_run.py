@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.cluster_use import blocker_of
 from trainyard.app.create_cluster import start_teardown
 from trainyard.app.situation import cluster_of, think
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.waking import done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.domain.records import Run, TimelineEntry
-from trainyard.domain.teardown import blocker
 from trainyard.ports import Ports
 
 
@@ -22,7 +22,7 @@ def teardown_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     owner = names.run_owner(run.id)
     cluster = cluster_of(ports, run)
     if cluster is not None and cluster.status not in ("Deleted", "Deleting"):
-        refused = blocker(cluster, ports.runs.on_cluster(cluster.name), ports.clusters.facts(cluster.name))
+        refused = blocker_of(ports, cluster)
         run = _kept(ports, run, refused) if refused else run
     if cluster is not None and cluster.status != "Deleted" and not run.teardown_refused:
         start_teardown(ports, cluster)
