@@ -246,8 +246,8 @@ def _until_exported(context: Context, run_id: str, before: str | None) -> Json:
 
 
 def _print_export(context: Context, run: Json) -> None:
-    found = run.get("export")
-    verified = bool(found) and found["state"] == "verified"
+    found: Json = run.get("export") or {}
+    verified = found.get("state") == "verified"
     if context.json:
         print_json(run)
     elif verified:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import time
 from collections.abc import Iterator
@@ -358,3 +359,17 @@ def test_a_bad_bundle_is_refused_before_anything_is_written(refusing: AgentClust
 def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentCluster]:
     with agent_cluster(tmp_path_factory.mktemp("refusing"), workers=1) as running:
         yield running
+
+
+def test_peoples_jobs_are_told_with_the_heartbeat_and_a_runs_own_are_not(cluster: AgentCluster) -> None:
+    submit(cluster)
+    event(cluster, "AttemptStarted", attempt=1)
+    mine = ("sbatch", "--parsable", "--job-name=mine", "--output=/dev/null", "--wrap=sleep 600")
+    cluster.slurm(*mine, "--nodes=1")
+    cluster.slurm(*mine, "--nodes=3")
+
+    def told() -> list[dict[str, Any]]:
+        found = [beat["otherJobs"] for beat in cluster.sink.of("ClusterHeartbeat") if beat.get("otherJobs")]
+        return [jobs for jobs in found if (jobs["running"], jobs["queued"]) == (1, 1)]
+
+    assert wait_for(told, what="one running and one queued job")[0]["users"] == [pwd.getpwuid(os.getuid()).pw_name]
