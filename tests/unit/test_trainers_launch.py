@@ -216,6 +216,15 @@ def test_a_crash_or_failure_of_the_program_itself_stays_one(attempt_dir: Path, r
     assert (code, report["kind"]) == (134, "signal")
 
 
+def test_a_crash_leaves_its_stacks_in_the_log_wherever_it_happens(attempt_dir: Path) -> None:
+    (attempt_dir / "files" / "main.py").write_text("import subprocess, sys\nsubprocess.run([sys.executable, 'crashes.py'])\n")
+    (attempt_dir / "files" / "crashes.py").write_text("import ctypes\nctypes.string_at(0)\n")
+    write_job(attempt_dir)
+    _, _, text = run_launch(attempt_dir)
+    assert "Fatal Python error: Segmentation fault" in text
+    assert 'crashes.py", line 2' in text
+
+
 def test_what_a_programs_threads_still_do_counts(attempt_dir: Path) -> None:
     (attempt_dir / "files" / "main.py").write_text(
         "import os, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), os.abort())).start()\n"

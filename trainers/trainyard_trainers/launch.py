@@ -10,6 +10,7 @@ failedPid}`; the fields after `started` come with the end. Standard library only
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import json
 import os
 import signal
@@ -46,6 +47,9 @@ def _set_environment(job: Job, on_loopback: bool) -> None:
     )
     sys.path[:0] = [str(job.files_dir), str(LIBRARY)]
     os.environ["PYTHONUNBUFFERED"] = "1"
+    # What a library's crash leaves of itself are the stacks in the job's log, from the first import on.
+    if os.environ.setdefault("PYTHONFAULTHANDLER", "1"):
+        faulthandler.enable()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
     # gloo takes the address of the host's name, which need not be one that the others reach; on loopback it always is `lo`.

@@ -5,7 +5,6 @@ python -m trainyard_trainers.program [-m module | script] arguments...
 
 from __future__ import annotations
 
-import faulthandler
 import runpy
 import signal
 import sys
@@ -26,8 +25,6 @@ def run(program: Sequence[str]) -> None:
     """Run `['-m', module, *arguments]` or `[script, *arguments]`; returns when it ends well, else raises what it raised."""
     for number in FORWARDED:
         signal.signal(number, signal.SIG_DFL)  # torchrun's or launch's handlers came over the fork; the program starts clean
-    if not faulthandler.is_enabled():
-        faulthandler.enable()  # what a library's crash leaves of itself are the stacks in the job's log
     ending = Ending()
     try:
         if program[0] == "-m" and (entry := _imported(program[1])) is not None:
