@@ -63,8 +63,6 @@ def main() -> int:
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "SAM_CLI_TELEMETRY": "0",
         "AWS_DEFAULT_REGION": "us-east-1",
-        # The layers' requirements are ranges; the lock makes a build reproducible.
-        "PIP_CONSTRAINT": str(ROOT / "requirements/runtime.txt"),
     }
     sam = str(programs / "sam")
     for command in (
@@ -75,12 +73,27 @@ def main() -> int:
         done = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, check=False)
         if done.returncode:
             return done.returncode
-    built = BUILD / "CoreLayer/python"
-    unwanted = [name for name in ("torch", "moto") if (built / name).exists()]
-    if unwanted or not (built / "trainyard").is_dir():
-        print(f"{built} holds {unwanted or 'no trainyard'}: the layer's requirements.txt is wrong", file=sys.stderr)
-        return 1
-    return 0
+    found = faults(BUILD)
+    for fault in found:
+        print(fault, file=sys.stderr)
+    return 1 if found else 0
+
+
+def faults(build: Path) -> list[str]:
+    """What is wrong with the layers that were built."""
+    core = build / "CoreLayer/python"
+    unwanted = [name for name in ("torch", "moto") if (core / name).exists()]
+    wrong = unwanted or not (core / "trainyard").is_dir()
+    found = [f"{core} holds {unwanted or 'no trainyard'}: the layer's requirements.txt is wrong"] if wrong else []
+    for layer in (build / "ContractsLayer/python", core):
+        bare = [module for module in layer.rglob("*.py") if not _compiled(module).exists()]
+        if bare:
+            found.append(f"{layer} holds {len(bare)} modules that are not compiled, {bare[0]} first: a cold start would compile them")
+    return found
+
+
+def _compiled(module: Path) -> Path:
+    return module.parent / "__pycache__" / f"{module.stem}.cpython-313.pyc"
 
 
 if __name__ == "__main__":

@@ -59,16 +59,20 @@ def _package(root: Path, staging: Path, logical_id: str, resource: dict[str, Any
         case "AWS::Serverless::Function":
             properties["CodeUri"] = _stage(root / properties["CodeUri"], staging, logical_id, "")
         case "AWS::Serverless::LayerVersion":
-            method = (resource.get("Metadata") or {}).get("BuildMethod", "")
-            properties["ContentUri"] = _stage(
-                root / properties["ContentUri"], staging, logical_id, "python" if method.startswith("python") else ""
-            )
+            source = root / properties["ContentUri"]
+            properties["ContentUri"] = _stage(source, staging, logical_id, "python" if _is_python(source, resource) else "")
         case "AWS::Serverless::StateMachine" if isinstance(properties.get("DefinitionUri"), str):
             definition = root / properties.pop("DefinitionUri")
             try:
                 properties["Definition"] = json.loads(definition.read_text())
             except (OSError, ValueError) as error:
                 raise TemplateError(f"{logical_id}: cannot read the state machine {definition}: {error}") from None
+
+
+def _is_python(source: Path, layer: Mapping[str, Any]) -> bool:
+    """Whether `sam build` puts the layer below python/; of one that a Makefile builds, its requirements.txt tells."""
+    method = (layer.get("Metadata") or {}).get("BuildMethod", "")
+    return method.startswith("python") or (method == "makefile" and (source / "requirements.txt").is_file())
 
 
 def _stage(source: Path, staging: Path, logical_id: str, below: str) -> str:

@@ -216,8 +216,8 @@ def test_a_silent_sweep_rings_and_a_first_deployment_does_not() -> None:
 
 def test_the_documented_build_uses_the_versions_that_make_check_builds_with() -> None:
     manual = (ROOT / "docs/operations.md").read_text()
-    assert "PIP_CONSTRAINT=$PWD/requirements/runtime.txt sam build" in manual
-    assert '"PIP_CONSTRAINT": str(ROOT / "requirements/runtime.txt")' in (ROOT / "scripts/sam.py").read_text()
+    assert "       sam build " in manual
+    assert '"--constraint", str(LOCK)' in (ROOT / "scripts/layer.py").read_text()
 
 
 def test_no_deployment_is_tagged_with_the_name_of_another_stack() -> None:

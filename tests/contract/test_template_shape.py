@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
+import marshal
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomllib
 from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
+from scripts import layer as layer_script
+from scripts import sam
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
@@ -69,11 +73,45 @@ def test_what_unpacks_a_cluster_gets_the_node_layers_and_nothing_else_does() -> 
         assert layers == {"ContractsLayer", "CoreLayer"} | bundles, name
 
 
-@pytest.mark.parametrize(("layer", "method"), [("ContractsLayer", "python3.13"), ("CoreLayer", "python3.13")])
-def test_python_layers_are_built_for_the_functions_machine(layer: str, method: str) -> None:
-    assert RESOURCES[layer]["Metadata"] == {"BuildMethod": method, "BuildArchitecture": "arm64"}
-    assert TEMPLATE["Globals"]["Function"]["Runtime"] == method
+@pytest.mark.parametrize("layer", ["ContractsLayer", "CoreLayer"])
+def test_python_layers_are_built_for_the_functions_machine(layer: str) -> None:
+    made = {"BuildMethod": "makefile", "BuildArchitecture": "arm64", "ContextPath": "layers", "WorkingDirectory": "."}
+    assert RESOURCES[layer]["Metadata"] == made
+    folder = RESOURCES[layer]["Properties"]["ContentUri"]
+    recipe = f'build-{layer}:\n\tpython3.13 scripts/layer.py {folder} "$(ARTIFACTS_DIR)"\n'
+    assert recipe in (ROOT / "layers/Makefile").read_text()
+    assert TEMPLATE["Globals"]["Function"]["Runtime"] == "python" + ".".join(map(str, layer_script.PYTHON))
     assert TEMPLATE["Globals"]["Function"]["Architectures"] == ["arm64"]
+    assert all(platform.endswith("_aarch64") for platform in layer_script.PLATFORMS)
+
+
+def test_compiled_modules_of_a_layer_hold_whatever_time_a_zip_gives_their_sources(tmp_path: Path) -> None:
+    package = tmp_path / "python/package"
+    package.mkdir(parents=True)
+    module = package / "module.py"
+    module.write_text("VALUE = 1\n")
+    layer_script.compile_all(tmp_path / "python")
+    (compiled,) = package.glob("__pycache__/module.*.pyc")
+    content = compiled.read_bytes()
+    assert int.from_bytes(content[4:8], "little") == 0b01, "checked against the source's time or content"
+    assert marshal.loads(content[16:]).co_filename == "/opt/python/package/module.py"
+
+
+def test_a_built_layer_with_a_module_that_is_not_compiled_is_a_fault(tmp_path: Path) -> None:
+    for layer, package in (("ContractsLayer", "trainyard_contracts"), ("CoreLayer", "trainyard")):
+        (tmp_path / layer / "python" / package / "__pycache__").mkdir(parents=True)
+        (tmp_path / layer / "python" / package / "__init__.py").touch()
+        (tmp_path / layer / "python" / package / "__pycache__/__init__.cpython-313.pyc").touch()
+    assert sam.faults(tmp_path) == []
+    (tmp_path / "CoreLayer/python/trainyard/bare.py").touch()
+    (fault,) = sam.faults(tmp_path)
+    assert "holds 1 modules that are not compiled" in fault
+    assert "trainyard/bare.py" in fault
+
+
+def test_a_build_is_never_taken_from_a_cache_that_does_not_know_the_lock() -> None:
+    """sam keeps a layer while its folder is the same; the lock lies elsewhere."""
+    assert tomllib.loads((ROOT / "samconfig.toml").read_text())["default"]["build"]["parameters"]["cached"] is False
 
 
 @pytest.mark.parametrize("layer", ["layers/contracts", "layers/core"])

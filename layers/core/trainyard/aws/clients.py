@@ -1,4 +1,4 @@
-"""boto3 clients, made on first use and kept, because loading a service model costs more than most calls."""
+"""Clients of AWS, made on first use and kept, because loading a service model costs more than most calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boto3.session import Session
+    from botocore.session import Session
 
 #: A function's own time limit is short: fail fast and let Step Functions repeat the step.
 _TIMEOUTS = {"connect_timeout": 3, "read_timeout": 10}
@@ -17,21 +17,24 @@ _ATTEMPTS_OF = {"pricing": 1}
 
 @cache
 def session() -> Session:
-    """One session a process: it caches the loaded models and the credentials."""
-    import boto3
+    """One session a process: it caches the loaded models and the credentials.
 
-    return boto3.session.Session()
+    botocore's own: boto3 adds a second folder of models to search and nothing that is used here, and a cold start pays for it.
+    """
+    import botocore.session
+
+    return botocore.session.Session()
 
 
 @cache
 def client(service: str, region: str) -> Any:
-    """The client of a service. The region is always named: Lambda sets AWS_REGION, which boto3 does not read."""
+    """The client of a service. The region is always named: Lambda sets AWS_REGION, which botocore does not read."""
     from botocore.config import Config
 
     config = Config(
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS_OF.get(service, _ATTEMPTS)}, max_pool_connections=16, **_TIMEOUTS
     )
-    return session().client(service, region_name=region, config=config)
+    return session().create_client(service, region_name=region, config=config)
 
 
 class Lazy:

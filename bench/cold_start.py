@@ -1,0 +1,157 @@
+"""How long the API's first answer takes after a cold start, with the layers that `sam build` made: `python -m bench.cold_start`.
+
+A process of Lambda's own runtime client starts on Python 3.13 with the built layers and gets one `GET /v1/runs`; the table it
+asks answers at once and is empty. What Lambda needs to fetch and unpack the code is not in the numbers. The layers hold packages
+for arm64: on another machine, the few that are no pure Python come from wheels of this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from bench.figures import machine, median, rounded
+from scripts import sam
+
+from trainyard_local.runtime_api import Invocation, RuntimeApi
+
+LAYERS = ("ContractsLayer", "CoreLayer")
+WORK = sam.ROOT / "build/bench/cold_start"
+NATIVE = ("awslambdaric", "pydantic-core")
+ANSWER_SECONDS = 60.0
+SETTINGS = (
+    "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN", "CLUSTER_MACHINE_ARN",
+    "TEARDOWN_MACHINE_ARN", "NODE_ROLE_ARN", "SECRET_PREFIX",
+)  # fmt: skip
+
+
+class EmptyTable(BaseHTTPRequestHandler):
+    """DynamoDB with nothing in it."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = b'{"Items":[],"Count":0,"ScannedCount":0}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/x-amz-json-1.0")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def built_layers() -> Path:
+    """/opt as Lambda would unpack it, from what `sam build` made; built first where nothing is there."""
+    if not all((sam.BUILD / layer / "python").is_dir() for layer in LAYERS) and (status := sam.main()):
+        sys.exit(status)
+    opt = WORK / "opt"
+    shutil.rmtree(opt, ignore_errors=True)
+    for layer in LAYERS:
+        shutil.copytree(sam.BUILD / layer, opt, dirs_exist_ok=True)
+    return opt
+
+
+def without_compiled(opt: Path) -> Path:
+    bare = WORK / "opt-without-compiled"
+    shutil.rmtree(bare, ignore_errors=True)
+    shutil.copytree(opt, bare, ignore=shutil.ignore_patterns("__pycache__"))
+    return bare
+
+
+def native_packages(python: str) -> Path:
+    """The runtime client, which Lambda brings itself, and this machine's own build of what the layers hold for arm64."""
+    target = WORK / "native"
+    if not (target / "awslambdaric").is_dir():
+        lock = ["--constraint", str(sam.ROOT / "requirements/runtime.txt")]
+        command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(target), *lock, *NATIVE]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return target
+
+
+def first_answer(python: str, opt: Path, native: Path, table: str) -> dict[str, float]:
+    """Milliseconds from the start of the process to the end of its init phase, and to its first answer."""
+    api = RuntimeApi()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join(map(str, (native, opt / "python", sam.ROOT / "functions/api"))),
+        "PYTHONDONTWRITEBYTECODE": "1",  # /opt is read-only on Lambda
+        "AWS_LAMBDA_RUNTIME_API": api.address,
+        "AWS_LAMBDA_FUNCTION_NAME": "api",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "AKIACOLDSTART",
+        "AWS_SECRET_ACCESS_KEY": "none",
+        "AWS_ENDPOINT_URL": table,
+        "POWERTOOLS_SERVICE_NAME": "trainyard",
+        **dict.fromkeys(SETTINGS, "arn:aws:iam::123456789012:role/cold-start"),
+    }
+    call = Invocation(json.dumps(_event()).encode(), time.time() + ANSWER_SECONDS, "arn:aws:lambda:us-east-1:123456789012:function:api")
+    started = time.perf_counter()
+    command = [python, "-m", "awslambdaric", "handler.handler"]
+    process = subprocess.Popen(command, cwd=sam.ROOT / "functions/api", env=environment, stdout=subprocess.DEVNULL)
+    try:
+        api.ready.wait(ANSWER_SECONDS)
+        ready = time.perf_counter()
+        api.send(call)
+        answered = call.done.wait(ANSWER_SECONDS)
+        ended = time.perf_counter()
+    finally:
+        process.kill()
+        process.wait()
+        api.close()
+    if not answered or call.failed or json.loads(call.result)["statusCode"] != 200:
+        raise RuntimeError(f"the API's first answer is not 200: {call.result[:2000]!r} {api.init_error!r}")
+    return {"init": (ready - started) * 1000, "firstAnswer": (ended - started) * 1000}
+
+
+def _event() -> dict[str, Any]:
+    request = {"method": "GET", "path": "/v1/runs", "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "bench"}
+    context = {"http": request, "requestId": "cold-start", "accountId": "123456789012", "stage": "$default", "timeEpoch": 0}
+    return {
+        "version": "2.0", "routeKey": "ANY /v1/{proxy+}", "rawPath": "/v1/runs", "rawQueryString": "",
+        "headers": {"host": "127.0.0.1"}, "requestContext": context, "isBase64Encoded": False,
+    }  # fmt: skip
+
+
+def measure(samples: int) -> dict[str, Any]:
+    """Both kinds in turns, so that a busy machine slows both."""
+    python = sam.find_python313()
+    if python is None:
+        sys.exit(sam.how_to_get_python313())
+    opt, native = built_layers(), native_packages(python)
+    kinds = {"compiled": opt, "notCompiled": without_compiled(opt)}
+    taken: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
+    table = ThreadingHTTPServer(("127.0.0.1", 0), EmptyTable)
+    threading.Thread(target=table.serve_forever, daemon=True).start()
+    for _ in range(samples + 1):  # the first of each reads the files from the disk
+        for kind, layers in kinds.items():
+            taken[kind].append(first_answer(python, layers, native, f"http://127.0.0.1:{table.server_port}"))
+    table.shutdown()
+    return {kind: _medians(found[1:]) for kind, found in taken.items()}
+
+
+def _medians(found: list[dict[str, float]]) -> dict[str, float | None]:
+    return {f"{name}Milliseconds": rounded(median([one[name] for one in found]), 0) for name in ("init", "firstAnswer")}
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.cold_start", description=__doc__)
+    parser.add_argument("--samples", type=int, default=5)
+    arguments = parser.parse_args(argv)
+    print(json.dumps({"samples": arguments.samples, **measure(arguments.samples), "machine": machine()}, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
