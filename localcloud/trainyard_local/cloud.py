@@ -31,7 +31,7 @@ class Cloud:
     credentials: Callable[[str, str], dict[str, str]] = field(repr=False, default=None)  # type: ignore[assignment]
     """credentials(role ARN, session name) -> AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN."""
     read_prefix: Callable[[str, str], dict[str, bytes]] = field(repr=False, default=None)  # type: ignore[assignment]
-    """read_prefix(bucket, prefix) -> relative key -> body, straight from moto's S3."""
+    """read_prefix(bucket, prefix) -> relative key -> body, straight from moto's S3. Raises FileNotFoundError."""
     on_shutdown: list[Callable[[], None]] = field(default_factory=list)
     """Called once when the server ends in good order."""
     reporters: dict[str, Callable[[], Any]] = field(default_factory=dict)

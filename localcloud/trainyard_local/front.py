@@ -15,14 +15,13 @@ from trainyard_local.access import Denied
 from trainyard_local.cloud import Cloud
 from trainyard_local.functions import NoSuchFunction
 from trainyard_local.http_messages import Request, Response
+from trainyard_local.operations import OPERATIONS
 from trainyard_local.quotas import MOST_ASYNCHRONOUS_BYTES, MOST_PAYLOAD_BYTES
 from trainyard_local.signatures import Rejected, SignedRequest, verify
 
 _INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")
 _LOOPBACK = ("127.0.0.1", "localhost")
 _SIGNED_FOR = re.compile(r"Credential=[^/]+/\d{8}/[^/]+/([^/]+)/aws4_request")
-#: The services (by signing name) that the template and the nodes use; moto could serve more, but nothing here was made or tried for it.
-SERVICES = {"dynamodb", "events", "iam", "logs", "s3", "sagemaker", "secretsmanager", "sns", "sqs", "ssm", "states", "sts"}
 
 
 class Front:
@@ -60,7 +59,7 @@ class Front:
         signed = _SIGNED_FOR.search(environ.get("HTTP_AUTHORIZATION", ""))
         if signed and signed[1] == "dynamodb" and environ.get("HTTP_X_AMZ_TARGET") in direct.TARGETS:
             return self._dynamodb
-        return _no_such_service if signed and signed[1] not in SERVICES else None
+        return _no_such_service if signed and signed[1] not in OPERATIONS else None
 
     def _invoke(self, request: Request) -> Response:
         """Lambda's Invoke operation, for people and scripts; the cloud's own parts invoke without HTTP."""
@@ -106,7 +105,7 @@ def _foreign_host(request: Request) -> Response:
 
 def _no_such_service(request: Request) -> Response:
     found = _SIGNED_FOR.search(request.headers["authorization"])
-    return _error(501, "NotImplemented", f"the local cloud has no service {found and found[1]!r}; it has {sorted(SERVICES)}")
+    return _error(501, "NotImplemented", f"the local cloud has no service {found and found[1]!r}; it has {sorted(OPERATIONS)}")
 
 
 def _error(status: int, kind: str, message: str) -> Response:

@@ -6,9 +6,11 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
+from xml.sax.saxutils import escape
 
 from trainyard_local import arns, policies
 from trainyard_local.access import Access, Denied, Principal
+from trainyard_local.operations import refusal
 from trainyard_local.pinned import replace
 
 _CREDENTIAL = re.compile(r"Credential=([^/,]+)/\d{8}/([^/]+)/([^/]+)/")
@@ -21,6 +23,8 @@ _S3_ACTIONS = {
 #: Batch operations of HyperPod and DynamoDB's transactions are authorized as the operations they consist of.
 _TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem", "Get": "GetItem"}
 _SERVICES = {"monitoring": "cloudwatch"}
+#: The services, S3 aside, that answer in XML.
+_IN_XML = ("iam", "sns", "sts")
 
 
 def install(access: Access) -> None:
@@ -74,6 +78,7 @@ def _check_service(access: Access, response: Any) -> None:
 
     try:
         principal, service = _caller(access, response)
+        _refuse_what_is_not_done(service, response)
         if principal.role is None or not access.enforce:
             return
         for action, resource, context in _demands(access, response, service):
@@ -82,6 +87,19 @@ def _check_service(access: Access, response: Any) -> None:
         error = JsonRESTError("AccessDeniedException", str(denied))
         error.code = 403
         raise error from denied
+
+
+def _refuse_what_is_not_done(service: str, response: Any) -> None:
+    from moto.core.exceptions import JsonRESTError
+
+    reason = refusal(service, response._get_action(), _parameters(response))
+    if reason is None:
+        return
+    error = JsonRESTError("NotImplemented", reason)
+    if service in _IN_XML:
+        error.description = f"<ErrorResponse><Error><Code>NotImplemented</Code><Message>{escape(reason)}</Message></Error></ErrorResponse>"
+    error.code = 501
+    raise error
 
 
 def _demands(access: Access, response: Any, service: str) -> list[tuple[str, str, policies.Context]]:
@@ -158,10 +176,12 @@ def _parameters(response: Any) -> dict[str, Any]:
 
 
 def _check_s3(access: Access, response: Any, bucket: str | None, key: str | None) -> None:
-    from moto.s3.exceptions import S3AccessDeniedError
+    from moto.s3.exceptions import S3AccessDeniedError, S3ClientError
 
     try:
         principal, _ = _caller(access, response)
+        if reason := refusal("s3", response._get_action(), {}):
+            raise S3ClientError("NotImplemented", reason)
         action = _S3_ACTIONS.get(response._get_action(), response._get_action())
         if action == "DeleteObject" and not key:
             key = "*"  # DeleteObjects names its keys in the body; the bucket's whole content is the nearest resource

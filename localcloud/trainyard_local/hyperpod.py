@@ -14,7 +14,7 @@ from moto.sagemaker.responses import SageMakerResponse
 
 from .cloud import Cloud
 from .hyperpod_cluster import LocalCluster, Settings
-from .hyperpod_requests import ValidationException, check, check_cluster, check_size
+from .hyperpod_requests import ValidationException, check, check_cluster, check_parameters, check_size
 from .hyperpod_views import describe
 from .nodes import Node
 from .slurm import Ports, remove_short_link, short_link
@@ -175,6 +175,7 @@ def _method(hyperpod: HyperPod, operation: str, answer: Callable[[HyperPod, Any]
     def method(self: Any) -> ActionResult:
         params = {key: value for key, value in dict(self.params).items() if value is not None}
         check(operation, params)
+        check_parameters(operation, params)
         return ActionResult(answer(hyperpod, params))
 
     return method

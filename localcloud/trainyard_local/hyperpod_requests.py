@@ -21,6 +21,30 @@ class ResourceLimitExceeded(ServiceException):  # type: ignore[misc]
     code = "ResourceLimitExceeded"
 
 
+#: What the local cloud reads of the parameters that are not needed; another one that is given would be passed over in silence.
+_READ = {
+    "CreateCluster": "InstanceGroups VpcConfig Tags Orchestrator NodeRecovery NodeProvisioningMode",
+    "UpdateCluster": "InstanceGroups InstanceGroupsToDelete",
+    "ListClusters": "NameContains SortBy SortOrder MaxResults NextToken",
+    "ListClusterNodes": "InstanceGroupNameContains MaxResults NextToken",
+    "DescribeClusterNode": "NodeId",
+    "BatchReplaceClusterNodes": "NodeIds",
+    "BatchRebootClusterNodes": "NodeIds",
+    "ListClusterEvents": "NodeId SortOrder MaxResults NextToken",
+}
+
+
+def check_parameters(operation: str, params: Mapping[str, Any]) -> None:
+    """Raise ValidationException for what the local cloud does not do, and say what it does."""
+    read = {*_input_shape(operation).required_members, *_READ.get(operation, "").split()}
+    if passed_over := sorted(set(params) - read):
+        raise ValidationException(
+            f"the local cloud does not do {', '.join(passed_over)} of {operation}; it does: {', '.join(sorted(read))}"
+        )
+    if set(params.get("Orchestrator") or {}) - {"Slurm"}:
+        raise ValidationException("the local cloud does not do the orchestrator Eks; it does: Slurm")
+
+
 def check(operation: str, params: Mapping[str, Any]) -> None:
     """Raise ValidationException in AWS's words if `params` do not satisfy the operation's input shape."""
     problems = list(_violations(_input_shape(operation), params, ""))

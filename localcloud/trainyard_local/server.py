@@ -230,9 +230,14 @@ def _free_port() -> int:
 
 
 def _read_prefix(cloud: Cloud, bucket: str, prefix: str) -> dict[str, bytes]:
+    """Raises FileNotFoundError when there is no such bucket: what needs its files fails by it, and says so."""
+    from moto.s3.exceptions import MissingBucket
     from moto.s3.models import s3_backends
 
-    keys = s3_backends[cloud.account_id]["aws"].get_bucket(bucket).keys
+    try:
+        keys = s3_backends[cloud.account_id]["aws"].get_bucket(bucket).keys
+    except MissingBucket:
+        raise FileNotFoundError(f"s3://{bucket}/{prefix}: The specified bucket does not exist") from None
     return {name.removeprefix(prefix): key.value for name, key in keys.items() if name.startswith(prefix) and hasattr(key, "value")}
 
 

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 from urllib.parse import urlsplit
 
@@ -44,6 +44,15 @@ from .session_frames import (
 from .session_stream import SessionStream
 
 DOCUMENT = "AWS-StartNonInteractiveCommand"
+#: What AWS's other session documents are for.
+OTHER_DOCUMENTS = {
+    "SSM-SessionManagerRunShell": "an interactive shell",
+    "AWS-StartInteractiveCommand": "interactive commands",
+    "AWS-StartSSHSession": "SSH through a session",
+    "AWS-StartPortForwardingSession": "forwarded ports",
+    "AWS-StartPortForwardingSessionToRemoteHost": "forwarded ports",
+    "AWS-StartPortForwardingSessionToSocket": "forwarded sockets",
+}
 AGENT_VERSION = "3.3.2299.0"
 #: SSM's limit for StartSession, per account.
 STARTS_PER_SECOND = 3
@@ -265,14 +274,9 @@ class Sessions:
 
     def start(self, request: dict[str, Any]) -> dict[str, str]:
         self._throttle()
-        if request.get("DocumentName") != DOCUMENT:
-            raise SsmError("InvalidDocument", f"Document with name {request.get('DocumentName')} does not exist.")
-        parameters = request.get("Parameters") or {}
-        command = (parameters.get("command") or [""])[0]
-        if not command:
-            raise SsmError("InvalidParameters", "Parameter command is required")
+        _check_document(request.get("DocumentName"))
+        command, separate = _parameters(request.get("Parameters") or {})
         cluster, node = self._node(str(request.get("Target", "")))
-        separate = (parameters.get("separateOutputStream") or ["false"])[0].lower() == "true"
         cut = cluster.session_cuts.popleft() if cluster.session_cuts else None
         session = Session(f"trainyard-{secrets.token_hex(9)[:17]}", node, command, separate=separate, kms_key=self._kms_key, cut=cut)
         with self._lock:
@@ -380,6 +384,30 @@ class Sessions:
             connection.close(1003, "malformed frame")
         finally:
             session.stream.detach(connection)
+
+
+def _check_document(name: str | None) -> None:
+    """AWS has more documents than the local cloud does, and says of none of them that it does not exist."""
+    if name == DOCUMENT:
+        return
+    if name is None or name in OTHER_DOCUMENTS:
+        what = OTHER_DOCUMENTS.get(name or "", "an interactive shell")
+        raise SsmError("NotImplemented", f"the local cloud does not do {what}; of sessions it does single commands, with {DOCUMENT}")
+    raise SsmError("InvalidDocument", f"Document with name {name} does not exist.")
+
+
+def _parameters(given: Mapping[str, list[str]]) -> tuple[str, bool]:
+    """The command, and whether standard error comes in a stream of its own."""
+    if unknown := sorted(set(given) - {"command", "separateOutputStream"}):
+        raise SsmError("InvalidParameters", f"{DOCUMENT} has no parameter {', '.join(unknown)}; it has command and separateOutputStream")
+    if several := sorted(name for name, values in given.items() if len(values) != 1):
+        raise SsmError("InvalidParameters", f"Parameter {', '.join(several)} takes exactly one value")
+    command, separate = given.get("command", [""])[0], given.get("separateOutputStream", ["false"])[0].lower()
+    if not command:
+        raise SsmError("InvalidParameters", "Parameter command is required")
+    if separate not in ("true", "false"):
+        raise SsmError("InvalidParameters", f"Parameter separateOutputStream is {separate!r}; it must be true or false")
+    return command, separate == "true"
 
 
 def install(cloud: Cloud, kms_key: str | None = None) -> Sessions:

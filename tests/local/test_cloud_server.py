@@ -100,6 +100,30 @@ def item(local: dict[str, Any], pk: str, sk: str) -> dict[str, Any] | None:
     return client(local, "dynamodb").get_item(TableName=local["outputs"]["Table"], Key={"pk": {"S": pk}, "sk": {"S": sk}}).get("Item")
 
 
+# ---- what is not done ----
+
+
+def test_calls_that_the_local_cloud_does_not_do_are_refused_in_words(local: dict[str, Any]) -> None:
+    calls: list[tuple[str, str, dict[str, Any]]] = [
+        ("ssm", "send_command", {"DocumentName": "AWS-RunShellScript", "InstanceIds": ["i-0123456789abcdef0"]}),
+        ("sagemaker", "list_notebook_instances", {}),
+        ("sns", "publish", {"Message": "x", "TopicArn": "arn:aws:sns:us-east-1:123456789012:x"}),
+        ("iam", "list_users", {}),
+        ("s3", "put_bucket_acl", {"Bucket": local["bucket"] or "any", "ACL": "private"}),
+        ("dynamodb", "list_backups", {}),
+        (
+            "stepfunctions",
+            "get_execution_history",
+            {"executionArn": "arn:aws:states:us-east-1:123456789012:execution:a:b", "maxResults": 1},
+        ),
+    ]
+    for service, operation, parameters in calls:
+        with pytest.raises(ClientError) as refused:
+            getattr(client(local, service), operation)(**parameters)
+        assert refused.value.response["Error"]["Code"] == "NotImplemented", (service, operation)
+        assert "the local cloud does not do" in refused.value.response["Error"]["Message"]
+
+
 # ---- the gateway ----
 
 

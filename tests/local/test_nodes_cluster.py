@@ -20,6 +20,7 @@ from trainyard_contracts.files import AgentConfig
 from trainyard_local import loopback
 from trainyard_local.hyperpod_cluster import LocalCluster
 from trainyard_local.nodes import Node
+from trainyard_local.server import _read_prefix
 
 pytestmark = pytest.mark.local
 
@@ -330,6 +331,16 @@ def test_a_name_stays_taken_until_its_deletion_is_over(nodes: NodeCloud) -> None
     nodes.create("twice", workers=1)
     nodes.delete("twice")
     assert nodes.statuses("twice").count("Deleting") == 4
+
+
+def test_a_cluster_whose_lifecycle_bucket_is_missing_fails_and_can_be_deleted(nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes.cloud, "read_prefix", lambda bucket, prefix: _read_prefix(nodes.cloud, "no-such-bucket", prefix))
+    nodes.sagemaker.create_cluster(**nodes.request("bucketless", workers=1))
+    cluster = nodes.hyperpod.find("bucketless")
+    eventually(lambda: cluster.status == "Failed", "failed")
+    described = nodes.sagemaker.describe_cluster(ClusterName="bucketless")
+    assert "The specified bucket does not exist" in described["FailureMessage"]
+    nodes.delete("bucketless")
 
 
 def test_a_failing_lifecycle_script_fails_the_cluster_with_awss_message_and_the_log_says_why(nodes: NodeCloud) -> None:

@@ -1,0 +1,102 @@
+"""The local cloud refuses what it does not do, and does what the product may do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.core.exceptions import ServiceException
+
+from trainyard_local import hyperpod_requests, server, sessions
+from trainyard_local.cloud import Cloud
+from trainyard_local.operations import OPERATIONS, refusal
+
+ROOT = Path(__file__).resolve().parents[2]
+#: IAM's names of operations that are called otherwise, and what belongs to no call to the local cloud.
+_PERMISSIONS = {"dynamodb:ConditionCheckItem", "lambda:InvokeFunction", "s3:ListBucket", "ec2", "logs", "iam:PassRole", "pricing"}
+
+
+def test_every_action_that_the_template_allows_is_done() -> None:
+    actions = set(re.findall(r"\b((?:dynamodb|events|s3|sagemaker|secretsmanager|sqs|ssm|states|sts):[A-Z][A-Za-z]+)\b", _statements()))
+    assert len(actions) > 30
+    missing = {action for action in actions - _PERMISSIONS if refusal(*action.split(":"), {})}
+    assert missing == set()
+
+
+def _statements() -> str:
+    return re.sub(r"#.*", "", (ROOT / "template.yaml").read_text())
+
+
+@pytest.mark.parametrize(
+    ("service", "operation"),
+    [("ssm", "SendCommand"), ("sagemaker", "CreateTrainingJob"), ("sagemaker", "CreateNotebookInstance"), ("sns", "Publish"), ("s3", None)],
+)
+def test_what_is_not_done_is_refused_with_what_is(service: str, operation: str | None) -> None:
+    reason = refusal(service, operation, {})
+    assert reason is not None
+    assert f"does not do {service}:{operation}" in reason
+    assert all(name in reason for name in OPERATIONS[service])
+
+
+@pytest.mark.parametrize("parameter", ["reverseOrder", "maxResults", "nextToken"])
+def test_a_history_is_refused_in_parts_or_backwards(parameter: str) -> None:
+    reason = refusal("states", "GetExecutionHistory", {parameter: 1})
+    assert reason is not None
+    assert parameter in reason
+    assert refusal("states", "GetExecutionHistory", {"executionArn": "arn", parameter: 0}) is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "word"),
+    [
+        ("CreateCluster", {"ClusterName": "a", "AutoScaling": {"Mode": "Enable"}}, "AutoScaling"),
+        ("CreateCluster", {"ClusterName": "a", "Orchestrator": {"Eks": {"ClusterArn": "a"}}}, "Eks"),
+        ("ListClusters", {"CreationTimeAfter": 1}, "CreationTimeAfter"),
+        ("ListClusterNodes", {"ClusterName": "a", "SortBy": "NAME"}, "SortBy"),
+        ("BatchReplaceClusterNodes", {"ClusterName": "a", "NodeLogicalIds": ["x"]}, "NodeLogicalIds"),
+    ],
+)
+def test_a_parameter_that_would_be_passed_over_is_refused(operation: str, given: dict[str, Any], word: str) -> None:
+    with pytest.raises(hyperpod_requests.ValidationException, match=f"the local cloud does not do .*{word}"):
+        hyperpod_requests.check_parameters(operation, given)
+
+
+@pytest.mark.parametrize(
+    ("document", "code", "words"),
+    [
+        (None, "NotImplemented", "does not do an interactive shell"),
+        ("SSM-SessionManagerRunShell", "NotImplemented", "does not do an interactive shell"),
+        ("AWS-StartSSHSession", "NotImplemented", "does not do SSH through a session"),
+        ("AWS-StartPortForwardingSession", "NotImplemented", "does not do forwarded ports"),
+        ("My-Own", "InvalidDocument", "does not exist"),
+    ],
+)
+def test_a_session_of_another_kind_is_refused_with_the_true_reason(document: str | None, code: str, words: str) -> None:
+    with pytest.raises(ServiceException) as refused:
+        sessions._check_document(document)
+    assert refused.value.code == code
+    assert words in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({"command": ["true"], "portNumber": ["22"]}, "has no parameter portNumber"),
+        ({"command": ["true", "false"]}, "command takes exactly one value"),
+        ({"command": ["true"], "separateOutputStream": ["yes"]}, "must be true or false"),
+        ({}, "command is required"),
+    ],
+)
+def test_parameters_of_a_session_that_mean_nothing_are_refused(given: dict[str, list[str]], word: str) -> None:
+    with pytest.raises(ServiceException) as refused:
+        sessions._parameters(given)
+    assert refused.value.code == "InvalidParameters"
+    assert word in refused.value.message
+
+
+def test_files_of_a_bucket_that_does_not_exist_cannot_be_read(tmp_path: Path) -> None:
+    """A cluster with such a lifecycle bucket fails by it; it would stay Creating if nothing told it."""
+    with pytest.raises(FileNotFoundError, match="s3://no-such-bucket/x: The specified bucket does not exist"):
+        server._read_prefix(Cloud(tmp_path, 1, 2), "no-such-bucket", "x")
