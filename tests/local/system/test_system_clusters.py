@@ -35,9 +35,10 @@ exec bash "$(dirname "$0")/real.sh"
 
 
 def test_a_lifecycle_script_that_fails_is_told_with_its_reason_and_its_log(system: System) -> None:
-    # The mount path is a file on every node, so a step of the scripts fails as any step could.
-    mounts = [{"bucket": "some-data", "mountPath": "/opt/ml/config/resource_config.json"}]
-    run_id = system.submit("broken-script", QUICK, cluster_spec("broken-script", s3Mounts=mounts))
+    # The mount path is a file that an earlier step writes, so a step of the scripts fails as any step could.
+    users = [{"name": "ada", "uid": 2001, "sshKeys": ["ssh-ed25519 AAAA ada"]}]
+    mounts = [{"bucket": "some-data", "mountPath": "/home/ada/.ssh/authorized_keys"}]
+    run_id = system.submit("broken-script", QUICK, cluster_spec("broken-script", users=users, s3Mounts=mounts))
     run = system.ended(run_id, "Failed")
     assert run["problem"]["code"] == "lifecycle-failed"
     assert "Lifecycle scripts did not run successfully" in run["problem"]["detail"]  # AWS's own words
