@@ -95,7 +95,7 @@ def _run_lifecycle(cluster: LocalCluster, node: Node) -> None:
     try:
         credentials = cloud.credentials(group["ExecutionRole"], node.instance_id)
         aws = {"AWS_ENDPOINT_URL": cloud.endpoint, "AWS_REGION": cloud.region, "AWS_DEFAULT_REGION": cloud.region}
-        node.prepare(cluster.slurm, resource_config(cluster), cluster.shared, aws | credentials)
+        node.prepare(cluster.slurm, resource_config(cluster, node), cluster.shared, aws | credentials)
         config = group.get("LifeCycleConfig") or {}
         files = lifecycle_files(cluster, node.group)
         node.powered = True

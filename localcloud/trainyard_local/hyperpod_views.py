@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .hyperpod_cluster import LocalCluster
+    from .nodes import Node
 
 
 def describe(cluster: LocalCluster) -> dict[str, Any]:
@@ -45,8 +46,8 @@ def _group_status(cluster: LocalCluster, running: int, target: int, states: list
     return "Degraded" if "Failure" in states else "Creating" if cluster.status == "Creating" or cluster.continuous else "Updating"
 
 
-def resource_config(cluster: LocalCluster) -> dict[str, Any]:
-    """resource_config.json, in HyperPod's layout."""
+def resource_config(cluster: LocalCluster, me: Node) -> dict[str, Any]:
+    """resource_config.json as `me` finds it, in HyperPod's layout: a group that has no instance yet says null."""
     controller = cluster.controller
     return {
         "ClusterConfig": {"ClusterName": cluster.name, "ClusterArn": cluster.arn},
@@ -56,7 +57,7 @@ def resource_config(cluster: LocalCluster) -> dict[str, Any]:
             {
                 "Name": name,
                 "InstanceType": group.get("InstanceType", ""),
-                "Instances": [node.config() for node in cluster.members(name)],
+                "Instances": [node.config() for node in cluster.members(name) if node.powered or node is me] or None,
             }
             for name, group in cluster.groups.items()
         ],

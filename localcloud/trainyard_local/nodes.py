@@ -26,6 +26,14 @@ LIFECYCLE_FAILED = (
 )
 
 
+SUDO = """\
+#!/bin/sh
+if [ "$1" = -n ]; then shift; fi
+program=$1
+shift
+if [ -x "$TRAINYARD_ROOT$program" ]; then program=$TRAINYARD_ROOT$program; fi
+exec "$program" "$@"
+"""
 #: The node's CloudWatch agent sends its log about this often.
 LOOK_SECONDS = 1.0
 Say = Callable[[list[str]], None]
@@ -94,10 +102,11 @@ class Node:
         config = self.root / "opt/ml/config/resource_config.json"
         config.write_text(json.dumps(resources, indent=2))
         self.slurm_conf.write_text(slurm.configuration(self.root))
+        _write_sudo(self.root / "usr/bin/sudo")
         shutil.rmtree(slurm.home / "slurm" / self.name, ignore_errors=True)
         slurm.temporary.mkdir(exist_ok=True)
         self.environment = {
-            "PATH": f"{self.root}/opt/trainyard/bin:{SEARCH_PATH}",
+            "PATH": f"{self.root}/opt/trainyard/bin:{self.root}/usr/bin:{SEARCH_PATH}",
             "HOME": str(self.root / "root"),
             "LANG": "C.UTF-8",
             "TMPDIR": str(slurm.temporary),
@@ -235,6 +244,13 @@ def is_agent(process: node_processes.Process) -> bool:
     command = process.command
     named = "run/trainyard/agent.stop" in command or "trainyard_agent" in command
     return "TRAINYARD_NODE" in process.environment and named
+
+
+def _write_sudo(path: Path) -> None:
+    """Processes of a node all run as one user, so that sudo has nothing to do; it finds programs below the node's root, as a session does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(SUDO)
+    path.chmod(0o755)
 
 
 def _say_whole_lines(printed: TextIO, say: Say) -> None:

@@ -41,7 +41,6 @@ SETTINGS: dict[str, str | int] = {
     "MinJobAge": 300,
     "InactiveLimit": 0,
     "Waittime": 0,
-    "PropagateResourceLimits": "NONE",
     # The files differ between nodes by their paths, which is meant.
     "DebugFlags": "NO_CONF_HASH",
 }
@@ -155,7 +154,7 @@ class SlurmCluster:
         cpus, memory = max(os.cpu_count() or 1, 2), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
         lines = [
             f"NodeName={node_name(node.address)} NodeHostname=localhost NodeAddr={loopback.ADDRESS} Port={node.port} CPUs={cpus} "
-            f"RealMemory={memory} State=UNKNOWN"
+            f"RealMemory={memory} State=CLOUD"  # as HyperPod writes it: Slurm then prints IDLE+CLOUD
             for node in self.nodes
         ]
         partitions: dict[str, list[str]] = {}

@@ -9,10 +9,12 @@ import step_accounts
 import step_environment
 import step_install
 import step_mounts
+import step_network
 import step_slurm
 from node import Node, StepFailed, say
 
 STEPS: list[tuple[str, Callable[[Node], None]]] = [
+    ("network", step_network.names),
     ("shared filesystem", step_mounts.shared_filesystem),
     ("users", step_accounts.users),
     ("bucket mounts", step_mounts.buckets),

@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 # The bundle's own packages; with -S there are no others.
 sys.path.append(str(Path(__file__).resolve().parent / "lib"))
 from trainyard_trainers import environments
 
+T = TypeVar("T")
+#: HyperPod fills resource_config.json while instances come; so long an own address may be missing there.
+ADDRESS_SECONDS = 60.0
+#: A mount, an installation, a secret: what a network that has just come up refuses at first is tried so often.
+TRIES = 5
+PAUSE_SECONDS = 5.0
 REQUIRED = ("clusterName", "region", "eventBus", "dataBucket", "secretName", "controllerGroup", "workerGroups", "linkPort")
 
 
@@ -81,8 +88,21 @@ class Node:
         if missing:
             raise StepFailed(f"cluster.json has no {', '.join(missing)}; the control plane that wrote it and these scripts do not match")
         given = environ.get("SAGEMAKER_RESOURCE_CONFIG_PATH") or root + "/opt/ml/config/resource_config.json"
-        resources = read_json(Path(given), "HyperPod writes it before it runs the lifecycle scripts")
-        return cls(root, bundle, cluster, identify(cluster, resources, own_addresses(environ)), environ)
+        return cls(root, bundle, cluster, await_identity(cluster, Path(given), environ), environ)
+
+
+def await_identity(cluster: Mapping[str, Any], given: Path, environ: Mapping[str, str]) -> Identity:
+    """Who this node is, as soon as the file says so. Raises StepFailed."""
+    deadline = time.monotonic() + ADDRESS_SECONDS
+    while True:
+        resources = read_json(given, "HyperPod writes it before it runs the lifecycle scripts")
+        try:
+            return identify(cluster, resources, own_addresses(environ))
+        except StepFailed as failed:
+            if environ.get("TRAINYARD_ADDRESS") or time.monotonic() > deadline:
+                raise
+            say(f"waiting for {given}: {failed}")
+            time.sleep(PAUSE_SECONDS)
 
 
 def read_json(path: Path, origin: str) -> dict[str, Any]:
@@ -108,9 +128,10 @@ def identify(cluster: Mapping[str, Any], resources: Mapping[str, Any], addresses
     """Find this node in resource_config.json (layout: the base-config lifecycle scripts of awsome-distributed-ai)."""
     mine: tuple[str, Mapping[str, Any]] | None = None
     controllers: list[str] = []
-    for group in resources.get("InstanceGroups", []):
-        for instance in group.get("Instances", []):
-            if group["Name"] == cluster["controllerGroup"]:
+    for group in resources.get("InstanceGroups") or []:
+        # A group that has no instance yet says null, and an instance has its address only when it has booted.
+        for instance in group.get("Instances") or []:
+            if group["Name"] == cluster["controllerGroup"] and instance.get("CustomerIpAddress"):
                 controllers.append(instance["CustomerIpAddress"])
             if instance.get("CustomerIpAddress") in addresses:
                 mine = (group["Name"], instance)
@@ -138,9 +159,22 @@ def role_of(cluster: Mapping[str, Any], group: str) -> str:
     return "worker" if any(entry["name"] == group for entry in cluster["workerGroups"]) else "login"
 
 
-def command(argv: Sequence[str], *, timeout: float = 60) -> str:
+def repeatedly(node: Node, what: str, action: Callable[[], T]) -> T:
+    """The action's result, tried TRIES times; on the local cloud, whose network is up at once, once. Raises the last StepFailed."""
+    if node.local:
+        return action()
+    for attempt in range(1, TRIES):
+        try:
+            return action()
+        except StepFailed as failed:
+            say(f"{what}, try {attempt} of {TRIES}: {failed}")
+            time.sleep(PAUSE_SECONDS)
+    return action()
+
+
+def command(argv: Sequence[str], *, timeout: float = 60, env: Mapping[str, str] | None = None) -> str:
     """Run a program (never through a shell) and return its stdout; StepFailed with its last words if it fails or hangs."""
     try:
-        return environments.command(argv, timeout=timeout)
+        return environments.command(argv, timeout=timeout, env=env)
     except environments.EnvironmentFailed as failed:
         raise StepFailed(str(failed)) from None

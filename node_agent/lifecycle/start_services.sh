@@ -47,22 +47,39 @@ await_controller() {
   return 1
 }
 
+repeatedly() { # COMMAND...: until it succeeds, for a minute at most
+  local until=$((SECONDS + 60))
+  while ! "$@"; do
+    (( SECONDS < until )) || return 1
+    sleep 1
+  done
+}
+
+start_controller() {
+  # slurmctld reads EpilogSlurmctld and the timeouts at its start or reconfiguration only.
+  if [[ -e $root/etc/trainyard/slurm-changed ]]; then
+    systemctl restart slurmctld
+    # The workers fetched their settings before ours were there.
+    repeatedly timeout 10 scontrol reconfigure || say "WARNING: slurmctld does not answer 'scontrol reconfigure': workers keep older settings"
+    rm -f "$root/etc/trainyard/slurm-changed"
+  else
+    systemctl start slurmctld
+  fi
+}
+
 start_with_systemd() {
+  export PATH=$PATH:/opt/slurm/bin:/opt/slurm/sbin
   systemctl daemon-reload
-  systemctl enable --now munge
-  case $role in
-    controller)
-      systemctl enable slurmctld
-      # slurmctld reads EpilogSlurmctld and the timeouts at its start or reconfiguration only.
-      if [[ -e $root/etc/trainyard/slurm-changed ]]; then
-        systemctl restart slurmctld
-        rm -f "$root/etc/trainyard/slurm-changed"
-      else
-        systemctl start slurmctld
-      fi
-      ;;
-    worker) systemctl enable --now slurmd ;;
-  esac
+  # The image's own set-up gives the node its key, maybe a moment after this script began.
+  repeatedly systemctl enable --now munge
+  if [[ $role == controller ]]; then
+    systemctl enable slurmctld
+    start_controller
+  elif [[ $(<"$root/etc/trainyard/slurm-setup") == ProvisioningParameters ]]; then
+    # Scripts that run OnCreate own the set-up of Slurm; after OnInitComplete the image's is done and slurmd runs.
+    systemctl mask slurmctld 2>/dev/null || true
+    systemctl enable --now slurmd
+  fi
   systemctl enable --now trainyard-agent
   say "started with systemd"
 }

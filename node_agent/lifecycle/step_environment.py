@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from node import Node, StepFailed, say
+from node import Node, StepFailed, repeatedly, say
 
 from trainyard_trainers import environments
 from trainyard_trainers.environments import INSTALL_TIMEOUT_SECONDS, EnvironmentFailed
 
+#: Written last: an interpreter that can be run does not say that the environment is whole.
+STAMP = "trainyard-environment.json"
 __all__ = ["INSTALL_TIMEOUT_SECONDS", "job_environment", "job_python"]
 
 
@@ -48,21 +51,30 @@ def job_environment(node: Node) -> None:
         if not os.access(python, os.X_OK):
             raise StepFailed(f"environment.kind is 'existing', but {python} is not there; make it in the image or use kind 'venv'")
     elif node.identity.role == "worker":
-        try:
-            build(kind, path, python, requirements, base=local_python(node))
-        except EnvironmentFailed as failed:
-            raise StepFailed(f"environment.{failed}" if str(failed).startswith("kind ") else str(failed)) from None
+        # A package index may be out of reach while the network comes up.
+        repeatedly(node, "job environment", lambda: attempt(kind, path, python, requirements, local_python(node)))
     else:
         say(f"a {node.identity.role} runs no jobs: no environment made")
 
 
+def attempt(kind: str, path: Path, python: Path, requirements: Sequence[str], base: str) -> None:
+    try:
+        build(kind, path, python, requirements, base=base)
+    except EnvironmentFailed as failed:
+        raise StepFailed(f"environment.{failed}" if str(failed).startswith("kind ") else str(failed)) from None
+
+
 def build(kind: str, path: Path, python: Path, requirements: Sequence[str], *, base: str) -> None:
     """Make the environment if it is not there; with a base (local nodes), one that sees what the base has: torch."""
+    stamp, whole = path / STAMP, json.dumps([kind, *requirements])
     with environments.alone(path):  # one node at a time where nodes share the directory
-        if os.access(python, os.X_OK):
+        if stamp.exists() and stamp.read_text() == whole:
             say(f"{path} is there already")
-        else:
-            environments.make(kind, path, base=base or "python3", version="3.11")
+            return
+        environments.make(kind, path, base=base or "python3", version="3.11")
         if base:
             environments.see(base, python)
         environments.install(kind, python, requirements)
+        part = stamp.with_name(STAMP + ".part")
+        part.write_text(whole)
+        part.replace(stamp)

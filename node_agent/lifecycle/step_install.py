@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
+import platform
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
 from cluster_secret import read_secret
-from node import Node, command, say
-from step_environment import INSTALL_TIMEOUT_SECONDS, job_python
+from node import Node, StepFailed, command, repeatedly, say
+from step_environment import job_python
 from step_mounts import shared_path
 from step_slurm import slurm_conf
 
@@ -18,6 +19,9 @@ from step_slurm import slurm_conf
 SLURM_UNITS = ("munge", "slurmctld", "slurmd")
 RESTARTS = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=1\n"
 LIBRARY = "/opt/trainyard/lib"
+PACKAGES = "/opt/trainyard/packages"
+#: For environments of jobs (trainyard_trainers/environments.py).
+PIP = "pip.whl"
 PROGRAMS = {
     "trainyard-agent": "trainyard-agent",
     "slurm-job-end": "slurm-job-end",
@@ -38,6 +42,7 @@ def agent(node: Node) -> None:
     node.write("/etc/trainyard/environment", environment_lines(node))
     node.write("/etc/trainyard/role", node.identity.role + "\n")
     node.write("/etc/trainyard/node-name", node.identity.node_name + "\n")
+    node.write("/etc/trainyard/slurm-setup", slurm_setup(node) + "\n")
     for directory in ("/var/lib/trainyard", "/var/log/trainyard"):
         node.path(directory).mkdir(parents=True, exist_ok=True)
     if node.local:
@@ -46,10 +51,24 @@ def agent(node: Node) -> None:
     for unit in ("trainyard-agent.service", "trainyard.slice"):
         node.write(f"/etc/systemd/system/{unit}", (node.bundle / unit).read_text())
     for unit in SLURM_UNITS:
-        node.write(f"/etc/systemd/system/{unit}.service.d/trainyard.conf", RESTARTS)
+        node.write(f"/etc/systemd/system/{unit}.service.d/trainyard.conf", RESTARTS + (slurmd_options(node) if unit == "slurmd" else ""))
+    # An agent that starts before the mount would write below the mount point.
+    node.write("/etc/systemd/system/trainyard-agent.service.d/mounts.conf", f"[Unit]\nRequiresMountsFor={shared_path(node)}\n")
     link = Path("/usr/local/bin/trainyard-agent")
     if not link.is_symlink():
         link.symlink_to("/opt/trainyard/bin/trainyard-agent")
+
+
+def slurm_setup(node: Node) -> str:
+    """SlurmConfig: HyperPod sets Slurm up before these scripts run. ProvisioningParameters: these scripts do."""
+    return str(node.cluster.get("slurmSetup") or "SlurmConfig")
+
+
+def slurmd_options(node: Node) -> str:
+    """The image's slurmd.service takes its configuration from the server that SLURMD_OPTIONS names, and has none by itself."""
+    if slurm_setup(node) != "ProvisioningParameters" or node.identity.role == "controller":
+        return ""
+    return f'Environment="SLURMD_OPTIONS=--conf-server {node.identity.controller_address}"\n'
 
 
 def copy_library(node: Node) -> None:
@@ -63,16 +82,32 @@ def copy_library(node: Node) -> None:
 
 
 def agent_python(node: Node) -> str:
-    """The agent has an environment of its own on AWS, so that no job's requirement can break it."""
+    """The interpreter of the agent: the node's own, with the packages of the bundle, which no job's requirement can break."""
     if node.local and node.environ.get("TRAINYARD_PYTHON"):
         return node.environ["TRAINYARD_PYTHON"]
-    home = node.path("/opt/trainyard/agent-env")
-    python = str(home / "bin" / "python")
-    if not os.access(python, os.X_OK):
-        command(["python3", "-m", "venv", str(home)], timeout=INSTALL_TIMEOUT_SECONDS)
-    requirements = str(node.bundle / "agent-requirements.txt")
-    command([python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "-r", requirements], timeout=INSTALL_TIMEOUT_SECONDS)
+    unpack_packages(node)
+    python = shutil.which("python3") or "/usr/bin/python3"
+    environment = {"PYTHONPATH": str(node.path(PACKAGES)), "PATH": "/usr/bin:/bin"}
+    command([python, "-S", "-c", "import botocore.session, psutil, pydantic, pynvml"], env=environment)
     return python
+
+
+def unpack_packages(node: Node) -> None:
+    """The agent's packages come with the bundle: no index, no pip and no ensurepip are needed, and HyperPod's image lacks the last."""
+    archive = node.bundle / "packages" / f"linux-{platform.machine()}.zip"
+    if not archive.exists():
+        raise StepFailed(
+            f"the bundle has no {archive.name}: the control plane was built without the agent's packages; build it with sam build, "
+            "which makes them, or run node_agent/build_packages.py first"
+        )
+    shutil.copyfile(archive.with_name(PIP), node.path(f"/opt/trainyard/{PIP}"))
+    target = node.path(PACKAGES)
+    part = target.with_name(target.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(part)
+    shutil.rmtree(target, ignore_errors=True)
+    part.rename(target)
 
 
 def environment_lines(node: Node) -> str:
@@ -82,7 +117,8 @@ def environment_lines(node: Node) -> str:
 
 
 def cluster_key(node: Node) -> None:
-    secret = read_secret(node.cluster["secretName"], node.cluster["region"], node.environ)
+    name, region = node.cluster["secretName"], node.cluster["region"]
+    secret = repeatedly(node, "cluster key", lambda: read_secret(name, region, node.environ))
     node.write("/etc/trainyard/key", secret, mode=0o600)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from node import Node, StepFailed, command, say
+from node import Node, StepFailed, command, repeatedly, say
 
 FSTAB = "/etc/fstab"
 
@@ -31,8 +31,22 @@ def shared_filesystem(node: Node) -> None:
     # Lifecycle scripts do not run again after a reboot, so the mount must be in fstab.
     remember(node, f"{source} {target} lustre defaults,noatime,flock,_netdev,nofail 0 0")
     if not os.path.ismount(target):
-        command(["mount", "-t", "lustre", "-o", "noatime,flock", source, target], timeout=120)
+        load_modules()
+        repeatedly(node, "mount", lambda: mount(source, target))
     say(f"{target} is {source}")
+
+
+def load_modules() -> None:
+    """The Lustre client's; where they are built in, or load by themselves, there is nothing to do."""
+    for module in ("lnet", "lustre"):
+        try:
+            command(["modprobe", module])
+        except StepFailed as failed:
+            say(f"modprobe {module}: {failed}")
+
+
+def mount(source: str, target: str) -> None:
+    command(["mount", "-t", "lustre", "-o", "noatime,flock", source, target], timeout=120)
 
 
 def link_shared(node: Node) -> None:

@@ -104,6 +104,10 @@ def sbatch_options(bundle: JobBundle, directory: Path, known: Collection[str] = 
         f"--nodes={bundle.nodes}",
         "--no-requeue",
         "--open-mode=append",
+        # Slurm would hand the agent's own limits on; a job has those of its node: EFA locks memory without limit.
+        "--propagate=NONE",
+        # An exclusive job has all cores and devices of its nodes, but only as much memory as it asks for: all.
+        "--mem=0",
         f"--output={directory / 'job.log'}",
         f"--chdir={directory}",
         "--export=ALL",

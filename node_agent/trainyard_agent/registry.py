@@ -276,7 +276,7 @@ class Registry:
             known = self.slurm_nodes.get(name)
             if known is None or known.serves or known.under_repair:
                 return known is not None and known.serves
-            if known.state.startswith(("down", "idle")) and "drain" not in known.state and known.reason.lower().startswith(OUR_REASONS):
+            if known.base in ("down", "idle") and "drain" not in known.flags and known.reason.lower().startswith(OUR_REASONS):
                 await self._slurm.set_node(name, "resume")
         except SlurmError as error:
             log.warning("%s cannot be given back to Slurm yet: %s", name, error)
@@ -335,9 +335,8 @@ class Registry:
     async def _undrain(self) -> None:
         """Slurm gives a node that it drained by its own mistake back to nobody; the older job on it was killed before the next was submitted."""
         for name, known in self.slurm_nodes.items():
-            if known.under_repair:
-                continue
-            if known.state in ("idle+drain", "down+drain") and known.reason.lower().startswith(DUPLICATE) and self.serving(name):
+            drained = known.base in ("idle", "down") and "drain" in known.flags and not known.under_repair
+            if drained and known.reason.lower().startswith(DUPLICATE) and self.serving(name):
                 log.warning("%s: Slurm drained it (%s): it is given back", name, known.reason)
                 await self._slurm.set_node(name, "resume")
 

@@ -19,6 +19,16 @@ _ENDED = frozenset({
     "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "PREEMPTED", "COMPLETING",
 })  # fmt: skip
 
+#: What Slurm puts behind a node's state (sinfo(1), NODE STATE CODES).
+_MARKS = "*~#!%$@^-"
+_SERVING = frozenset({"idle", "allocated", "mixed", "completing"})
+#: Flags behind a base state, by the names of Slurm's node_state_flags: with any of them Slurm starts no job on the node.
+_UNFIT = frozenset({
+    "drain", "draining", "drained", "fail", "failing", "down", "not_responding", "no_respond", "invalid_reg", "maint", "maintenance",
+    "power_down", "power_up", "powered_down", "powering_down", "powering_up", "reboot", "reboot_issued", "reboot_requested",
+    "reboot_canceled", "future",
+})  # fmt: skip
+
 
 class SlurmError(Exception):
     """A Slurm command failed or did not answer in time; the text is Slurm's."""
@@ -44,7 +54,7 @@ class Job:
 
 @dataclass(frozen=True)
 class SlurmNode:
-    """What `scontrol show node` says; `state` lower case with Slurm's flags, e.g. 'idle', 'down*', 'idle+drain'."""
+    """What `scontrol show node` says; `state` lower case with Slurm's flags: 'idle+cloud', 'down*', 'idle+cloud+drain'."""
 
     name: str
     state: str
@@ -54,9 +64,18 @@ class SlurmNode:
     partitions: tuple[str, ...] = ()
 
     @property
+    def base(self) -> str:
+        """The state without its flags and without the mark that Slurm puts behind it ('*': does not answer)."""
+        return self.state.partition("+")[0].rstrip(_MARKS)
+
+    @property
+    def flags(self) -> frozenset[str]:
+        return frozenset(flag.rstrip(_MARKS) for flag in self.state.split("+")[1:])
+
+    @property
     def serves(self) -> bool:
-        """Slurm would run or is running jobs here."""
-        return self.state in ("idle", "allocated", "mixed", "completing", "allocated+completing", "idle+completing")
+        """Slurm would run or is running jobs here. Every HyperPod node has the flag 'cloud', which says nothing."""
+        return self.base in _SERVING and not self.flags & _UNFIT and "*" not in self.state
 
     @property
     def under_repair(self) -> bool:

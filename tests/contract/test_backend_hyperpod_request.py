@@ -100,6 +100,24 @@ def test_provisioning_parameters_are_written_only_when_slurm_is_not_set_up_throu
     assert all("SlurmConfig" not in group for group in request["InstanceGroups"])
 
 
+@pytest.mark.parametrize(
+    ("provisioning", "setup", "entry", "orchestrator"),
+    [
+        ("Continuous", "SlurmConfig", "OnInitComplete", {"Slurm": {}}),
+        ("AllAtOnce", "SlurmConfig", "OnInitComplete", {"Slurm": {"SlurmConfigStrategy": "Merge"}}),
+        ("AllAtOnce", "ProvisioningParameters", "OnCreate", None),
+    ],
+)
+def test_the_scripts_run_after_the_images_own_set_up_or_in_its_place(
+    provisioning: str, setup: str, entry: str, orchestrator: dict[str, Any] | None
+) -> None:
+    request = create_cluster_request(cluster({**RICH, "provisioning": provisioning, "slurmSetup": setup}), SETTINGS)
+    for group in request["InstanceGroups"]:
+        assert set(group["LifeCycleConfig"]) == {"SourceS3Uri", entry}
+    assert request.get("Orchestrator") == orchestrator
+    assert request_problems("sagemaker", "CreateCluster", request) == []
+
+
 def test_a_users_tag_never_takes_the_place_of_ours() -> None:
     asked = cluster(RICH)  # a spec that says so is refused today; a stored one may be older
     older = asked.model_copy(update={"spec": asked.spec.model_copy(update={"tags": {"trainyard:stage": "other"}})})

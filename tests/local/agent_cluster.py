@@ -367,11 +367,10 @@ MinJobAge=300
 InactiveLimit=0
 Waittime=0
 CompleteWait=0
-PropagateResourceLimits=NONE
 """.strip().splitlines()
         for number, node in enumerate(self.worker_nodes, start=1):
             lines.append(
-                f"NodeName={node.name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={base + number} CPUs=2 RealMemory=1000 State=UNKNOWN"
+                f"NodeName={node.name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={base + number} CPUs=2 RealMemory=1000 State=CLOUD"
             )
         if loopback.possible():
             lines.append(f"CommunicationParameters={loopback.SETTING}")

@@ -36,7 +36,7 @@ BATCH = """#!/bin/bash
 #SBATCH --exclusive
 set -euo pipefail
 export PYTHONPATH=@LIBRARY@
-exec srun --kill-on-bad-exit=1 --wait=86400 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
+exec srun --kill-on-bad-exit=1 --wait=86400 --cpu-bind=none --mem=0 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
 """
 
 

@@ -14,7 +14,7 @@ from tests.unit.agent_support import config
 
 from trainyard_agent import slurm
 from trainyard_agent.attempt_files import BadBundle, parse_bundle, render
-from trainyard_agent.slurm import Slurm, SlurmError, clean_environment, compress, expand, parse_job, parse_nodes
+from trainyard_agent.slurm import Slurm, SlurmError, SlurmNode, clean_environment, compress, expand, parse_job, parse_nodes
 
 JOB = (
     "JobId=1 JobName=run-1 UserId=root(0) Priority=4294901759 JobState=NODE_FAIL Reason=NodeDown Dependency=(null) Requeue=0 ExitCode=0:9 "
@@ -125,3 +125,17 @@ def test_the_largest_clusters_nodes_are_excluded_within_one_arguments_length() -
     names = [f"ip-10-{n % 97}-{n % 256}-{n * 7 % 256}" for n in range(6758)]
     assert len(set(names)) > 6000
     assert len(compress(names)) < 128 * 1024
+
+
+@pytest.mark.parametrize(
+    ("state", "serves"),
+    [
+        ("idle", True), ("idle+cloud", True), ("mixed+cloud", True), ("allocated+cloud+completing", True), ("completing", True),
+        ("idle+cloud+drain", False), ("down+cloud", False), ("down+cloud+fail+not_responding", False), ("idle*+cloud", False),
+        ("idle+cloud+not_responding", False), ("idle+cloud+maintenance", False), ("idle+cloud+reboot_requested", False),
+        ("idle+cloud+powered_down", False), ("down*", False), ("unknown", False), ("error", False), ("idle+drain", False),
+    ],
+)  # fmt: skip
+def test_a_node_serves_by_its_base_state_whatever_harmless_flag_it_carries(state: str, serves: bool) -> None:
+    """Every HyperPod node is CLOUD, which Slurm prints as a flag."""
+    assert SlurmNode("ip-10-0-0-1", state, "10.0.0.1", 6818).serves is serves

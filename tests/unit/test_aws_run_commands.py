@@ -27,7 +27,8 @@ CLUSTER = Cluster(name="demo", spec=SPEC, created_at=T0, updated_at=T0, arn="arn
 class Channel:
     """Runs nothing; the node is not connected as often as `misses` says."""
 
-    def __init__(self, misses: int = 0) -> None:
+    def __init__(self, misses: int = 0, result: CommandResult | None = None) -> None:
+        self.result = result or CommandResult(0, "{}", "")
         self.misses, self.targets, self.argv = misses, list[str](), list[str]()
 
     def run(self, target: Callable[[bool], str], argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
@@ -35,7 +36,7 @@ class Channel:
         self.targets.append(target(False))
         for _ in range(self.misses):
             self.targets.append(target(True))
-        return CommandResult(0, "{}", "")
+        return self.result
 
 
 class Nodes:
@@ -49,11 +50,18 @@ class Nodes:
         return ClusterNode(instance_id=f"i-{self.asked}", group="head", role="controller", instance_type="ml.m5.xlarge", status="Running")
 
 
-def test_a_program_of_ours_is_named_by_its_absolute_path() -> None:
+def test_a_program_of_ours_is_named_by_its_absolute_path_and_runs_as_root() -> None:
     channel = Channel()
     SessionCommands(channel, Nodes()).run(CLUSTER, ["trainyard-agent", "status", "--run", "r; x"], timeout_seconds=5)  # type: ignore[arg-type]
-    assert channel.argv == ["/opt/trainyard/bin/trainyard-agent", "status", "--run", "r; x"]
+    assert channel.argv == ["sudo", "-n", "/opt/trainyard/bin/trainyard-agent", "status", "--run", "r; x"]
     assert channel.targets == ["sagemaker-cluster:abcdefghijkl_head-i-1"]
+
+
+def test_a_session_whose_user_may_not_become_root_says_what_to_change() -> None:
+    channel = Channel(result=CommandResult(1, "", "sudo: a password is required\n"))
+    with pytest.raises(errors.CommandFailed, match=r"sudo is refused on the controller of .*: sudo: a password is required") as caught:
+        SessionCommands(channel, Nodes()).run(CLUSTER, ["trainyard-agent", "nodes"], timeout_seconds=5)  # type: ignore[arg-type]
+    assert "Run As" in caught.value.next_step
 
 
 def test_the_controller_is_looked_up_once_and_again_when_it_is_not_connected() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,26 @@ def test_an_interval_that_is_automatic_reaches_the_job(tmp_path: Path) -> None:
     variables = Job(tmp_path / "run" / "attempts" / "1", document).environment()
     assert variables["TRAINYARD_CHECKPOINT_EVERY_SECONDS"] == "auto"
     assert variables["TRAINYARD_SECONDS_BETWEEN_FAILURES"] == "3600.0"
+
+
+def test_an_environment_is_made_and_filled_without_ensurepip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HyperPod's image has none: pip then runs from the wheel that travels with the library."""
+    import ensurepip
+
+    (wheel,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
+    monkeypatch.setattr(environments, "pip_wheel", lambda: wheel)
+    package = tmp_path / "source"
+    package.mkdir()
+    (package / "tiny.py").write_text("ANSWER = 42\n")
+    packed = tmp_path / "tiny-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(package / "tiny.py", "tiny.py")
+        archive.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        archive.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("tiny-1.0.dist-info/RECORD", "")
+    path = tmp_path / "env"
+    environments.make("venv", path, base=sys.executable, version="3.11")
+    python = path / "bin" / "python"
+    assert subprocess.run([python, "-c", "import pip"], capture_output=True, check=False).returncode == 1
+    environments.install("venv", python, [str(packed)])
+    assert subprocess.run([python, "-c", "import tiny; print(tiny.ANSWER)"], capture_output=True, text=True, check=True).stdout == "42\n"

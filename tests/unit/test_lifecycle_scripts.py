@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
+import shutil
 import subprocess
 import sys
+import time
+import zipfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,7 +23,9 @@ import tomllib
 from trainyard_contracts.files import AgentConfig
 
 LIFECYCLE = Path(__file__).parents[2] / "node_agent" / "lifecycle"
-MODULES = ("node", "lifecycle", "cluster_secret", "step_accounts", "step_environment", "step_install", "step_mounts", "step_slurm")
+MODULES = (
+    "node", "lifecycle", "cluster_secret", "step_accounts", "step_environment", "step_install", "step_mounts", "step_network", "step_slurm",
+)  # fmt: skip
 
 CLUSTER = {
     "clusterName": "c", "region": "eu-west-1", "eventBus": "bus", "dataBucket": "sagemaker-x", "secretName": "s",
@@ -182,7 +189,8 @@ def test_on_aws_mounts_and_users_are_made_with_the_real_programs(
         scripts.step_mounts.shared_filesystem(node)
     scripts.step_accounts.ensure_account(node, {"name": "no-such-user-here", "uid": 5000})
     source = "fs-1.fsx.eu-west-1.amazonaws.com@tcp:/abc"
-    assert ran[0] == ["mount", "-t", "lustre", "-o", "noatime,flock", source, str(target)]
+    assert ran[:2] == [["modprobe", "lnet"], ["modprobe", "lustre"]]
+    assert ran[2] == ["mount", "-t", "lustre", "-o", "noatime,flock", source, str(target)]
     assert (tmp_path / "fstab").read_text() == f"{source} {target} lustre defaults,noatime,flock,_netdev,nofail 0 0\n"
     assert ran[-1][:3] == ["useradd", "--uid", "5000"]
 
@@ -225,11 +233,239 @@ def test_a_program_that_hangs_or_is_missing_fails_its_step_in_words(scripts: Sim
         scripts.node.command(["no-such-program"])
 
 
-def test_the_agent_is_installed_with_everything_that_it_imports() -> None:
-    lines = (LIFECYCLE / "agent-requirements.txt").read_text().split()
-    named = {re.split(r"[<>=]", line)[0] for line in lines}
+def pins(text: str) -> dict[str, str]:
+    lines = [line.split("==") for line in text.splitlines() if "==" in line]
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in lines}
+
+
+def test_the_agents_packages_are_all_that_it_imports_in_the_tested_versions() -> None:
+    packed = pins((LIFECYCLE.parent / "packages.txt").read_text())
     needed = tomllib.loads((LIFECYCLE.parent / "pyproject.toml").read_text())["project"]["dependencies"]
-    assert named | {"trainyard-contracts"} == {*needed, "pydantic"}
+    assert {*needed, "pydantic"} - {"trainyard-contracts"} <= set(packed)
+    for name in list(packed):
+        for line in metadata.requires(name) or []:
+            if "extra ==" not in line:
+                assert re.sub(r"[-_.]+", "-", re.split(r"[ <>=!~;(\[]", line)[0]).lower() in packed, f"{name} needs {line}"
+    locked = pins((LIFECYCLE.parents[1] / "requirements/runtime.txt").read_text())
+    assert packed == {name: locked[name] for name in packed}
+
+
+def on_aws(scripts: SimpleNamespace, tmp_path: Path, bundle: Path, address: str = "10.1.0.6", **cluster: Any) -> Any:
+    """A node whose root is the machine's; what writes is sent below tmp_path."""
+    local = a_node(scripts, tmp_path / "root", bundle, address=address, **cluster)
+    return scripts.node.Node("", bundle, local.cluster, local.identity, {})
+
+
+def test_a_bundle_without_the_agents_packages_says_how_to_build_them(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
+    with pytest.raises(scripts.node.StepFailed, match="build it with sam build"):
+        scripts.step_install.agent_python(on_aws(scripts, tmp_path, bundle))
+
+
+def test_the_agents_packages_are_unpacked_whole_or_not_at_all(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = on_aws(scripts, tmp_path, bundle)
+    packages = tmp_path / "node/opt/trainyard/packages"
+    packages.parent.mkdir(parents=True)
+    archive = bundle / "packages" / f"linux-{platform.machine()}.zip"
+    archive.parent.mkdir()
+    (archive.parent / "pip.whl").write_bytes(b"pip")
+    monkeypatch.setattr(scripts.node.Node, "path", lambda _node, absolute: tmp_path / "node" / absolute[1:])
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("botocore/__init__.py", "")
+        packed.writestr("botocore/session.py", "")
+    with pytest.raises(scripts.node.StepFailed, match="psutil"):
+        scripts.step_install.agent_python(node)
+    with zipfile.ZipFile(archive, "a") as packed:
+        for name in ("psutil", "pydantic", "pynvml"):
+            packed.writestr(f"{name}.py", "")
+    assert scripts.step_install.agent_python(node) == shutil.which("python3")
+    assert not packages.with_name("packages.part").exists()
+    assert (packages.parent / "pip.whl").read_bytes() == b"pip"
+    assert sorted(path.name for path in packages.iterdir() if path.name != "__pycache__") == [
+        "botocore",
+        "psutil.py",
+        "pydantic.py",
+        "pynvml.py",
+    ]
+
+
+@pytest.mark.parametrize("empty", [{"Instances": None}, {}, {"Instances": [{"InstanceName": "gpu-1", "InstanceId": "i-2"}]}])
+def test_a_group_without_instances_and_an_instance_without_address_are_passed_over(scripts: SimpleNamespace, empty: dict[str, Any]) -> None:
+    """The controller is provisioned first: when its scripts run, the workers' group says null."""
+    resources = {**RESOURCES, "InstanceGroups": [RESOURCES["InstanceGroups"][0], {"Name": "gpu", **empty}]}  # type: ignore[index]
+    me = scripts.node.identify(CLUSTER, resources, {"10.1.0.5"})
+    assert (me.role, me.controller_address) == ("controller", "10.1.0.5")
+
+
+def test_an_address_that_comes_late_is_waited_for(scripts: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = tmp_path / "resource_config.json"
+    given.write_text(json.dumps({**RESOURCES, "InstanceGroups": None}))
+    monkeypatch.setattr(scripts.node, "own_addresses", lambda _environ: {"10.1.0.6"})
+    monkeypatch.setattr(scripts.node.time, "sleep", lambda _seconds: given.write_text(json.dumps(RESOURCES)))
+    assert scripts.node.await_identity(CLUSTER, given, {}).role == "worker"
+
+
+def test_a_name_that_has_no_address_yet_is_waited_for_and_one_that_never_has_fails_the_node(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filesystem = {"dnsName": "fs-1.fsx.eu-west-1.amazonaws.com", "mountName": "abc", "mountPath": "/fsx"}
+    node = on_aws(scripts, tmp_path, bundle, sharedFilesystem=filesystem)
+    asked: list[str] = []
+
+    def resolves(host: str) -> bool:
+        asked.append(host)
+        return asked.count(host) > 2
+
+    monkeypatch.setattr(scripts.step_network, "resolves", resolves)
+    monkeypatch.setattr(scripts.step_network, "LOOK_SECONDS", 0.0)
+    scripts.step_network.names(node)
+    assert set(asked) == {filesystem["dnsName"], *(f"{name}.eu-west-1.amazonaws.com" for name in ("secretsmanager", "s3", "events"))}
+    monkeypatch.setattr(scripts.step_network, "resolves", lambda _host: False)
+    monkeypatch.setattr(scripts.step_network, "NAMES_SECONDS", 0.0)
+    with pytest.raises(scripts.node.StepFailed, match=r"fs-1\.fsx.* has no address after"):
+        scripts.step_network.names(node)
+
+
+def test_what_the_network_refuses_at_first_is_tried_again_but_not_for_ever(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = on_aws(scripts, tmp_path, bundle)
+    monkeypatch.setattr(scripts.node.time, "sleep", lambda _seconds: None)
+    tries: list[int] = []
+
+    def action() -> str:
+        tries.append(1)
+        if len(tries) < 3:
+            raise scripts.node.StepFailed("refused")
+        return "done"
+
+    assert scripts.node.repeatedly(node, "mount", action) == "done"
+    tries.clear()
+
+    def never() -> str:
+        tries.append(1)
+        raise scripts.node.StepFailed("refused")
+
+    with pytest.raises(scripts.node.StepFailed):
+        scripts.node.repeatedly(node, "mount", never)
+    assert len(tries) == scripts.node.TRIES
+
+
+@pytest.mark.parametrize(("address", "role"), [("10.1.0.6", "worker"), ("10.1.0.8", "login")])
+def test_a_slurm_conf_that_lies_on_a_worker_or_login_node_is_left_alone(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path, address: str, role: str
+) -> None:
+    """The image leaves one there until slurmd's unit deletes it."""
+    node = on_aws(scripts, tmp_path, bundle, address=address)
+    path = tmp_path / "root/opt/slurm/etc/slurm.conf"
+    node = scripts.node.Node("", bundle, node.cluster, node.identity, {"SLURM_CONF": str(path)})
+    assert node.identity.role == role
+    before = path.read_text()
+    scripts.step_slurm.hooks(node)
+    assert path.read_text() == before
+    assert scripts.step_slurm.slurm_conf(node) is None
+
+
+def test_a_slurm_conf_that_never_comes_costs_our_settings_and_not_the_controller(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(scripts.step_slurm, "CONFIGURATION_WAIT_SECONDS", 0.0)
+    node = a_node(scripts, tmp_path / "root", bundle, address="10.1.0.5")
+    (tmp_path / "root/opt/slurm/etc/slurm.conf").unlink()
+    scripts.step_slurm.hooks(node)
+    assert "WARNING" in capsys.readouterr().out
+
+
+def test_an_epilog_of_slurmctld_that_the_cluster_has_already_runs_beside_ours(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path
+) -> None:
+    root, mark = tmp_path / "root", tmp_path / "mark"
+    site = tmp_path / "site-epilog"
+    site.write_text(f"#!/bin/sh\necho site >> {mark}\n")
+    site.chmod(0o755)
+    node = a_node(scripts, root, bundle, address="10.1.0.5")
+    conf = root / "opt/slurm/etc/slurm.conf"
+    conf.write_text(conf.read_text() + f"EpilogSlurmctld={site}\n")
+    scripts.step_install.agent(node)
+    for _ in range(2):  # the second time ours is there already, and is no epilog of the cluster's
+        scripts.step_slurm.hooks(node)
+    subprocess.run([str(root / "opt/trainyard/bin/slurm-job-end")], check=True, timeout=10)
+    deadline = time.monotonic() + 10
+    while not mark.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert mark.read_text() == "site\n"
+
+
+def test_the_end_of_a_job_is_told_by_any_user(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
+    """slurmctld runs its epilog as SlurmUser, who owns none of our directories."""
+    if os.geteuid() != 0:
+        pytest.skip("another user's process takes root")
+    root = tmp_path / "root"
+    scripts.step_install.agent(a_node(scripts, root, bundle, address="10.1.0.5"))
+    told = tmp_path / "told"
+    told.touch()
+    told.chmod(0o666)
+    launcher = root / "opt/trainyard/bin/trainyard-agent"
+    launcher.write_text(f"#!/bin/sh\necho $1 >> {told}\n")
+    for parent in [tmp_path, *tmp_path.parents[:3]]:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    subprocess.run(
+        [str(root / "opt/trainyard/bin/slurm-job-end")], check=True, timeout=10, user=65534, group=65534, env={"PATH": "/usr/bin:/bin"}
+    )
+    deadline = time.monotonic() + 10
+    while not told.read_text() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert told.read_text() == "notify-job-end\n"
+
+
+def test_our_settings_keep_the_owner_of_slurm_conf(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("another owner takes root")
+    node = a_node(scripts, tmp_path / "root", bundle, address="10.1.0.5")
+    path = tmp_path / "root/opt/slurm/etc/slurm.conf"
+    os.chown(path, 65534, 65534)
+    scripts.step_slurm.hooks(node)
+    assert "EpilogSlurmctld" in path.read_text()
+    assert (path.stat().st_uid, path.stat().st_gid) == (65534, 65534)
+
+
+@pytest.mark.parametrize(("workers", "seconds"), [(2, "2"), (16, "2"), (17, "10"), (6758, "10")])
+def test_a_large_cluster_gets_longer_message_timeouts(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path, workers: int, seconds: str
+) -> None:
+    node = a_node(scripts, tmp_path / "root", bundle, address="10.1.0.5", expectedWorkers=workers)
+    assert scripts.step_slurm.wanted(node, "")["MessageTimeout"] == seconds
+
+
+@pytest.mark.parametrize(
+    ("setup", "address", "options"),
+    [
+        ("SlurmConfig", "10.1.0.6", ""),
+        ("ProvisioningParameters", "10.1.0.5", ""),
+        ("ProvisioningParameters", "10.1.0.6", 'Environment="SLURMD_OPTIONS=--conf-server 10.1.0.5"\n'),
+        ("ProvisioningParameters", "10.1.0.8", 'Environment="SLURMD_OPTIONS=--conf-server 10.1.0.5"\n'),
+    ],
+)
+def test_slurmd_learns_its_server_where_our_scripts_set_slurm_up(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path, setup: str, address: str, options: str
+) -> None:
+    assert scripts.step_install.slurmd_options(a_node(scripts, tmp_path / "root", bundle, address=address, slurmSetup=setup)) == options
+
+
+def test_what_the_scripts_print_is_in_the_file_that_leaves_the_node(tmp_path: Path) -> None:
+    services = tmp_path / "opt/trainyard/bin/start-services"
+    services.parent.mkdir(parents=True)
+    services.write_text("echo services are up\n")
+    environment = {"PATH": os.environ["PATH"], "TRAINYARD_ROOT": str(tmp_path), "TRAINYARD_PYTHON": "false"}
+    done = subprocess.run([str(LIFECYCLE / "on_create.sh")], env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "services are up" not in done.stdout, "a failed step is the end"
+    environment["TRAINYARD_PYTHON"] = "echo"
+    subprocess.run([str(LIFECYCLE / "on_create.sh")], env=environment, capture_output=True, text=True, timeout=30, check=True)
+    sent = (tmp_path / "var/log/provision/provisioning.log").read_text()
+    assert sent.endswith("services are up\n[trainyard] lifecycle finished\n")
+    assert sent == (tmp_path / "var/log/trainyard/lifecycle.log").read_text()
 
 
 def test_a_user_with_another_uid_is_refused(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:

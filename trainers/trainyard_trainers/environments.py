@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -95,7 +95,8 @@ def alone(path: Path) -> Iterator[None]:
 def make(kind: str, path: Path, *, base: str, version: str) -> None:
     """An empty environment with pip (uv: without). Raises EnvironmentFailed."""
     if kind == "venv":
-        command([base, "-m", "venv", str(path)])
+        # HyperPod's image has the module venv, but not ensurepip: pip then comes with us.
+        command([base, "-m", "venv", *(["--without-pip"] if pip_wheel() else []), str(path)])
     elif kind == "uv":
         command([find("uv", UV_HOMES), "venv", "--quiet", "--python", base if version == _own_version() else version, str(path)])
     elif kind == "conda":
@@ -113,7 +114,19 @@ def install(kind: str, python: Path, requirements: Sequence[str]) -> None:
         command([find("uv", UV_HOMES), "pip", "install", "--quiet", "--python", str(python), *requirements], doing=doing)
     else:
         # Its version check has the last word otherwise, in front of a person who looks for the reason.
-        command([str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *requirements], doing=doing)
+        command([str(python), *pip(), "--disable-pip-version-check", "install", "--quiet", *requirements], doing=doing)
+
+
+def pip_wheel() -> Path | None:
+    """The pip that travels with the library: in the lifecycle bundle below `packages`, on a node beside the library itself."""
+    beside = Path(__file__).resolve().parents[2]
+    return next((wheel for wheel in (beside / "pip.whl", beside / "packages" / "pip.whl") if wheel.exists()), None)
+
+
+def pip() -> list[str]:
+    """How an environment's interpreter is asked for pip: a wheel runs as it is."""
+    wheel = pip_wheel()
+    return ["-m", "pip"] if wheel is None else [f"{wheel}/pip"]
 
 
 def see(base: str, python: Path) -> None:
@@ -132,11 +145,11 @@ def find(name: str, homes: Sequence[str]) -> str:
     return found
 
 
-def command(argv: Sequence[str], *, timeout: float = INSTALL_TIMEOUT_SECONDS, doing: str = "") -> str:
+def command(argv: Sequence[str], *, timeout: float = INSTALL_TIMEOUT_SECONDS, doing: str = "", env: Mapping[str, str] | None = None) -> str:
     """Run a program (never through a shell) and return its stdout. Raises EnvironmentFailed with its last words; `doing` says what for."""
     what = doing or f"'{' '.join(argv)}'"
     try:
-        done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout)
+        done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout, env=env)
     except FileNotFoundError:
         raise EnvironmentFailed(f"the program '{argv[0]}' is not installed on this node") from None
     except subprocess.TimeoutExpired:

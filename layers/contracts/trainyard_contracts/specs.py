@@ -266,7 +266,9 @@ class JobSpec(Strict):
     @field_validator("environment")
     @classmethod
     def _environment(cls, value: dict[str, str]) -> dict[str, str]:
-        reserved = [name for name in value if name.startswith(("TRAINYARD_", "SLURM_", "LD_")) or name in ("PATH", "PYTHONPATH")]
+        # LD_LIBRARY_PATH is allowed: where NCCL's EFA plugin lies is the image's business and the user's.
+        ours = ("TRAINYARD_", "SLURM_", "LD_")
+        reserved = [name for name in value if name != "LD_LIBRARY_PATH" and (name.startswith(ours) or name in ("PATH", "PYTHONPATH"))]
         if reserved:
             raise ValueError(f"{reserved[0]} is set by Trainyard or the node; choose another name")
         return value

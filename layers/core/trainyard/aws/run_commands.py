@@ -11,6 +11,8 @@ from trainyard.ports import CommandResult
 
 #: A session has no profile and so no PATH of ours: our programs are named by their absolute path.
 PROGRAMS = "/opt/trainyard/bin"
+#: Sessions run as ssm-user, or as whoever the account's preferences name; the agent's socket is root's.
+AS_ROOT = ("sudo", "-n")
 
 FindController = Callable[[Cluster], ClusterNode | None]
 
@@ -25,7 +27,12 @@ class SessionCommands:
 
     def run(self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
         program = argv[0] if "/" in argv[0] else f"{PROGRAMS}/{argv[0]}"
-        return self._channel.run(lambda again: self._target(cluster, again), [program, *argv[1:]], timeout_seconds=timeout_seconds)
+        command = [*AS_ROOT, program, *argv[1:]]
+        result = self._channel.run(lambda again: self._target(cluster, again), command, timeout_seconds=timeout_seconds)
+        if result.exit_code and result.stderr.startswith("sudo:"):
+            words = result.stderr.strip().splitlines()[-1]
+            raise errors.CommandFailed(f"sudo is refused on the controller of {cluster.name}: {words}", next_step=_NO_SUDO)
+        return result
 
     def _target(self, cluster: Cluster, again: bool) -> str:
         if cluster.arn is None:
@@ -39,3 +46,9 @@ class SessionCommands:
         if node is None:
             raise errors.NodeUnreachable(f"cluster {cluster.name} has no controller node now")
         return f"sagemaker-cluster:{cluster.id}_{node.group}-{node.instance_id}"
+
+
+_NO_SUDO = (
+    "Let Session Manager's sessions run as a user who has sudo without a password, such as ssm-user or ubuntu (preferences, 'Run As'); "
+    "trainyard doctor looks at them."
+)

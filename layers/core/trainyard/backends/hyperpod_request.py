@@ -50,7 +50,7 @@ def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict
         "Tags": [{"Key": key, "Value": value} for key, value in tags(cluster, settings.stage).items()],
     }
     if spec.slurm_setup == "SlurmConfig":
-        request["Orchestrator"] = {"Slurm": {}}  # a SlurmConfigStrategy is refused with Continuous, and is the default without
+        request["Orchestrator"] = {"Slurm": _strategy(spec)}
     if spec.provisioning == "Continuous":
         request["NodeProvisioningMode"] = "Continuous"
     if vpc := _vpc(spec, settings):
@@ -78,6 +78,7 @@ def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]
         "users": [_wire(user) for user in spec.users],
         "s3Mounts": [_wire(mount) for mount in spec.s3_mounts],
         "sharedFilesystem": _wire(spec.shared_filesystem) if spec.shared_filesystem else None,
+        "slurmSetup": spec.slurm_setup,
         "controllerGroup": _names(spec, "controller")[0],
         "workerGroups": [{"name": group.name, "partition": spec.partition_of(group)} for group in _workers(spec)],
         "expectedWorkers": spec.worker_count(),  # spares may join later: a run must not wait for them
@@ -118,7 +119,7 @@ def _group(spec: ClusterSpec, group: InstanceGroup, source: str, role_arn: str) 
         "InstanceGroupName": group.name,
         "InstanceType": group.instance_type,
         "InstanceCount": group.count + group.spares,
-        "LifeCycleConfig": {"SourceS3Uri": source, "OnCreate": ENTRY_SCRIPT},
+        "LifeCycleConfig": {"SourceS3Uri": source, _entry_point(spec): ENTRY_SCRIPT},
         "ExecutionRole": role_arn,
     }
     if group.threads_per_core is not None:
@@ -132,6 +133,16 @@ def _group(spec: ClusterSpec, group: InstanceGroup, source: str, role_arn: str) 
     if spec.slurm_setup == "SlurmConfig":
         request["SlurmConfig"] = _slurm(spec, group)
     return request
+
+
+def _entry_point(spec: ClusterSpec) -> str:
+    """After the image's own set-up of Slurm and mounts, or instead of it (Developer Guide, getting started with the CLI): never both."""
+    return "OnInitComplete" if spec.slurm_setup == "SlurmConfig" else "OnCreate"
+
+
+def _strategy(spec: ClusterSpec) -> dict[str, str]:
+    """With Continuous any strategy is refused, without it one is required; Merge keeps our lines of slurm.conf."""
+    return {} if spec.provisioning == "Continuous" else {"SlurmConfigStrategy": "Merge"}
 
 
 def _slurm(spec: ClusterSpec, group: InstanceGroup) -> dict[str, Any]:

@@ -21,18 +21,24 @@ class BundleSources:
     agent: Path
     contracts: Path
     trainers: Path
+    packages: Path | None = None
+    """What the agent imports, packed for nodes (node_agent/build_packages.py)."""
 
     @classmethod
     def of_layers(cls) -> BundleSources:
         """Where the layers lie: /opt in a Lambda, found through a package that is always a layer's."""
         contracts = Path(trainyard_contracts.__file__).parent
         opt = contracts.parents[1]
-        return cls(opt / "lifecycle", opt / "trainyard_agent", contracts, opt / "trainyard_trainers")
+        return cls(opt / "lifecycle", opt / "trainyard_agent", contracts, opt / "trainyard_trainers", opt / "packages")
 
     def files(self) -> dict[str, Path]:
         """Every file by its path below the lifecycle prefix. Raises BundleIncomplete."""
         trees = {"": self.lifecycle, "lib/trainyard_agent/": self.agent, "lib/trainyard_contracts/": self.contracts}
         trees["lib/trainyard_trainers/"] = self.trainers
+        if (
+            self.packages is not None and self.packages.is_dir()
+        ):  # the local cloud deploys the sources as they are, and its nodes bring an interpreter
+            trees["packages/"] = self.packages
         return {prefix + path.relative_to(tree).as_posix(): path for prefix, tree in trees.items() for path in _sources(tree)}
 
 
