@@ -8,7 +8,7 @@ import logging
 import signal
 import sqlite3
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -36,6 +36,10 @@ POLL_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.15
 EVIDENCE_SECONDS = 1.5
 #: A job that Slurm has not started by then waits for something. Who is in its way is asked for and told so often at most.
 QUEUED_SECONDS, ASK_QUEUE_SECONDS, TELL_QUEUE_SECONDS = 3.0, 10.0, 60.0
+#: Beyond the time after which an agent counts as silent: until it is known whether a node of a job that failed is lost.
+DOUBT_SECONDS = 2.5
+#: A node that comes back is asked to end what is left of so many of the runs that used it, the newest.
+LEFTOVER_RUNS = 20
 #: An ended attempt still explains for this long why its nodes fell silent.
 RECENT_SECONDS = 60.0
 #: AttemptEnded carries the evidence of this many nodes at most, the doubtful ones first: PutEvents takes 256 KB an event.
@@ -53,6 +57,8 @@ class Nodes(Protocol):
 
     @property
     def slurm_nodes(self) -> dict[str, SlurmNode]: ...
+
+    async def confirm(self, names: Collection[str]) -> None: ...
 
 
 @dataclass
@@ -201,6 +207,21 @@ class Attempts:
     def busy(self) -> bool:
         """registry.Jobs."""
         return bool(self.active())
+
+    def leftovers(self, node: str) -> list[tuple[str, int, list[str]]]:
+        """registry.Jobs: never the newest attempt of a run while that goes on, nor a job whose number another run has by now."""
+        newest: dict[str, int] = {}
+        for run, number in self.known:
+            newest[run] = max(number, newest.get(run, 0))
+        over: dict[str, list[Attempt]] = {}
+        for attempt in self.known.values():
+            if node in attempt.nodes and (not attempt.active or attempt.number < newest[attempt.run_id]):
+                over.setdefault(attempt.run_id, []).append(attempt)
+        alive = {attempt.job_id for attempt in self.active() if attempt.number == newest[attempt.run_id]}
+        newest_runs = sorted(over, reverse=True)[:LEFTOVER_RUNS]  # their ids begin with the time
+        return [
+            (run, max(a.number for a in over[run]), [a.job_id for a in over[run] if a.job_id not in ("", *alive)]) for run in newest_runs
+        ]
 
     def samples(self) -> list[RunSample]:
         """Where every active run stands."""
@@ -431,11 +452,14 @@ class Attempts:
         self.save(attempt, closed=True)
 
     async def _await_evidence(self, attempt: Attempt, job: Job | None) -> Job | None:
-        """Wait until no node of the job is in doubt and Slurm has made up its mind, but not long."""
-        deadline = time.monotonic() + EVIDENCE_SECONDS
-        while time.monotonic() < deadline:
-            doubt = any(map(self.nodes.suspicious, attempt.nodes))
-            undecided = job is not None and job.state == "COMPLETING" and not _explained(attempt, job)
+        """Wait until no node of a job that failed is in doubt and Slurm has made up its mind, but not long."""
+        began = time.monotonic()
+        failed = job is None or job.state != "COMPLETED"
+        if failed:
+            await self.nodes.confirm(attempt.nodes)
+        while (waited := time.monotonic() - began) < self._config.silent_after_seconds + DOUBT_SECONDS:
+            doubt = failed and any(map(self.nodes.suspicious, attempt.nodes))
+            undecided = waited < EVIDENCE_SECONDS and job is not None and job.state == "COMPLETING" and not _explained(attempt, job)
             if not doubt and not undecided:
                 break
             await asyncio.sleep(0.05)

@@ -48,7 +48,7 @@ class Controller:
         self._attempts = Attempts(config, slurm, self._reporter)
         self._registry = Registry(config, slurm, self._reporter, self._attempts)
         self._link = LinkServer(config, key, self._registry)
-        self._registry.drop_link = self._link.drop
+        self._registry.link = self._link
         self._checkpoints = Checkpoints(config, self._attempts, self._reporter)
         self._attempts.nodes, self._attempts.on_end = self._registry, self._attempt_ended
         self._jobs = JobControl(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainyard_agent.boot import boot_id
-from trainyard_agent.frames import Frames, LinkError, greet_as_client
+from trainyard_agent.frames import Frames, LinkError, give_up_early, greet_as_client
 from trainyard_agent.identifiers import RUN_ID
 from trainyard_agent.leftovers import kill_leftovers
 from trainyard_contracts.files import AgentConfig
@@ -46,6 +46,7 @@ class LinkClient:
         # Bound to the own address, so that the controller sees which node speaks also where all share one machine.
         connecting = asyncio.open_connection(config.controller_address, config.link_port, local_addr=(config.address, 0))
         reader, writer = await asyncio.wait_for(connecting, CONNECT_SECONDS)
+        give_up_early(writer)
         try:
             frames = await greet_as_client(reader, writer, self._key, config.node_name, config.instance_id)
             log.info("linked to the controller's agent")
@@ -79,7 +80,9 @@ class LinkClient:
     async def _obey(self, frames: Frames) -> None:
         while True:
             message = await frames.receive()
-            if message.get("is") == "kill":
+            if message.get("is") == "echo":
+                frames.send({"is": "done", "id": message.get("id"), "killed": 0})
+            elif message.get("is") == "kill":
                 frames.send({"is": "done", "id": message.get("id"), "killed": await self._kill(message)})
 
     async def _kill(self, message: dict[str, Any]) -> int:

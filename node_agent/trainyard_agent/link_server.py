@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from trainyard_agent.frames import Frames, LinkError, greet_as_server
+from trainyard_agent.frames import Frames, LinkError, give_up_early, greet_as_server
 from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ class LinkServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = writer.get_extra_info("peername")
+        give_up_early(writer)
         try:
             frames, node, instance = await greet_as_server(reader, writer, self._key)
         except (LinkError, OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
@@ -99,14 +100,24 @@ class LinkServer:
         )
         return {node: count for node, count in zip(nodes, answers, strict=True) if count is not None}
 
-    async def _order(self, node: str, message: dict[str, Any]) -> int | None:
+    async def kill_on(self, node: str, run_id: str, attempt: int, job_ids: Iterable[str]) -> int | None:
+        """The same on one node; None if it does not answer."""
+        return await self._order(node, {"is": "kill", "run": run_id, "attempt": attempt, "jobs": list(job_ids)})
+
+    async def echo(self, nodes: Iterable[str], seconds: float) -> set[str]:
+        """Those of the nodes whose agents answer within so many seconds."""
+        asked = list(nodes)
+        answers = await asyncio.gather(*(self._order(node, {"is": "echo"}, seconds) for node in asked))
+        return {node for node, answer in zip(asked, answers, strict=True) if answer is not None}
+
+    async def _order(self, node: str, message: dict[str, Any], seconds: float = ORDER_SECONDS) -> int | None:
         frames, number = self._links.get(node), next(self._numbers)
         if frames is None:
             return None
         self._orders[number] = asyncio.get_running_loop().create_future()
         try:
             frames.send({**message, "id": number})
-            return await asyncio.wait_for(self._orders[number], ORDER_SECONDS)
+            return await asyncio.wait_for(self._orders[number], seconds)
         except (asyncio.TimeoutError, LinkError, OSError) as error:
             log.warning("%s did not answer the order %s: %s", node, message["is"], error or "timeout")
             return None

@@ -8,11 +8,12 @@ import logging
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from trainyard_agent.liveness import Signals, judge
+from trainyard_agent.questions import Questions, Slurmd, address_of, ask
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.slurm import Slurm, SlurmError, SlurmNode
 from trainyard_contracts.events import (
@@ -30,8 +31,11 @@ from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)
 
-PROBE_SECONDS = 0.7
-WATCH_SECONDS = 0.5
+WATCH_SECONDS = 0.2
+#: A beat that is late by half an interval is reason to ask.
+LATE_BEATS = 1.5
+#: How long an agent may take for the answer to an echo before its node is doubted.
+ECHO_SECONDS = 0.3
 #: This much later than planned, this process itself stood still (stopped, or its machine was): what it knows is old, not what is.
 STILL_SECONDS = 0.5
 #: Slurm sets such nodes down and never takes them back by itself; we do, once agent and slurmd answer again.
@@ -67,6 +71,24 @@ class Jobs(Protocol):
         """The node was off and is back: whatever ran there before `off_at` (monotonic) is gone."""
         ...
 
+    def leftovers(self, node: str) -> list[tuple[str, int, list[str]]]:
+        """Run, newest attempt that is over, and its and the older ones' jobs, where the node may still run such an attempt."""
+        ...
+
+
+class Link(Protocol):
+    def drop(self, node: str) -> None:
+        """Close a connection that is open but says nothing any more."""
+        ...
+
+    async def echo(self, nodes: Collection[str], seconds: float) -> set[str]:
+        """Those whose agents answer at once."""
+        ...
+
+    async def kill_on(self, node: str, run_id: str, attempt: int, job_ids: Collection[str]) -> int | None:
+        """How many leftovers the node's agent killed; None if it does not answer."""
+        ...
+
 
 @dataclass
 class Node:
@@ -79,15 +101,25 @@ class Node:
     connected: bool = False
     last_beat: float = field(default_factory=time.monotonic)
     silent_since: float = field(default_factory=time.monotonic)
+    heard: float = field(default_factory=time.monotonic)
     sample: dict[str, Any] | None = None
     boot: str = ""
-    slurmd: Literal["up", "refused", "timeout", "unknown"] = "unknown"
+    slurmd: Slurmd = "unknown"
+    #: While its silence is looked into.
+    questions: Questions | None = None
+    held: bool = False
     task: asyncio.Task[None] | None = None
 
     @property
     def suspect(self) -> bool:
-        """Not linked, and it is not yet known what that means."""
-        return self.state == "linked" and not self.connected
+        """Not heard, and it is not yet known what that means. A daemon that dies may still seem to answer once."""
+        return self.state in ("linked", "silent") and self.questions is not None and self.questions.answers < 2
+
+    def stop(self) -> None:
+        """End what is going on about it."""
+        if self.task is not None:
+            self.task.cancel()
+        self.task = self.questions = None
 
 
 class Registry:
@@ -99,11 +131,11 @@ class Registry:
         self.slurm_nodes: dict[str, SlurmNode] = {}
         self.changed = asyncio.Event()
         self.look = asyncio.Event()
-        self.drop_link: Callable[[str], None] = lambda _node: None
+        self.link: Link
         self.on_members: Callable[[], None] = lambda: None
         self._members_seen: list[str] = []
         self._verdicts: dict[tuple[str, str], str] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._load()
 
     def _load(self) -> None:
@@ -116,10 +148,9 @@ class Registry:
     # -- what the link says (link_server.Beats) ----------------------------------------------------------------------
     def linked(self, name: str, instance_id: str, address: str) -> None:
         node = self.nodes.setdefault(name, Node(name))
-        node.connected, node.address, node.last_beat = True, address, time.monotonic()
-        if node.task is not None:
-            node.task.cancel()
-            node.task = None
+        node.connected, node.address = True, address
+        node.last_beat = node.heard = time.monotonic()
+        node.stop()
         if node.state == "lost":
             node.instance_id = instance_id
             node.task = self._spawn(self._welcome_back(node))
@@ -129,10 +160,14 @@ class Registry:
             node.instance_id = instance_id
             self._set(node, "linked", *event)
             log.info("%s is linked%s", name, " again" if event else "")
+        if event:
+            self._spawn(self._end_leftovers(node))
 
     def beat(self, name: str, message: dict[str, Any]) -> None:
         node = self.nodes[name]
-        node.last_beat = time.monotonic()
+        node.last_beat = node.heard = time.monotonic()
+        if node.questions is not None:
+            node.stop()
         if isinstance(message.get("sample"), dict):
             sample = {"node": name, "instanceId": "", "role": "", **message["sample"]}
             NodeSample.model_validate(sample)  # one that no heartbeat could carry ends this link, not the heartbeats
@@ -144,14 +179,13 @@ class Registry:
         if isinstance(message.get("verdicts"), dict):
             self.take_verdicts(name, message["verdicts"])
 
-    def unlinked(self, name: str, since: float | None = None) -> None:
+    def unlinked(self, name: str) -> None:
         node = self.nodes[name]
         node.connected = False
-        node.silent_since = since or time.monotonic()
-        if node.task is not None:
-            node.task.cancel()
-        if node.state != "lost":
-            node.task = self._spawn(self._investigate(node))
+        if node.state == "lost":
+            node.stop()
+        elif node.questions is None:
+            self._doubt(node, time.monotonic())
 
     def take_verdicts(self, name: str, verdicts: dict[str, Any]) -> None:
         """Report every check whose severity changed."""
@@ -184,65 +218,96 @@ class Registry:
         node = self.nodes.get(name)
         return node is not None and node.connected and node.state == "linked"
 
-    async def _investigate(self, node: Node) -> None:
-        """Probe and judge until the node is linked again (this task is cancelled) or lost."""
-        refusals = timeouts = answers = 0
-        pause = 0.0
-        while True:
-            began = time.monotonic()
-            await asyncio.sleep(pause)
-            node.slurmd = await self._probe(node.name)
-            if time.monotonic() - began > pause + PROBE_SECONDS + STILL_SECONDS:
-                node.silent_since, refusals, timeouts, answers, pause = time.monotonic(), 0, 0, 0, 0.0
-                continue
-            refusals = refusals + 1 if node.slurmd == "refused" else 0
-            timeouts = timeouts + 1 if node.slurmd == "timeout" else 0
-            answers = answers + 1 if node.slurmd == "up" else 0
-            verdict = judge(self._signals(node, refusals, timeouts, answers))
-            if verdict == "lost":
-                return self._report_lost(node)
-            if verdict == "silent" and node.state != "silent":
-                self._report_silent(node)
-            pause = 2.0 if node.state == "silent" and answers else 0.05 if refusals else 0.3
+    async def confirm(self, names: Collection[str]) -> None:
+        """Doubt those of these nodes whose agents do not answer now: a job that ended may have ended because of one of them."""
+        linked = [name for name in names if (node := self.nodes.get(name)) and node.connected and node.questions is None]
+        for name in set(linked) - await self.link.echo(linked, ECHO_SECONDS):
+            node = self.nodes[name]
+            if node.connected and node.questions is None and node.state != "lost":
+                self._doubt(node, node.last_beat)
 
-    def _signals(self, node: Node, refusals: int, timeouts: int, answers: int) -> Signals:
-        now, activity = time.monotonic(), self._jobs.on_node(node.name)
-        quiet = None if activity is None else now - max(node.silent_since, activity.stepped_at or 0.0)
+    def _doubt(self, node: Node, silent_since: float) -> None:
+        node.stop()
+        node.silent_since, node.slurmd, node.questions, node.held = silent_since, "unknown", Questions(), False
+        node.task = self._spawn(self._investigate(node, node.questions))
+
+    async def _investigate(self, node: Node, questions: Questions) -> None:
+        """Ask and judge until the node is heard again (this task is cancelled) or lost."""
+        pause = 0.0
+        try:
+            while True:
+                began = time.monotonic()
+                await questions.wait(pause)
+                if time.monotonic() - began > pause + STILL_SECONDS:
+                    # This process stood still; what was silent meanwhile is not known.
+                    questions.forget()
+                    node.silent_since = time.monotonic()
+                pause = self._look_at(node, questions)
+                if node.state == "lost":
+                    return
+        finally:
+            questions.close()
+
+    def _look_at(self, node: Node, questions: Questions) -> float:
+        """Judge, report, ask once more if it is time; seconds until the next look."""
+        now = time.monotonic()
+        node.heard, node.slurmd = max(node.heard, questions.heard), questions.slurmd(now)
+        verdict = judge(self._signals(node, questions, now))
+        node.held = verdict == "held"
+        if verdict == "again":
+            node.silent_since = now
+            questions.forget()
+        if node.connected and (verdict != "wait" or now - node.last_beat > self._config.silent_after_seconds):
+            log.warning("%s is connected, but has not beaten for %.1f s", node.name, now - node.last_beat)
+            node.connected = False
+            self.link.drop(node.name)
+        if verdict == "lost":
+            self._report_lost(node)
+            return 0.0
+        if verdict in ("silent", "held") and node.state != "silent":
+            self._report_silent(node, held=verdict == "held")
+        return self._ask(node, questions, now)
+
+    def _ask(self, node: Node, questions: Questions, now: float) -> float:
+        """One more question, if it is time; seconds until the next."""
+        known = self.slurm_nodes.get(node.name)
+        if known is None:
+            return WATCH_SECONDS
+        silent = sum(other.questions is not None for other in self.nodes.values())
+        calm = node.state == "silent"
+        if questions.pause(now, silent, calm=calm) <= 0:
+            questions.ask(address_of(known.address, node.address), known.port)
+        return min(WATCH_SECONDS, questions.pause(now, silent, calm=calm))
+
+    def _signals(self, node: Node, questions: Questions, now: float) -> Signals:
+        activity = self._jobs.on_node(node.name)
+        others = [other.heard for other in self.nodes.values() if other is not node and other.state in ("linked", "silent")]
         return Signals(
-            unlinked=now - node.silent_since,
-            refusals=refusals,
-            timeouts=timeouts,
-            answers=answers,
-            quiet=quiet,
+            unheard=now - node.silent_since,
+            closed=not node.connected,
+            refusals=questions.refusals,
+            answers=questions.answers,
+            questions=len(questions.open),
+            unanswered=questions.unanswered(now),
+            answered=questions.heard > 0,
+            quiet=None if activity is None else now - max(node.silent_since, activity.stepped_at or 0.0),
             step_seconds=activity.step_seconds if activity else None,
             job_ended=bool(activity and activity.ended),
+            alone=now - max(others) if others else None,
+            held=node.held,
             silent_after=self._config.silent_after_seconds,
         )
-
-    async def _probe(self, name: str) -> Literal["up", "refused", "timeout", "unknown"]:
-        """Does slurmd's port answer? Refused: the machine is there and slurmd is not. Timeout: nothing is heard at all."""
-        known = self.slurm_nodes.get(name)
-        if known is None:
-            return "unknown"
-        try:
-            _, writer = await asyncio.wait_for(asyncio.open_connection(known.address, known.port), PROBE_SECONDS)
-        except ConnectionRefusedError:
-            return "refused"
-        except (asyncio.TimeoutError, OSError):
-            return "timeout"
-        writer.close()
-        return "up"
 
     def evidence(self, name: str) -> NodeEvidence:
         """What is known of a node now."""
         node = self.nodes.get(name, Node(name))
         agent: Literal["linked", "silent", "unknown"] = "linked" if node.connected else "unknown" if node.state == "unknown" else "silent"
         scheduler: Literal["up", "down", "unknown"] = "unknown"
-        if not node.connected and node.slurmd in ("refused", "timeout"):
+        if not node.connected and node.slurmd in ("refused", "silent"):
             scheduler = "down"
-        elif name in self.slurm_nodes:
-            scheduler = "up" if node.connected or node.slurmd == "up" else "unknown"
-        detail = "" if node.connected else f"no beat for {time.monotonic() - node.last_beat:.1f} s; slurmd's port: {node.slurmd}"
+        elif name in self.slurm_nodes and (node.connected or node.slurmd == "up"):
+            scheduler = "up"
+        detail = "" if node.connected else f"no beat for {time.monotonic() - node.last_beat:.1f} s; {_SLURMD[node.slurmd]}"
         return NodeEvidence(node=name, instance_id=node.instance_id, agent=agent, scheduler=scheduler, detail=detail)
 
     def _report_lost(self, node: Node) -> None:
@@ -250,25 +315,41 @@ class Registry:
         evidence = self.evidence(node.name)
         if activity is not None:
             evidence = evidence.model_copy(update={"detail": f"{evidence.detail}; training stands still or ended"})
-        node.task = None
+        node.task = node.questions = None
         self._set(node, "lost", self._reporter.make(NodeLost, lost=evidence, **_of(activity)))
         log.warning("node %s is lost: %s", node.name, evidence.detail)
 
-    def _report_silent(self, node: Node) -> None:
+    def _report_silent(self, node: Node, *, held: bool) -> None:
         activity, evidence = self._jobs.on_node(node.name), self.evidence(node.name)
+        if held:
+            text = f"{evidence.detail}; no other node is heard either, so it may be this controller's own link: not judged yet"
+            evidence = evidence.model_copy(update={"detail": text})
         self._set(node, "silent", self._reporter.make(AgentSilent, silent=evidence, **_of(activity)))
-        log.warning("the agent of %s is silent, the node lives: %s", node.name, evidence.detail)
+        log.warning("the agent of %s is silent: %s", node.name, evidence.detail)
 
     async def _welcome_back(self, node: Node) -> None:
-        """A lost node's agent is linked again: once its slurmd answers, give it back to Slurm, then report it."""
+        """A lost node's agent is linked again: end what is left there, give it back to Slurm once slurmd answers, then report it."""
         pause = 0.1
         while True:
-            node.slurmd = await self._probe(node.name)
-            if node.slurmd == "up" and await self._serves_again(node.name):
+            if await self._end_leftovers(node) and await self._slurmd_answers(node) and await self._serves_again(node.name):
                 node.task = None
                 return self._set(node, "linked", self._reporter.make(NodeReturned, returned=node.name, instance_id=node.instance_id))
             await asyncio.sleep(pause)
             pause = min(5.0, pause * 1.5)
+
+    async def _slurmd_answers(self, node: Node) -> bool:
+        known = self.slurm_nodes.get(node.name)
+        return known is not None and await ask(address_of(known.address, node.address), known.port) == "up"
+
+    async def _end_leftovers(self, node: Node) -> bool:
+        """What ended while the node was not heard may still run there. Whether its agent ended all of it."""
+        for run_id, attempt, job_ids in self._jobs.leftovers(node.name):
+            killed = await self.link.kill_on(node.name, run_id, attempt, job_ids)
+            if killed is None:
+                return False
+            if killed:
+                log.warning("%s: %d leftovers of attempts up to %d of %s were killed", node.name, killed, attempt, run_id)
+        return True
 
     async def _serves_again(self, name: str) -> bool:
         try:
@@ -298,8 +379,8 @@ class Registry:
         """Notice beats that stop on an open connection, and nodes that never came back after this agent's own restart."""
         for node in self.nodes.values():
             if not node.connected and node.state in ("linked", "silent") and node.task is None:
-                node.last_beat = node.silent_since = time.monotonic()
-                node.task = self._spawn(self._investigate(node))
+                node.last_beat = time.monotonic()
+                self._doubt(node, node.last_beat)
         before = time.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -310,10 +391,17 @@ class Registry:
                     node.last_beat = max(node.last_beat, now)
             before = now
             for node in self.nodes.values():
-                if node.connected and now - node.last_beat > self._config.silent_after_seconds:
-                    log.warning("%s is connected, but has not beaten for %.1f s", node.name, now - node.last_beat)
-                    self.drop_link(node.name)
-                    self.unlinked(node.name, node.last_beat)
+                if node.connected and node.questions is None and now - node.last_beat > LATE_BEATS * self._config.beat_seconds:
+                    self._late(node)
+
+    def _late(self, node: Node) -> None:
+        if node.state != "lost":
+            self._doubt(node, node.last_beat)
+        elif time.monotonic() - node.last_beat > self._config.silent_after_seconds:
+            # It was coming back, and fell silent again.
+            node.connected = False
+            node.stop()
+            self.link.drop(node.name)
 
     async def refresh(self) -> None:
         """Ask Slurm about its nodes; report ClusterReady once, when all that are expected serve."""
@@ -401,11 +489,19 @@ class Registry:
             found.append(NodeSample.model_validate(base))
         return found
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+_SLURMD = {
+    "up": "slurmd answers",
+    "refused": "slurmd's port is closed",
+    "silent": "slurmd does not answer",
+    "unknown": "slurmd was not asked or has not answered yet",
+}
 
 
 def _of(activity: Activity | None) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> No
     assert run.attempts[1].down == [LOST]
     assert story.agent.jobs[run.id, 2] == "101"
     assert story.world.backend.replaced == []
-    because = "its agent fell silent and its Slurm daemon refuses connections."
+    because = "its agent fell silent and its Slurm daemon gives no answer."
     assert f"{because} Resuming at once on the spare from the newest whole checkpoint (step 120 as far as is known)." in story.said
     story.training("ip-127-0-1-13", "ip-127-0-1-14", step=121)
     assert story.run.incidents[0].resumed_at is not None

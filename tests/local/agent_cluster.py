@@ -248,7 +248,7 @@ class AgentCluster:
         address = f"127.23.{self.index}.{10 + number}"
         name = "ip-" + address.replace(".", "-")
         instance = f"i-{self.index:02d}{number:015d}"
-        return Node(name, instance, address, "worker" if number else "controller", self.directory / "nodes" / instance)
+        return Node(name, instance, address, "worker" if number else "controller", self.directory / "nodes" / name)
 
     # -- up and down -------------------------------------------------------------------------------------------------
     def start(self, *, agents: bool = True, **config: Any) -> AgentCluster:
@@ -259,6 +259,8 @@ class AgentCluster:
             self.sockets / "spool",
         ):
             part.mkdir(parents=True, exist_ok=True)
+        for node in self.nodes:  # a slurmd works where its log lies, and so do its step daemons: on the node's own disk
+            (node.root / "var/log").mkdir(parents=True)
         self._write_slurm_conf()
         self._start_munge()
         self._start_daemon([f"{SLURM_SBIN}/slurmctld", "-c"], self.controller)
@@ -337,7 +339,7 @@ AuthInfo=socket={self.sockets}/munge/sock,cred_expire=5
 SlurmctldPidFile={d}/run/slurmctld.pid
 SlurmdPidFile={d}/run/slurmd-%n.pid
 SlurmctldLogFile={d}/log/slurmctld.log
-SlurmdLogFile={d}/log/slurmd-%n.log
+SlurmdLogFile={d}/nodes/%n/var/log/slurmd.log
 StateSaveLocation={d}/state
 SlurmdSpoolDir={self.sockets}/spool/%n
 EpilogSlurmctld={epilog}
@@ -402,7 +404,6 @@ CompleteWait=0
             "dataBucket": "data",
             "slurmConf": str(self.slurm_conf),
             "heartbeatSeconds": 1.0,
-            "silentAfterSeconds": 3.0,
             "expectedWorkers": self.workers,
         } | changes
         node.config.write_text(json.dumps(config))

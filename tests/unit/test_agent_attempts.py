@@ -58,6 +58,9 @@ class Nodes:
     def lost(self, name: str) -> bool:
         return name in self._lost
 
+    async def confirm(self, names: Any) -> None:
+        return
+
     def evidence(self, name: str) -> NodeEvidence:
         lost = self.lost(name)
         return NodeEvidence(node=name, agent="silent" if lost else "linked", scheduler="down" if lost else "up")

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from trainyard_agent.frames import MAX_BYTES, Frames, LinkError, encode, greet_as_client, greet_as_server
+from trainyard_agent.frames import (
+    MAX_BYTES,
+    UNACKNOWLEDGED_SECONDS,
+    Frames,
+    LinkError,
+    encode,
+    give_up_early,
+    greet_as_client,
+    greet_as_server,
+)  # fmt: skip
 
 KEY = b"k" * 32
 
@@ -112,3 +122,16 @@ def test_a_tampered_frame_ends_the_link(trick: str) -> None:
 def test_a_message_over_the_limit_is_not_sent() -> None:
     with pytest.raises(LinkError, match="over the limit"):
         encode({"x": "y" * MAX_BYTES})
+
+
+def test_a_link_whose_bytes_are_not_acknowledged_is_given_up_within_seconds() -> None:
+    async def story() -> None:
+        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        give_up_early(writer)
+        found = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert found == UNACKNOWLEDGED_SECONDS * 1000
+        writer.close()
+        server.close()
+
+    asyncio.run(story())

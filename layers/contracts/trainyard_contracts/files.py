@@ -133,6 +133,6 @@ class AgentConfig(Lenient):
     slurm_conf: str | None = None
     heartbeat_seconds: float = Field(default=60, gt=0)
     beat_seconds: float = Field(default=1, gt=0)
-    silent_after_seconds: float = Field(default=3, gt=0, description="no beat for this long = the agent is silent")
+    silent_after_seconds: float = Field(default=3.5, gt=0, description="no beat for this long = the agent is silent")
     expected_workers: int = Field(default=0, ge=0, description="controller: nodes that must join before ClusterReady")
     mounts: list[str] = Field(default_factory=list, description="paths that must be mounted; checked")

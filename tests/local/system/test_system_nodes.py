@@ -30,6 +30,23 @@ def test_a_node_killed_while_a_checkpoint_is_written_costs_only_that_checkpoint(
     eventually("the lost node is replaced", lambda: writer["instanceId"] not in instances(system, shared))
 
 
+def test_a_node_that_stands_still_is_a_lost_node_and_no_error_of_the_program(system: System, shared: str) -> None:
+    run_id = system.submit("still", light_job(2, steps=40, every=10, hold_at=25), shared, recovery={"sameErrorLimit": 1})
+    run = system.training(run_id, checkpoints=2)
+    still = system.node(shared, run["attempts"][0]["nodes"][0])
+    assert system.fault("freeze-node", shared, node=still["instanceId"])["stopped"] > 3
+    system.release(run_id)
+    ended = system.ended(run_id, "Succeeded")
+    [incident] = ended["incidents"]
+    assert (incident["cause"], incident["node"]) == ("node-lost", still["name"])
+    assert "slurmd does not answer" in system.timeline(run_id, "NodeLost")[0]["message"]
+    one, two = ended["attempts"]
+    assert (one["outcome"], two["resumedFrom"]) == ("lost", 20)
+    assert still["name"] not in two["nodes"]
+    assert system.value(run_id) == total(40)
+    eventually("the lost node is replaced", lambda: still["instanceId"] not in instances(system, shared))
+
+
 def test_without_a_spare_the_run_waits_for_a_node_and_goes_on_when_one_returns(system: System, shared: str) -> None:
     run_id = system.submit("no-spare", light_job(2, steps=40, every=10, hold_at=25), shared)
     run = system.training(run_id, checkpoints=2)

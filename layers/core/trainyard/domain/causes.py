@@ -229,7 +229,7 @@ def describe(entry: dict[str, Any]) -> str:
 
 def signals(entry: dict[str, Any]) -> str:
     agent = {"silent": "its agent fell silent", "linked": "its agent still answers"}.get(str(entry.get("agent")), "its agent is not known")
-    daemon = {"down": "its Slurm daemon refuses connections", "up": "its Slurm daemon answers"}
+    daemon = {"down": "its Slurm daemon gives no answer", "up": "its Slurm daemon answers"}
     return f"{agent} and {daemon.get(str(entry.get('scheduler')), 'its Slurm daemon does not answer')}"
 
 

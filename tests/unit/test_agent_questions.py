@@ -1,0 +1,225 @@
+"""What counts as slurmd's word: an answer of its own, not a connection that a kernel accepts for it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.agent_support import RUN, config
+from tests.unit.test_agent_attempts import Controller
+
+from trainyard_agent import questions
+from trainyard_agent.attempts import Attempt
+from trainyard_agent.link_client import LinkClient
+from trainyard_agent.link_server import LinkServer
+from trainyard_agent.questions import Questions, address_of, ask
+from trainyard_agent.registry import Registry
+from trainyard_agent.slurm import SlurmNode
+
+NODES = ("ip-127-0-0-2", "ip-127-0-0-3")
+
+
+def listening() -> socket.socket:
+    """The kernel accepts for it; nobody reads."""
+    found = socket.socket()
+    found.bind(("127.0.0.1", 0))
+    found.listen(64)
+    return found
+
+
+def test_a_daemon_that_closes_is_up_one_that_stands_still_says_nothing_and_a_closed_port_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "ANSWER_SECONDS", 0.2)
+
+    async def story() -> None:
+        async def slurmd(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(slurmd, "127.0.0.1", 0)
+        with listening() as still:
+            port = still.getsockname()[1]
+            assert await ask("127.0.0.1", server.sockets[0].getsockname()[1]) == "up"
+            assert await ask("127.0.0.1", port) == "none"
+        assert await ask("127.0.0.1", port) == "refused"
+        server.close()
+
+    asyncio.run(story())
+
+
+def test_what_this_machine_cannot_ask_says_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_sockets(*_: Any) -> Any:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(asyncio, "open_connection", no_sockets)
+    assert asyncio.run(ask("127.0.0.1", 6818)) == "unasked"
+
+
+def test_an_answer_settles_what_was_asked_before_it_and_a_question_that_was_never_sent_counts_not() -> None:
+    asked = Questions(open=[1.0, 2.0, 3.0, 4.0])
+    asked._take("up", 2.0)
+    assert (asked.open, asked.answers, asked.heard) == ([3.0, 4.0], 1, 2.0)
+    asked._take("unasked", 4.0)
+    assert asked.open == [3.0]
+    asked._take("none", 3.0)
+    assert (asked.open, asked.answers, asked.unanswered(5.0)) == ([3.0], 0, 2.0)
+    asked._take("refused", 3.0)
+    assert (asked.open, asked.refusals, asked.slurmd(5.0)) == ([], 1, "refused")
+
+
+def test_many_silent_nodes_share_the_questions() -> None:
+    asked = Questions(asked=10.0)
+    assert asked.pause(10.0, 1, calm=False) == pytest.approx(questions.EAGER_SECONDS)
+    assert asked.pause(10.0, 6000, calm=False) == pytest.approx(40.0)
+
+
+def test_a_node_is_asked_by_address_and_not_by_name() -> None:
+    assert address_of("ip-10-0-0-7", "10.0.0.7") == "10.0.0.7"
+    assert address_of("127.0.0.1", "127.0.0.7") == "127.0.0.1"
+    assert address_of("ip-10-0-0-7", "") == "ip-10-0-0-7"
+
+
+class Link:
+    """Nobody answers an echo but those named."""
+
+    def __init__(self, *answering: str) -> None:
+        self._answering = set(answering)
+        self.killed: list[tuple[str, str, int, list[str]]] = []
+        self.deaf = 0
+
+    def drop(self, node: str) -> None:
+        return
+
+    async def echo(self, nodes: Any, seconds: float) -> set[str]:
+        return self._answering & set(nodes)
+
+    async def kill_on(self, node: str, run: str, attempt: int, jobs: Any) -> int | None:
+        self.deaf -= 1
+        if self.deaf >= 0:
+            return None
+        self.killed.append((node, run, attempt, list(jobs)))
+        return 1
+
+
+def a_registry(tmp_path: Path, port: int, *answering: str) -> tuple[Controller, Registry, Link]:
+    controller, link = Controller(tmp_path), Link(*answering)
+    made = Registry(controller.config, None, controller.attempts._reporter, controller.attempts)  # type: ignore[arg-type]
+    made.link = link
+    made.slurm_nodes = {name: SlurmNode(name, "idle", "127.0.0.1", port) for name in NODES}
+    for name in NODES:
+        made.linked(name, name.replace("ip", "i"), "127.0.0.1")
+    return controller, made, link
+
+
+async def until(condition: Any) -> None:
+    async def poll() -> None:
+        while not condition():
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(poll(), 10)
+
+
+def test_a_node_whose_port_accepts_and_whose_daemons_say_nothing_is_lost(tmp_path: Path) -> None:
+    async def story() -> None:
+        with listening() as still:
+            controller, made, _ = a_registry(tmp_path, still.getsockname()[1], NODES[0])
+            made._config = config(tmp_path).model_copy(update={"silent_after_seconds": 0.5})
+            await made.confirm(NODES)
+            assert (made.suspicious(NODES[0]), made.suspicious(NODES[1])) == (False, True), "the other agent answered the echo"
+            beating = asyncio.create_task(beat_for_ever(made, NODES[0]))
+            await until(lambda: made.lost(NODES[1]))
+            beating.cancel()
+            evidence = made.evidence(NODES[1])
+            assert (evidence.agent, evidence.scheduler) == ("silent", "down")
+            assert "slurmd does not answer" in evidence.detail
+            assert not made.suspicious(NODES[1])
+            assert not made.lost(NODES[0])
+            controller.store.close()
+
+    asyncio.run(story())
+
+
+async def beat_for_ever(made: Registry, name: str) -> None:
+    while True:
+        made.beat(name, {"is": "beat"})
+        await asyncio.sleep(0.05)
+
+
+def test_a_beat_ends_every_doubt(tmp_path: Path) -> None:
+    async def story() -> None:
+        with listening() as still:
+            _, made, _ = a_registry(tmp_path, still.getsockname()[1])
+            await made.confirm(NODES)
+            assert all(map(made.suspicious, NODES))
+            for name in NODES:
+                made.beat(name, {"is": "beat"})
+            assert not any(map(made.suspicious, NODES))
+            assert {made.evidence(name).agent for name in NODES} == {"linked"}
+
+    asyncio.run(story())
+
+
+def test_a_node_that_comes_back_is_asked_to_end_what_is_over_and_nothing_that_goes_on(tmp_path: Path, monkeypatch: Any) -> None:
+    other = RUN[:-1] + "z"
+
+    async def story() -> None:
+        controller, made, link = a_registry(tmp_path, 1)
+        known = {(RUN, 1): "ended", (RUN, 2): "running", (RUN, 3): "running", (other, 1): "running"}
+        controller.attempts.known = {(a.run_id, a.number): a for a in attempts_of(known)}
+        made.nodes[NODES[0]].state = "lost"
+        link.deaf = 1
+
+        async def yes(_: Any) -> bool:
+            return True
+
+        monkeypatch.setattr(made, "_slurmd_answers", yes)
+        monkeypatch.setattr(made, "_serves_again", yes)
+        made.linked(NODES[0], "i-2", "127.0.0.1")
+        await until(lambda: made.serving(NODES[0]))
+        assert link.killed == [(NODES[0], RUN, 2, ["101", "102"])], "asked again until it answered; attempt 3 and the other run go on"
+
+    asyncio.run(story())
+
+
+def attempts_of(known: dict[tuple[str, int], str]) -> list[Attempt]:
+    return [
+        Attempt(run, number, state, Path(), job_id=str(100 + number) if run == RUN else "900", nodes=NODES)  # type: ignore[arg-type]
+        for (run, number), state in known.items()
+    ]
+
+
+class Beats:
+    """Notes who is linked."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+
+    def linked(self, node: str, instance_id: str, address: str) -> None:
+        self.known.add(node)
+
+    def beat(self, node: str, message: dict[str, Any]) -> None:
+        return
+
+    def unlinked(self, node: str) -> None:
+        self.known.discard(node)
+
+
+def test_an_agent_answers_an_echo_and_its_link_goes_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        with listening() as taken:
+            port = taken.getsockname()[1]
+        here = {"address": "127.0.0.1", "controller_address": "127.0.0.1", "link_port": port}
+        configured, beats = config(tmp_path).model_copy(update=here), Beats()
+        server = LinkServer(configured, b"k" * 32, beats)
+        await server.start()
+        client = asyncio.create_task(LinkClient(configured, b"k" * 32, dict, dict).run())
+        await until(lambda: configured.node_name in beats.known)
+        for _ in range(2):
+            assert await server.echo([configured.node_name, "ip-10-0-0-9"], 5.0) == {configured.node_name}
+        assert configured.node_name in beats.known
+        client.cancel()
+        server.close()
+
+    asyncio.run(story())
