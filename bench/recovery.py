@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,14 +41,21 @@ class Kind:
     name: str
     fault: str
     host: int
+    cause: str
     submit_target: float | None
     step_target: float
 
+    @property
+    def costs_a_node(self) -> bool:
+        return self.cause == "node-lost"
+
 
 KINDS = (
-    Kind("node killed, other worker", "kill-node", -1, 4.0, 12.0),
-    Kind("node killed, batch host", "kill-node", 0, 4.0, 12.0),
-    Kind("worker process killed", "kill-process", -1, None, 8.0),
+    Kind("node killed, other worker", "kill-node", -1, "node-lost", 4.0, 12.0),
+    Kind("node killed, batch host", "kill-node", 0, "node-lost", 4.0, 12.0),
+    Kind("node stands still, other worker", "freeze-node", -1, "node-lost", None, 6.0),
+    Kind("node stands still, batch host", "freeze-node", 0, "node-lost", None, 6.0),
+    Kind("worker process killed", "kill-process", -1, "worker-process", None, 8.0),
 )
 
 
@@ -65,6 +73,7 @@ class Round:
     lost_exactly_after_last_checkpoint: bool = False
     final_weights_equal: bool = False
     recovered: bool = False
+    causes: list[str] = field(default_factory=list)
     load_average: float = 0.0
     error: str = ""
 
@@ -115,11 +124,12 @@ class Bench:
         found.lost_exactly_after_last_checkpoint = whole is not None and cost.resumed_from == whole and last_step is not None
         found.final_weights_equal = bool(self.reference) and not differences(self.reference, self._weights(run_id))
         found.recovered = run["status"] == "Succeeded" and len(run["attempts"]) == 2 and cost.complete
-        if kind.fault == "kill-node":
+        found.causes = [str(incident["cause"]) for incident in run["incidents"]]
+        if kind.costs_a_node:
             self._give_back(node)
 
     def _give_back(self, instance_id: str) -> None:
-        """Replace the killed node and wait until every worker serves again."""
+        """Replace the lost node and wait until every worker serves again."""
         before = {node["instanceId"] for node in self.cloud.api.nodes(CLUSTER)}
         if instance_id in before:  # recovery itself may have asked for it already
             self.cloud.api.replace_node(CLUSTER, instance_id)
@@ -214,6 +224,8 @@ def summary(kind: Kind, rounds: list[Round]) -> dict[str, Any]:
         "kind": kind.name,
         "rounds": len(rounds),
         "recovered": sum(found.recovered for found in rounds),
+        "causes": dict(Counter(" then ".join(found.causes) or "none" for found in rounds)),
+        "causeNamedRightly": sum(found.causes == [kind.cause] for found in rounds),
         "medianFaultToSubmitSeconds": rounded(median(submits)),
         "maxFaultToSubmitSeconds": rounded(max(submits, default=None)),
         "targetFaultToSubmitSeconds": kind.submit_target,
@@ -226,9 +238,10 @@ def summary(kind: Kind, rounds: list[Round]) -> dict[str, Any]:
 
 
 def reached(figures: dict[str, Any]) -> bool:
-    """Whether a kind's figures are what they must be: all recovered, all exact, medians within their targets."""
+    """Whether a kind's figures are what they must be: all recovered, all causes right, all exact, medians within their targets."""
     everyone = figures["rounds"]
-    exact = figures["recovered"] == figures["lostExactlyAfterLastCheckpoint"] == figures["finalWeightsEqual"] == everyone > 0
+    counts = ("recovered", "causeNamedRightly", "lostExactlyAfterLastCheckpoint", "finalWeightsEqual")
+    exact = all(figures[name] == everyone > 0 for name in counts)
     pairs = [
         (figures["medianFaultToSubmitSeconds"], figures["targetFaultToSubmitSeconds"]),
         (figures["medianFaultToResumedStepSeconds"], figures["targetFaultToResumedStepSeconds"]),
@@ -248,7 +261,9 @@ def main(argv: list[str] | None = None) -> int:
         report["error"] = "interrupted"
     except (*TROUBLE, ControlError) as error:
         report["error"] = f"{type(error).__name__}: {error}"
-    report["kinds"] = [summary(kind, [Round(**found) for found in report["rounds"] if found["kind"] == kind.name]) for kind in KINDS]
+    report["kinds"] = [
+        summary(kind, [Round(**found) for found in report["rounds"] if found["kind"] == kind.name]) for kind in _kinds(arguments)
+    ]
     whole = all(figures["rounds"] == arguments.rounds for figures in report["kinds"])
     report["reached"] = "error" not in report and whole and all(map(reached, report["kinds"])) and fast(report)
     report["machine"]["loadAverageAtEnd"] = list(os.getloadavg())
@@ -266,13 +281,17 @@ def _measure(arguments: argparse.Namespace, console: Console, deadline: float, r
         report["api"] = api.measure(cloud, CLUSTER, arguments.samples, deadline=min(deadline, time.monotonic() + 240))
         # Kinds take turns, so that a machine that gets slower is unfair to none of them.
         for number in range(1, arguments.rounds + 1):
-            for kind in KINDS:
+            for kind in _kinds(arguments):
                 if time.monotonic() > deadline:
                     console.print("Out of time: the rounds that are missing count as missing.")
                     return
                 found = bench.round(kind, number)
                 report["rounds"].append(asdict(found))
                 console.print(_line(found), highlight=False)
+
+
+def _kinds(arguments: argparse.Namespace) -> list[Kind]:
+    return [kind for kind in KINDS if arguments.only in kind.name]
 
 
 def fast(report: dict[str, Any]) -> bool:
@@ -292,13 +311,13 @@ def _line(found: Round) -> str:
         return f"{found.number:2} {found.kind}: {found.error}"
     return (
         f"{found.number:2} {found.kind}: submitted after {found.fault_to_submit_seconds} s, first step after "
-        f"{found.fault_to_resumed_step_seconds} s, {found.steps_lost} steps lost, weights equal: {found.final_weights_equal}"
+        f"{found.fault_to_resumed_step_seconds} s, {found.steps_lost} steps lost, weights equal: {found.final_weights_equal}, cause: {' then '.join(found.causes) or 'none'}"
     )
 
 
 def _show(console: Console, report: dict[str, Any], output: Path) -> None:
     table = Table(title="Recovery")
-    for column in ("fault", "recovered", "to sbatch (median, target)", "to first step (median, target)", "exact", "weights equal"):
+    for column in ("fault", "recovered", "to sbatch (median, target)", "to first step (median, target)", "exact", "weights equal", "cause"):
         table.add_column(column)
     for figures in report["kinds"]:
         table.add_row(
@@ -308,6 +327,7 @@ def _show(console: Console, report: dict[str, Any], output: Path) -> None:
             f"{figures['medianFaultToResumedStepSeconds']} s, {figures['targetFaultToResumedStepSeconds']}",
             str(figures["lostExactlyAfterLastCheckpoint"]),
             str(figures["finalWeightsEqual"]),
+            ", ".join(f"{cause}: {count}" for cause, count in figures["causes"].items()),
         )
     console.print(table)
     if "error" in report:
@@ -321,6 +341,7 @@ def _show(console: Console, report: dict[str, Any], output: Path) -> None:
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.recovery", description="Faults, many times over, timed.")
     parser.add_argument("--rounds", type=int, default=10, help="faults of each kind")
+    parser.add_argument("--only", default="", help="kinds of fault whose name contains this")
     parser.add_argument("--samples", type=int, default=50, help="timed POST /v1/runs")
     parser.add_argument("--port", type=int, default=4784)
     parser.add_argument("--state-dir", type=Path, default=REPOSITORY / "build/bench/recovery")
