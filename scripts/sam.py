@@ -89,6 +89,10 @@ def faults(build: Path) -> list[str]:
         bare = [module for module in layer.rglob("*.py") if not _compiled(module).exists()]
         if bare:
             found.append(f"{layer} holds {len(bare)} modules that are not compiled, {bare[0]} first: a cold start would compile them")
+    packages = build / "NodeBundleLayer/packages"
+    missing = [name for name in ("linux-x86_64.zip", "linux-aarch64.zip", "pip.whl") if not (packages / name).is_file()]
+    if missing:
+        found.append(f"{packages} lacks {', '.join(missing)}: nodes would have no packages for their agent")
     return found
 
 
