@@ -109,9 +109,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     tally, started, failed, done = Tally(), time.monotonic(), 0, 0
     try:
         while done < options.times and time.monotonic() - started < options.minutes * 60:
-            began, done = time.monotonic(), done + 1
-            status = repeat(options.tests, done, tally)
-            failed += status != 0
+            began = time.monotonic()
+            status = repeat(options.tests, done + 1, tally)
+            done, failed = done + 1, failed + (status != 0)
             said = "passed" if status == 0 else f"failed, see {(KEPT / f'{done}.log').relative_to(ROOT)}"
             print(f"{done:3} of {options.times}: {said} ({time.monotonic() - began:.0f} s)", flush=True)
     except KeyboardInterrupt:
