@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: By the service's signing name: what the product, its deployment, its documents and its tests use, and what people look with.
+#: By the service's signing name (of S3 also IAM's names, which moto gives for some requests): what the product, its deployment, its documents and its tests use, and what people look with.
 OPERATIONS: dict[str, frozenset[str]] = {
     service: frozenset(names.split())
     for service, names in {
@@ -27,6 +27,8 @@ OPERATIONS: dict[str, frozenset[str]] = {
             DeleteObjects GetBucketEncryption GetBucketLifecycleConfiguration GetBucketLocation GetBucketPolicy GetBucketTagging
             GetBucketVersioning GetObject GetObjectAttributes GetObjectTagging GetPublicAccessBlock HeadBucket HeadObject ListBuckets
             ListMultipartUploads ListObjectVersions ListObjects ListObjectsV2 ListParts PutObject UploadPart UploadPartCopy
+            DeleteObjectVersion GetLifecycleConfiguration GetObjectVersion ListBucket ListBucketMultipartUploads ListBucketVersions
+            ListMultipartUploadParts
         """,
         "sagemaker": """
             AddTags BatchRebootClusterNodes BatchReplaceClusterNodes CreateCluster DeleteCluster DeleteTags DescribeCluster

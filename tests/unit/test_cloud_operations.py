@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from moto.core.exceptions import ServiceException
+from moto.s3.responses import ACTION_MAP
 
 from trainyard_local import hyperpod_requests, server, sessions
 from trainyard_local.cloud import Cloud
@@ -100,3 +101,12 @@ def test_files_of_a_bucket_that_does_not_exist_cannot_be_read(tmp_path: Path) ->
     """A cluster with such a lifecycle bucket fails by it; it would stay Creating if nothing told it."""
     with pytest.raises(FileNotFoundError, match="s3://no-such-bucket/x: The specified bucket does not exist"):
         server._read_prefix(Cloud(tmp_path, 1, 2), "no-such-bucket", "x")
+
+
+@pytest.mark.parametrize(
+    "name", ["ListBucket", "ListBucketVersions", "GetObjectVersion", "ListMultipartUploadParts", "GetLifecycleConfiguration"]
+)
+def test_what_moto_calls_by_iams_names_is_done_too(name: str) -> None:
+    """moto names some of S3's requests by the permission that they need."""
+    assert any(name in methods.values() for kinds in ACTION_MAP.values() for methods in kinds.values())
+    assert refusal("s3", name, {}) is None
