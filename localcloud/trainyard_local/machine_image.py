@@ -102,7 +102,7 @@ def _built(root: Path, build: object) -> Path:
 
 
 def mirror() -> str:
-    """The package mirror of this machine's own sources; Debian's if it names none."""
+    """The package mirror of this machine's own sources. Raises Impossible if they name none for the suite."""
     for place in SOURCES:
         text = place.read_text(errors="replace") if place.is_file() else ""
         found = re.search(rf"^URIs:\s*(\S+)\n(?:.+\n)*?Suites:(?:.*\s)?{SUITE}(?:\s|$)", text, re.M) or re.search(
@@ -110,7 +110,10 @@ def mirror() -> str:
         )
         if found:
             return found[1]
-    return "http://deb.debian.org/debian"
+    raise Impossible(
+        f"no package source of this machine has Debian's {SUITE}",
+        f"Add one to /etc/apt/sources.list.d, such as: deb http://MIRROR/debian {SUITE} main",
+    )
 
 
 def _bootstrap(root: Path) -> None:
