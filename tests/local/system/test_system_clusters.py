@@ -22,7 +22,7 @@ ENTRY = """#!/bin/bash
 python3 - "$SAGEMAKER_RESOURCE_CONFIG_PATH" "$TRAINYARD_ADDRESS" <<'END' && exec bash "$(dirname "$0")/real.sh"
 import json, sys
 groups = json.load(open(sys.argv[1]))["InstanceGroups"]
-sys.exit(any(node["CustomerIpAddress"] == sys.argv[2] for group in groups if group["Name"] == "workers" for node in group["Instances"]))
+sys.exit(any(node["CustomerIpAddress"] == sys.argv[2] for group in groups if group["Name"] == "workers" for node in group["Instances"] or []))
 END
 {}
 """
