@@ -102,6 +102,9 @@ def test_a_built_layer_with_a_module_that_is_not_compiled_is_a_fault(tmp_path: P
         (tmp_path / layer / "python" / package / "__pycache__").mkdir(parents=True)
         (tmp_path / layer / "python" / package / "__init__.py").touch()
         (tmp_path / layer / "python" / package / "__pycache__/__init__.cpython-313.pyc").touch()
+    (tmp_path / "NodeBundleLayer/packages").mkdir(parents=True)
+    for name in ("linux-x86_64.zip", "linux-aarch64.zip", "pip.whl"):
+        (tmp_path / "NodeBundleLayer/packages" / name).touch()
     assert sam.faults(tmp_path) == []
     (tmp_path / "CoreLayer/python/trainyard/bare.py").touch()
     (fault,) = sam.faults(tmp_path)
