@@ -28,8 +28,12 @@ demo: setup ## the main job on real parts, with a node killed in the middle
 test: setup-trainers ## all tests
 	@$(BIN)/python -m pytest -m "not machines"
 
-test-machines: setup ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
+test-machines: setup node_agent/packages/pip.whl ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
 	@$(BIN)/python -m pytest tests/machines
+
+# What nodes that boot need of the package index, as `sam build` puts it into the bundle; this file is written last.
+node_agent/packages/pip.whl: node_agent/packages.txt node_agent/build_packages.py | setup
+	@$(BIN)/python node_agent/build_packages.py node_agent/packages
 
 test-often: setup-trainers ## tests with real processes 20 times, and what failed how often (TESTS=..., TIMES=...)
 	@$(BIN)/python scripts/often.py --times $(or $(TIMES),20) $(TESTS)

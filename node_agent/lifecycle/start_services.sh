@@ -67,6 +67,13 @@ start_controller() {
   fi
 }
 
+mask_controller() {
+  # The image's unit lies where a mask would; AWS's own scripts move it away, too.
+  local unit=/etc/systemd/system/slurmctld.service
+  [[ ! -f $unit ]] || mv "$unit" "${unit%.service}_DO_NOT_START_ON_CN.service"
+  systemctl mask slurmctld || say "WARNING: slurmctld is not masked on this node"
+}
+
 start_with_systemd() {
   export PATH=$PATH:/opt/slurm/bin:/opt/slurm/sbin
   systemctl daemon-reload
@@ -77,7 +84,7 @@ start_with_systemd() {
     start_controller
   elif [[ $(<"$root/etc/trainyard/slurm-setup") == ProvisioningParameters ]]; then
     # Scripts that run OnCreate own the set-up of Slurm; after OnInitComplete the image's is done and slurmd runs.
-    systemctl mask slurmctld 2>/dev/null || true
+    mask_controller
     systemctl enable --now slurmd
   fi
   systemctl enable --now trainyard-agent

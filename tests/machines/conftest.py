@@ -16,6 +16,7 @@ from tests.support.system import eventually
 from trainyard_local import control, machine_host, machine_network, node_processes
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGES = REPOSITORY / "node_agent/packages/pip.whl"
 FILESYSTEM = {"DnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "MountName": "abcdefgh", "MountPath": "/fsx"}
 Json = dict[str, Any]
 
