@@ -172,7 +172,7 @@ class Bench:
         return run
 
     def _weights(self, run_id: str) -> dict[str, bytes]:
-        exported = verify_export(self.cloud.aws("s3"), self.cloud.local["bucket"], run_id)
+        exported = verify_export(self.cloud.aws("s3"), self.cloud.local["bucket"], run_id, self.cloud.api.run(run_id)["objectsPrefix"])
         if exported.wrong:
             raise RuntimeError(f"the export of {run_id} does not verify: {exported.wrong[0]}")
         return weights(exported.final)

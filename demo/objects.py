@@ -24,9 +24,9 @@ class Exported:
     last_step: int | None = None
 
 
-def verify_export(s3: Any, bucket: str, run_id: str) -> Exported:
+def verify_export(s3: Any, bucket: str, run_id: str, objects_prefix: str = "") -> Exported:
     """Download every object of the run's export and compare size and SHA-256 with the manifest; also what the manifest does not name."""
-    prefix = f"runs/{run_id}/export/"
+    prefix = f"{objects_prefix or f'runs/{run_id}'}/export/"
     found = Exported()
     listed = {
         item["Key"].removeprefix(prefix): item["Size"]

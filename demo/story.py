@@ -49,7 +49,7 @@ class Story:
         if self.console.is_terminal and self.recording.last:  # without a terminal its lines were printed one by one
             self.console.rule("The whole timeline")
             print_timeline(self.console, self.recording.last.events)
-        exported = verify_export(self.cloud.aws("s3"), self.cloud.local["bucket"], run["id"])
+        exported = verify_export(self.cloud.aws("s3"), self.cloud.local["bucket"], run["id"], run["objectsPrefix"])
         self.measured.exported_objects, self.measured.exported_bytes = exported.objects, exported.size
         self.measured.export_verified = not exported.wrong
         self.measured.trouble += [f"export: {wrong}" for wrong in exported.wrong[:5]]
@@ -63,7 +63,7 @@ class Story:
         final = self._watch(self._submit(spec)["id"])
         self.measured.reference_status = final["status"]
         self.measured.reference_attempts = len(final["attempts"])
-        return verify_export(self.cloud.aws("s3"), self.cloud.local["bucket"], final["id"])
+        return verify_export(self.cloud.aws("s3"), self.cloud.local["bucket"], final["id"], final["objectsPrefix"])
 
     def _compare(self, exported: Exported, undisturbed: Exported) -> None:
         one, other = weights(exported.final), weights(undisturbed.final)

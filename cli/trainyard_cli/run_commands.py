@@ -251,7 +251,8 @@ def _print_export(context: Context, run: Json) -> None:
     if context.json:
         print_json(run)
     elif verified:
-        out.print(f"Exported and verified: {found['objects']} objects, {bytes_text(found['bytes'])}, below runs/{run['id']}/export/")
+        below = run.get("objectsPrefix") or f"runs/{run['id']}"  # where older runs lie
+        out.print(f"Exported and verified: {found['objects']} objects, {bytes_text(found['bytes'])}, below {below}/export/")
         if found.get("leftBehind"):
             err.print(f"[yellow]warning[/] not exported: {escape(found['leftBehind'])}")
     else:

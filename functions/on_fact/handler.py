@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from trainyard.app.record_fact import record_fact
 from trainyard.wiring import ports
@@ -16,7 +17,11 @@ logger = Logger(service="on-fact")
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Never raises for a bad event, so that EventBridge does not repeat it; only an AWS failure does."""
     recorded = record_fact(ports(), event)
-    log = logger.info if recorded.result == "recorded" else logger.warning
-    if recorded.type != "ClusterHeartbeat":
-        log(f"{recorded.result}: {recorded.reason}", extra={**asdict(recorded), "eventId": event.get("id")})
+    told = {**asdict(recorded), "eventId": event.get("id")}
+    if recorded.result == "dropped":
+        logger.warning(f"dropped: {recorded.reason}", extra=told)
+        with single_metric(name="EventsDropped", unit=MetricUnit.Count, value=1):
+            pass
+    elif recorded.type != "ClusterHeartbeat":
+        logger.info(f"recorded: {recorded.reason}", extra=told)
     return {"result": recorded.result, "reason": recorded.reason}

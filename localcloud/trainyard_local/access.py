@@ -18,6 +18,9 @@ from trainyard_local import policies
 
 log = logging.getLogger("trainyard.access")
 
+#: IAM is eventually consistent: a role that was just made cannot be used by a service at once. AWS names no time.
+ROLE_SPREADS_SECONDS = 0.5
+
 
 @dataclass(frozen=True)
 class Principal:
@@ -93,6 +96,17 @@ class Access:
         documents = [*self._documents(principal.role), *self._resource_policies(resource)] if principal.role else []
         self._decide(documents, principal, action, resource, context)
 
+    def may_assume(self, role_arn: str, service: str) -> bool:
+        """Whether a service may act under this role now: it is there, it trusts the service, and IAM has told everybody of it."""
+        from moto.iam.models import iam_backends
+
+        roles = iam_backends[self.account_id]["aws"].get_roles()
+        role = next((role for role in roles if role.arn == role_arn), None)
+        if role is None or service not in role.assume_role_policy_document:
+            return False
+        age = (datetime.now(timezone.utc) - role.create_date.replace(tzinfo=timezone.utc)).total_seconds()
+        return not self.enforce or age >= ROLE_SPREADS_SECONDS
+
     def require_role(self, role_arn: str, service: str, action: str, resource: str) -> None:
         """The same for a service that acts under a role (a state machine, a schedule)."""
         self.require(self.issue(role_arn, service), action, resource)
@@ -108,6 +122,8 @@ class Access:
         }
         try:
             verdict = policies.evaluate(documents, action, resource, circumstances)
+            if verdict == "allow" and (boundary := self._boundary(principal.role)) is not None:
+                verdict = policies.evaluate([boundary], action, resource, circumstances)
         except policies.Unsupported as error:
             log.error("%s", error)
             verdict = "implicit-deny"
@@ -128,8 +144,20 @@ class Access:
             found = backend.get_role(role)
         except NotFoundException:
             return []  # the role is gone: its keys allow nothing
-        attached = [policy.document for policy in found.managed_policies.values()]
+        attached = [_document(policy) for policy in found.managed_policies.values()]
         return [_parsed(d if isinstance(d, str) else json.dumps(d)) for d in [*found.policies.values(), *attached]]
+
+    def _boundary(self, role: str) -> Mapping[str, Any] | None:
+        """The most that the role may do, whatever its policies say; None if it has no such limit."""
+        from moto.iam.exceptions import NotFoundException
+        from moto.iam.models import iam_backends
+
+        backend = iam_backends[self.account_id]["aws"]
+        try:
+            arn = backend.get_role(role).permissions_boundary_arn
+        except NotFoundException:
+            return None
+        return _parsed(_document(backend.managed_policies[arn])) if arn else None
 
     def _resource_policies(self, resource: str) -> list[Mapping[str, Any]]:
         """A bucket's own policy counts by its denials; moto's own evaluation ignores conditions, so it is kept from moto."""
@@ -140,6 +168,11 @@ class Access:
 
     def report(self) -> dict[str, Any]:
         return {"enforced": self.enforce, "denials": list(self.denials)[-20:]}
+
+
+def _document(policy: Any) -> str:
+    """The version of a managed policy that counts."""
+    return next(str(version.document) for version in policy.versions if version.is_default)
 
 
 @functools.lru_cache(512)

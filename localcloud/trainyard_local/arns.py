@@ -112,6 +112,19 @@ def _lambda(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     return [n.arn("lambda", found[1] if found[1].startswith("arn:") else f"function:{found[1]}")] if found else []
 
 
+def _iam(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
+    if p.get("RoleName"):
+        return [f"arn:aws:iam::{n.account}:role{p.get('Path') or _path_of(p['RoleName'], n.account)}{p['RoleName']}"]
+    return [p["PolicyArn"]] if p.get("PolicyArn") else []
+
+
+def _path_of(role: str, account: str) -> str:
+    """A request names a role by its name alone; its ARN has its path."""
+    from moto.iam.models import iam_backends
+
+    return next((found.path for found in iam_backends[account]["aws"].get_roles() if found.name == role), "/")
+
+
 def _sts(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     return [p["RoleArn"]] if p.get("RoleArn") else []
 
@@ -127,5 +140,6 @@ _FINDERS: dict[str, Callable[[str, Parameters, str, Namer], list[str]]] = {
     "secretsmanager": _secretsmanager,
     "logs": _logs,
     "lambda": _lambda,
+    "iam": _iam,
     "sts": _sts,
 }

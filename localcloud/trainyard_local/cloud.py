@@ -30,6 +30,8 @@ class Cloud:
     """write_log(log group, stream, lines): CloudWatch Logs, creating both."""
     credentials: Callable[[str, str], dict[str, str]] = field(repr=False, default=None)  # type: ignore[assignment]
     """credentials(role ARN, session name) -> AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN."""
+    may_assume: Callable[[str, str], bool] = field(repr=False, default=lambda role, service: True)
+    """may_assume(role ARN, service principal): whether the service may act under the role now."""
     read_prefix: Callable[[str, str], dict[str, bytes]] = field(repr=False, default=None)  # type: ignore[assignment]
     """read_prefix(bucket, prefix) -> relative key -> body, straight from moto's S3. Raises FileNotFoundError."""
     on_shutdown: list[Callable[[], None]] = field(default_factory=list)

@@ -22,6 +22,7 @@ _S3_ACTIONS = {
 }  # fmt: skip
 #: Batch operations of HyperPod and DynamoDB's transactions are authorized as the operations they consist of.
 _TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem", "Get": "GetItem"}
+_ANSWER_IN_XML = frozenset({"iam", "sts"})
 _SERVICES = {"monitoring": "cloudwatch"}
 #: The services, S3 aside, that answer in XML.
 _IN_XML = ("iam", "sns", "sts")
@@ -74,7 +75,7 @@ def _caller(access: Access, response: Any) -> tuple[Principal, str]:
 
 
 def _check_service(access: Access, response: Any) -> None:
-    from moto.core.exceptions import JsonRESTError
+    from moto.core.exceptions import AccessDeniedError, JsonRESTError
 
     try:
         principal, service = _caller(access, response)
@@ -84,7 +85,10 @@ def _check_service(access: Access, response: Any) -> None:
         for action, resource, context in _demands(access, response, service):
             access.require(principal, action, resource, context)
     except Denied as denied:
-        error = JsonRESTError("AccessDeniedException", str(denied))
+        error: Any = JsonRESTError("AccessDeniedException", str(denied))
+        if denied.action.partition(":")[0] in _ANSWER_IN_XML:
+            user, _, what = str(denied).removeprefix("User: ").partition(" is not authorized to perform: ")
+            error = AccessDeniedError(user, what)
         error.code = 403
         raise error from denied
 
@@ -112,7 +116,11 @@ def _demands(access: Access, response: Any, service: str) -> list[tuple[str, str
     for index, resource in enumerate(arns.resources(service, action, parameters, response.path, namer)):
         name = _action(service, action, parameters, index)
         demands.append(
-            (name, resource, {**context, **_resource_tags(access, service, resource), **_keys(service, action, parameters, index)})
+            (
+                name,
+                resource,
+                {**context, **_resource_tags(access, service, resource), **_keys(service, action, parameters, index, access.account_id)},
+            )
         )
     for role in _passed_roles(service, action, parameters):
         demands.append(("iam:PassRole", role, {"iam:passedtoservice": f"{service}.amazonaws.com"}))
@@ -151,13 +159,23 @@ def _resource_tags(access: Access, service: str, resource: str) -> dict[str, str
     }
 
 
-def _keys(service: str, action: str, parameters: Mapping[str, Any], index: int) -> dict[str, str | list[str]]:
+def _boundary_of(role: str, account: str) -> str:
+    from moto.iam.models import iam_backends
+
+    found = next((found for found in iam_backends[account]["aws"].get_roles() if found.name == role), None)
+    return str((found and found.permissions_boundary_arn) or "")
+
+
+def _keys(service: str, action: str, parameters: Mapping[str, Any], index: int, account: str) -> dict[str, str | list[str]]:
     if service == "events" and action == "PutEvents":
         entries = parameters.get("Entries", [])
         return {
             "events:source": sorted({e.get("Source", "") for e in entries}),
             "events:detail-type": sorted({e.get("DetailType", "") for e in entries}),
         }
+    if service == "iam" and parameters.get("RoleName"):
+        boundary = parameters.get("PermissionsBoundary") or _boundary_of(parameters["RoleName"], account)
+        return {"iam:permissionsboundary": boundary} if boundary else {}
     return {}
 
 

@@ -57,6 +57,12 @@ class HyperPod:
 
     def create(self, request: dict[str, Any]) -> LocalCluster:
         check_cluster(request)
+        for role in {group["ExecutionRole"] for group in request["InstanceGroups"]}:
+            if not self.cloud.may_assume(role, "sagemaker.amazonaws.com"):
+                raise ValidationException(
+                    f"Could not assume role {role}. Please ensure that the role exists and allows principal "
+                    "'sagemaker.amazonaws.com' to assume the role."
+                )
         with self.lock:
             # The name stays taken until a deletion has finished.
             if request["ClusterName"] in self.clusters:

@@ -15,8 +15,8 @@ OPERATIONS: dict[str, frozenset[str]] = {
         """,
         "events": "DescribeEventBus DescribeRule ListEventBuses ListRules ListTargetsByRule PutEvents",
         "iam": """
-            DeleteRolePolicy GetPolicy GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies ListRolePolicies ListRoles
-            PutRolePolicy
+            CreateRole DeleteRole DeleteRolePolicy GetPolicy GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies
+            ListRolePolicies ListRoles PutRolePolicy
         """,
         "lambda": "Invoke",
         "logs": """

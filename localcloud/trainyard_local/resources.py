@@ -181,6 +181,16 @@ def _role(maker: Maker, want: Wanted) -> Made:
     return name, {"Arn": role.arn, "RoleId": role.id}
 
 
+@resource("AWS::IAM::ManagedPolicy", "ManagedPolicyName PolicyDocument Description Path")
+def _managed_policy(maker: Maker, want: Wanted) -> Made:
+    p = want.properties
+    document = json.dumps(p["PolicyDocument"], default=str)
+    policy = maker.backend("iam", scope="aws").create_policy(
+        p.get("Description", ""), p.get("Path", "/"), document, want.name("ManagedPolicyName"), []
+    )
+    return policy.arn, {"PolicyArn": policy.arn}
+
+
 @resource("AWS::Lambda::LayerVersion", "LayerName Content Description CompatibleRuntimes CompatibleArchitectures LicenseInfo")
 def _layer(maker: Maker, want: Wanted) -> Made:
     arn = maker.arn("lambda", f"layer:{want.name('LayerName')}:1")

@@ -183,6 +183,7 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
     serving = Serving(cloud, end, port)
     cloud.access = Access(cloud.account_id, enforce=enforce_iam)
     cloud.credentials = cloud.access.environment
+    cloud.may_assume = cloud.access.may_assume
     writer, bus = LogWriter(cloud), Bus(cloud)
     cloud.write_log, cloud.put_event, cloud.read_prefix = (
         writer.write,

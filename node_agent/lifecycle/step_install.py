@@ -148,6 +148,7 @@ def agent_config(node: Node) -> dict[str, Any]:
         "eventBus": cluster["eventBus"],
         "region": cluster["region"],
         "dataBucket": cluster["dataBucket"],
+        "runsPrefix": cluster.get("runsPrefix") or "runs",
         "slurmBin": str(slurm_bin) if (slurm_bin / "sbatch").exists() else "",
         "slurmConf": slurm_conf(node),
         "heartbeatSeconds": cluster.get("heartbeatSeconds") or 60,

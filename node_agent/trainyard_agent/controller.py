@@ -41,7 +41,7 @@ class Controller:
         path = Path(config.state_dir) / "outbox.sqlite"
         set_damaged_aside(path)
         self._store = Store(path)
-        self._sender = Sender(path, config.event_bus, config.region)
+        self._sender = Sender(path, config.event_bus, config.region, key)
         self._store.on_commit = self._sender.wake
         self._reporter = Reporter(config, self._store)
         slurm, s3 = Slurm(config), S3(config.region)

@@ -275,7 +275,7 @@ class JobControl:
         path = attempt.directory / "job.log"
         if not path.exists():
             return
-        at = parse_uri(f"s3://{self._config.data_bucket}/runs/{attempt.run_id}/logs/attempt-{attempt.number}.log")
+        at = parse_uri(f"s3://{self._config.data_bucket}/{self._config.runs_prefix}/{attempt.run_id}/logs/attempt-{attempt.number}.log")
         for pause in (0.5, 2.0, 10.0, 60.0):
             try:
                 body = await asyncio.to_thread(read_tail, path, 16 * 1024 * 1024)

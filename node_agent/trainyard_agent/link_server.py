@@ -18,6 +18,11 @@ ORDER_SECONDS = 2.0
 NONSENSE = (LinkError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
 
 
+def slurm_name(address: str) -> str:
+    """HyperPod's name of the node with this address."""
+    return "ip-" + address.replace(".", "-")
+
+
 class Beats(Protocol):
     """Who wants to know of links and beats."""
 
@@ -62,6 +67,11 @@ class LinkServer:
             frames, node, instance = await greet_as_server(reader, writer, self._key)
         except (LinkError, OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
             log.warning("refused a link from %s: %s", peer, error or type(error).__name__)
+            writer.close()
+            return
+        if node != slurm_name(str(peer[0])):
+            # Every node has the cluster's key, so the key alone does not say which of them speaks.
+            log.warning("refused a link from %s: it calls itself %.64s", peer, node)
             writer.close()
             return
         self.drop(node)

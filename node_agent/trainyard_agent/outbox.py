@@ -17,12 +17,13 @@ from typing import Any
 from trainyard_agent.signed_http import Refused, SignedHttp, Unreachable
 from trainyard_agent.store import SAMPLE_CAP_BYTES, Store
 from trainyard_contracts.events import SOURCE, AgentEvent
+from trainyard_contracts.signatures import signed
 
 log = logging.getLogger(__name__)
 
 BATCH_ENTRIES = 10
 BATCH_BYTES = 256 * 1024 - 4096
-#: EventBridge counts source, detail-type and bus name with the detail.
+#: EventBridge counts source, detail-type and bus name with the detail; the signature is added when it is sent.
 ENTRY_OVERHEAD = 512
 FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.2, 30.0
 #: An entry the bus itself refuses this often no longer holds back the later events of its run; it is still tried.
@@ -74,9 +75,9 @@ def backoff(tries: int, chance: float) -> float:
 class Sender(threading.Thread):
     """Sends what the outbox holds, beginning the moment something is committed."""
 
-    def __init__(self, path: Path, bus: str, region: str, *, sample_cap_bytes: int = SAMPLE_CAP_BYTES) -> None:
+    def __init__(self, path: Path, bus: str, region: str, key: bytes, *, sample_cap_bytes: int = SAMPLE_CAP_BYTES) -> None:
         super().__init__(name="outbox", daemon=True)
-        self._path, self._bus, self._region = path, bus, region
+        self._path, self._bus, self._region, self._key = path, bus, region, key
         self._cap = sample_cap_bytes
         self._wake, self._ending = threading.Event(), threading.Event()  # _stop is a method of Thread's own
         self._put: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = self._put_events
@@ -127,9 +128,11 @@ class Sender(threading.Thread):
         if not batch:
             self._forget_taken(store)
             return 0
-        entries = [{"Source": SOURCE, "DetailType": row.kind, "Detail": row.body, "EventBusName": self._bus} for row in batch]
-        self._settle(store, batch, self._put_each_if_refused(entries))
+        self._settle(store, batch, self._put_each_if_refused([self._entry(row) for row in batch]))
         return len(batch)
+
+    def _entry(self, row: Row) -> dict[str, Any]:
+        return {"Source": SOURCE, "DetailType": row.kind, "Detail": signed(row.kind, row.body, self._key), "EventBusName": self._bus}
 
     def _put_each_if_refused(self, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """EventBridge refuses a whole request for one bad entry, so a refused batch is sent entry by entry."""

@@ -7,9 +7,7 @@ import random
 
 import pytest
 from tests.support.memory import Died
-from tests.support.story import Story
-
-from trainyard.app.record_fact import record_fact
+from tests.support.story import Story, record_fact
 
 LOST = "ip-127-0-1-12"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.story import Story, cluster_spec, make_cluster, run_spec
+from tests.support.story import Story, cluster_spec, make_cluster, record_fact, run_spec
 
-from trainyard.app.record_fact import record_fact
+from trainyard.domain import names
 from trainyard.domain.errors import RetryableError
 
 EVENTS = Path(__file__).parents[1] / "events"
@@ -125,6 +125,54 @@ def test_an_event_of_another_cluster_of_the_same_name_is_dropped() -> None:
     assert story.run.outcome is None
 
 
+def forged(story: Story, key_of: str, **changed: Any) -> tuple[str, str]:
+    """The end of the run's attempt, signed with the key of the cluster `key_of`, then changed."""
+    from trainyard.app.record_fact import record_fact as record
+    from trainyard_contracts import signatures
+
+    envelope = json.loads((EVENTS / "attempt-ended.json").read_text())
+    detail = {**envelope["detail"], "runId": story.run_id, "clusterArn": story.cluster.arn, "clusterName": story.cluster.name}
+    key = story.world.secrets.read(names.agent_key_secret(story.world.ports.config.secret_prefix, key_of))
+    if key is not None:
+        detail = json.loads(signatures.signed("AttemptEnded", json.dumps(detail), key.encode()))
+    recorded = record(story.world.ports, {**envelope, "detail": {**detail, **changed}})
+    return recorded.result, recorded.reason
+
+
+def test_a_node_of_another_cluster_cannot_end_a_run() -> None:
+    story = training()
+    make_cluster(story, "attacker")
+    assert forged(story, "attacker") == ("dropped", "its signature is not the cluster's")
+    assert forged(story, "nobody") == ("dropped", "it is not signed")
+    assert story.run.outcome is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"outcome": "succeeded"}, {"id": "01JD0000000000000000000007"}, {"at": "2026-11-20T12:00:01Z"}, {"more": 1}, {"signature": ""}],
+)
+def test_a_signed_event_holds_exactly_what_was_signed(changed: dict[str, Any]) -> None:
+    story = training()
+    assert forged(story, story.cluster.name, **changed)[0] == "dropped"
+    assert forged(story, story.cluster.name)[0] == "recorded"
+
+
+def test_an_event_of_the_cluster_that_had_this_name_before_is_dropped() -> None:
+    story = training()
+    old = story.world.secrets.read(name := names.agent_key_secret(story.world.ports.config.secret_prefix, story.cluster.name))
+    story.world.secrets.delete(name)
+    assert forged(story, "nobody", signature="0" * 64) == ("dropped", "its cluster has no key")
+    story.world.secrets.ensure(name)
+    assert story.world.secrets.read(name) != old
+    assert forged(story, story.cluster.name)[0] == "recorded"
+
+
+def test_a_cluster_that_was_made_before_agents_signed_goes_on() -> None:
+    story = training()
+    story.world.clusters.stored[story.cluster.name] = story.cluster.model_copy(update={"signs_events": False})
+    assert forged(story, "nobody")[0] == "recorded"
+
+
 def test_an_event_of_an_unknown_run_is_dropped() -> None:
     story = training()
     assert delivered(story, "attempt-ended.json", runId="run-00000000000000000000000000") == ("dropped", "no such run")
@@ -191,6 +239,7 @@ def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_
     cluster = create_cluster(world.ports, spec)
     arn = world.backend.create(cluster)
     world.clusters.put(world.clusters.get("large").model_copy(update={"arn": arn, "status": "Ready"}))
+    world.secrets.ensure(names.agent_key_secret(world.ports.config.secret_prefix, "large"))
     ids = [node.instance_id for node in world.backend.node_lists["large"]]
     for round_number in range(3):
         for begin in range(0, len(ids), 150):

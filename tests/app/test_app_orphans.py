@@ -58,6 +58,7 @@ def test_clusters_of_others_are_never_looked_at() -> None:
     story = Story()
     left_behind(story)
     seen = story.world.backend.clusters.pop("late")
+    story.world.backend.beside.clear()
     story.world.backend.clusters["x"] = BackendCluster(seen.arn, "x", "InService", tags={"owner": "somebody"}, created_at=seen.created_at)
     assert old_sweep(story) == []
 
@@ -145,6 +146,7 @@ def test_a_list_that_is_older_than_the_truth_deletes_nothing_and_rings_for_nothi
     seen = left_behind(story)
     monkeypatch.setattr(story.world.backend, "tagged", lambda: [seen])
     del story.world.backend.clusters["late"]
+    story.world.backend.beside.clear()
     assert old_sweep(story) == []
 
 
@@ -153,3 +155,14 @@ def test_an_index_that_lags_behind_the_records_makes_no_orphan(monkeypatch: pyte
     make_cluster(story)
     monkeypatch.setattr(story.world.clusters, "active", list)
     assert old_sweep(story) == []
+
+
+def test_the_role_of_a_cluster_that_is_gone_is_removed_and_no_other() -> None:
+    story = Story()
+    make_cluster(story, "here")
+    backend = story.world.backend
+    backend.beside |= {("gone", 1): story.world.clock.now(), ("here", 7): story.world.clock.now()}
+    assert acts(story.sweep()) == [], "it may be being made"
+    story.world.clock.tick(601)
+    assert ("remains deleted", "gone") in acts(story.sweep())
+    assert set(backend.beside) == {("here", 1), ("here", 7)}, "AWS has a cluster of that name"

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 from tests.support.memory import Died
-from tests.support.story import Story, cluster_spec, in_training, make_cluster, run_spec
+from tests.support.story import Story, as_signed, cluster_spec, in_training, make_cluster, record_fact, run_spec
 
 from trainyard.app.create_cluster import create_cluster
 from trainyard.app.delete_cluster import delete_cluster
-from trainyard.app.record_fact import record_fact
 from trainyard.app.resume_run import resume_run
 from trainyard.app.steps import run_step
 from trainyard.app.submit_run import submit_run
@@ -477,7 +476,7 @@ def parked(story: Story, type_: str, **detail: object) -> dict[str, object]:
     """An event of the run that on-fact could not record."""
     whole = {"id": story.world.ids.ulid(), "at": story.at, "clusterName": story.cluster.name, "clusterArn": story.cluster.arn, **detail}
     envelope = {"source": "trainyard.agent", "detail-type": type_, "id": "e-1", "detail": whole}
-    story.world.dead_letters.letters[str(whole["id"])] = json.dumps(envelope)
+    story.world.dead_letters.letters[str(whole["id"])] = json.dumps(as_signed(story.world.ports, envelope))
     return whole
 
 
@@ -734,7 +733,7 @@ def test_an_answer_of_the_agent_that_is_not_whole_is_asked_for_again() -> None:
 def test_what_changes_in_s3_before_it_is_verified_is_exported_again_and_the_cluster_stays_until_then(what: str, reason: str) -> None:
     story = in_training()
     export, blobs, statuses = story.agent.export, story.world.blobs, []
-    prefix = f"runs/{story.run_id}/export/"
+    prefix = story.run.export_prefix
     model, manifest = f"{prefix}final/model.pt", f"{prefix}export-manifest.json"
 
     def disturbed(options: dict[str, str]) -> dict[str, object]:

@@ -101,6 +101,29 @@ def test_a_secret_is_made_once_and_deleted_for_good() -> None:
     assert keys.ensure("trainyard/prod/demo/agent-key")
 
 
+def test_a_key_is_read_once_for_many_events_and_again_when_it_is_doubted() -> None:
+    class Counting:
+        asked = 0
+
+        def get_secret_value(self, SecretId: str) -> dict[str, str]:
+            self.asked += 1
+            if SecretId == "missing":
+                raise ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "no"}}, "GetSecretValue")
+            return {"SecretString": f"{SecretId} {self.asked}"}
+
+    client, now = Counting(), [0.0]
+    keys = SecretKeys(client, "prod", monotonic=lambda: now[0])
+    assert [keys.read("a"), keys.read("a"), keys.read("a", fresh=True)] == ["a 1"] * 3, "doubt does not ask more than every 5 s"
+    now[0] = 6
+    assert [keys.read("a"), keys.read("a", fresh=True)] == ["a 1", "a 2"]
+    now[0] = 400
+    assert keys.read("a") == "a 3"
+    assert [keys.read("missing"), keys.read("missing"), client.asked] == [None, None, 4]
+    now[0] = 406
+    assert keys.read("missing") is None
+    assert client.asked == 5, "a key that was not there may be there now"
+
+
 def test_a_name_whose_secret_is_still_being_deleted_is_tried_again() -> None:
     class Leaving:
         def create_secret(self, **request: Any) -> None:

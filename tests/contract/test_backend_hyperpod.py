@@ -16,13 +16,14 @@ from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster
 from trainyard.backends.lifecycle_bundle import BundleIncomplete, BundleSources
 from trainyard.domain import errors
 from trainyard.domain.records import Cluster
+from trainyard.ports import FoundRole, NodeRole, Remains
 from trainyard_contracts.specs import ClusterSpec
 
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
 ARN = "arn:aws:sagemaker:us-east-1:111122223333:cluster/abcdefghijkl"
 SETTINGS = HyperPodSettings(
     stage="prod", region="us-east-1", bucket="sagemaker-data", event_bus="bus", secret_prefix="trainyard/prod",
-    node_role_arn="arn:aws:iam::111122223333:role/NodeRole", heartbeat_seconds=60,
+    node_boundary_arn="arn:aws:iam::111122223333:policy/prod-boundary", heartbeat_seconds=60,
 )  # fmt: skip
 CLUSTER = Cluster(
     name="demo", created_at=T0, updated_at=T0, arn=ARN,
@@ -55,12 +56,29 @@ class MemoryBlobs:
         return (len(self.objects[key]), None) if key in self.objects else None
 
 
+class MemoryRoles:
+    """IAM's roles as a dictionary."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, NodeRole] = {}
+
+    def ensure(self, role: NodeRole) -> None:
+        self.made[role.name] = role
+
+    def delete(self, name: str) -> None:
+        self.made.pop(name, None)
+
+    def below(self, path: str) -> list[FoundRole]:
+        return [FoundRole(role.name, role.path, T0) for role in self.made.values() if role.path.startswith(path)]
+
+
 class Fixture:
     def __init__(self, sources: BundleSources) -> None:
         client = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
         sagemaker, logs = boto3.client("sagemaker", **client), boto3.client("logs", **client)
         self.sagemaker, self.logs, self.blobs = Stubber(sagemaker), Stubber(logs), MemoryBlobs()
-        self.backend = HyperPod(sagemaker, logs, self.blobs, SETTINGS, sources)
+        self.roles = MemoryRoles()
+        self.backend = HyperPod(sagemaker, logs, self.blobs, self.roles, SETTINGS, sources)
 
     def describes(self, status: str = "InService", **more: Any) -> None:
         answer = {"ClusterArn": ARN, "ClusterName": "demo", "ClusterStatus": status, "InstanceGroups": [], **more}
@@ -356,3 +374,24 @@ def test_without_a_named_instance_the_newest_log_is_shown(fixture: Fixture) -> N
 def test_no_log_group_is_an_empty_log(fixture: Fixture) -> None:
     fixture.logs.add_client_error("describe_log_streams", "ResourceNotFoundException")
     assert fixture.backend.lifecycle_log(CLUSTER, lines=50, instance_id="i-0000000000000000a") == ""
+
+
+def test_a_role_that_aws_does_not_know_yet_is_tried_again(fixture: Fixture) -> None:
+    message = (
+        "Could not assume role arn:aws:iam::111122223333:role/trainyard/prod/demo/1/prod-demo. Please ensure that the role exists "
+        "and allows principal 'sagemaker.amazonaws.com' to assume the role."
+    )
+    fixture.refuses("create_cluster", "ValidationException", message)
+    with pytest.raises(errors.RetryableError, match="Could not assume role"):
+        fixture.backend.create(CLUSTER)
+    assert len(fixture.roles.made) == 1, "the role is there before it is named to SageMaker"
+
+
+def test_what_was_made_beside_a_cluster_is_found_and_removed(fixture: Fixture) -> None:
+    fixture.refuses("create_cluster", "ResourceLimitExceeded")
+    with pytest.raises(errors.BackendRejected):
+        fixture.backend.create(CLUSTER)
+    assert fixture.backend.remains() == [Remains("demo", 1, T0)]
+    fixture.backend.clean_up("demo", 1)
+    fixture.backend.clean_up("demo", 1)
+    assert fixture.backend.remains() == []

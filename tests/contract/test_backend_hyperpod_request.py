@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).with_name("golden_hyperpod")
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
 SETTINGS = HyperPodSettings(
     stage="prod", region="us-west-2", bucket="sagemaker-trainyard-prod-1", event_bus="trainyard-prod", secret_prefix="trainyard/prod",
-    node_role_arn="arn:aws:iam::111122223333:role/trainyard-prod-NodeRole", heartbeat_seconds=60,
+    node_boundary_arn="arn:aws:iam::111122223333:policy/prod-boundary", heartbeat_seconds=60,
     default_subnet_ids=("subnet-0d",), default_security_group_ids=("sg-0d",),
 )  # fmt: skip
 RICH: dict[str, Any] = {

@@ -62,11 +62,11 @@ def test_every_action_of_every_role_exists() -> None:
 #: boto3 clients by the names that the adapters give them, and what AWS asks for beside the calls themselves.
 CLIENTS = {
     "_dynamodb": "dynamodb", "_s3": "s3", "_sagemaker": "sagemaker", "_sfn": "states", "_ssm": "ssm", "_secrets": "secretsmanager",
-    "_pricing": "pricing", "_sqs": "sqs", "logs": "logs",
+    "_pricing": "pricing", "_sqs": "sqs", "logs": "logs", "_iam": "iam",
 }  # fmt: skip
 IMPLIED = {
     "logs:CreateLogStream", "logs:PutLogEvents", "s3:ListBucket", "sqs:SendMessage", "iam:PassRole", "sagemaker:AddTags",
-    "secretsmanager:TagResource", "iam:CreateServiceLinkedRole",
+    "secretsmanager:TagResource", "iam:CreateServiceLinkedRole", "iam:TagRole",
 }  # fmt: skip
 
 
@@ -130,24 +130,25 @@ def test_the_first_cluster_of_an_account_may_make_sagemakers_own_role_and_no_oth
     assert made["Condition"] == {"StringEquals": {"iam:AWSServiceName": "hyperpod.sagemaker.amazonaws.com"}}
 
 
-def test_a_role_is_passed_only_to_sagemaker_and_it_is_the_nodes_role() -> None:
+NODE_ROLES = {"Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:role/trainyard/${AWS::StackName}/*"}
+
+
+def test_roles_are_passed_to_sagemaker_only_and_are_those_of_this_stacks_nodes() -> None:
     passing = [statement for _, statement in _statements() if "iam:PassRole" in _list(statement["Action"])]
-    assert [s["Resource"] for s in passing] == [{"Fn::GetAtt": ["NodeRole", "Arn"]}]
+    assert [s["Resource"] for s in passing] == [NODE_ROLES]
     assert passing[0]["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
 
 
-def test_nodes_report_only_to_our_bus_and_only_as_agents() -> None:
-    (put,) = [s for s in _policies_of("NodeRole") if "events:PutEvents" in _list(s["Action"])]
-    assert put["Resource"] == {"Fn::GetAtt": ["Bus", "Arn"]}
-    assert put["Condition"] == {"StringEquals": {"events:source": "trainyard.agent"}}
-
-
-def test_nodes_neither_delete_objects_nor_write_outside_runs() -> None:
-    writes = [s for s in _policies_of("NodeRole") if any(a.startswith("s3:") and a != "s3:GetObject" for a in _list(s["Action"]))]
-    actions = {action for statement in writes for action in _list(statement["Action"])}
-    assert actions == {"s3:PutObject", "s3:AbortMultipartUpload", "s3:ListBucket"}
-    (put,) = [s for s in writes if "s3:PutObject" in _list(s["Action"])]
-    assert put["Resource"] == {"Fn::Sub": "${DataBucket.Arn}/runs/*"}
+def test_no_function_can_give_a_role_more_than_the_boundary() -> None:
+    for role, statement in _statements():
+        for action in _list(statement["Action"]):
+            if not action.startswith("iam:") or action in ("iam:PassRole", "iam:ListRoles", "iam:CreateServiceLinkedRole"):
+                continue
+            assert statement["Resource"] == NODE_ROLES, f"{role}: {action}"
+            if action in ("iam:CreateRole", "iam:PutRolePolicy"):
+                assert statement["Condition"] == {"StringEquals": {"iam:PermissionsBoundary": {"Ref": "NodeBoundary"}}}
+            else:
+                assert action in ("iam:TagRole", "iam:DeleteRole", "iam:DeleteRolePolicy"), f"{role}: {action} widens a role"
 
 
 def test_every_function_has_a_role_and_a_log_group_of_its_own() -> None:
@@ -164,7 +165,7 @@ def test_every_bucket_is_private_encrypted_and_speaks_tls_only() -> None:
     for name, bucket in _of_type("AWS::S3::Bucket").items():
         assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}, name
         assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"], name
-        assert bucket["BucketName"]["Fn::Sub"].startswith("sagemaker-"), "HyperPod's managed policy reads no other bucket"
+        assert bucket["BucketName"]["Fn::Sub"].startswith("sagemaker-"), "HyperPod asks for that of lifecycle scripts"
         (policy,) = [p for p in _of_type("AWS::S3::BucketPolicy").values() if p["Bucket"] == {"Ref": name}]
         (statement,) = policy["PolicyDocument"]["Statement"]
         assert statement["Effect"] == "Deny"

@@ -21,7 +21,7 @@ TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
 RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
 SETTINGS = {
     "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN", "CLUSTER_MACHINE_ARN", "TEARDOWN_MACHINE_ARN",
-    "NODE_ROLE_ARN", "SECRET_PREFIX", "DEFAULT_SUBNET_IDS", "DEFAULT_SECURITY_GROUP_IDS", "HEARTBEAT_SECONDS", "ORPHAN_SECONDS",
+    "NODE_BOUNDARY_ARN", "SECRET_PREFIX", "DEFAULT_SUBNET_IDS", "DEFAULT_SECURITY_GROUP_IDS", "HEARTBEAT_SECONDS", "ORPHAN_SECONDS",
 }  # fmt: skip
 
 
@@ -188,6 +188,7 @@ def test_every_parameter_has_a_default_and_a_description() -> None:
         "OrphanSeconds",
         "SubnetIds",
         "SecurityGroupIds",
+        "MountableBuckets",
         "LogRetentionDays",
         "AlarmEmail",
     }
@@ -209,4 +210,4 @@ def test_parameters_refuse_what_could_not_work(parameter: str, good: list[str], 
 
 
 def test_outputs_are_those_the_local_cloud_and_the_cli_read() -> None:
-    assert set(TEMPLATE["Outputs"]) == {"ApiUrl", "DataBucketName", "TableName", "EventBusName", "NodeRoleArn", "RunMachineArn"}
+    assert set(TEMPLATE["Outputs"]) == {"ApiUrl", "DataBucketName", "TableName", "EventBusName", "NodeBoundaryArn", "RunMachineArn"}

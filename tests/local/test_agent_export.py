@@ -196,7 +196,7 @@ def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(tmp_path: 
         assert s3.digest(large).checksum.endswith("-3")
         assert client.get(Location("data", "nothing")) is None
         entry = {"Source": "trainyard.agent", "DetailType": "T", "Detail": "{}", "EventBusName": "bus"}
-        assert "EventId" in Sender(tmp_path / "o", "bus", "us-east-1")._put_events([entry])[0]
+        assert "EventId" in Sender(tmp_path / "o", "bus", "us-east-1", b"key")._put_events([entry])[0]
     finally:
         server.stop()
 

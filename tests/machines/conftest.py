@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import boto3
 import httpx
 import pytest
+from botocore.exceptions import ClientError
 from tests.support.system import eventually
 
 from trainyard_local import control, machine_host, machine_network, node_processes
@@ -33,6 +35,9 @@ class Machines:
     def __init__(self, state_dir: Path, local: Json) -> None:
         self.state_dir, self.local = state_dir.resolve(), local
         self.sagemaker = self.aws("sagemaker")
+        statement = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        trust = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        self.role = self.aws("iam").create_role(RoleName="probe", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
 
     def aws(self, service: str) -> Any:
         keys = {"aws_access_key_id": self.local["accessKeyId"], "aws_secret_access_key": self.local["secretAccessKey"]}
@@ -47,7 +52,7 @@ class Machines:
         common = {
             "InstanceType": "ml.c5.large",
             "LifeCycleConfig": {"SourceS3Uri": f"s3://{self.local['bucket']}/{prefix}", entry: "probe.sh"},
-            "ExecutionRole": self.local["outputs"]["NodeRoleArn"],
+            "ExecutionRole": self.role,
             "InstanceStorageConfigs": [{"FsxLustreConfig": FILESYSTEM}],
         }
         groups = [
@@ -57,10 +62,21 @@ class Machines:
                 "SlurmConfig": {"NodeType": "Compute", "PartitionNames": ["main"]}, **common,
             },
         ]  # fmt: skip
-        self.sagemaker.create_cluster(
-            ClusterName=name, InstanceGroups=groups, Orchestrator={"Slurm": {}}, NodeProvisioningMode="Continuous",
-            VpcConfig={"SecurityGroupIds": ["sg-0123456789abcdef0"], "Subnets": ["subnet-0123456789abcdef0"]},
-        )  # fmt: skip
+        request = {
+            "ClusterName": name, "InstanceGroups": groups, "Orchestrator": {"Slurm": {}}, "NodeProvisioningMode": "Continuous",
+            "VpcConfig": {"SecurityGroupIds": ["sg-0123456789abcdef0"], "Subnets": ["subnet-0123456789abcdef0"]},
+        }  # fmt: skip
+        eventually(f"{name} is taken: its role can be assumed", lambda: self._taken(request), 10)
+
+    def _taken(self, request: Json) -> bool:
+        """IAM tells of a new role after a moment only."""
+        try:
+            self.sagemaker.create_cluster(**request)
+        except ClientError as refusal:
+            if "Could not assume role" in str(refusal):
+                return False
+            raise
+        return True
 
     def up(self, name: str, entry: str, **more: Any) -> list[Json]:
         """A cluster of which every node runs; controller first."""

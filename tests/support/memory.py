@@ -13,7 +13,7 @@ from typing import Any
 from trainyard.domain import errors
 from trainyard.domain.orphans import RECORD_TAG, record_mark
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Fact, Run, TimelineEntry, Wait
-from trainyard.ports import BackendCluster, BackendRequest, BatchResult, CommandResult, Config, DeadLetter, Page, Ports
+from trainyard.ports import BackendCluster, BackendRequest, BatchResult, CommandResult, Config, DeadLetter, Page, Ports, Remains
 from trainyard_contracts.events import ClusterHeartbeat
 from trainyard_contracts.specs import ClusterSpec
 
@@ -284,6 +284,7 @@ class MemoryBackend:
     def __init__(self, clock: MemoryClock, stage: str) -> None:
         self.clock, self.stage = clock, stage
         self.clusters: dict[str, BackendCluster] = {}
+        self.beside: dict[tuple[str, int], datetime] = {}
         self.node_lists: dict[str, list[ClusterNode]] = {}
         self.refuse: dict[str, Exception] = {}
         self.log = ""
@@ -302,6 +303,7 @@ class MemoryBackend:
 
     def create(self, cluster: Cluster) -> str:
         self._maybe_refuse("create")
+        self.beside.setdefault((cluster.name, cluster.generation), self.clock.now())
         if cluster.name in self.clusters:
             return self.clusters[cluster.name].arn
         self.made += 1
@@ -323,6 +325,13 @@ class MemoryBackend:
                 del self.clusters[name]
                 return None
         return seen
+
+    def clean_up(self, name: str, generation: int) -> None:
+        self._maybe_refuse("clean_up")
+        self.beside.pop((name, generation), None)
+
+    def remains(self) -> list[Remains]:
+        return [Remains(name, generation, at) for (name, generation), at in self.beside.items()]
 
     def advance(self, name: str, status: str, message: str = "") -> None:
         self.clusters[name] = replace(self.clusters[name], status=status, failure_message=message)
@@ -453,10 +462,16 @@ class MemoryDeadLetters:
 class MemorySecrets:
     def __init__(self) -> None:
         self.names: set[str] = set()
+        self.made: dict[str, int] = {}
 
     def ensure(self, name: str) -> str:
-        self.names.add(name)
+        if name not in self.names:
+            self.names.add(name)
+            self.made[name] = self.made.get(name, 0) + 1
         return f"arn:aws:secretsmanager:us-east-1:123456789012:secret:{name}"
+
+    def read(self, name: str, *, fresh: bool = False) -> str | None:
+        return f"key {self.made[name]} of {name}" if name in self.names else None
 
     def delete(self, name: str) -> None:
         self.names.discard(name)

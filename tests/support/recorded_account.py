@@ -37,7 +37,7 @@ def sound() -> Answers:
         "cloudformation:DescribeStackResourceDrifts": {"StackResourceDrifts": []},
         "cloudformation:ListStackResources": {"StackResourceSummaries": [
             {"LogicalResourceId": name, "PhysicalResourceId": f"trainyard-{name}", "ResourceType": "AWS::IAM::Role",
-             "LastUpdatedTimestamp": "2026-11-01T00:00:00Z", "ResourceStatus": "CREATE_COMPLETE"} for name in ("StepsRole", "NodeRole")]},
+             "LastUpdatedTimestamp": "2026-11-01T00:00:00Z", "ResourceStatus": "CREATE_COMPLETE"} for name in ("StepsRole",)]},
         "iam:GetRole": lambda request: {"Role": {
             "Path": "/", "RoleName": request["RoleName"], "RoleId": "A" * 20, "Arn": ROLE + request["RoleName"], "CreateDate": "2026-11-01T00:00:00Z"}},
         "iam:SimulatePrincipalPolicy": lambda request: {"EvaluationResults": [

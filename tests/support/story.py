@@ -12,11 +12,14 @@ from tests.support.machines import Machines
 from tests.support.memory import Died, World
 
 from trainyard.app.cancel_run import cancel_run
-from trainyard.app.record_fact import Recorded, record_fact
+from trainyard.app.record_fact import Recorded
+from trainyard.app.record_fact import record_fact as record_unsigned
 from trainyard.app.submit_run import submit_run
 from trainyard.app.sweep import Swept, sweep
+from trainyard.domain import names
 from trainyard.domain.records import Cluster, Run
-from trainyard.ports import CommandResult
+from trainyard.ports import CommandResult, Ports
+from trainyard_contracts import signatures
 from trainyard_contracts.specs import ClusterSpec, RunSpec
 
 
@@ -35,6 +38,20 @@ def run_spec(*, cluster: dict[str, Any] | None = None, nodes: int = 2, **extra: 
         "name": "ddp-demo", "cluster": cluster or {"spec": cluster_spec()},
         "job": {"nodes": nodes, "module": "trainyard_trainers.ddp"}, "checkpoint": {"everySeconds": 5}, **extra,
     })  # fmt: skip
+
+
+def as_signed(ports: Ports, envelope: dict[str, Any]) -> dict[str, Any]:
+    """The event as the agent of the cluster that it names would have signed it."""
+    detail, kind = envelope.get("detail"), str(envelope.get("detail-type"))
+    if envelope.get("source") != "trainyard.agent" or not isinstance(detail, dict):
+        return envelope
+    key = ports.secrets.read(names.agent_key_secret(ports.config.secret_prefix, str(detail.get("clusterName"))))
+    return {**envelope, "detail": json.loads(signatures.signed(kind, json.dumps(detail), (key or "none").encode()))}
+
+
+def record_fact(ports: Ports, envelope: dict[str, Any]) -> Recorded:
+    """Record an event as its cluster's agent signs it."""
+    return record_unsigned(ports, as_signed(ports, envelope))
 
 
 @dataclass
@@ -92,12 +109,13 @@ class Agent:
         body = b"weights of " + run.encode()
         blobs = self.story.world.blobs
         entry = {"key": "final/model.pt", "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest(), "checksum": self.composite}
-        blobs.put(f"runs/{run}/export/final/model.pt", body + b"!" if self.corrupt else body)
-        blobs.checksums[f"runs/{run}/export/final/model.pt"] = self.composite
+        prefix = self.story.world.runs.stored[run].export_prefix
+        blobs.put(f"{prefix}final/model.pt", body + b"!" if self.corrupt else body)
+        blobs.checksums[f"{prefix}final/model.pt"] = self.composite
         at = self.story.world.clock.now().isoformat()
         manifest = {"schema": "trainyard.export.v1", "runId": run, "createdAt": at, "objects": [entry], "finalModel": self.final_model}
         manifest |= self.manifest
-        key = f"runs/{run}/export/export-manifest.json"
+        key = f"{prefix}export-manifest.json"
         written = json.dumps(manifest).encode()
         blobs.put(key, written)
         reason = "" if self.export_ok else "the disk of the controller is full"

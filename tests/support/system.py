@@ -16,9 +16,11 @@ from typing import Any
 import boto3
 import httpx
 from botocore.config import Config
+from botocore.exceptions import ClientError
 from ulid import ULID
 
 from trainyard_cli.client import Client
+from trainyard_contracts import signatures
 from trainyard_local import node_processes
 from trainyard_local.node_processes import Process
 
@@ -152,12 +154,17 @@ class System:
 
     def value(self, run_id: str) -> int:
         """What the light trainer's exported final model adds up to."""
-        body = self.aws("s3").get_object(Bucket=self.local["bucket"], Key=f"runs/{run_id}/export/final/payload.json")["Body"].read()
+        key = f"{self.export_prefix(run_id)}final/payload.json"
+        body = self.aws("s3").get_object(Bucket=self.local["bucket"], Key=key)["Body"].read()
         return int(json.loads(body)["value"])
+
+    def export_prefix(self, run_id: str) -> str:
+        """Where the run's export lies in the data bucket."""
+        return f"{self.api.run(run_id)['objectsPrefix']}/export/"
 
     def exported(self, run_id: str) -> list[str]:
         """Keys of the run's export in the data bucket."""
-        pages = self.aws("s3").get_paginator("list_objects_v2").paginate(Bucket=self.local["bucket"], Prefix=f"runs/{run_id}/export/")
+        pages = self.aws("s3").get_paginator("list_objects_v2").paginate(Bucket=self.local["bucket"], Prefix=self.export_prefix(run_id))
         return [found["Key"] for page in pages for found in page.get("Contents", [])]
 
     def attempt_dir(self, run: Json, attempt: int) -> Path:
@@ -220,11 +227,21 @@ class System:
         return {"X-Trainyard-Token": self.local["adminToken"]}
 
     def put_event(self, source: str, detail_type: str, detail: Mapping[str, Any], *, ours: bool) -> None:
-        """Put one event on the agents' bus (`ours`) or on the account's default one, as anybody with the permission could."""
-        entry = {"Source": source, "DetailType": detail_type, "Detail": json.dumps(detail)}
+        """Put one event on the agents' bus (`ours`) or on the account's default one; an agent's is signed by the cluster it names."""
+        told = self.signed(detail_type, detail) if source == "trainyard.agent" else json.dumps(detail)
+        entry = {"Source": source, "DetailType": detail_type, "Detail": told}
         entry |= {"EventBusName": self.local["outputs"]["EventBusName"]} if ours else {}
         answer = self.events.put_events(Entries=[entry])
         assert answer["FailedEntryCount"] == 0, answer
+
+    def signed(self, detail_type: str, detail: Mapping[str, Any]) -> str:
+        """An event's detail as the agent of the cluster that it names would send it."""
+        try:
+            name = f"trainyard/trainyard/{detail.get('clusterName')}/agent-key"
+            key = self.aws("secretsmanager").get_secret_value(SecretId=name)["SecretString"]
+        except ClientError:
+            key = "of no cluster"
+        return signatures.signed(detail_type, json.dumps(detail), key.encode())
 
     def dead_letters(self, queue: str) -> int:
         """Messages in one of the stack's queues."""
@@ -347,6 +364,8 @@ class System:
             assert not (self.state_dir / "clusters" / short).exists()
         secrets = [secret["Name"] for secret in self.aws("secretsmanager").list_secrets(MaxResults=100)["SecretList"]]
         assert f"trainyard/trainyard/{name}/agent-key" not in secrets
+        roles = self.aws("iam").list_roles(PathPrefix=f"/trainyard/trainyard/{name}/")["Roles"]
+        assert not roles, [role["Arn"] for role in roles]
         for machine in ("cluster", "teardown"):
             eventually(f"no {machine} machine of {name} runs", lambda machine=machine: not self.running(machine, name), 15)
             assert self.wait(f"{machine}:{name}") is None

@@ -204,7 +204,7 @@ def test_an_answer_of_the_bus_that_is_none_is_tried_again(tmp_path: Path, body: 
         def request(self, *_: Any, **__: Any) -> Answer:
             return Answer(200, {}, body)
 
-    sender = Sender(tmp_path / "o", "bus", "us-east-1")
+    sender = Sender(tmp_path / "o", "bus", "us-east-1", b"key")
     sender._http = Proxy()  # type: ignore[assignment]
     with pytest.raises(Unreachable):
         sender._put_events([{}])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.agent_support import config
 
 from trainyard_agent.frames import (
     MAX_BYTES,
@@ -19,6 +21,7 @@ from trainyard_agent.frames import (
     greet_as_client,
     greet_as_server,
 )  # fmt: skip
+from trainyard_agent.link_server import LinkServer
 
 KEY = b"k" * 32
 
@@ -135,3 +138,35 @@ def test_a_link_whose_bytes_are_not_acknowledged_is_given_up_within_seconds() ->
         server.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(("name", "served"), [("ip-127-0-0-1", True), ("ip-127-0-0-2", False), ("node-1", False)])
+def test_a_node_speaks_for_itself_only_although_all_nodes_have_the_key(name: str, served: bool, tmp_path: Path) -> None:
+    linked: list[str] = []
+
+    class Beats:
+        def linked(self, node: str, instance_id: str, address: str) -> None:
+            linked.append(node)
+
+        def beat(self, node: str, message: dict[str, Any]) -> None: ...
+
+        def unlinked(self, node: str) -> None: ...
+
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        server = LinkServer(config(tmp_path, address="127.0.0.1", link_port=port), KEY, Beats())
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        frames = await greet_as_client(reader, writer, KEY, name, "i-1")
+        if served:
+            while not linked:
+                await asyncio.sleep(0)
+        else:
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await asyncio.wait_for(frames.receive(), 5)
+        writer.close()
+        server.close()
+
+    asyncio.run(story())
+    assert linked == ([name] if served else [])

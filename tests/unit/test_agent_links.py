@@ -60,8 +60,13 @@ def with_server(directory: Path, story: Callable[[AgentConfig, LinkServer, Beats
     asyncio.run(asyncio.wait_for(run(), 20))
 
 
+BAD, GOOD = "ip-127-0-0-2", "ip-127-0-0-3"
+
+
 async def link(settings: AgentConfig, node: str) -> Frames:
-    reader, writer = await asyncio.open_connection(settings.address, settings.link_port)
+    """A link of the node, from the address that its name tells."""
+    address = node.removeprefix("ip-").replace("-", ".")
+    reader, writer = await asyncio.open_connection(settings.address, settings.link_port, local_addr=(address, 0))
     return await greet_as_client(reader, writer, KEY, node, "i-1")
 
 
@@ -75,12 +80,12 @@ async def link(settings: AgentConfig, node: str) -> Frames:
 ])  # fmt: skip
 def test_a_message_of_another_shape_ends_its_own_link_only(tmp_path: Path, nonsense: dict[str, Any]) -> None:
     async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
-        bad, good = await link(settings, "bad"), await link(settings, "good")
-        assert {await beats.seen.get(), await beats.seen.get()} == {"bad linked", "good linked"}
+        bad, good = await link(settings, BAD), await link(settings, GOOD)
+        assert {await beats.seen.get(), await beats.seen.get()} == {f"{BAD} linked", f"{GOOD} linked"}
         bad.send(nonsense)
-        assert await beats.seen.get() == "bad unlinked"
+        assert await beats.seen.get() == f"{BAD} unlinked"
         good.send({"is": "beat", "sample": {"cpu": 5}})
-        assert await beats.seen.get() == "good beat"
+        assert await beats.seen.get() == f"{GOOD} beat"
         for frames in (bad, good):
             frames.close()
 
@@ -89,12 +94,12 @@ def test_a_message_of_another_shape_ends_its_own_link_only(tmp_path: Path, nonse
 
 def test_an_answer_that_counts_nothing_ends_the_link_and_the_order_is_given_up(tmp_path: Path) -> None:
     async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
-        bad = await link(settings, "bad")
+        bad = await link(settings, BAD)
         await beats.seen.get()
         order = asyncio.ensure_future(server.kill(RUN, 1, ["7"]))
         asked = await bad.receive()
         bad.send({"is": "done", "id": asked["id"], "killed": float("inf")})
-        assert await beats.seen.get() == "bad unlinked"
+        assert await beats.seen.get() == f"{BAD} unlinked"
         assert await order == {}
         assert await server.kill(RUN, 1, ["7"] * 100_000) == {}, "no link is left"
         bad.close()
@@ -104,7 +109,7 @@ def test_an_answer_that_counts_nothing_ends_the_link_and_the_order_is_given_up(t
 
 def test_an_order_that_no_frame_can_hold_is_given_up(tmp_path: Path) -> None:
     async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
-        frames = await link(settings, "node")
+        frames = await link(settings, BAD)
         await beats.seen.get()
         assert await server.kill(RUN, 1, ["7"] * 100_000) == {}
         frames.close()
@@ -129,8 +134,8 @@ def test_a_bad_handshake_ends_neither_the_controllers_agent(tmp_path: Path, line
         writer.write_eof()
         await reader.read()
         writer.close()
-        frames = await link(settings, "good")
-        assert await beats.seen.get() == "good linked"
+        frames = await link(settings, GOOD)
+        assert await beats.seen.get() == f"{GOOD} linked"
         frames.close()
 
     with_server(tmp_path, story)

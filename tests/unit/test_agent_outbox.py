@@ -17,6 +17,7 @@ from trainyard_agent import outbox
 from trainyard_agent.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, Sender, backoff, choose
 from trainyard_agent.signed_http import Refused, Unreachable
 from trainyard_agent.store import RESERVE_BYTES, Store, set_damaged_aside
+from trainyard_contracts import signatures
 
 
 @pytest.fixture
@@ -24,6 +25,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
     found = Store(tmp_path / "outbox.sqlite")
     yield found
     found.close()
+
+
+KEY = b"0123456789abcdef"
 
 
 class Bus:
@@ -43,7 +47,7 @@ class Bus:
 
 
 def sender(store: Store, bus: Bus) -> Sender:
-    found = Sender(store.path, "bus", "us-east-1")
+    found = Sender(store.path, "bus", "us-east-1", KEY)
     found._put = bus.put
     return found
 
@@ -264,3 +268,21 @@ def test_a_damaged_file_is_set_aside_and_a_whole_one_is_not(tmp_path: Path, head
     set_damaged_aside(path)
     assert (tmp_path / "outbox.sqlite.damaged").exists()
     Store(path).close()
+
+
+def test_what_is_sent_is_signed_with_the_clusters_key_whatever_wrote_its_numbers(store: Store) -> None:
+    body = '{"id":"x","step":3.0,"loss":0.1,"tiny":1e-7,"nodes":["\u00e9"],"none":null}'
+    detail = json.loads(signatures.signed("AttemptStepped", body, KEY))
+    assert {name: value for name, value in detail.items() if name != "signature"} == json.loads(body)
+    rewritten = json.loads(json.dumps(detail).replace("3.0", "3").replace("1e-07", "0.0000001"))
+    assert signatures.is_signed("AttemptStepped", rewritten, KEY)
+    assert not signatures.is_signed("AttemptEnded", detail, KEY)
+    assert not signatures.is_signed("AttemptStepped", detail, b"another key of the same length")
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert not signatures.is_signed("AttemptStepped", {"deep": deep, "signature": "x"}, KEY)
+    bus = Bus()
+    add(store, started())
+    assert sender(store, bus).send_once(store) == 1
+    assert signatures.is_signed("AttemptStarted", json.loads(bus.taken[0]["Detail"]), KEY)

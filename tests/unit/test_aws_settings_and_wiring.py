@@ -15,7 +15,7 @@ ENVIRONMENT = {
     "RUN_MACHINE_ARN": "arn:aws:states:us-east-1:1:stateMachine:trainyard-run",
     "CLUSTER_MACHINE_ARN": "arn:aws:states:us-east-1:1:stateMachine:trainyard-cluster",
     "TEARDOWN_MACHINE_ARN": "arn:aws:states:us-east-1:1:stateMachine:trainyard-teardown",
-    "NODE_ROLE_ARN": "arn:aws:iam::1:role/n", "SECRET_PREFIX": "trainyard/trainyard",
+    "NODE_BOUNDARY_ARN": "arn:aws:iam::1:policy/n", "SECRET_PREFIX": "trainyard/trainyard",
     "DEFAULT_SUBNET_IDS": "subnet-1, subnet-2", "DEFAULT_SECURITY_GROUP_IDS": "", "HEARTBEAT_SECONDS": "2",
 }  # fmt: skip
 
@@ -28,7 +28,7 @@ def test_settings_are_read_from_the_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["STAGE", "TABLE_NAME", "DATA_BUCKET", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN", "NODE_ROLE_ARN", "SECRET_PREFIX"]
+    "name", ["STAGE", "TABLE_NAME", "DATA_BUCKET", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN", "NODE_BOUNDARY_ARN", "SECRET_PREFIX"]
 )
 def test_a_missing_variable_is_named(name: str) -> None:
     with pytest.raises(MissingSetting, match=name):

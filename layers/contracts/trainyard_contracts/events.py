@@ -22,6 +22,9 @@ class AgentEvent(Lenient):
     reported_at: AwareDatetime | None = Field(
         default=None, description="set by whoever records it where the node's clock was wrong: the time that the node gave"
     )
+    signature: str = Field(
+        default="", exclude=True, description="signatures.signature of the whole event, by the cluster's key; added when it is sent"
+    )
 
 
 class RunEvent(AgentEvent):

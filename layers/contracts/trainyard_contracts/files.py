@@ -55,7 +55,7 @@ class Progress(Lenient):
 
 
 class JobBundle(Lenient):
-    """One attempt's job, in S3 at runs/<runId>/attempts/<n>/bundle.json; the agent submits exactly this."""
+    """One attempt's job, in S3 at <runs prefix>/<runId>/attempts/<n>/bundle.json; the agent submits exactly this."""
 
     schema_name: Literal["trainyard.bundle.v1"] = Field(default="trainyard.bundle.v1", alias="schema")
     run_id: str
@@ -129,6 +129,7 @@ class AgentConfig(Lenient):
     event_bus: str
     region: str
     data_bucket: str
+    runs_prefix: str = Field(default="runs", description="below it lie this cluster's runs in the data bucket; its nodes reach no others")
     slurm_bin: str = Field(default="", description="directory of sbatch, scontrol, ...; empty = PATH")
     slurm_conf: str | None = None
     heartbeat_seconds: float = Field(default=60, gt=0)

@@ -241,6 +241,14 @@ class Backend(Protocol):
         """Ask for deletion; False if it is already gone. Raises errors.ConflictError while another operation runs."""
         ...
 
+    def clean_up(self, name: str, generation: int) -> None:
+        """Remove what `create` made beside this generation of the cluster, which is gone; again changes nothing."""
+        ...
+
+    def remains(self) -> builtins.list[Remains]:
+        """What `create` made beside clusters and nobody removed yet."""
+        ...
+
     def tagged(self) -> builtins.list[BackendCluster]:
         """Clusters that carry this deployment's tag."""
         ...
@@ -308,9 +316,57 @@ class Secrets(Protocol):
         """Create a random secret if there is none; returns its ARN."""
         ...
 
+    def read(self, name: str, *, fresh: bool = False) -> str | None:
+        """The secret, or None if there is none. It may be some minutes old, or seconds with `fresh`."""
+        ...
+
     def delete(self, name: str) -> None:
         """Delete if it is there."""
         ...
+
+
+@dataclass(frozen=True)
+class NodeRole:
+    """A role that the nodes of one cluster act under; `policy` is all it may do, within `boundary`."""
+
+    name: str
+    path: str
+    boundary: str
+    trust: Mapping[str, Any]
+    policy: Mapping[str, Any]
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class FoundRole:
+    """A role that is there."""
+
+    name: str
+    path: str
+    created_at: datetime
+
+
+class Roles(Protocol):
+    """Roles of nodes."""
+
+    def ensure(self, role: NodeRole) -> None:
+        """Make the role if it is not there, and give it its policy."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete it if it is there."""
+        ...
+
+    def below(self, path: str) -> builtins.list[FoundRole]: ...
+
+
+@dataclass(frozen=True)
+class Remains:
+    """What a backend made beside a cluster and keeps, whether the cluster is there or not."""
+
+    name: str
+    generation: int
+    created_at: datetime
 
 
 class Prices(Protocol):

@@ -24,7 +24,7 @@ class Settings:
     run_machine_arn: str
     cluster_machine_arn: str
     teardown_machine_arn: str
-    node_role_arn: str
+    node_boundary_arn: str
     secret_prefix: str
     default_subnet_ids: tuple[str, ...] = ()
     default_security_group_ids: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Settings:
             run_machine_arn=_required(env, "RUN_MACHINE_ARN"),
             cluster_machine_arn=_required(env, "CLUSTER_MACHINE_ARN"),
             teardown_machine_arn=_required(env, "TEARDOWN_MACHINE_ARN"),
-            node_role_arn=_required(env, "NODE_ROLE_ARN"),
+            node_boundary_arn=_required(env, "NODE_BOUNDARY_ARN"),
             secret_prefix=_required(env, "SECRET_PREFIX"),
             default_subnet_ids=_comma_list(env, "DEFAULT_SUBNET_IDS"),
             default_security_group_ids=_comma_list(env, "DEFAULT_SECURITY_GROUP_IDS"),

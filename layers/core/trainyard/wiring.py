@@ -58,6 +58,7 @@ def build(settings: Settings) -> Ports:
 
 def _backend(settings: Settings, blobs: S3Blobs) -> HyperPod:
     from trainyard.aws.clients import Lazy
+    from trainyard.aws.roles import IamRoles
     from trainyard.backends.hyperpod import HyperPod
     from trainyard.backends.hyperpod_request import HyperPodSettings
 
@@ -67,12 +68,13 @@ def _backend(settings: Settings, blobs: S3Blobs) -> HyperPod:
         bucket=settings.data_bucket,
         event_bus=settings.event_bus_name,
         secret_prefix=settings.secret_prefix,
-        node_role_arn=settings.node_role_arn,
+        node_boundary_arn=settings.node_boundary_arn,
         heartbeat_seconds=settings.heartbeat_seconds,
         default_subnet_ids=settings.default_subnet_ids,
         default_security_group_ids=settings.default_security_group_ids,
     )
-    return HyperPod(Lazy("sagemaker", settings.region), Lazy("logs", settings.region), blobs, hyperpod)
+    roles = IamRoles(Lazy("iam", settings.region))
+    return HyperPod(Lazy("sagemaker", settings.region), Lazy("logs", settings.region), blobs, roles, hyperpod)
 
 
 def _machines(settings: Settings) -> dict[Machine, str]:

@@ -24,7 +24,7 @@ def job(recipe: str, *, hold: bool, **more: Any) -> Json:
 
 def weights(system: System, run_id: str) -> bytes:
     """The exported final model, as written: equal bytes are equal weights."""
-    key = f"runs/{run_id}/export/final/model.pt"
+    key = f"{system.export_prefix(run_id)}final/model.pt"
     return bytes(system.aws("s3").get_object(Bucket=system.local["bucket"], Key=key)["Body"].read())
 
 

@@ -287,7 +287,8 @@ def test_an_event_that_nobody_could_record_is_recorded_by_the_sweep(system: Syst
     system.training(run_id)
     step = system.timeline(run_id, "AttemptStepped")[0]["data"]
     event = {**step, "id": ulid()}
-    system.park("FactsDeadLetters", json.dumps({"source": "trainyard.agent", "detail-type": "AttemptStepped", "detail": event}))
+    detail = json.loads(system.signed("AttemptStepped", event))
+    system.park("FactsDeadLetters", json.dumps({"source": "trainyard.agent", "detail-type": "AttemptStepped", "detail": detail}))
     system.sweep()
     eventually("the event is in the timeline", lambda: event["id"] in [entry["id"] for entry in system.timeline(run_id)])
     eventually("no letter is left", lambda: system.dead_letters("FactsDeadLetters") == 0)

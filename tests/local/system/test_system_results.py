@@ -25,7 +25,7 @@ def test_a_plain_scripts_model_is_exported_before_its_cluster_goes(system: Syste
     run_id = system.submit("plain", plain(PLAIN), cluster_spec("plain"))
     assert "TRAINYARD_OUTPUT_DIR" in system.api.run(run_id)["warnings"][0]
     run = system.ended(run_id, "Succeeded")
-    bucket, prefix = system.local["bucket"], f"runs/{run_id}/export/"
+    bucket, prefix = system.local["bucket"], system.export_prefix(run_id)
     held = {key: system.aws("s3").get_object(Bucket=bucket, Key=prefix + key)["Body"].read() for key in OWN}
     assert held == OWN
     system.assert_gone(system.api.cluster(run["clusterName"]))

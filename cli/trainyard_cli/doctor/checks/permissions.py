@@ -27,10 +27,11 @@ NEEDS: dict[str, tuple[Need, ...]] = {
         Need(("sagemaker:CreateCluster", "sagemaker:ListClusters")),
         Need(("ssm:StartSession",), "arn:{partition}:ssm:{region}:{account}:managed-instance/sagemaker-cluster:abcdefghijkl_w-i-0"),
         Need(("s3:PutObject", "s3:GetObject"), "arn:{partition}:s3:::{bucket}/clusters/x"),
-    ),
-    "NodeRole": (
-        Need(("events:PutEvents",), "arn:{partition}:events:{region}:{account}:event-bus/{bus}", (("events:source", "trainyard.agent"),)),
-        Need(("secretsmanager:GetSecretValue",), "arn:{partition}:secretsmanager:{region}:{account}:secret:trainyard/{stack}/x"),
+        Need(
+            ("iam:PassRole",),
+            "arn:{partition}:iam::{account}:role/trainyard/{stack}/x/1/x",
+            (("iam:PassedToService", "sagemaker.amazonaws.com"),),
+        ),
     ),
 }
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainyard.app.situation import cluster_of
-from trainyard.domain import names
 from trainyard.domain.errors import AttemptNotFound, BlobNotFound, FieldError, RetryableError
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
@@ -54,7 +53,7 @@ def _check_attempt(run: Run, attempt: int | None) -> None:
 
 def _stored(ports: Ports, run: Run, attempt: int, lines: int) -> LogTail | None:
     try:
-        body = ports.blobs.get(names.log_key(run.id, attempt))
+        body = ports.blobs.get(run.log_key(attempt))
     except BlobNotFound:
         return None
     text = "\n".join(body.decode(errors="replace").splitlines()[-lines:])

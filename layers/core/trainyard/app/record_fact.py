@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trainyard.app import signatures
 from trainyard.app.aws_events import AwsEvent, read_aws_event
 from trainyard.app.situation import silent_since
 from trainyard.app.waking import WAKES, wake_cluster, wake_run
@@ -72,6 +73,8 @@ def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
         if isinstance(event, ClusterHeartbeat):
             ports.clusters.put_heartbeat(event)  # what still speaks is not deleted as an orphan
         return _dropped(event, "the cluster is deleted")
+    if refused := signatures.refusal(ports, cluster, kind, envelope["detail"]):
+        return _dropped(event, refused)
     if isinstance(event, ClusterHeartbeat):
         return _heartbeat(ports, cluster, event)
     return _state_event(ports, cluster, event)

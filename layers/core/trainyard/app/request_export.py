@@ -34,7 +34,7 @@ def _export_ended(ports: Ports, run: Run) -> Run:
     if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
         raise ConflictError(
             f"Run {run.id} is {run.status} and cluster '{run.cluster_name}' holds nothing of it any more.",
-            next_step=f"Look under runs/{run.id}/export/ in the data bucket for what was exported.",
+            next_step=f"Look under {run.export_prefix} in the data bucket for what was exported.",
         )
     reason = "A person asked for an export of the ended run."
     fresh = ports.runs.put(reopened(run, ports.clock.now(), outcome=run.outcome or "failed", reason=reason))

@@ -47,6 +47,6 @@ def _check_checkpoints(ports: Ports, run: Run) -> None:
     cluster = cluster_of(ports, run)
     if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
         raise ConflictError(
-            f"Cluster '{run.cluster_name}' is gone, and the run's checkpoints on it with it; what was exported is under runs/{run.id}/export/.",
+            f"Cluster '{run.cluster_name}' is gone, and the run's checkpoints on it with it; what was exported is under {run.export_prefix}.",
             next_step="Submit a new run. With a sharedFilesystem or teardown 'never', checkpoints outlive the cluster and a run can be resumed.",
         )

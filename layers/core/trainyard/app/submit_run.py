@@ -41,6 +41,7 @@ def _new_run(ports: Ports, spec: RunSpec) -> Run:
     now = ports.clock.now()
     run_id = names.run_id(ports.ids.ulid())
     cluster = spec.cluster.spec
+    name = names.cluster_for_run(cluster.name, run_id) if cluster else str(spec.cluster.name)
     return Run(
         id=run_id,
         name=spec.name,
@@ -48,7 +49,8 @@ def _new_run(ports: Ports, spec: RunSpec) -> Run:
         created_at=now,
         updated_at=now,
         opened_at=now,
-        cluster_name=names.cluster_for_run(cluster.name, run_id) if cluster else str(spec.cluster.name),
+        cluster_name=name,
+        objects_prefix=f"{names.runs_prefix(name)}/{run_id}",
         owns_cluster=cluster is not None,
         reason="Accepted; its state machine starts.",
         warnings=results.warnings(spec),

@@ -20,9 +20,9 @@ from trainyard.app.submit_run import start_run
 from trainyard.app.telling import tell_runs
 from trainyard.app.waking import wake, wake_cluster
 from trainyard.domain import facts, names, teardown
-from trainyard.domain.errors import ConflictError, RunNotFound, TrainyardError
+from trainyard.domain.errors import ClusterNotFound, ConflictError, RunNotFound, TrainyardError
 from trainyard.domain.records import Cluster, Fact, Run, TimelineEntry, Wait
-from trainyard.ports import DeadLetter, Ports
+from trainyard.ports import DeadLetter, Ports, Remains
 from trainyard_contracts.events import ClusterHeartbeat
 
 #: StartExecution follows the record's write within this; after it, it was lost.
@@ -74,7 +74,7 @@ def _failed(subject: str, error: TrainyardError) -> Swept:
     return Swept("failed", subject, f"{error.code}: {error.detail}")
 
 
-def _name(item: Wait | Run | Cluster | Suspect | DeadLetter) -> str:
+def _name(item: Wait | Run | Cluster | Suspect | Remains | DeadLetter) -> str:
     if isinstance(item, DeadLetter):
         return item.body[:200]
     return item.owner if isinstance(item, Wait) else item.id if isinstance(item, Run) else item.name
@@ -281,6 +281,28 @@ def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
     yield Swept("orphan deleted", suspect.name, f"its record proves that this stack made {suspect.seen.arn} and ended with it")
 
 
+def _remains(ports: Ports) -> list[Remains]:
+    return ports.backend.remains()
+
+
+def left_over(ports: Ports, remains: Remains) -> Iterator[Swept]:
+    """What was made beside a cluster that is gone: its record was lost, or its deletion died between two calls."""
+    if ports.clock.now() - remains.created_at < timedelta(seconds=ports.config.orphan_seconds) or _in_use(ports, remains):
+        return
+    ports.backend.clean_up(remains.name, remains.generation)
+    yield Swept("remains deleted", remains.name, f"generation {remains.generation} of the cluster is gone")
+
+
+def _in_use(ports: Ports, remains: Remains) -> bool:
+    """A record may be lost, old, or ahead of AWS: nothing is removed while AWS has a cluster of this name."""
+    try:
+        cluster = ports.clusters.get(remains.name)
+        coming = cluster.generation == remains.generation and cluster.status != "Deleted"
+    except ClusterNotFound:
+        coming = False
+    return coming or ports.backend.describe(remains.name) is not None
+
+
 def unneeded_wait(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     """The wait of a machine that makes a cluster which someone deletes: its wake-up may have been lost."""
     wait = ports.waits.get(names.cluster_owner(cluster.name))
@@ -339,6 +361,7 @@ DUTIES: tuple[tuple[Callable[[Ports], Sequence[Any]], Callable[[Ports, Any], Ite
     (_clusters, idle_cluster),
     (_clusters, overdue_teardown),
     (_clusters, stray_job),
+    (_remains, left_over),
     (suspects, orphan),
     (_clusters, unneeded_wait),
     (_letters, dead_letter),  # last, since what felled on-fact may fell the sweep, too

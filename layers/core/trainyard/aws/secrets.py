@@ -1,8 +1,10 @@
-"""A cluster's own key in Secrets Manager: made here once, read by the nodes, never by a function."""
+"""A cluster's own key in Secrets Manager: made here once, read by its nodes and by whoever checks what they report."""
 
 from __future__ import annotations
 
 import secrets
+import time
+from collections.abc import Callable
 from typing import Any
 
 from trainyard.aws.refusals import translated
@@ -17,6 +19,9 @@ class _Missing(errors.TrainyardError):
     """The secret is not there."""
 
 
+#: How long a key that was read is believed to be the secret's, also by who doubts it.
+KEPT_SECONDS, FRESH_SECONDS = 300.0, 5.0
+KEPT_KEYS = 1000
 #: Of CreateSecret it means that a secret of this name is scheduled for deletion, which takes a while even without recovery.
 _LEAVING = {"InvalidRequestException": errors.RetryableError}
 
@@ -24,9 +29,11 @@ _LEAVING = {"InvalidRequestException": errors.RetryableError}
 class SecretKeys:
     """The port `Secrets` on Secrets Manager."""
 
-    def __init__(self, secretsmanager: Any, stage: str) -> None:
+    def __init__(self, secretsmanager: Any, stage: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._secrets = secretsmanager
         self._tags = [{"Key": "trainyard:stage", "Value": stage}]
+        self._monotonic = monotonic
+        self._read: dict[str, tuple[float, str | None]] = {}
 
     def ensure(self, name: str) -> str:
         try:
@@ -36,6 +43,27 @@ class SecretKeys:
             with translated(f"look at the secret {name}", {"ResourceNotFoundException": errors.RetryableError}):
                 made = self._secrets.describe_secret(SecretId=name)
         return str(made["ARN"])
+
+    def read(self, name: str, *, fresh: bool = False) -> str | None:
+        """Kept for a while in this process, so that a flood of events, or of forged ones, is no flood of calls."""
+        at, value = self._read.get(name, (0.0, None))
+        if name not in self._read or self._monotonic() - at >= (FRESH_SECONDS if fresh or value is None else KEPT_SECONDS):
+            value = self._ask(name)
+            self._forget_oldest()
+            self._read[name] = (self._monotonic(), value)
+        return value
+
+    def _ask(self, name: str) -> str | None:
+        # A secret that is being deleted answers InvalidRequestException.
+        try:
+            with translated(f"read the secret {name}", {"ResourceNotFoundException": _Missing, "InvalidRequestException": _Missing}):
+                return str(self._secrets.get_secret_value(SecretId=name)["SecretString"])
+        except _Missing:
+            return None
+
+    def _forget_oldest(self) -> None:
+        while len(self._read) >= KEPT_KEYS:
+            del self._read[next(iter(self._read))]
 
     def delete(self, name: str) -> None:
         try:

@@ -11,12 +11,13 @@ from typing import Any, Literal
 
 from trainyard.backends import hyperpod_request as requests
 from trainyard.backends.hyperpod_logs import lifecycle_tail
-from trainyard.backends.hyperpod_request import HyperPodSettings, lifecycle_prefix
+from trainyard.backends.hyperpod_request import HyperPodSettings, lifecycle_prefix, role_arn
+from trainyard.backends.hyperpod_role import node_role
 from trainyard.backends.lifecycle_bundle import BundleSources
 from trainyard.backends.refusals import Gone, NameInUse, translated
-from trainyard.domain import errors
+from trainyard.domain import errors, names
 from trainyard.domain.records import Cluster, ClusterNode
-from trainyard.ports import BackendCluster, BackendRequest, BatchResult, Blobs
+from trainyard.ports import BackendCluster, BackendRequest, BatchResult, Blobs, Remains, Roles
 
 _PAGE = 100
 _BATCH = 25  # BatchReplaceClusterNodes and BatchRebootClusterNodes take no more
@@ -28,10 +29,13 @@ _HOST = re.compile(r"^ip(-\d{1,3}){4}")
 class HyperPod:
     """The port `Backend` on SageMaker HyperPod. AWS pages: CreateCluster, ListClusterNodes, BatchReplaceClusterNodes."""
 
-    def __init__(self, sagemaker: Any, logs: Any, blobs: Blobs, settings: HyperPodSettings, sources: BundleSources | None = None) -> None:
+    def __init__(
+        self, sagemaker: Any, logs: Any, blobs: Blobs, roles: Roles, settings: HyperPodSettings, sources: BundleSources | None = None
+    ) -> None:
         self._sagemaker = sagemaker
         self._logs = logs
         self._blobs = blobs
+        self._roles = roles
         self._settings = settings
         self._sources = sources or BundleSources.of_layers()
         self._addresses: dict[str, str] = {}  # instance id -> address: neither ever changes
@@ -45,9 +49,10 @@ class HyperPod:
         return BackendRequest("CreateCluster", requests.create_cluster_request(cluster, self._settings), files)
 
     def create(self, cluster: Cluster) -> str:
+        self._roles.ensure(node_role(cluster, self._settings))  # first: IAM needs a while until others see it
         self._upload(cluster)
         try:
-            with translated("create the cluster"):
+            with translated("create the cluster", new_role=role_arn(cluster, self._settings)):
                 answer = self._sagemaker.create_cluster(**requests.create_cluster_request(cluster, self._settings))
         except NameInUse:
             return self._ours(cluster.name)
@@ -98,6 +103,13 @@ class HyperPod:
         except Gone:
             return False
         return True
+
+    def clean_up(self, name: str, generation: int) -> None:
+        self._roles.delete(names.node_role(self._settings.stage, name, generation))
+
+    def remains(self) -> list[Remains]:
+        found = self._roles.below(names.stage_path(self._settings.stage))
+        return [Remains(*names.cluster_of_role(role.path), role.created_at) for role in found]
 
     def tagged(self) -> list[BackendCluster]:
         found = []

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from trainyard.domain import names
 from trainyard.domain.orphans import RECORD_TAG, record_mark
 from trainyard.domain.records import Cluster
 from trainyard_contracts.specs import ClusterSpec, InstanceGroup, SharedFilesystem
@@ -27,7 +28,7 @@ class HyperPodSettings:
     bucket: str
     event_bus: str
     secret_prefix: str
-    node_role_arn: str
+    node_boundary_arn: str
     heartbeat_seconds: float
     default_subnet_ids: tuple[str, ...] = ()
     default_security_group_ids: tuple[str, ...] = ()
@@ -39,13 +40,26 @@ def lifecycle_prefix(cluster: Cluster) -> str:
     return f"clusters/{cluster.name}/{cluster.generation}/lifecycle"
 
 
+def account_arn(settings: HyperPodSettings, service: str, region: str | None = None) -> str:
+    """The beginning of an ARN of this deployment's account, up to its resource."""
+    _, partition, _, _, account, _ = settings.node_boundary_arn.split(":", 5)
+    return f"arn:{partition}:{service}:{settings.region if region is None else region}:{account}"
+
+
+def role_arn(cluster: Cluster, settings: HyperPodSettings) -> str:
+    """The role of this generation's nodes, known before it is made."""
+    path = names.node_role_path(settings.stage, cluster.name, cluster.generation)
+    return f"{account_arn(settings, 'iam', '')}:role{path}{names.node_role(settings.stage, cluster.name, cluster.generation)}"
+
+
 def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]:
     """The exact arguments of sagemaker:CreateCluster."""
     spec = cluster.spec
     source = f"s3://{settings.bucket}/{lifecycle_prefix(cluster)}"
+    role = role_arn(cluster, settings)
     request: dict[str, Any] = {
         "ClusterName": cluster.name,
-        "InstanceGroups": [_group(spec, group, source, settings.node_role_arn) for group in spec.instance_groups],
+        "InstanceGroups": [_group(spec, group, source, role) for group in spec.instance_groups],
         "NodeRecovery": spec.node_recovery,
         "Tags": [{"Key": key, "Value": value} for key, value in tags(cluster, settings.stage).items()],
     }
@@ -53,7 +67,7 @@ def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict
         request["Orchestrator"] = {"Slurm": _strategy(spec)}
     if spec.provisioning == "Continuous":
         request["NodeProvisioningMode"] = "Continuous"
-    if vpc := _vpc(spec, settings):
+    if vpc := network(spec, settings):
         request["VpcConfig"] = vpc
     return request
 
@@ -72,6 +86,7 @@ def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]
         "region": settings.region,
         "eventBus": settings.event_bus,
         "dataBucket": settings.bucket,
+        "runsPrefix": names.runs_prefix(cluster.name),
         "secretName": f"{settings.secret_prefix}/{cluster.name}/agent-key",
         "heartbeatSeconds": settings.heartbeat_seconds,
         "environment": _wire(spec.environment),
@@ -166,7 +181,8 @@ def _lustre(shared: SharedFilesystem) -> dict[str, str]:
     return {"DnsName": shared.dns_name, "MountName": shared.mount_name, "MountPath": shared.mount_path}
 
 
-def _vpc(spec: ClusterSpec, settings: HyperPodSettings) -> dict[str, list[str]]:
+def network(spec: ClusterSpec, settings: HyperPodSettings) -> dict[str, list[str]]:
+    """VpcConfig of the cluster; {} = the platform's own network."""
     if spec.network is not None:
         return {"SecurityGroupIds": spec.network.security_group_ids, "Subnets": spec.network.subnet_ids}
     if settings.default_subnet_ids and settings.default_security_group_ids:

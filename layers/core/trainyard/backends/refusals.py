@@ -15,6 +15,9 @@ _PASSING = frozenset({"InternalServerError", "InternalFailure", "ServiceUnavaila
 _GONE = frozenset({"ResourceNotFound", "ResourceNotFoundException"})
 _NO_CAPACITY = re.compile(r"sufficient.{0,20}capacity|capacity.{0,40}(not available|unavailable)", re.IGNORECASE)
 
+#: "Could not assume role <arn>. Please ensure that the role exists and allows principal 'sagemaker.amazonaws.com' ...".
+_ROLE = re.compile(r"assume.{0,40}role|role.{0,250}(not exist|not found|assume)", re.IGNORECASE | re.DOTALL)
+
 _ASK_FOR_QUOTA = "Ask for a higher quota in Service Quotas (SageMaker, '<instance type> for cluster usage'), or for fewer nodes."
 
 
@@ -27,8 +30,8 @@ class NameInUse(errors.ClusterExists):
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
-    """Run a call; `doing` completes "AWS refused to ..."."""
+def translated(doing: str, new_role: str = "") -> Iterator[None]:
+    """Run a call; `doing` completes "AWS refused to ...". `new_role`: a role that AWS may not know everywhere yet."""
     try:
         yield
     except ParamValidationError as invalid:
@@ -36,7 +39,10 @@ def translated(doing: str) -> Iterator[None]:
     except BotoCoreError as broken:
         raise errors.RetryableError(f"the call to {doing} did not go through: {broken}") from broken
     except ClientError as refusal:
-        raise _error(doing, refusal) from refusal
+        error = _error(doing, refusal)
+        if new_role and isinstance(error, errors.BackendRejected) and _ROLE.search(error.detail):
+            raise errors.RetryableError(error.detail) from refusal
+        raise error from refusal
 
 
 def _error(doing: str, refusal: ClientError) -> errors.TrainyardError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 
 def run_id(ulid: str) -> str:
     return f"run-{ulid.lower()}"
@@ -12,20 +14,31 @@ def cluster_for_run(spec_name: str, run: str) -> str:
     return f"{spec_name[:56].rstrip('-')}-{run[-6:]}"
 
 
-def bundle_key(run: str, attempt: int) -> str:
-    return f"runs/{run}/attempts/{attempt}/bundle.json"
+def runs_prefix(cluster: str) -> str:
+    """Where the runs of a cluster keep their objects: a cluster's nodes reach what lies below their cluster's name only."""
+    return f"clusters/{cluster}/runs"
 
 
-def log_key(run: str, attempt: int) -> str:
-    return f"runs/{run}/logs/attempt-{attempt}.log"
+def stage_path(stage: str) -> str:
+    """IAM path below which the roles of this deployment's clusters lie, and nothing else."""
+    return f"/trainyard/{stage}/"
 
 
-def export_prefix(run: str) -> str:
-    return f"runs/{run}/export/"
+def node_role_path(stage: str, cluster: str, generation: int) -> str:
+    """Tells whose role it is to whoever finds it."""
+    return f"{stage_path(stage)}{cluster}/{generation}/"
 
 
-def export_manifest_key(run: str) -> str:
-    return f"{export_prefix(run)}export-manifest.json"
+def cluster_of_role(path: str) -> tuple[str, int]:
+    """Cluster and generation of a role's path."""
+    *_, cluster, generation, _ = path.split("/")
+    return cluster, int(generation)
+
+
+def node_role(stage: str, cluster: str, generation: int) -> str:
+    """At most 64 characters, and unique in the account: IAM takes one role of a name whatever the paths are."""
+    whole = sha256(f"{stage}/{cluster}/{generation}".encode()).hexdigest()[:12]
+    return f"{stage[:20]}-{cluster[:28]}-{whole}"
 
 
 def s3_uri(bucket: str, key: str) -> str:

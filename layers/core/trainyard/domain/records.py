@@ -153,6 +153,7 @@ class Run(Record):
     warnings: list[str] = Field(default_factory=list, description="what could surprise who submitted it, said at submission")
     cluster_name: str
     owns_cluster: bool = False
+    objects_prefix: str = Field(default="", description="where its objects lie in the data bucket; runs/<id> of older runs")
     cluster_generation: int | None = Field(default=None, description="generation of its own cluster that this life uses")
     attempts: list[Attempt] = Field(default_factory=list)
     former_nodes: list[str] = Field(default_factory=list, description="nodes of attempts that keep no list of their own any more")
@@ -180,6 +181,25 @@ class Run(Record):
         return self.attempts[-1] if self.attempts else None
 
     @property
+    def prefix(self) -> str:
+        """Its objects in the data bucket lie below this."""
+        return self.objects_prefix or f"runs/{self.id}"
+
+    @property
+    def export_prefix(self) -> str:
+        return f"{self.prefix}/export/"
+
+    @property
+    def export_manifest_key(self) -> str:
+        return f"{self.export_prefix}export-manifest.json"
+
+    def bundle_key(self, attempt: int) -> str:
+        return f"{self.prefix}/attempts/{attempt}/bundle.json"
+
+    def log_key(self, attempt: int) -> str:
+        return f"{self.prefix}/logs/attempt-{attempt}.log"
+
+    @property
     def terminal(self) -> bool:
         return self.status in TERMINAL
 
@@ -200,6 +220,7 @@ class Cluster(Record):
     last_used_at: datetime | None = None
     last_heartbeat_at: datetime | None = None
     create_requested: bool = False
+    signs_events: bool = Field(default=False, description="its agents sign what they report; older ones do not")
     delete_requested_at: datetime | None = None
     delete_forced: bool = Field(default=False, description="a person gave up what only it holds, and people's jobs on it")
     machine_tries: int = Field(default=0, description="restarts of its state machines; part of their execution names")

@@ -130,6 +130,7 @@ class ClusterView(Cluster):
     """A cluster."""
 
     version: int = Field(default=0, exclude=True)
+    signs_events: bool = Field(default=False, exclude=True)
     idempotency_key: str | None = Field(default=None, exclude=True)
 
     @classmethod

@@ -56,7 +56,7 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 def conclude(ports: Ports, run: Run, export: Export, finished: Fact) -> Export:
     """Believe nothing: read the manifest and look at every object's size and checksum."""
-    key = str(finished.data.get("manifestKey") or names.export_manifest_key(run.id))
+    key = str(finished.data.get("manifestKey") or run.export_manifest_key)
     reason = "" if finished.data.get("ok") else str(finished.data.get("reason") or "the agent gave no reason")
     manifest = None
     if not reason:
@@ -99,7 +99,7 @@ def _first_wrong(ports: Ports, run: Run, objects: list[ExportedObject]) -> str:
     """'' if every object is in the bucket with the size and the checksum of the manifest."""
 
     def wrong(entry: ExportedObject) -> str:
-        head = ports.blobs.head(names.export_prefix(run.id) + entry.key)
+        head = ports.blobs.head(run.export_prefix + entry.key)
         if head is None:
             return f"{entry.key} is missing"
         if head[0] != entry.bytes:
@@ -119,7 +119,7 @@ def _finished(ports: Ports, run: Run, export: Export) -> Fact | None:
 def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Fact | None]:
     """Tell the agent to export. The same export id does not start a second one, so asking again finds an end that no event told."""
     cluster = ports.clusters.get(run.cluster_name)
-    destination = names.s3_uri(ports.blobs.bucket, names.export_prefix(run.id))
+    destination = names.s3_uri(ports.blobs.bucket, run.export_prefix)
     argv = ["trainyard-agent", "export", "--run", run.id, "--export-id", export.id, "--destination", destination]
     try:
         result = ports.commands.run(cluster, [*argv, "--checkpoints", run.spec.export.checkpoints], timeout_seconds=EXPORT_COMMAND_SECONDS)

@@ -28,7 +28,7 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
     if run.outcome is not None or attempt is None or attempt.submitted_at is not None or attempt.ended_at is not None:
         return {"submitted": False}
     cluster = ports.clusters.get(run.cluster_name)
-    key = names.bundle_key(run.id, attempt.number)
+    key = run.bundle_key(attempt.number)
     ports.blobs.put(key, recipes.job_bundle(run, attempt, cluster.spec).model_dump_json(by_alias=True).encode())
     bundle = names.s3_uri(ports.blobs.bucket, key)
     argv = ["trainyard-agent", "submit", "--run", run.id, "--attempt", str(attempt.number), "--bundle", bundle]

@@ -1,0 +1,107 @@
+"""What a job could do with its node's credentials: everything that its own cluster needs, and nothing to any other cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from tests.support.system import System, eventually, light_job
+
+from trainyard_agent.identifiers import ulid
+from trainyard_contracts import signatures
+
+pytestmark = pytest.mark.local
+
+
+class Node:
+    """AWS as a process on the cluster's controller reaches it."""
+
+    def __init__(self, system: System, cluster: str) -> None:
+        self.system, self.cluster = system, system.api.cluster(cluster)
+        short = self.cluster["arn"].rsplit("/", 1)[-1]
+        self.keys = next(p.environment for p in system.processes(TRAINYARD_CLUSTER=short) if p.environment.get("AWS_SESSION_TOKEN"))
+
+    def client(self, service: str) -> Any:
+        return boto3.client(
+            service,
+            endpoint_url=self.system.local["endpoint"],
+            region_name=self.system.local["region"],
+            aws_access_key_id=self.keys["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.keys["AWS_SECRET_ACCESS_KEY"],
+            aws_session_token=self.keys["AWS_SESSION_TOKEN"],
+            config=Config(retries={"max_attempts": 0}),
+        )
+
+    def refused(self, service: str, operation: str, **request: Any) -> None:
+        with pytest.raises(ClientError) as denied:
+            getattr(self.client(service), operation)(**request)
+        assert denied.value.response["Error"]["Code"].startswith("AccessDenied"), denied.value
+
+    def tells(self, kind: str, key: bytes | None, **detail: Any) -> None:
+        """Put an event on the bus, signed with this key or not at all."""
+        body = json.dumps({"id": ulid(), "at": datetime.now(timezone.utc).isoformat(), "node": "ip-127-0-0-9", **detail})
+        entry = {
+            "Source": "trainyard.agent",
+            "DetailType": kind,
+            "Detail": signatures.signed(kind, body, key) if key else body,
+            "EventBusName": self.system.local["outputs"]["EventBusName"],
+        }
+        assert self.client("events").put_events(Entries=[entry])["FailedEntryCount"] == 0
+
+
+def secret(cluster: str) -> str:
+    return f"trainyard/trainyard/{cluster}/agent-key"
+
+
+@pytest.fixture(scope="module")
+def neighbour(system: System) -> Iterator[str]:
+    """What another cluster has in AWS, without its nodes."""
+    name, bucket = "neighbour", system.local["bucket"]
+    secrets, s3 = system.aws("secretsmanager"), system.aws("s3")
+    secrets.create_secret(Name=secret(name), SecretString="k" * 64)
+    keys = [f"clusters/{name}/1/lifecycle/on_create.sh", f"clusters/{name}/runs/run-x/attempts/1/bundle.json"]
+    for key in keys:
+        s3.put_object(Bucket=bucket, Key=key, Body=b"theirs")
+    yield name
+    secrets.delete_secret(SecretId=secret(name), ForceDeleteWithoutRecovery=True)
+    for key in keys:
+        s3.delete_object(Bucket=bucket, Key=key)
+
+
+def test_a_nodes_credentials_reach_its_own_cluster_only(system: System, shared: str, neighbour: str) -> None:
+    node, bucket = Node(system, shared), system.local["bucket"]
+    assert len(node.client("secretsmanager").get_secret_value(SecretId=secret(shared))["SecretString"]) == 64
+    assert node.client("s3").get_object(Bucket=bucket, Key=f"clusters/{shared}/1/lifecycle/on_create.sh")["Body"].read()
+    node.refused("secretsmanager", "get_secret_value", SecretId=secret(neighbour))
+    for key in (f"clusters/{neighbour}/1/lifecycle/on_create.sh", f"clusters/{neighbour}/runs/run-x/attempts/1/bundle.json"):
+        node.refused("s3", "get_object", Bucket=bucket, Key=key)
+        node.refused("s3", "put_object", Bucket=bucket, Key=key, Body=b"code")
+    node.refused("s3", "put_object", Bucket=bucket, Key=f"clusters/{neighbour}/runs/run-x/export/export-manifest.json", Body=b"{}")
+    node.refused("s3", "put_object", Bucket=bucket, Key=f"clusters/{shared}/1/lifecycle/on_create.sh", Body=b"code")
+    node.refused("s3", "put_object", Bucket=bucket, Key="runs/run-x/export/export-manifest.json", Body=b"{}")
+    node.refused("s3", "delete_object", Bucket=bucket, Key=f"clusters/{shared}/runs/run-x/logs/attempt-1.log")
+    node.refused("dynamodb", "get_item", TableName=system.local["table"], Key={"pk": {"S": "x"}, "sk": {"S": "y"}})
+    node.refused("sagemaker", "delete_cluster", ClusterName=shared)
+    node.refused("ssm", "start_session", Target="sagemaker-cluster:x_y-i-1")
+    node.refused("iam", "put_role_policy", RoleName="x", PolicyName="y", PolicyDocument='{"Version": "2012-10-17", "Statement": []}')
+
+
+def test_an_end_that_another_cluster_tells_of_a_run_ends_nothing(system: System, shared: str, neighbour: str) -> None:
+    """Whoever forges it has a node's credentials and its cluster's key; the run's cluster has another key."""
+    node = Node(system, shared)
+    run_id = system.submit("forged", light_job(steps=10, hold_at=5), shared)
+    run = system.training(run_id)
+    told = {"clusterName": shared, "clusterArn": node.cluster["arn"], "runId": run_id, "attempt": 1, "jobId": run["attempts"][0]["jobId"]}
+    node.tells("AttemptEnded", None, **told, outcome="failed")
+    node.tells("AttemptEnded", b"k" * 64, **told, outcome="failed")
+    for reason in ("it is not signed", "its signature is not the cluster's"):
+        eventually(reason, lambda reason=reason: system.said("on-fact", "dropped", reason, run_id))
+    assert system.api.run(run_id)["attempts"][0]["outcome"] is None
+    system.release(run_id)
+    system.ended(run_id, "Succeeded")
