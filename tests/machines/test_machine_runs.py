@@ -54,7 +54,7 @@ def by_scripts(system: System) -> str:
 
 def final_weights(system: System, run: Json) -> dict[str, bytes]:
     """Of a run that is over: every exported object is as the manifest says."""
-    exported = verify_export(system.aws("s3"), system.local["bucket"], run["id"])
+    exported = verify_export(system.aws("s3"), system.local["bucket"], run["id"], run["objectsPrefix"])
     assert exported.wrong == []
     assert exported.last_step == STEPS
     found = weights(exported.final)
