@@ -10,7 +10,7 @@ TRAINER_BENCHES := $(filter ddp_speed llm_speed checkpoint_stall resume_start to
 # plain_* and llm_jobs are what the others compare with or run; llm_gpu needs a GPU.
 BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs llm_gpu $(TRAINER_BENCHES),$(ALL_BENCHES))
 
-.PHONY: help setup setup-trainers demo test test-machines test-often check bench bench-recovery bench-trainers lock clean
+.PHONY: help setup setup-trainers demo test test-machines machine-image test-often check bench bench-recovery bench-trainers lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -28,8 +28,12 @@ demo: setup ## the main job on real parts, with a node killed in the middle
 test: setup-trainers ## all tests
 	@$(BIN)/python -m pytest -m "not machines"
 
-test-machines: setup node_agent/packages/pip.whl ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
+test-machines: setup node_agent/packages/pip.whl machine-image ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
 	@$(BIN)/python -m pytest tests/machines
+
+# Built before the tests and not within the first one's time: once, in some minutes.
+machine-image: setup
+	@$(BIN)/python -c "from trainyard_local import machine_cloud, machine_host; machine_host.missing() or machine_cloud.image(print)"
 
 # What nodes that boot need of the package index, as `sam build` puts it into the bundle; this file is written last.
 node_agent/packages/pip.whl: node_agent/packages.txt node_agent/build_packages.py | setup
