@@ -570,7 +570,7 @@ def test_a_failed_run_resumes_in_a_new_life_with_new_budgets() -> None:
 def test_what_befell_the_nodes_of_an_earlier_cluster_says_nothing_of_a_later_one_of_the_same_name() -> None:
     story = Story()
     fsx = {
-        "sharedFilesystem": {"dnsName": "fs.example", "mountName": "fsx"},
+        "sharedFilesystem": {"dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "mountName": "abcdefgh"},
         "network": {"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]},
     }
     make_cluster(story, spares=0, **fsx)

@@ -49,6 +49,8 @@ def bucket(path: str) -> dict[str, str]:
         ({"network": {**NETWORK, "subnetIds": [""]}}, "should match pattern"),
         ({"network": {**NETWORK, "subnetIds": ["x;id"]}}, "should match pattern"),
         ({"network": {**NETWORK, "securityGroupIds": ["subnet-0123456789abcdef0"]}}, "should match pattern"),
+        ({"sharedFilesystem": {**SHARED, "dnsName": "fs.example"}}, "should match pattern"),
+        ({"sharedFilesystem": {**SHARED, "mountName": "abcdefghi"}}, "should match pattern"),
         ({"idleLimitSeconds": "60"}, "valid integer"),
         ({"idleLimitSeconds": True}, "valid integer"),
     ],

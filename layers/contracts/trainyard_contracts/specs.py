@@ -99,8 +99,9 @@ class Network(Strict):
 class SharedFilesystem(Strict):
     """FSx for Lustre, mounted on every node; holds runs and checkpoints while the cluster lives."""
 
-    dns_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.-]{1,255}$")]
-    mount_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    # The API's own patterns (botocore: sagemaker ClusterDnsName and ClusterMountName).
+    dns_name: Annotated[str, StringConstraints(pattern=r"^(fs|fc)i?-[0-9a-f]{8,}\.[A-Za-z0-9.-]{4,253}$", max_length=275)]
+    mount_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,8}$")]
     mount_path: MountPath = "/fsx"
 
 

@@ -21,6 +21,8 @@ _HINTS: dict[str, str] = {
     _pattern(specs.Requirement): "must be a package with extras and versions at most, such as numpy>=1.26,<3 (no options, no paths)",
     _pattern(specs.SubnetId): "must be the id of a subnet such as subnet-0123456789abcdef0",
     _pattern(specs.SecurityGroupId): "must be the id of a security group such as sg-0123456789abcdef0",
+    r"^(fs|fc)i?-[0-9a-f]{8,}\.[A-Za-z0-9.-]{4,253}$": "must be the DNS name of an FSx filesystem such as fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+    r"^[A-Za-z0-9_-]{1,8}$": "must be the filesystem's mount name: 1 to 8 letters, digits, _ and -",
     _pattern(specs.EnvironmentName): "must be a variable name: letters, digits and underscores, not starting with a digit",
     _pattern(specs.PlainText): "must not contain the NUL character",
     r"^[a-z_][a-z0-9_-]{0,31}$": "must be a POSIX user name: lower-case letters, digits, _ and -, at most 32",
