@@ -222,16 +222,19 @@ def test_a_step_whose_daemon_was_killed_is_ended_and_the_next_attempt_goes_on(cl
 @pytest.mark.parametrize("which", [0, 1], ids=["on the batch host", "on the other node"])
 def test_training_that_finished_is_a_success_though_its_steps_daemon_was_killed(cluster: AgentCluster, which: int) -> None:
     program = (
-        "import pathlib, signal, sys, time\n"
+        "import os, pathlib, signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        "pathlib.Path('ready-' + os.environ['SLURMD_NODENAME']).touch()\n"
         "while not pathlib.Path('done').exists():\n    time.sleep(0.05)\n"
     )
     submit(cluster, files={"train.py": program})
     nodes = event(cluster, "AttemptStarted")["nodes"]
     daemon = step_daemon(cluster, nodes[which])
-    wait_for(lambda: len(processes_with(TRAINYARD_RUN_ID=RUN, SLURMD_NODENAME=nodes[which])) >= 2, what="the program")
+    files = cluster.shared / f"trainyard/runs/{RUN}/attempts/1/files"
+    # One that has not come to its handler yet would die of the signal that it is to survive.
+    wait_for(lambda: all((files / f"ready-{node}").exists() for node in nodes), what="the program")
     os.kill(daemon, signal.SIGKILL)
-    (cluster.shared / f"trainyard/runs/{RUN}/attempts/1/files/done").touch()
+    (files / "done").touch()
     ended = event(cluster, "AttemptEnded", 40)
     assert (ended["outcome"], ended["exitCode"]) == ("succeeded", 0)
 
