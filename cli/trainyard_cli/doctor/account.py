@@ -28,8 +28,11 @@ class NotAnswered(Exception):
 class Account:
     """The account that the credentials lead to. `call` is the only way out; no operation that changes anything is ever named."""
 
-    def __init__(self, session: Any, region: str, stack: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._session = session
+    def __init__(
+        self, session: Any, region: str, stack: str, *, sleep: Callable[[float], None] = time.sleep, endpoint: str | None = None
+    ) -> None:
+        """`endpoint` takes AWS's place: the local cloud's."""
+        self._session, self._endpoint = session, endpoint
         self._clients: dict[tuple[str, str], Any] = {}
         self._answers: dict[str, Json] = {}
         self.region, self.stack_name, self.sleep = region, stack, sleep
@@ -40,6 +43,10 @@ class Account:
         if again or key not in self._answers:
             self._answers[key] = self._ask(service, operation, region or self.region, request)
         return self._answers[key]
+
+    def forget(self) -> None:
+        """What changes while somebody looks on is asked again from now on; the caller and the stack do not."""
+        self._answers.clear()
 
     def _ask(self, service: str, operation: str, region: str, request: Json) -> Json:
         from botocore.exceptions import BotoCoreError, ClientError
@@ -59,7 +66,9 @@ class Account:
 
         if (service, region) not in self._clients:
             config = Config(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"total_max_attempts": TRIES})
-            self._clients[service, region] = self._session.create_client(service, region_name=region, config=config)
+            self._clients[service, region] = self._session.create_client(
+                service, region_name=region, config=config, endpoint_url=self._endpoint
+            )
         return self._clients[service, region]
 
     def all(self, service: str, operation: str, key: str, **request: Any) -> Iterator[Any]:

@@ -1,0 +1,175 @@
+"""What first-light sees of the run: our API's answers and AWS's own, each read once a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from ..client import Client
+from ..doctor.account import Account, NotAnswered
+from ..problems import ApiProblem, TrainyardError
+from .seen import StageName
+
+Json = dict[str, Any]
+T = TypeVar("T")
+#: What AWS's services call something that is not there.
+MISSING = ("ResourceNotFound", "ResourceNotFoundException", "NoSuchEntity", "ValidationException")
+LOG_LINES = 10_000
+
+
+class World:
+    """Read by looks, which may let NotAnswered and TrainyardError pass: their assumption is then not seen, and it is said why.
+
+    What is set by the stages: `plan` (the dry run's answer), `run_id`, `disturbed` (the node that was to be replaced, as it was
+    before), `began` (when each stage began), `failure` (what stopped the stage that is looked at).
+    """
+
+    def __init__(self, api: Client, account: Account, spec: Json, cluster_name: str) -> None:
+        self.api, self.account, self.spec, self.cluster_name = api, account, spec, cluster_name
+        self.stage: StageName = "account"
+        self.failure: TrainyardError | None = None
+        self.plan: Json | None = None
+        self.run_id: str | None = None
+        self.disturbed: Json | None = None
+        self.began: dict[StageName, datetime] = {}
+        self._read: dict[str, Any] = {}
+
+    @property
+    def local(self) -> bool:
+        """Whether this is the local cloud and not AWS."""
+        return self.api.connection.local is not None
+
+    def forget(self) -> None:
+        """From now on everything is read again."""
+        self._read.clear()
+        self.account.forget()
+
+    def _once(self, key: str, read: Callable[[], T]) -> T:
+        if key not in self._read:
+            self._read[key] = read()
+        found: T = self._read[key]
+        return found
+
+    # Our API
+
+    @property
+    def cluster(self) -> Json | None:
+        """The cluster as our API shows it; None if it knows none of that name."""
+        return self._once("cluster", lambda: _or_none(lambda: self.api.cluster(self.cluster_name)))
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The end of the cluster's ARN, once AWS gave it one."""
+        arn = (self.cluster or {}).get("arn")
+        return str(arn).rsplit("/", 1)[-1] if arn else None
+
+    @property
+    def nodes(self) -> list[Json]:
+        """The cluster's nodes as our API shows them."""
+        return self._once("nodes", lambda: _or_none(lambda: self.api.nodes(self.cluster_name)) or [])
+
+    @property
+    def run(self) -> Json | None:
+        """The run; None before it was submitted."""
+        run_id = self.run_id
+        return None if run_id is None else self._once("run", lambda: self.api.run(run_id))
+
+    @property
+    def attempts(self) -> list[Json]:
+        return list((self.run or {}).get("attempts") or [])
+
+    @property
+    def checkpoints(self) -> list[Json]:
+        """The run's, newest first."""
+        run_id = self.run_id
+        return [] if run_id is None else self._once("checkpoints", lambda: self.api.checkpoints(run_id))
+
+    def timeline(self, *kinds: str) -> list[Json]:
+        """The run's timeline entries of these types, oldest first; all without any. Empty before the run was submitted."""
+        run_id = self.run_id
+        if run_id is None:
+            return []
+        entries = self._once("timeline", lambda: self.api.events(run_id))
+        return [entry for entry in entries if not kinds or entry["type"] in kinds]
+
+    def log(self, kind: str = "job", lines: int = 200) -> Json:
+        """{source, text}: the tail of the job's log (or of the lifecycle scripts') as our API reads it. Empty before the run."""
+        run_id = self.run_id
+        if run_id is None:
+            return {"source": "none", "text": ""}
+        return self._once(f"log {kind} {lines}", lambda: self.api.logs(run_id, lines=lines, kind=kind))
+
+    # AWS's own answers
+
+    @property
+    def described(self) -> Json | None:
+        """DescribeCluster's answer; None where AWS knows no such cluster."""
+        return self._asked("sagemaker", "DescribeCluster", ClusterName=self.cluster_name)
+
+    @property
+    def backend_nodes(self) -> list[Json]:
+        """ListClusterNodes' summaries."""
+        try:
+            return list(self.account.all("sagemaker", "ListClusterNodes", "ClusterNodeSummaries", ClusterName=self.cluster_name))
+        except NotAnswered as error:
+            if error.code in MISSING:
+                return []
+            raise
+
+    def described_node(self, instance_id: str) -> Json | None:
+        """DescribeClusterNode's details of it."""
+        found = self._asked("sagemaker", "DescribeClusterNode", ClusterName=self.cluster_name, NodeId=instance_id)
+        return None if found is None else dict(found["NodeDetails"])
+
+    @property
+    def log_group(self) -> str:
+        """Where HyperPod keeps the logs of this cluster's lifecycle scripts."""
+        return f"/aws/sagemaker/Clusters/{self.cluster_name}/{self.cluster_id}"
+
+    @property
+    def log_streams(self) -> list[str]:
+        """Names of the streams of that group."""
+        request = {"logGroupName": self.log_group}
+        found: list[str] = []
+        while True:
+            page = self._asked("logs", "DescribeLogStreams", **request)
+            if page is None:
+                return found
+            found += [str(stream["logStreamName"]) for stream in page["logStreams"]]
+            if not page.get("nextToken"):
+                return found
+            request["nextToken"] = page["nextToken"]
+
+    def lifecycle_logs(self, node: Json) -> list[str]:
+        """Lines of the lifecycle script's log of a node (an entry of `nodes`), oldest first; [] where its stream is not there."""
+        stream = f"LifecycleConfig/{node['group']}/{node['instanceId']}"
+        lines: list[str] = []
+        request = {"logGroupName": self.log_group, "logStreamName": stream, "startFromHead": True}
+        while len(lines) < LOG_LINES:
+            page = self._asked("logs", "GetLogEvents", **request)
+            if not page or not page["events"]:
+                break
+            lines += [str(event["message"]).rstrip("\n") for event in page["events"]]
+            if page.get("nextForwardToken") in (None, request.get("nextToken")):
+                break
+            request["nextToken"] = page["nextForwardToken"]
+        return lines
+
+    def _asked(self, service: str, operation: str, **request: Any) -> Json | None:
+        """AWS's answer; None where what it was asked for is not there. Raises NotAnswered."""
+        try:
+            return self.account.call(service, operation, **request)
+        except NotAnswered as error:
+            if error.code in MISSING:
+                return None
+            raise
+
+
+def _or_none(ask: Callable[[], T]) -> T | None:
+    try:
+        return ask()
+    except ApiProblem as problem:
+        if problem.status == 404:
+            return None
+        raise
