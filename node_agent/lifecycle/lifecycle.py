@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+import node_facts
 import step_accounts
 import step_environment
 import step_install
@@ -46,4 +47,5 @@ def run(load: Callable[[], Node]) -> int:
 
 
 if __name__ == "__main__":
+    node_facts.tell_found()
     sys.exit(run(Node.load))

@@ -87,8 +87,13 @@ class Node:
         missing = [key for key in REQUIRED if key not in cluster]
         if missing:
             raise StepFailed(f"cluster.json has no {', '.join(missing)}; the control plane that wrote it and these scripts do not match")
-        given = environ.get("SAGEMAKER_RESOURCE_CONFIG_PATH") or root + "/opt/ml/config/resource_config.json"
-        return cls(root, bundle, cluster, await_identity(cluster, Path(given), environ), environ)
+        given = resource_config_path(root, environ)
+        return cls(root, bundle, cluster, await_identity(cluster, given, environ), environ)
+
+
+def resource_config_path(root: str, environ: Mapping[str, str]) -> Path:
+    """Where HyperPod puts what it knows of the cluster's groups and instances."""
+    return Path(environ.get("SAGEMAKER_RESOURCE_CONFIG_PATH") or root + "/opt/ml/config/resource_config.json")
 
 
 def await_identity(cluster: Mapping[str, Any], given: Path, environ: Mapping[str, str]) -> Identity:

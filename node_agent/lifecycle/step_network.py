@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+import node_facts
 from node import Node, StepFailed, say
+from step_mounts import shared_path
 
 NAMES_SECONDS = 120.0
 LOOK_SECONDS = 2.0
@@ -15,9 +17,14 @@ LOOK_SECONDS = 2.0
 
 def names(node: Node) -> None:
     """Every host that later steps call has an address. Raises StepFailed with the first that has none in time."""
-    if node.local:
-        return
-    deadline = time.monotonic() + NAMES_SECONDS
+    began = time.monotonic()
+    if not node.local:
+        await_names(node, began + NAMES_SECONDS)
+    mount_path = shared_path(node) if node.cluster.get("sharedFilesystem") else None
+    node_facts.tell_network(time.monotonic() - began, services(node), mount_path)
+
+
+def await_names(node: Node, deadline: float) -> None:
     for host in hosts(node):
         while not resolves(host):
             if time.monotonic() > deadline:
@@ -33,13 +40,18 @@ def hosts(node: Node) -> Iterator[str]:
     filesystem = node.cluster.get("sharedFilesystem")
     if filesystem:
         yield filesystem["dnsName"]
-    override = node.environ.get("AWS_ENDPOINT_URL")
-    if override:
-        yield urlsplit(override).hostname or ""
-        return
+    yield from dict.fromkeys(host for host, _ in services(node).values())
+
+
+def services(node: Node) -> dict[str, tuple[str, int]]:
+    """Host and port of each service that a node calls, by its name."""
+    called = ("secretsmanager", "s3", "events")
+    if override := node.environ.get("AWS_ENDPOINT_URL"):
+        url = urlsplit(override)
+        return dict.fromkeys(called, (url.hostname or "", url.port or (443 if url.scheme == "https" else 80)))
     region = node.cluster["region"]
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    yield from (f"{service}.{region}.{suffix}" for service in ("secretsmanager", "s3", "events"))
+    return {service: (f"{service}.{region}.{suffix}", 443) for service in called}
 
 
 def resolves(host: str) -> bool:
