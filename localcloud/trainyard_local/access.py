@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from trainyard_local import policies
+from trainyard_local.quirks import Quirks
 
 log = logging.getLogger("trainyard.access")
 
@@ -46,9 +47,10 @@ class Denied(Exception):
 class Access:
     """Keys and decisions. With enforce=False roles may do everything, but keys are still checked."""
 
-    def __init__(self, account_id: str, *, enforce: bool = True) -> None:
+    def __init__(self, account_id: str, *, enforce: bool = True, quirks: Quirks | None = None) -> None:
         self.account_id = account_id
         self.enforce = enforce
+        self.quirks = quirks or Quirks()
         self.denials: collections.deque[dict[str, str]] = collections.deque(maxlen=100)
         self.resource_tags: dict[str, Callable[[str], Mapping[str, str]]] = {}
         """service -> function(ARN) -> tags; a part that owns resources registers here, for aws:ResourceTag conditions."""

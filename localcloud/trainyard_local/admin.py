@@ -33,6 +33,7 @@ class Admin:
             ("GET", "status"): self._status,
             ("POST", "fault"): self._fault,
             ("POST", "fire"): self._fire,
+            ("POST", "quirk"): self._quirk,
             ("POST", "shutdown"): self._shutdown,
         }
         route = routes.get((request.method, request.raw_path.removeprefix(PREFIX)))
@@ -60,6 +61,14 @@ class Admin:
             return json_response(error.status, {"message": str(error), "code": error.code})
         except (ValueError, LookupError) as error:
             return json_response(400, {"message": str(error)})
+
+    def _quirk(self, request: Request) -> Response:
+        """Let AWS differ from what is taken for true of it, or end that: trainyard_local/quirks.py."""
+        body = _object(request)
+        try:
+            return json_response(200, {"quirks": self._cloud.quirks.set(body or {})})
+        except ValueError as error:
+            return json_response(400, {"message": str(error), "code": "invalid-request"})
 
     def _fire(self, request: Request) -> Response:
         """Fire a schedule out of turn, as tests of the sweep need."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainyard_local.quirks import Quirks
+
 if TYPE_CHECKING:
     from trainyard_local.access import Access
     from trainyard_local.functions import Functions
@@ -38,6 +40,8 @@ class Cloud:
     """Called once when the server ends in good order."""
     reporters: dict[str, Callable[[], Any]] = field(default_factory=dict)
     """What each part adds to `GET /_trainyard/status` under its own name; anything json.dumps takes."""
+    quirks: Quirks = field(repr=False, default_factory=Quirks)
+    """Ways of AWS that are played now and that nobody expects."""
     access: Access = field(repr=False, default=None)  # type: ignore[assignment]
     functions: Functions = field(repr=False, default=None)  # type: ignore[assignment]
     gateway: Gateway = field(repr=False, default=None)  # type: ignore[assignment]

@@ -80,6 +80,8 @@ def _check_service(access: Access, response: Any) -> None:
     try:
         principal, service = _caller(access, response)
         _refuse_what_is_not_done(service, response)
+        if service == "events" and "/i-" in principal.arn and "node-roles-may-not-put-events" in access.quirks:
+            raise Denied(principal.arn, "events:PutEvents", "*", "implicit-deny")
         if principal.role is None or not access.enforce:
             return
         for action, resource, context in _demands(access, response, service):

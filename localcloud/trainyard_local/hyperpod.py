@@ -43,6 +43,8 @@ class HyperPod:
         self.ports = Ports(settings.slurm_port)
         self.lock = threading.RLock()
         self.clusters: dict[str, LocalCluster] = {}
+        self.gone: dict[str, dict[str, Any]] = {}
+        """What is told of deleted clusters while they are described."""
 
     def find(self, name_or_arn: str) -> LocalCluster:
         with self.lock:
@@ -51,14 +53,28 @@ class HyperPod:
                     return cluster
         raise ResourceNotFound(f"Cluster with name {name_or_arn} not found")
 
+    def described(self, name_or_arn: str) -> dict[str, Any]:
+        gone = self.gone.get(name_or_arn)
+        if gone and name_or_arn not in self.clusters and "deleted-clusters-are-described" in self.cloud.quirks:
+            return gone
+        return describe(self.find(name_or_arn))
+
     def by_id(self, cluster_id: str) -> LocalCluster | None:
         with self.lock:
             return next((cluster for cluster in self.clusters.values() if cluster.id == cluster_id), None)
 
+    def by_name(self, name: str) -> LocalCluster | None:
+        with self.lock:
+            return self.clusters.get(name)
+
     def create(self, request: dict[str, Any]) -> LocalCluster:
         check_cluster(request)
+        if (request.get("Orchestrator") or {}).get("Slurm") == {} and "empty-slurm-is-refused" in self.cloud.quirks:
+            raise ValidationException("SlurmConfigStrategy must be specified for the Slurm orchestrator")
         for role in {group["ExecutionRole"] for group in request["InstanceGroups"]}:
             if not self.cloud.may_assume(role, "sagemaker.amazonaws.com"):
+                if "new-roles-are-refused-in-other-words" in self.cloud.quirks:
+                    raise ValidationException(f"ExecutionRole {role} is not usable by SageMaker.")
                 raise ValidationException(
                     f"Could not assume role {role}. Please ensure that the role exists and allows principal "
                     "'sagemaker.amazonaws.com' to assume the role."
@@ -82,6 +98,7 @@ class HyperPod:
 
     def _forget(self, cluster: LocalCluster) -> None:
         with self.lock:
+            self.gone[cluster.name] = describe(cluster) | {"ClusterStatus": "Deleted"}
             self.clusters.pop(cluster.name, None)
 
     def update(self, cluster: LocalCluster, groups: list[dict[str, Any]]) -> None:
@@ -156,7 +173,7 @@ def _install_operations(hyperpod: HyperPod) -> None:
         assert hasattr(SageMakerResponse, existing), f"moto's SageMakerResponse.{existing} is gone: pin moto==5.2.5"
     answers: dict[str, Callable[[HyperPod, Any], dict[str, Any]]] = {
         "CreateCluster": _create,
-        "DescribeCluster": lambda pod, params: describe(pod.find(params["ClusterName"])),
+        "DescribeCluster": lambda pod, params: pod.described(params["ClusterName"]),
         "ListClusters": _list_clusters,
         "ListClusterNodes": _list_nodes,
         "DescribeClusterNode": _describe_node,

@@ -78,6 +78,8 @@ def report_health(cluster: LocalCluster, node: Node, status: str, reason: str | 
 
 
 def _send(cluster: LocalCluster, kind: str, detail: dict[str, Any]) -> None:
+    if "events-have-another-detail-type" in cluster.cloud.quirks:
+        kind = kind.replace("HyperPod Cluster", "AI HyperPod Cluster")
     cluster.cloud.put_event("aws.sagemaker", kind, detail, [cluster.arn])
 
 

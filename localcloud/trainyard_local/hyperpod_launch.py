@@ -96,6 +96,8 @@ def _run_lifecycle(cluster: LocalCluster, node: Node) -> None:
         credentials = cloud.credentials(group["ExecutionRole"], node.instance_id)
         aws = {"AWS_ENDPOINT_URL": cloud.endpoint, "AWS_REGION": cloud.region, "AWS_DEFAULT_REGION": cloud.region}
         node.prepare(cluster.slurm, resource_config(cluster, node), cluster.shared, aws | credentials)
+        if "sessions-have-no-sudo" in cloud.quirks:
+            node.forbid_sudo()
         config = group.get("LifeCycleConfig") or {}
         files = lifecycle_files(cluster, node.group)
         node.powered = True
@@ -119,6 +121,8 @@ def lifecycle_files(cluster: LocalCluster, group: str) -> dict[str, bytes]:
 
 def _log(cluster: LocalCluster, node: Node, lines: list[str]) -> None:
     stream = f"LifecycleConfig/{node.group}/{node.instance_id}"
+    if "lifecycle-log-is-another-stream" in cluster.cloud.quirks:
+        stream = f"{node.group}/{node.instance_id}/LifecycleConfig"
     if lines:
         cluster.cloud.write_log(cluster.log_group, stream, lines)
 

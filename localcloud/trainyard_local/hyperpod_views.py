@@ -57,8 +57,15 @@ def resource_config(cluster: LocalCluster, me: Node) -> dict[str, Any]:
             {
                 "Name": name,
                 "InstanceType": group.get("InstanceType", ""),
-                "Instances": [node.config() for node in cluster.members(name) if node.powered or node is me] or None,
+                "Instances": [_config(cluster, node) for node in cluster.members(name) if node.powered or node is me] or None,
             }
             for name, group in cluster.groups.items()
         ],
     }
+
+
+def _config(cluster: LocalCluster, node: Node) -> dict[str, str]:
+    entry: dict[str, str] = node.config()
+    if "resource-config-has-other-names" in cluster.cloud.quirks:
+        entry["PrimaryIpAddress"] = entry.pop("CustomerIpAddress")
+    return entry

@@ -200,6 +200,14 @@ class MachineNode(Node):
         node_processes.continue_pids(process.pid for process in self.processes())
         self.frozen = False
 
+    def forbid_sudo(self) -> None:
+        self._write("etc/sudoers.d/sessions", "")
+
+    def slurmd_without_options(self) -> None:
+        """The image's unit starts slurmd with nothing that a lifecycle script could give it."""
+        unit = self.root / "etc/systemd/system/slurmd.service"
+        unit.write_text(unit.read_text().replace(" $SLURMD_OPTIONS", ""))
+
     def start_services(self, timeout_seconds: float = BOOT_SECONDS) -> None:
         """Boot again from the disk that is there."""
         if not self.init:

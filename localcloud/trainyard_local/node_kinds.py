@@ -116,7 +116,11 @@ class MachineNodes:
         cluster.shared.mkdir(parents=True, exist_ok=True)
 
     def set_up(self, cluster: LocalCluster, node: Node, entry: str) -> None:
-        if entry == "OnCreate":
+        from .machine_node import MachineNode
+
+        if "slurmd-takes-no-options" in cluster.cloud.quirks and isinstance(node, MachineNode):
+            node.slurmd_without_options()
+        if entry == "OnCreate" or "slurm-comes-late" in cluster.cloud.quirks:
             cluster.slurm.node_came_late(node)
         else:
             cluster.slurm.node_came(node)

@@ -156,6 +156,10 @@ class Node:
                 process.wait()
                 return f"did not finish within {timeout_seconds:g} seconds"
 
+    def forbid_sudo(self) -> None:
+        """From now on who has a session may not become root."""
+        (self.root / "usr/bin/sudo").write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+
     def start_services(self, timeout_seconds: float = 30.0) -> None:
         """What the init system does at boot."""
         self.powered = True

@@ -181,7 +181,7 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
 
     cloud = Cloud(state_dir=state_dir, port=port, session_port=_free_port())
     serving = Serving(cloud, end, port)
-    cloud.access = Access(cloud.account_id, enforce=enforce_iam)
+    cloud.access = Access(cloud.account_id, enforce=enforce_iam, quirks=cloud.quirks)
     cloud.credentials = cloud.access.environment
     cloud.may_assume = cloud.access.may_assume
     writer, bus = LogWriter(cloud), Bus(cloud)

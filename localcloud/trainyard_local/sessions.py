@@ -65,6 +65,7 @@ START_FAILED_SECONDS = 1.0
 PIPE_LOOK_SECONDS = 0.2
 RESUME_SECONDS = 60.0
 TARGET = re.compile(r"sagemaker-cluster:(?P<cluster>[a-z0-9]{12})_(?P<group>.+)-(?P<instance>i-[0-9a-f]{17})")
+BY_NAME = re.compile(r"sagemaker-cluster:(?P<cluster>[A-Za-z0-9-]+)_(?P<group>.+)-(?P<instance>i-[0-9a-f]{17})")
 #: When a fault may end a session's data channel, and how (SessionStream.cut).
 CUT_MOMENTS = ("before-handshake", "before-output", "in-output", "before-exit-code")
 CUT_WAYS = ("close", "drop", "silent")
@@ -93,6 +94,7 @@ class Session:
         self._answered = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._waiting_signal: int | None = None
+        self.tells_exit_code = True
         self._begun = False
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -201,7 +203,7 @@ class Session:
             while pump.is_alive() and not self._ended.is_set() and self.node.powered:
                 pump.join(PIPE_LOOK_SECONDS)
         self._cut_at("before-exit-code")
-        if self.node.powered:
+        if self.node.powered and self.tells_exit_code:
             # Go's ExitStatus, which the agent sends, is -1 for a process that a signal ended.
             self.stream.send(TYPE_EXIT_CODE, f"EXIT_CODE: {max(code, -1)}".encode())
 
@@ -279,6 +281,7 @@ class Sessions:
         cluster, node = self._node(str(request.get("Target", "")))
         cut = cluster.session_cuts.popleft() if cluster.session_cuts else None
         session = Session(f"trainyard-{secrets.token_hex(9)[:17]}", node, command, separate=separate, kms_key=self._kms_key, cut=cut)
+        session.tells_exit_code = "sessions-have-no-exit-code" not in self._cloud.quirks
         with self._lock:
             self._forget_old()
             self._sessions[session.id] = session
@@ -311,8 +314,10 @@ class Sessions:
             self._starts.append(moment)
 
     def _node(self, target: str) -> tuple[LocalCluster, Node]:
-        match = TARGET.fullmatch(target)
-        cluster = self._clusters.by_id(match["cluster"]) if match else None
+        by_name = "targets-have-the-name" in self._cloud.quirks
+        match = (BY_NAME if by_name else TARGET).fullmatch(target)
+        find = self._clusters.by_name if by_name else self._clusters.by_id
+        cluster = find(match["cluster"]) if match else None
         node = cluster.nodes.get(match["instance"]) if cluster and match else None
         if (
             cluster is None

@@ -124,6 +124,48 @@ def test_calls_that_the_local_cloud_does_not_do_are_refused_in_words(local: dict
         assert "the local cloud does not do" in refused.value.response["Error"]["Message"]
 
 
+# ---- the price list ----
+
+
+def usage_types(local: dict[str, Any]) -> dict[str, float]:
+    """What the price list says of one type of instance: USD an hour by usage type."""
+    filters = {"regionCode": "us-east-1", "instanceName": "ml.c5.large"}
+    terms = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()]
+    found = [json.loads(text) for text in client(local, "pricing").get_products(ServiceCode="AmazonSageMaker", Filters=terms)["PriceList"]]
+    prices = {}
+    for product in found:
+        (term,) = product["terms"]["OnDemand"].values()
+        (dimension,) = term["priceDimensions"].values()
+        prices[product["product"]["attributes"]["usagetype"]] = float(dimension["pricePerUnit"]["USD"])
+    return prices
+
+
+def play(local: dict[str, Any], quirk: str, on: bool) -> None:
+    body = json.dumps({"name": quirk, "on": on}).encode()
+    headers = {"x-trainyard-token": local["adminToken"]}
+    request = urllib.request.Request(f"{local['endpoint']}/_trainyard/quirk", body, headers, method="POST")
+    urllib.request.urlopen(request, timeout=10).close()
+
+
+def test_nodes_of_the_local_cloud_cost_nothing_unless_they_are_to_cost_something(local: dict[str, Any]) -> None:
+    assert usage_types(local) == {"USE1-Studio:ml.c5.large": 0.0, "USE1-Cluster:ml.c5.large": 0.0}
+    for quirk, expected in (
+        ("nodes-cost-a-dollar", {"USE1-Studio:ml.c5.large": 1.0, "USE1-Cluster:ml.c5.large": 1.0}),
+        ("prices-have-other-usage-types", {"USE1-Studio:ml.c5.large": 0.0, "USE1-Nodes:ml.c5.large": 0.0}),
+    ):
+        play(local, quirk, True)
+        assert usage_types(local) == expected
+        play(local, quirk, False)
+
+
+def test_the_price_list_refuses_whoever_may_not_read_it_and_what_it_does_not_do(local: dict[str, Any]) -> None:
+    for keys, code, words in ((role_keys(local), "AccessDeniedException", "pricing:GetProducts"), (None, "NotImplemented", "filters lack")):
+        with pytest.raises(ClientError) as refused:
+            client(local, "pricing", keys).get_products(ServiceCode="AmazonSageMaker", Filters=[])
+        assert refused.value.response["Error"]["Code"] == code
+        assert words in refused.value.response["Error"]["Message"]
+
+
 # ---- the gateway ----
 
 

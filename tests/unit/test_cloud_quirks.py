@@ -1,0 +1,56 @@
+"""Quirks of the local cloud: known by name, refused otherwise, off unless asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard_local.admin import Admin
+from trainyard_local.cloud import Cloud
+from trainyard_local.http_messages import Request
+from trainyard_local.quirks import QUIRKS, Quirks
+
+SOURCES = Path(__file__).resolve().parents[2] / "localcloud/trainyard_local"
+
+
+def asked(admin: Admin, body: Any) -> tuple[int, Any]:
+    request = Request("POST", "/_trainyard/quirk", "", {"x-trainyard-token": admin.token}, json.dumps(body).encode())
+    answer = admin.handle(request)
+    return answer.status, json.loads(answer.body)
+
+
+def test_a_quirk_is_played_from_when_it_is_asked_for_until_it_is_ended(tmp_path: Path) -> None:
+    cloud = Cloud(tmp_path, 1, 2)
+    admin = Admin(cloud, lambda: None)
+    assert "targets-have-the-name" not in cloud.quirks
+    assert asked(admin, {"name": "targets-have-the-name"}) == (200, {"quirks": ["targets-have-the-name"]})
+    assert "targets-have-the-name" in cloud.quirks
+    assert asked(admin, {"name": "targets-have-the-name", "on": False}) == (200, {"quirks": []})
+    assert "targets-have-the-name" not in cloud.quirks
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"name": "gravity"}, "name: 'gravity' is no quirk; there are: prices-"),
+        ({}, "name: 'None'"),
+        ([], "name: 'None'"),
+        ({"name": "slurm-comes-late", "on": "yes"}, "on: 'yes' must be true or false"),
+    ],
+)
+def test_a_quirk_that_nobody_plays_is_refused_with_those_that_there_are(tmp_path: Path, body: Any, words: str) -> None:
+    status, answer = asked(Admin(Cloud(tmp_path, 1, 2), lambda: None), body)
+    assert status == 400
+    assert words in answer["message"]
+
+
+def test_each_quirk_is_played_somewhere() -> None:
+    """A part asks by the name, and a name that is none of them is a mistake of ours."""
+    code = "".join(path.read_text() for path in SOURCES.glob("*.py") if path.name != "quirks.py")
+    assert [name for name in QUIRKS if not re.search(rf'"{name}" (not )?in ', code)] == []
+    with pytest.raises(AssertionError):
+        assert "gravity" in Quirks()
