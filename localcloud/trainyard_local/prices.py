@@ -28,10 +28,12 @@ def answer(cloud: Cloud, request: Request) -> Response:
         message = f"the local cloud does not do {request.headers.get('x-amz-target')}; of the price list it does GetProducts"
         return _answer(501, {"__type": "NotImplemented", "message": message})
     wanted = {given["Field"]: given["Value"] for given in json.loads(request.body).get("Filters", [])}
-    if missing := {"instanceName", "regionCode"} - wanted.keys():
-        message = f"the local cloud answers for one instanceName in one regionCode; the filters lack {', '.join(sorted(missing))}"
+    if wanted.keys() not in ({"regionCode", "instanceName"}, {"regionCode", "instanceType"}):
+        message = f"the local cloud finds products by regionCode and instanceName or instanceType; the filters are {sorted(wanted)}"
         return _answer(501, {"__type": "NotImplemented", "message": message})
-    return _answer(200, {"FormatVersion": "aws_v1", "PriceList": _products(cloud, wanted["regionCode"], wanted["instanceName"])})
+    instance = wanted.get("instanceName")
+    products = _products(cloud, wanted["regionCode"], instance) if instance else []
+    return _answer(200, {"FormatVersion": "aws_v1", "PriceList": products})
 
 
 def _products(cloud: Cloud, region: str, instance: str) -> list[str]:

@@ -144,15 +144,20 @@ SPEC = ClusterSpec.model_validate({
 
 
 class Pricing:
-    def __init__(self, prices: dict[str, str]) -> None:
-        self.prices, self.calls = prices, 0
+    """Products that carry their type in one field, as the price list has them."""
+
+    def __init__(self, prices: dict[str, str], field: str = "instanceName") -> None:
+        self.prices, self.field, self.calls = prices, field, 0
 
     def get_products(self, *, ServiceCode: str, Filters: list[dict[str, str]], MaxResults: int) -> dict[str, Any]:
         self.calls += 1
         wanted = {entry["Field"]: entry["Value"] for entry in Filters}
-        products = [("USE1-Host:" + wanted["instanceName"], "9.99")]
-        if wanted["instanceName"] in self.prices:
-            products.append(("USE1-Cluster:" + wanted["instanceName"], self.prices[wanted["instanceName"]]))
+        if self.field not in wanted:
+            return {"PriceList": []}
+        name = wanted[self.field].removesuffix("-Cluster")
+        products = [("USE1-Host:" + name, "9.99"), ("USE1-ReservedCluster:" + name, "0.0")]
+        if name in self.prices:
+            products.append(("USE1-Cluster:" + name, self.prices[name]))
         return {"PriceList": [_product(usage, price) for usage, price in products]}
 
 
@@ -162,12 +167,13 @@ def _product(usage: str, price: str) -> str:
     return json.dumps({"product": {"attributes": {"usagetype": usage}}, "terms": term})
 
 
-def test_a_cluster_costs_the_cluster_price_of_every_instance_spares_included() -> None:
-    pricing = Pricing({"ml.m5.xlarge": "0.25", "ml.p5.48xlarge": "100"})
+@pytest.mark.parametrize(("field", "calls"), [("instanceName", 2), ("instanceType", 4)])
+def test_a_cluster_costs_the_cluster_price_of_every_instance_spares_included(field: str, calls: int) -> None:
+    pricing = Pricing({"ml.m5.xlarge": "0.25", "ml.p5.48xlarge": "100"}, field)
     prices = PriceList(pricing, "us-east-1")
+    assert prices.hourly_usd(SPEC) == 300.25, "what is reserved is billed otherwise"
     assert prices.hourly_usd(SPEC) == 300.25
-    assert prices.hourly_usd(SPEC) == 300.25
-    assert pricing.calls == 2, "a price is asked for once"
+    assert pricing.calls == calls, "a price is asked for once"
 
 
 def test_a_price_that_the_list_does_not_know_is_none_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:

@@ -159,7 +159,10 @@ def test_nodes_of_the_local_cloud_cost_nothing_unless_they_are_to_cost_something
 
 
 def test_the_price_list_refuses_whoever_may_not_read_it_and_what_it_does_not_do(local: dict[str, Any]) -> None:
-    for keys, code, words in ((role_keys(local), "AccessDeniedException", "pricing:GetProducts"), (None, "NotImplemented", "filters lack")):
+    for keys, code, words in (
+        (role_keys(local), "AccessDeniedException", "pricing:GetProducts"),
+        (None, "NotImplemented", "the filters are"),
+    ):
         with pytest.raises(ClientError) as refused:
             client(local, "pricing", keys).get_products(ServiceCode="AmazonSageMaker", Filters=[])
         assert refused.value.response["Error"]["Code"] == code

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard.aws.refusals import translated
@@ -47,15 +48,21 @@ class PriceList:
         return self._known[instance_type]
 
     def _products(self, instance_type: str) -> Iterator[dict[str, Any]]:
-        """Products of the type that are billed as cluster usage (usage type '<region>-Cluster:<type>')."""
-        filters = {"regionCode": self._region, "instanceName": instance_type}
+        """Products of the type that are billed as cluster usage (usage type '<region>-Cluster:<type>', and not '-ReservedCluster:<type>').
+
+        They carry the type as instanceName, or as instanceType with a suffix: which of the two they have is not documented.
+        """
+        usage = re.compile(rf"(?:.*-)?Cluster:{re.escape(instance_type)}")
+        for field, value in (("instanceName", instance_type), ("instanceType", f"{instance_type}-Cluster")):
+            for product in self._listed({"regionCode": self._region, field: value}):
+                if usage.fullmatch(str(product.get("product", {}).get("attributes", {}).get("usagetype", ""))):
+                    yield product
+
+    def _listed(self, filters: Mapping[str, str]) -> list[dict[str, Any]]:
         terms = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()]
         with translated("read the price list"):
             answer = self._pricing.get_products(ServiceCode="AmazonSageMaker", Filters=terms, MaxResults=100)
-        for text in answer.get("PriceList", []):
-            product = json.loads(text)
-            if f"Cluster:{instance_type}" in str(product.get("product", {}).get("attributes", {}).get("usagetype", "")):
-                yield product
+        return [json.loads(text) for text in answer.get("PriceList", [])]
 
 
 def _on_demand(product: dict[str, Any]) -> Iterator[float]:
