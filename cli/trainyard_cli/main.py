@@ -11,6 +11,7 @@ import typer
 from .cluster_commands import clusters, nodes
 from .context import Context
 from .doctor.command import doctor
+from .first_light.command import first_light
 from .local_commands import faults, local
 from .output import print_error
 from .problems import EXIT_CODES, OK, TrainyardError
@@ -25,6 +26,7 @@ app.add_typer(nodes, name="node")
 app.add_typer(local, name="local")
 app.add_typer(faults, name="fault")
 app.command()(doctor)
+app.command()(first_light)
 
 
 @app.callback(help=f"Distributed training on AWS with nobody watching.\n\n{EXIT_CODES}", epilog="The options above may stand anywhere.")

@@ -26,7 +26,7 @@ class NotAnswered(Exception):
 
 
 class Account:
-    """The account that the credentials lead to. `call` is the only way out; no operation that changes anything is ever named."""
+    """The account that the credentials lead to. `call` is the way out for whoever looks: no operation that changes anything is named to it."""
 
     def __init__(
         self, session: Any, region: str, stack: str, *, sleep: Callable[[float], None] = time.sleep, endpoint: str | None = None
@@ -47,6 +47,10 @@ class Account:
     def forget(self) -> None:
         """What changes while somebody looks on is asked again from now on; the caller and the stack do not."""
         self._answers.clear()
+
+    def change(self, service: str, operation: str, **request: Any) -> Json:
+        """The one way to change something, which only first-light's teardown takes. Raises NotAnswered."""
+        return self._ask(service, operation, self.region, request)
 
     def _ask(self, service: str, operation: str, region: str, request: Json) -> Json:
         from botocore.exceptions import BotoCoreError, ClientError

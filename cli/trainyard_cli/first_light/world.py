@@ -14,22 +14,27 @@ from .seen import StageName
 Json = dict[str, Any]
 T = TypeVar("T")
 #: What AWS's services call something that is not there.
-MISSING = ("ResourceNotFound", "ResourceNotFoundException", "NoSuchEntity", "ValidationException")
+MISSING = ("ResourceNotFound", "ResourceNotFoundException", "NoSuchEntity")
 LOG_LINES = 10_000
 
 
 class World:
     """Read by looks, which may let NotAnswered and TrainyardError pass: their assumption is then not seen, and it is said why.
 
-    What is set by the stages: `plan` (the dry run's answer), `run_id`, `disturbed` (the node that was to be replaced, as it was
-    before), `began` (when each stage began), `failure` (what stopped the stage that is looked at).
+    `spec` is the run's, with `cluster.spec`. What is set by the stages: `findings` (doctor's), `plan` (the dry run's answer),
+    `price`, `run_id`, `disturbed` (the node that was to be replaced, as it was before), `began` (when each stage began),
+    `failure` (what stopped the stage that is looked at).
     """
 
     def __init__(self, api: Client, account: Account, spec: Json, cluster_name: str) -> None:
         self.api, self.account, self.spec, self.cluster_name = api, account, spec, cluster_name
         self.stage: StageName = "account"
         self.failure: TrainyardError | None = None
+        self.findings: list[Json] = []
         self.plan: Json | None = None
+        self.price: Json | None = None
+        #: How long nodes may be paid for, when every stage takes all its time.
+        self.paid_seconds = 0.0
         self.run_id: str | None = None
         self.disturbed: Json | None = None
         self.began: dict[StageName, datetime] = {}
@@ -39,6 +44,10 @@ class World:
     def local(self) -> bool:
         """Whether this is the local cloud and not AWS."""
         return self.api.connection.local is not None
+
+    @property
+    def cluster_spec(self) -> Json:
+        return dict(self.spec["cluster"]["spec"])
 
     def forget(self) -> None:
         """From now on everything is read again."""
@@ -105,7 +114,7 @@ class World:
     @property
     def described(self) -> Json | None:
         """DescribeCluster's answer; None where AWS knows no such cluster."""
-        return self._asked("sagemaker", "DescribeCluster", ClusterName=self.cluster_name)
+        return self.asked("sagemaker", "DescribeCluster", ClusterName=self.cluster_name)
 
     @property
     def backend_nodes(self) -> list[Json]:
@@ -119,8 +128,20 @@ class World:
 
     def described_node(self, instance_id: str) -> Json | None:
         """DescribeClusterNode's details of it."""
-        found = self._asked("sagemaker", "DescribeClusterNode", ClusterName=self.cluster_name, NodeId=instance_id)
+        found = self.asked("sagemaker", "DescribeClusterNode", ClusterName=self.cluster_name, NodeId=instance_id)
         return None if found is None else dict(found["NodeDetails"])
+
+    def executions(self, machine: str, name: str) -> list[Json]:
+        """Running executions of the `run`, `cluster` or `teardown` machine that were made for this run or cluster."""
+        arn = f"{self.account.outputs['RunMachineArn'].removesuffix('-run')}-{machine}"
+        request: Json = {"stateMachineArn": arn, "statusFilter": "RUNNING"}
+        found: list[Json] = []
+        while True:
+            page = self.account.call("stepfunctions", "ListExecutions", **request)
+            found += [one for one in page["executions"] if one["name"].startswith(f"{name}-")]
+            if not page.get("nextToken"):
+                return found
+            request["nextToken"] = page["nextToken"]
 
     @property
     def log_group(self) -> str:
@@ -133,7 +154,7 @@ class World:
         request = {"logGroupName": self.log_group}
         found: list[str] = []
         while True:
-            page = self._asked("logs", "DescribeLogStreams", **request)
+            page = self.asked("logs", "DescribeLogStreams", **request)
             if page is None:
                 return found
             found += [str(stream["logStreamName"]) for stream in page["logStreams"]]
@@ -143,11 +164,14 @@ class World:
 
     def lifecycle_logs(self, node: Json) -> list[str]:
         """Lines of the lifecycle script's log of a node (an entry of `nodes`), oldest first; [] where its stream is not there."""
-        stream = f"LifecycleConfig/{node['group']}/{node['instanceId']}"
+        return self.stream(f"LifecycleConfig/{node['group']}/{node['instanceId']}")
+
+    def stream(self, name: str) -> list[str]:
+        """Lines of a stream of the cluster's log group."""
         lines: list[str] = []
-        request = {"logGroupName": self.log_group, "logStreamName": stream, "startFromHead": True}
+        request = {"logGroupName": self.log_group, "logStreamName": name, "startFromHead": True}
         while len(lines) < LOG_LINES:
-            page = self._asked("logs", "GetLogEvents", **request)
+            page = self.asked("logs", "GetLogEvents", **request)
             if not page or not page["events"]:
                 break
             lines += [str(event["message"]).rstrip("\n") for event in page["events"]]
@@ -156,7 +180,7 @@ class World:
             request["nextToken"] = page["nextForwardToken"]
         return lines
 
-    def _asked(self, service: str, operation: str, **request: Any) -> Json | None:
+    def asked(self, service: str, operation: str, **request: Any) -> Json | None:
         """AWS's answer; None where what it was asked for is not there. Raises NotAnswered."""
         try:
             return self.account.call(service, operation, **request)

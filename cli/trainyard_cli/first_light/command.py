@@ -1,0 +1,155 @@
+"""`trainyard first-light`: the smallest real run, guided, and what of our assumptions about AWS held."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ..client import Client
+from ..connection import Connection
+from ..context import Context, context_of
+from ..doctor.account import Account
+from ..output import err, out, print_json
+from ..problems import InvalidInput
+from ..spec_files import read_spec
+from ..terminal_text import plain
+from .accounts import account_of
+from .engine import FirstLight
+from .plan import DEFAULT_TYPE, new_name, spec_of
+from .record import Record
+from .redaction import Redactor
+from .seen import looks
+from .stages import stages
+from .world import Json, World
+
+COLOURS = {"held": "green", "broken": "red bold", "failed": "red bold", "interrupted": "yellow", "refused": "yellow"}
+
+
+def first_light(
+    typer_context: typer.Context,
+    file: Annotated[
+        str | None, typer.Argument(metavar="[SPEC]", help="a run's spec with cluster.spec, or a cluster's; default: the smallest")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="pay without being asked")] = False,
+    max_usd: Annotated[float | None, typer.Option(min=0, help="refuse what may cost more, whatever the answer")] = None,
+    output: Annotated[Path, typer.Option(help="the file that tells what was seen")] = Path("first-light.json"),
+    stack: Annotated[str, typer.Option(help="name of Trainyard's stack")] = "trainyard",
+    network_stack: Annotated[str | None, typer.Option(help="name of a stack of network.yaml, where no SPEC is given")] = None,
+    instance_type: Annotated[str, typer.Option(help="of every node, where no SPEC is given")] = DEFAULT_TYPE,
+    without_resume: Annotated[bool, typer.Option("--without-resume", help="replace no node under the run")] = False,
+    stage_seconds: Annotated[float | None, typer.Option(min=1, help="at most so long for each stage; default: each its own")] = None,
+    clean: Annotated[Path | None, typer.Option(help="finish the teardown of an earlier first light, which wrote this file")] = None,
+) -> None:
+    """Make the smallest real run and write down what held; everything is taken down whatever happens."""
+    context = context_of(typer_context)
+    connection = Connection.find(context.endpoint, context.state_dir_option)
+    account = account_of(connection, stack)
+    with Client(connection) as api:
+        if clean is not None:
+            code, document = _clean(context, api, account, clean)
+        else:
+            given = read_spec(file) if file else None
+            spec = spec_of(
+                given, account, local=connection.local is not None, network_stack=network_stack, instance_type=instance_type,
+                resume=not without_resume,
+            )  # fmt: skip
+            _valid(spec)
+            world = World(api, account, spec, new_name())
+            redactor = Redactor(_known(connection))
+            record = Record.new(output, redactor, product=importlib.metadata.version("trainyard-cli"), region=connection.region,
+                                where=_where(connection), stack=stack, cluster=world.cluster_name, run=None, spec=world.cluster_spec)  # fmt: skip
+            chosen = stages(lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd), resume=not without_resume)
+            code = FirstLight(world, record, looks(), _teller(), stage_seconds=stage_seconds).run(chosen)
+            document = record.document
+            _print(context, redactor.document(document), output)
+    raise typer.Exit(code)
+
+
+def _clean(context: Context, api: Client, account: Account, path: Path) -> tuple[int, Json]:
+    record = Record.of(path)
+    document = record.document
+    if document["region"] != account.region:
+        raise InvalidInput(
+            "That was another region", f"--clean: {path} tells of {document['region']}, and this API is in {account.region}",
+            "Give the --endpoint of the API that made it",
+        )  # fmt: skip
+    world = World(api, account, {"cluster": {"spec": document["spec"]}}, document["cluster"])
+    world.run_id = document.get("run")
+    world.began["create"] = datetime.now(timezone.utc)
+    code = FirstLight(world, record, looks(), _teller()).clean()
+    _print(context, record.redactor.document(document), path)
+    return code, document
+
+
+def _valid(spec: Json) -> None:
+    """Raises InvalidInput with the field that the API would refuse."""
+    from ..doctor.scope import Scope  # imported here: it brings pydantic, which no other command waits for
+
+    Scope.of(spec)
+
+
+def _where(connection: Connection) -> str:
+    return "AWS" if connection.local is None else f"local cloud, nodes are {connection.local.get('nodes', 'processes')}"
+
+
+def _known(connection: Connection) -> Iterable[tuple[str, str]]:
+    """Words of this very machine and account that are to go wherever they stand."""
+    frozen = connection.credentials.get_frozen_credentials()
+    yield from (("secret", word) for word in (frozen.secret_key, frozen.token) if word)
+    yield "access-key", frozen.access_key
+    yield "host", socket.gethostname()
+    home = os.path.expanduser("~")
+    if home.count("/") > 1:
+        yield "home", home
+    if connection.local is not None:
+        yield "account", connection.local["accountId"]
+        yield "token", connection.local.get("adminToken", "")
+
+
+def _teller() -> Callable[[str], None]:
+    def tell(words: str) -> None:
+        # A terminal that went away must not keep the teardown up.
+        with contextlib.suppress(OSError, ValueError):
+            err.print(escape(plain(words)), soft_wrap=True)
+
+    return tell
+
+
+def _agree(context: Context, hourly: float | None, bound: float | None, *, yes: bool, most: float | None) -> None:
+    """Raises InvalidInput where it may cost more than --max-usd, or nobody can be asked; TrainyardError where the answer is no."""
+    if most is not None and (bound is None or bound > most):
+        known = "nobody knows what it costs" if bound is None else f"it may cost {bound:.2f} USD, were every stage to take all its time"
+        raise InvalidInput("It may cost too much", f"--max-usd: is {most:.2f}, and {known}", "Give a higher --max-usd, or a cheaper SPEC")
+    price = "The price list does not know what these nodes cost." if hourly is None or bound is None else (
+        f"The nodes cost {hourly:.2f} USD an hour; were every stage to take all its time, {bound:.2f} USD."
+    )  # fmt: skip
+    err.print(price)
+    if yes:
+        return
+    if context.json or not sys.stdin.isatty():
+        raise InvalidInput("Nobody can be asked", "--yes: is missing, and there is no terminal", "Say --yes, best with --max-usd")
+    if not typer.confirm("Make them, and pay for them?", err=True):
+        raise InvalidInput("Not agreed to", "nothing was made", "Nothing is to be done")
+
+
+def _print(context: Context, document: Json, path: Path) -> None:
+    if context.json:
+        print_json(document)
+        return
+    verdict = document["verdict"]
+    out.print(f"[{COLOURS.get(verdict, 'bold')}]{verdict}[/]  {escape(plain(document['words']))}", soft_wrap=True)
+    for kept in document.get("kept") or []:
+        out.print(f"kept: {escape(plain(kept))}", soft_wrap=True)
+    if not document["nothingLeft"]:
+        out.print(f"[red bold]Something may be left.[/] Run: trainyard first-light --clean {escape(str(path))}", soft_wrap=True)
+    err.print(f"Everything that was seen is in {escape(str(path))}")

@@ -1,0 +1,171 @@
+"""Takes down whatever a first light made, whatever state it is in, and proves that nothing of it is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ..doctor.account import NotAnswered
+from ..problems import ApiProblem, TrainyardError, Unreachable
+from ..snapshot import TERMINAL
+from .watch import StageFailed, Watch
+from .world import Json, World
+
+Tell = Callable[[str], None]
+
+
+def tear_down(world: World, watch: Watch, tell: Tell, *, force: bool, patience: float) -> str:
+    """Through our API; where that does not do it within `patience` seconds, by SageMaker too: machines that are paid for go first.
+
+    Raises StageFailed when AWS has the cluster all the same.
+    """
+    tries = _Teardown(world, tell, force)
+    try:
+        watch.until("the cluster is gone", lambda: tries.step(late=watch.spent >= patience))
+    except StageFailed as failure:
+        if not tries.gone_from_aws():
+            failure.next_step = f"Delete it by hand: aws sagemaker delete-cluster --cluster-name {world.cluster_name}"
+            raise
+    return "the cluster is deleted" + ("; our API did not do it alone, DeleteCluster was called beside it" if tries.by_hand else "")
+
+
+class _Teardown:
+    """Each step is idempotent, and says once what keeps it up."""
+
+    def __init__(self, world: World, tell: Tell, force: bool) -> None:
+        self._world, self._tell, self._force = world, tell, force
+        self._told: set[str] = set()
+        self.by_hand = False
+
+    def step(self, *, late: bool) -> bool | None:
+        """True once the cluster is gone from our API and from AWS."""
+        try:
+            gone = self._ask_api()
+        except (ApiProblem, Unreachable) as error:
+            gone = False
+            self._say(f"our API does not delete the cluster yet: {error}")
+        if late and not self.gone_from_aws():
+            self._delete_by_hand()
+        return True if gone and self.gone_from_aws() else None
+
+    def _ask_api(self) -> bool:
+        world = self._world
+        try:
+            found = world.api.cluster(world.cluster_name)
+        except ApiProblem as problem:
+            if problem.status == 404:
+                return True
+            raise
+        if found["status"] == "Deleted":
+            return True
+        for run in self._active():
+            if self._force:
+                with suppress(ApiProblem):
+                    world.api.cancel_run(run["id"])
+            self._say(f"waiting for run {run['id']} to end")
+            return False
+        if found["status"] != "Deleting":
+            world.api.delete_cluster(world.cluster_name, force=self._force)
+        return False
+
+    def _active(self) -> list[Json]:
+        runs = self._world.api.runs(at_most=100)
+        return [run for run in runs if run["clusterName"] == self._world.cluster_name and run["status"] not in TERMINAL]
+
+    def _delete_by_hand(self) -> None:
+        """DeleteCluster of exactly the cluster that was made here."""
+        try:
+            self._world.account.change("sagemaker", "DeleteCluster", ClusterName=self._world.cluster_name)
+            self.by_hand = True
+            self._say("our API did not delete the cluster; SageMaker was asked itself")
+        except NotAnswered as error:
+            self._say(f"SageMaker does not delete the cluster yet: {error}")
+
+    def gone_from_aws(self) -> bool:
+        """Raises NotAnswered where nobody may look."""
+        self._world.forget()
+        found = self._world.described
+        return found is None or bool(found["ClusterStatus"] == "Deleted")
+
+    def _say(self, words: str) -> None:
+        if words not in self._told:
+            self._told.add(words)
+            self._tell(words)
+
+
+@dataclass(frozen=True)
+class Left:
+    """`what` is one plain line; with `kept` it stays on purpose."""
+
+    what: str
+    kept: bool = False
+
+
+def nothing_left(world: World, watch: Watch) -> tuple[str, list[str]]:
+    """What was looked at and is gone, and what is kept on purpose. Raises StageFailed with what is left."""
+    last: list[Left] = []
+
+    def look() -> list[Left] | None:
+        world.forget()
+        last[:] = list(leftovers(world))
+        return None if any(not one.kept for one in last) else list(last)
+
+    try:
+        found = watch.until("nothing of the cluster is left", look)
+    except TrainyardError as error:
+        told = "; ".join(one.what for one in last if not one.kept)
+        error.detail = told or error.detail
+        error.title = "Something is left"
+        error.next_step = f"Run again: trainyard first-light --clean FILE; or delete by hand what belongs to {world.cluster_name}"
+        raise
+    return "no cluster, node, role, secret and running state machine of it is left", [one.what for one in found]
+
+
+def leftovers(world: World) -> Iterator[Left]:
+    """Whatever carries the cluster's name; what nobody may look at counts as left."""
+    for look in (_cluster, _secret, _roles, _executions, _objects):
+        try:
+            yield from look(world)
+        except NotAnswered as error:
+            yield Left(f"nobody could look whether something is left: {error}")
+
+
+def _cluster(world: World) -> Iterator[Left]:
+    if world.described is not None:
+        yield Left(f"cluster {world.cluster_name} is {world.described['ClusterStatus']}")
+    for node in world.backend_nodes:
+        yield Left(f"node {node['InstanceId']} is {node['InstanceStatus']['Status']}")
+
+
+def _secret(world: World) -> Iterator[Left]:
+    name = f"trainyard/{world.account.stack_name}/{world.cluster_name}/agent-key"
+    found = world.asked("secretsmanager", "DescribeSecret", SecretId=name)
+    # One that is deleted without a time to recover it is told of for a moment more.
+    if found is not None and not found.get("DeletedDate"):
+        yield Left(f"secret {name}")
+
+
+def _roles(world: World) -> Iterator[Left]:
+    path = f"/trainyard/{world.account.stack_name}/{world.cluster_name}/"
+    for role in world.account.call("iam", "ListRoles", PathPrefix=path)["Roles"]:
+        yield Left(f"role {role['RoleName']}")
+
+
+def _executions(world: World) -> Iterator[Left]:
+    wanted = [("cluster", world.cluster_name), ("teardown", world.cluster_name)]
+    for machine, name in wanted + ([("run", world.run_id)] if world.run_id else []):
+        for execution in world.executions(machine, name):
+            yield Left(f"execution {execution['name']} of the {machine} machine runs")
+
+
+def _objects(world: World) -> Iterator[Left]:
+    bucket, prefix = world.account.outputs["DataBucketName"], f"clusters/{world.cluster_name}/"
+    page = world.account.call("s3", "ListObjectsV2", Bucket=bucket, Prefix=prefix)
+    found = page.get("Contents") or []
+    if found:
+        more = " at least" if page.get("IsTruncated") else ""
+        size = sum(int(one["Size"]) for one in found)
+        yield Left(f"{len(found)} objects{more} ({size} bytes) below s3://{bucket}/{prefix} are kept: the run's results", kept=True)
+    if world.cluster_id and world.log_streams:
+        yield Left(f"the log group {world.log_group} is kept", kept=True)
