@@ -10,26 +10,23 @@ from typing import Any
 _PRINCIPALS = ("sagemaker", "events", "states", "lambda", "ec2", "s3", "ssm", "logs", "fsx", "cloudformation")
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _ENDS = "com|net|org|edu|gov|mil|int|info|io|ai|dev|app|cloud|aws|internal|local|localdomain|lan|corp|home|intranet|arpa|uk|de|fr|jp|cn|eu|us|ca|au|in"
-#: Names of fields whose value is a secret whatever it looks like; `tokenCount` and the like are none.
-_SECRET_FIELD = re.compile(
-    r"(?i)(?:^|[_-])(?:.*(?:secret|password|passwd|passphrase|private_?key|access_?key_?id|credentials?|authorization|signature))$|^(?:.*token)$"
-)
-_NAMES_ONE = (
-    r"[\w.-]{0,64}(?:secret|password|passwd|passphrase|token|authorization|signature|credential|api_?key|private_?key|access_?key(?:_?id)?)"
-)
+#: Words that name a secret: in the name of a field, and before `=` or `:` in a text.
+_NAMES_ONE = r"secret|password|passwd|passphrase|credential|authorization|signature|private_?key|api_?key|access_?key(?:_?id)?"
+#: `tokenCount` is none.
+_SECRET_FIELD = re.compile(rf"(?:{_NAMES_ONE})|token(?:_?value)?$")
 
 #: What is looked for, in this order: what comes first may hold what comes later.
 _RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("key", re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.S)),
     ("token", re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,4}")),
-    ("secret", re.compile(rf"(?i)(?P<kept>{_NAMES_ONE}[\"']?\s?(?:=|:)\s?[\"']?(?:(?:bearer|basic)\s+)?)(?P<gone>[^\s\"'&,;<>]+)")),
+    ("secret", re.compile(rf"(?i)(?P<kept>(?:{_NAMES_ONE}|token)(?:_?value|s)?[\"']?\s?(?:=|:)\s?[\"']?(?:(?:bearer|basic)\s+)?)(?P<gone>[^\s\"'&,;<>]+)")),
     ("secret", re.compile(r"(?i)(?P<kept>\b(?:bearer|basic)\s+)(?P<gone>[A-Za-z0-9._~+/=-]{8,})")),
     # Also without a dot, as at the end of a public key.
     ("e-mail", re.compile(rf"[A-Za-z0-9._%+'-]{{1,64}}@(?:{_LABEL}\.){{0,8}}{_LABEL}")),
     ("access-key", re.compile(r"(?:AKIA|ASIA|AROA|AIDA|AGPA|ANPA|ANVA|AIPA|APKA|ABIA|ACCA|ASCA)[A-Z0-9]{12,124}")),
     ("secret", re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+=]{40,}(?![A-Za-z0-9/+=])")),
     ("secret", re.compile(r"(?<![A-Za-z0-9])[0-9a-f]{32,}(?![A-Za-z0-9])")),
-    ("host", re.compile(rf"(?:{_LABEL}\.)+(?:{_ENDS})(?:\.cn)?(?![A-Za-z0-9-])", re.I)),
+    ("host", re.compile(rf"(?<![A-Za-z0-9])(?:{_LABEL}\.){{1,10}}(?:{_ENDS})(?:\.cn)?(?![A-Za-z0-9-])", re.I)),
     ("host", re.compile(r"(?<![A-Za-z0-9])ip(?:-\d{1,3}){4}(?!\d)")),
     ("address", re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")),
     ("address", re.compile(r"(?<![0-9A-Za-z:])(?:[0-9a-f]{0,4}:){4,7}[0-9a-f]{0,4}(?![0-9A-Za-z:])", re.I)),

@@ -132,8 +132,9 @@ def leftovers(world: World) -> Iterator[Left]:
 
 
 def _cluster(world: World) -> Iterator[Left]:
-    if world.described is not None:
-        yield Left(f"cluster {world.cluster_name} is {world.described['ClusterStatus']}")
+    found = world.described
+    if found is not None and found["ClusterStatus"] != "Deleted":
+        yield Left(f"cluster {world.cluster_name} is {found['ClusterStatus']}")
     for node in world.backend_nodes:
         yield Left(f"node {node['InstanceId']} is {node['InstanceStatus']['Status']}")
 
