@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import machine, percentile, rounded
-from demo.cloud import REPOSITORY, LocalCloud, local_cloud
+from demo.cloud import ON_FSX, REPOSITORY, LocalCloud, local_cloud
 
 TARGET_P50_SECONDS, TARGET_P99_SECONDS = 0.025, 0.080
 ENDED = ("Succeeded", "Failed", "Cancelled")
@@ -78,7 +78,7 @@ def _cluster() -> dict[str, Any]:
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": 1},
     ]
-    return {"name": "latency", "instanceGroups": groups, "environment": {"kind": "existing"}}
+    return {"name": "latency", "instanceGroups": groups, **ON_FSX, "environment": {"kind": "existing"}}
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench import api, cloud_up
 from bench.figures import machine, median, rounded
-from demo.cloud import REPOSITORY, LocalCloud, local_cloud, node_of
+from demo.cloud import ON_FSX, REPOSITORY, LocalCloud, local_cloud, node_of
 from demo.measure import attempt, newest_whole_step, recovery
 from demo.objects import differences, verify_export, weights
 from rich.console import Console
@@ -200,7 +200,7 @@ def _cluster() -> dict[str, Any]:
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": 2, "spares": 1},
     ]
-    return {"name": CLUSTER, "instanceGroups": groups, "environment": {"kind": "existing"}, "nodeRecovery": "None"}
+    return {"name": CLUSTER, "instanceGroups": groups, **ON_FSX, "environment": {"kind": "existing"}, "nodeRecovery": "None"}
 
 
 def _spec(name: str) -> dict[str, Any]:

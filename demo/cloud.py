@@ -19,6 +19,11 @@ from trainyard_local import control
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 Json = dict[str, Any]
+#: What every cluster's spec names; the local cloud has it by any name.
+ON_FSX: Json = {
+    "network": {"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]},
+    "sharedFilesystem": {"dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "mountName": "abcdefgh"},
+}
 
 
 @dataclass

@@ -21,7 +21,9 @@ ADDRESS_SECONDS = 60.0
 #: A mount, an installation, a secret: what a network that has just come up refuses at first is tried so often.
 TRIES = 5
 PAUSE_SECONDS = 5.0
-REQUIRED = ("clusterName", "region", "eventBus", "dataBucket", "secretName", "controllerGroup", "workerGroups", "linkPort")
+REQUIRED = (
+    "clusterName", "region", "eventBus", "dataBucket", "secretName", "controllerGroup", "workerGroups", "linkPort", "sharedFilesystem",
+)  # fmt: skip
 
 
 class StepFailed(Exception):

@@ -49,11 +49,10 @@ def tell_found(environ: Mapping[str, str] = os.environ) -> None:
     tell({"moment": "found", **{name: unless_it_fails(ask) for name, ask in asked.items()}})
 
 
-def tell_network(names_seconds: float, services: Mapping[str, tuple[str, int]], mount_path: str | None) -> None:
+def tell_network(names_seconds: float, services: Mapping[str, tuple[str, int]], mount_path: str) -> None:
     """How long names took, which services can be connected to, and whether the shared filesystem is mounted already. Never fails."""
     reached = {name: bool(unless_it_fails(lambda at=at: connects(at))) for name, at in services.items()}  # type: ignore[misc]
-    mounted = None if mount_path is None else os.path.ismount(mount_path)
-    tell({"moment": "network", "namesSeconds": round(names_seconds, 1), "reached": reached, "mounted": mounted})
+    tell({"moment": "network", "namesSeconds": round(names_seconds, 1), "reached": reached, "mounted": os.path.ismount(mount_path)})
 
 
 def unless_it_fails(ask: Callable[[], Any]) -> Any:

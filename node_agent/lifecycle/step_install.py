@@ -153,5 +153,5 @@ def agent_config(node: Node) -> dict[str, Any]:
         "slurmConf": slurm_conf(node),
         "heartbeatSeconds": cluster.get("heartbeatSeconds") or 60,
         "expectedWorkers": cluster.get("expectedWorkers") or 0,
-        "mounts": [] if node.local or not cluster.get("sharedFilesystem") else [shared_path(node)],
+        "mounts": [] if node.local else [shared_path(node)],
     }

@@ -14,19 +14,16 @@ FSTAB = "/etc/fstab"
 
 def shared_path(node: Node) -> str:
     """Where the shared filesystem lies, below the root."""
-    return str((node.cluster.get("sharedFilesystem") or {}).get("mountPath") or "/fsx")
+    return str(node.cluster["sharedFilesystem"]["mountPath"])
 
 
 def shared_filesystem(node: Node) -> None:
     if node.local:
         link_shared(node)
         return
-    filesystem = node.cluster.get("sharedFilesystem")
+    filesystem = node.cluster["sharedFilesystem"]
     target = shared_path(node)
     Path(target).mkdir(parents=True, exist_ok=True)
-    if not filesystem:
-        say(f"WARNING: no sharedFilesystem: {target} is this node's own disk, jobs on several nodes will not see each other's files")
-        return
     source = f"{filesystem['dnsName']}@tcp:/{filesystem['mountName']}"
     # Lifecycle scripts do not run again after a reboot, so the mount must be in fstab.
     remember(node, f"{source} {target} lustre defaults,noatime,flock,_netdev,nofail 0 0")

@@ -20,7 +20,7 @@ def names(node: Node) -> None:
     began = time.monotonic()
     if not node.local:
         await_names(node, began + NAMES_SECONDS)
-    mount_path = shared_path(node) if node.cluster.get("sharedFilesystem") else None
+    mount_path = shared_path(node)
     node_facts.tell_network(time.monotonic() - began, services(node), mount_path)
 
 
@@ -37,9 +37,7 @@ def await_names(node: Node, deadline: float) -> None:
 
 def hosts(node: Node) -> Iterator[str]:
     """The shared filesystem's, and those of the services that a node calls."""
-    filesystem = node.cluster.get("sharedFilesystem")
-    if filesystem:
-        yield filesystem["dnsName"]
+    yield node.cluster["sharedFilesystem"]["dnsName"]
     yield from dict.fromkeys(host for host, _ in services(node).values())
 
 

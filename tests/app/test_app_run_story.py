@@ -6,6 +6,7 @@ import json
 import sys
 
 import pytest
+from tests.support.spec_parts import FILESYSTEM
 from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 
 from trainyard.app.delete_cluster import delete_cluster
@@ -567,13 +568,24 @@ def test_a_failed_run_resumes_in_a_new_life_with_new_budgets() -> None:
     assert story.run.status == "Succeeded"
 
 
+def test_a_cancelled_run_whose_cluster_is_gone_goes_on_with_a_new_one_on_the_same_filesystem() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    story.training()
+    story.checkpoint(10)
+    story.cancel()
+    story.rest()
+    assert (story.run.status, story.run.cluster_deleted) == ("Cancelled", True)
+    resume_run(story.world.ports, story.run_id)
+    story.ready()
+    assert (story.run.life, story.attempt) == (2, 2)
+    assert "Submitting the job from the newest whole checkpoint (step 10 as far as is known)." in story.said
+
+
 def test_what_befell_the_nodes_of_an_earlier_cluster_says_nothing_of_a_later_one_of_the_same_name() -> None:
     story = Story()
-    fsx = {
-        "sharedFilesystem": {"dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "mountName": "abcdefgh"},
-        "network": {"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]},
-    }
-    make_cluster(story, spares=0, **fsx)
+    make_cluster(story, spares=0)
     story.submit(run_spec(cluster={"name": "shared"}, recovery={"inPlaceRestartsPerNode": 0, "waitForNodeSeconds": 0}, nodes=1))
     story.rest()
     story.training(LOST)
@@ -585,7 +597,7 @@ def test_what_befell_the_nodes_of_an_earlier_cluster_says_nothing_of_a_later_one
     story.pass_time(10)
     delete_cluster(story.world.ports, "shared")
     story.pass_time(10)
-    make_cluster(story, spares=0, **fsx)
+    make_cluster(story, spares=0)
     resume_run(story.world.ports, story.run_id)
     story.rest()
     assert story.run.attempts[-1].exclude == []
@@ -593,7 +605,7 @@ def test_what_befell_the_nodes_of_an_earlier_cluster_says_nothing_of_a_later_one
     assert story.run.excluded_nodes == []
 
 
-def test_a_later_cluster_of_the_same_name_holds_nothing_of_an_ended_run() -> None:
+def test_a_later_cluster_of_the_same_name_on_another_filesystem_holds_nothing_of_an_ended_run() -> None:
     story = Story()
     make_cluster(story)
     story.submit(run_spec(cluster={"name": "shared"}, export={"enabled": False}, recovery={"maxAttempts": 1}))
@@ -602,9 +614,10 @@ def test_a_later_cluster_of_the_same_name_holds_nothing_of_an_ended_run() -> Non
     kill_process(story)
     delete_cluster(story.world.ports, "shared")
     story.pass_time(10)
-    make_cluster(story)
-    with pytest.raises(ConflictError, match="is gone"):
+    make_cluster(story, sharedFilesystem={**FILESYSTEM, "mountName": "another"})
+    with pytest.raises(ConflictError, match="is Ready that holds") as refused:
         resume_run(story.world.ports, story.run_id)
+    assert f"({FILESYSTEM['dnsName']}/abcdefgh)" in refused.value.next_step
     with pytest.raises(ConflictError, match="holds nothing of it any more"):
         request_export(story.world.ports, story.run_id)
 

@@ -14,6 +14,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
+from tests.support.spec_parts import ON_FSX
 from tests.support.store_table import ENVIRONMENT
 
 from trainyard.aws.blobs import S3Blobs
@@ -136,6 +137,7 @@ def test_a_name_whose_secret_is_still_being_deleted_is_tried_again() -> None:
 
 SPEC = ClusterSpec.model_validate({
     "name": "demo",
+    **ON_FSX,
     "instanceGroups": [
         {"name": "head", "role": "controller", "instanceType": "ml.m5.xlarge", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.p5.48xlarge", "count": 2, "spares": 1},

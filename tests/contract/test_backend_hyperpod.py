@@ -10,6 +10,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.stub import Stubber
+from tests.support.spec_parts import ON_FSX
 
 from trainyard.backends.hyperpod import HyperPod
 from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster_request
@@ -29,6 +30,7 @@ CLUSTER = Cluster(
     name="demo", created_at=T0, updated_at=T0, arn=ARN,
     spec=ClusterSpec.model_validate({
         "name": "demo",
+        **ON_FSX,
         "instanceGroups": [
             {"name": "head", "role": "controller", "instanceType": "ml.m5.xlarge", "count": 1},
             {"name": "head-room", "role": "worker", "instanceType": "ml.m5.xlarge", "count": 2, "spares": 1},

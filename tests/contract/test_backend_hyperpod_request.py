@@ -88,7 +88,7 @@ def test_only_workers_have_partitions_and_there_is_no_strategy() -> None:
 
 
 def test_a_specification_without_network_joins_the_deployments_own() -> None:
-    spec = {key: value for key, value in RICH.items() if key not in ("network", "sharedFilesystem")}
+    spec = {key: value for key, value in RICH.items() if key != "network"}
     assert create_cluster_request(cluster(spec), SETTINGS)["VpcConfig"] == {"SecurityGroupIds": ["sg-0d"], "Subnets": ["subnet-0d"]}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support.memory import World
+from tests.support.spec_parts import ON_FSX
 from tests.support.store_table import mocked_dynamodb, new_table
 
 from trainyard.app import read_metrics as metrics_module
@@ -62,7 +63,7 @@ def cluster() -> Cluster:
         {"name": "c", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
         {"name": "w", "role": "worker", "instanceType": "ml.trn1.32xlarge", "count": NODES - 1, "spares": 10},
     ]
-    made = ClusterSpec.model_validate({"name": "large", "instanceGroups": groups})
+    made = ClusterSpec.model_validate({"name": "large", "instanceGroups": groups, **ON_FSX})
     return Cluster(name="large", spec=made, status="Ready", created_at=T0, updated_at=T0, arn=ARN, ready_at=T0)
 
 
@@ -320,9 +321,7 @@ def test_a_page_of_the_timeline_ends_before_its_answer_is_too_long(table: Table)
 
 def test_nodes_too_many_to_show_each_sample_are_shown_without_and_say_so() -> None:
     world = World()
-    spec_ = ClusterSpec.model_validate(
-        {"name": "large", "instanceGroups": [g.model_dump(mode="json", by_alias=True) for g in cluster().spec.instance_groups]}
-    )
+    spec_ = cluster().spec
     from trainyard.app.create_cluster import create_cluster
 
     arn = world.backend.create(create_cluster(world.ports, spec_))

@@ -14,6 +14,7 @@ import cfnlint
 import pytest
 from moto import mock_aws
 from samtranslator.yaml_helper import yaml_parse
+from tests.support.spec_parts import ON_FSX
 
 from trainyard.aws.roles import IamRoles
 from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster_request, role_arn
@@ -45,7 +46,7 @@ def cluster(name: str, generation: int = 1, **spec: Any) -> Cluster:
         {"name": "workers", "role": "worker", "instanceType": "ml.m5.xlarge", "count": 2},
     ]
     at = datetime(2026, 11, 20, tzinfo=timezone.utc)
-    made = ClusterSpec.model_validate({"name": name, "instanceGroups": groups, **spec})
+    made = ClusterSpec.model_validate({"name": name, "instanceGroups": groups, **ON_FSX, **spec})
     return Cluster(name=name, spec=made, created_at=at, updated_at=at, generation=generation)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support import store_implementations
+from tests.support.spec_parts import ON_FSX
 from tests.support.store_table import mocked_dynamodb
 
 from trainyard.domain import errors
@@ -21,6 +22,7 @@ from trainyard_contracts.specs import ClusterSpec, RunSpec
 T0 = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=timezone.utc)
 CLUSTER = {
     "name": "demo",
+    **ON_FSX,
     "instanceGroups": [
         {"name": "controller", "role": "controller", "instanceType": "ml.m5.xlarge", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.m5.xlarge", "count": 2, "spares": 1},

@@ -16,6 +16,7 @@ import boto3
 import psutil
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
+from tests.support.spec_parts import FILESYSTEM
 
 from trainyard_local import faults, hyperpod, node_processes, sessions
 from trainyard_local.cloud import Cloud
@@ -196,7 +197,7 @@ def cluster_json() -> dict[str, Any]:
         "clusterName": "test", "region": "us-east-1", "eventBus": "bus", "dataBucket": "sagemaker-data", "secretName": "trainyard/test/agent-key",
         "heartbeatSeconds": 2, "environment": {"kind": "existing", "path": "/opt/trainyard/env"},
         "users": [{"name": "ada", "uid": 2001, "sshKeys": ["ssh-ed25519 AAAA $(touch /tmp/pwned) ada"]}],
-        "s3Mounts": [{"bucket": "sagemaker-corpus", "mountPath": "/data/corpus", "prefix": None}], "sharedFilesystem": None,
+        "s3Mounts": [{"bucket": "sagemaker-corpus", "mountPath": "/data/corpus", "prefix": None}], "sharedFilesystem": {**FILESYSTEM, "mountPath": "/fsx"},
         "controllerGroup": "controller-group", "workerGroups": [{"name": "workers", "partition": "main"}], "expectedWorkers": 2, "linkPort": 4990,
     }  # fmt: skip
 

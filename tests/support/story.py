@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.support.machines import Machines
 from tests.support.memory import Died, World
+from tests.support.spec_parts import ON_FSX
 
 from trainyard.app.cancel_run import cancel_run
 from trainyard.app.record_fact import Recorded
@@ -29,7 +30,7 @@ def cluster_spec(*, workers: int = 2, spares: int = 1, **extra: Any) -> dict[str
         {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.m5.large", "count": workers, "spares": spares},
     ]
-    return {"name": "demo", "instanceGroups": groups, "nodeRecovery": "None", **extra}
+    return {"name": "demo", "instanceGroups": groups, "nodeRecovery": "None", **ON_FSX, **extra}
 
 
 def run_spec(*, cluster: dict[str, Any] | None = None, nodes: int = 2, **extra: Any) -> RunSpec:

@@ -17,6 +17,7 @@ import boto3
 import httpx
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from tests.support.spec_parts import ON_FSX
 from ulid import ULID
 
 from trainyard_cli.client import Client
@@ -62,7 +63,7 @@ def cluster_spec(name: str, workers: int = 1, spares: int = 0, **more: Any) -> J
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": workers, "spares": spares},
     ]
-    return {"name": name, "instanceGroups": groups, "environment": {"kind": "existing"}, "nodeRecovery": "None", **more}
+    return {"name": name, "instanceGroups": groups, "environment": {"kind": "existing"}, "nodeRecovery": "None", **ON_FSX, **more}
 
 
 @dataclass(frozen=True)
@@ -169,20 +170,19 @@ class System:
 
     def attempt_dir(self, run: Json, attempt: int) -> Path:
         """The attempt's directory on the cluster's shared filesystem."""
-        arn = self.api.cluster(run["clusterName"])["arn"]
-        return self.shared_dir(arn) / "trainyard" / "runs" / run["id"] / "attempts" / str(attempt)
+        return self.run_dir(run["id"]) / "attempts" / str(attempt)
 
     def checkpoints_dir(self, run_id: str) -> Path:
-        arn = self.api.cluster(self.api.run(run_id)["clusterName"])["arn"]
-        return self.shared_dir(arn) / "trainyard" / "runs" / run_id / "checkpoints"
+        return self.run_dir(run_id) / "checkpoints"
 
     def release(self, run_id: str) -> None:
         """Let the light trainer go on that waits at --hold-at."""
-        arn = self.api.cluster(self.api.run(run_id)["clusterName"])["arn"]
-        (self.shared_dir(arn) / "trainyard" / "runs" / run_id / "go").touch()
+        (self.run_dir(run_id) / "go").touch()
 
-    def shared_dir(self, arn: str) -> Path:
-        return self.state_dir / "clusters" / str(arn).rsplit("/", 1)[-1] / "shared"
+    def run_dir(self, run_id: str) -> Path:
+        """The run's directory in the one that stands for FSx."""
+        [shared] = (self.state_dir / "fsx").iterdir()
+        return shared / "trainyard" / "runs" / run_id
 
     # -- trouble -----------------------------------------------------------------------------------------------------
     def fault(self, kind: str, cluster: str, **given: str) -> Json:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
 import pytest
+from tests.support.spec_parts import ON_FSX
 
 from trainyard.aws.run_commands import SessionCommands
 from trainyard.domain import errors
@@ -16,6 +17,7 @@ from trainyard_contracts.specs import ClusterSpec
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
 SPEC = ClusterSpec.model_validate({
     "name": "demo",
+    **ON_FSX,
     "instanceGroups": [
         {"name": "head", "role": "controller", "instanceType": "ml.m5.xlarge", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.m5.xlarge", "count": 1},

@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.support.spec_parts import FILESYSTEM, NETWORK, ON_FSX
 
 from trainyard_contracts.specs import ClusterSpec, JobSpec, PythonEnvironment, S3Mount, relative_path
 
-NETWORK = {"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]}
 GROUPS = [
     {"name": "controller", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},
     {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": 2},
 ]
-SHARED = {"dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "mountName": "abcdefgh"}
 KEY = "ssh-ed25519 AAAA"
 
 
 def cluster(**fields: Any) -> ClusterSpec:
-    given = {"name": "c", "instanceGroups": GROUPS, "network": NETWORK, "sharedFilesystem": SHARED, **fields}
+    given = {"name": "c", "instanceGroups": GROUPS, **ON_FSX, **fields}
     return ClusterSpec.model_validate(given)
 
 
@@ -49,8 +48,8 @@ def bucket(path: str) -> dict[str, str]:
         ({"network": {**NETWORK, "subnetIds": [""]}}, "should match pattern"),
         ({"network": {**NETWORK, "subnetIds": ["x;id"]}}, "should match pattern"),
         ({"network": {**NETWORK, "securityGroupIds": ["subnet-0123456789abcdef0"]}}, "should match pattern"),
-        ({"sharedFilesystem": {**SHARED, "dnsName": "fs.example"}}, "should match pattern"),
-        ({"sharedFilesystem": {**SHARED, "mountName": "abcdefghi"}}, "should match pattern"),
+        ({"sharedFilesystem": {**FILESYSTEM, "dnsName": "fs.example"}}, "should match pattern"),
+        ({"sharedFilesystem": {**FILESYSTEM, "mountName": "abcdefghi"}}, "should match pattern"),
         ({"idleLimitSeconds": "60"}, "valid integer"),
         ({"idleLimitSeconds": True}, "valid integer"),
     ],
@@ -109,3 +108,10 @@ def test_an_absolute_path_is_plain_to_its_end(path: str) -> None:
         S3Mount.model_validate({"bucket": "data", "mountPath": path})
     with pytest.raises(ValidationError):
         PythonEnvironment(path=path)
+
+
+def test_a_cluster_without_a_shared_filesystem_is_refused_with_what_to_give() -> None:
+    given = {"name": "c", "instanceGroups": GROUPS, "network": NETWORK}
+    for left_out in (given, {**given, "sharedFilesystem": None}):
+        with pytest.raises(ValidationError, match=r"sharedFilesystem: .*different nodes.*dnsName and mountName"):
+            ClusterSpec.model_validate(left_out)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from tests.support.spec_parts import ON_FSX
 
 from trainyard.domain import facts
 from trainyard.domain.clusters import Seen, failure, judge
@@ -16,6 +17,7 @@ from trainyard_contracts.specs import ClusterSpec, RunSpec
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 SPEC = ClusterSpec.model_validate({
     "name": "c",
+    **ON_FSX,
     "instanceGroups": [
         {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.m5.large", "count": 2},

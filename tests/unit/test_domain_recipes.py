@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.support.spec_parts import ON_FSX
 
 from trainyard.domain import names
 from trainyard.domain.recipes import batch_script, job_bundle
@@ -67,7 +68,7 @@ def cluster(*types: str) -> ClusterSpec:
         for number, name in enumerate(types)
     ]
     controller = {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1}
-    return ClusterSpec.model_validate({"name": "c", "instanceGroups": [controller, *workers]})
+    return ClusterSpec.model_validate({"name": "c", "instanceGroups": [controller, *workers], **ON_FSX})
 
 
 @pytest.mark.parametrize("recipe", ["accelerate", "command", "deepspeed", "mpirun", "neuron", "torchrun"])

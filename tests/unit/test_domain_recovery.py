@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.spec_parts import ON_FSX
 
 from trainyard.domain.decisions import Decision
 from trainyard.domain.queueing import excluded
@@ -18,6 +19,7 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 NODES = [f"ip-127-0-1-{number}" for number in (12, 13, 14)]
 CLUSTER_SPEC = {
     "name": "demo",
+    **ON_FSX,
     "nodeRecovery": "None",
     "instanceGroups": [
         {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},

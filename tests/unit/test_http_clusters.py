@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,3 +106,14 @@ def test_nodes_of_a_cluster_that_is_not_there_yet_cannot_be_changed(client: Clie
 def test_a_cluster_that_is_not_there_yet_has_no_nodes(client: Client) -> None:
     client.post("/v1/clusters", cluster())
     assert client.get("/v1/clusters/demo/nodes").json == {"nodes": [], "samplesLeftOut": False}
+
+
+def test_a_cluster_without_a_network_is_refused_unless_the_stack_names_one(client: Client, world: World) -> None:
+    body = cluster()
+    del body["network"]
+    for query in ({}, {"dryrun": "true"}):
+        answer = client.post("/v1/clusters", body, query=query)
+        is_a_problem(answer, 400, "invalid-request")
+        assert list(answer.fields) == ["network"]
+    world.ports = replace(world.ports, config=replace(world.ports.config, has_network=True))
+    assert client.post("/v1/clusters", body).status == 202

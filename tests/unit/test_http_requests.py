@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.http_events import Client
+from tests.support.spec_parts import ON_FSX
 
 from trainyard.domain.errors import CODES
 from trainyard.http import requests
@@ -21,6 +22,7 @@ def spec() -> dict[str, Any]:
         "cluster": {
             "spec": {
                 "name": "demo",
+                **copy.deepcopy(ON_FSX),
                 "instanceGroups": [
                     {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
                     {"name": "worker", "role": "worker", "instanceType": "ml.c5.xlarge", "count": 2, "spares": 1},
@@ -90,6 +92,8 @@ def is_a_problem(answer: Any, status: int, code: str) -> None:
         (changed("checkpoint", {"directory": "/etc"}), "checkpoint.directory", "relative path"),
         (changed("checkpoint", {"everySeconds": 0}), "checkpoint.everySeconds", "greater than 0"),
         (changed("cluster", {}), "cluster", "not both"),
+        (without("cluster.spec.sharedFilesystem"), "cluster.spec.sharedFilesystem", "give dnsName and mountName"),
+        (without("cluster.spec.network"), "cluster.spec.network", "give subnetIds and securityGroupIds"),
         (changed("cluster", {"name": "c", "spec": spec()["cluster"]["spec"]}), "cluster", "not both"),
         (changed("cluster.spec.instanceGroups", spec()["cluster"]["spec"]["instanceGroups"][1:]), "cluster.spec.instanceGroups", "'controller'"),
         (changed("cluster.spec.instanceGroups", spec()["cluster"]["spec"]["instanceGroups"][:1]), "cluster.spec.instanceGroups", "'worker'"),

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 import tomllib
+from tests.support.spec_parts import FILESYSTEM
 
 from trainyard_contracts.files import AgentConfig
 
@@ -31,6 +32,7 @@ MODULES = (
 CLUSTER = {
     "clusterName": "c", "region": "eu-west-1", "eventBus": "bus", "dataBucket": "sagemaker-x", "secretName": "s",
     "controllerGroup": "ctl", "workerGroups": [{"name": "gpu", "partition": "main"}], "linkPort": 4990, "heartbeatSeconds": 2, "expectedWorkers": 1,
+    "sharedFilesystem": {**FILESYSTEM, "mountPath": "/fsx"},
 }  # fmt: skip
 RESOURCES = {
     "ClusterConfig": {"ClusterName": "c", "ClusterArn": "arn:aws:sagemaker:eu-west-1:123456789012:cluster/abcdefghijkl"},
@@ -598,4 +600,4 @@ def test_a_node_tells_which_services_it_reaches(
             scripts.step_network.names(node)
             facts = told(capsys.readouterr().out)
             assert facts["reached"] == dict.fromkeys(("secretsmanager", "s3", "events"), reached)
-            assert (facts["namesSeconds"], facts["mounted"]) == (0.0, None)
+            assert (facts["namesSeconds"], facts["mounted"]) == (0.0, False)

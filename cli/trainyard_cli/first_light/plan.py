@@ -16,6 +16,11 @@ IDLE_SECONDS = 1800
 STEPS, STEPS_ON_AWS, STEP_SECONDS = 200, 6000, 0.1
 NETWORK_OUTPUTS = ("SubnetIds", "SecurityGroupIds", "FilesystemDnsName", "FilesystemMountName")
 DEFAULT_TYPE = "ml.c5.xlarge"
+#: The local cloud has a network and a filesystem by any name.
+LOCAL_NETWORK: Json = {
+    "network": {"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]},
+    "sharedFilesystem": {"dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "mountName": "abcdefgh"},
+}
 
 
 def new_name() -> str:
@@ -60,7 +65,7 @@ def _cluster(account: Account, *, local: bool, network_stack: str | None, instan
     ]
     common = {"name": "first-light", "instanceGroups": groups, "idleLimitSeconds": IDLE_SECONDS}
     if local:
-        return {**common, "environment": {"kind": "existing"}}
+        return {**common, **LOCAL_NETWORK, "environment": {"kind": "existing"}}
     if network_stack is None:
         raise InvalidInput(
             "First light does not know your network",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
@@ -159,8 +159,8 @@ class ClusterSpec(Strict):
     backend: Literal["hyperpod"] = "hyperpod"
     # Two at least, said by `_groups`, which knows what kind of group is missing.
     instance_groups: list[InstanceGroup] = Field(max_length=100, json_schema_extra={"minItems": 2})
-    network: Network | None = None
-    shared_filesystem: SharedFilesystem | None = None
+    network: Network | None = Field(default=None, description="default: the stack's SubnetIds and SecurityGroupIds")
+    shared_filesystem: SharedFilesystem
     s3_mounts: list[S3Mount] = Field(default_factory=list, max_length=16)
     users: list[ClusterUser] = Field(default_factory=list, max_length=256)
     environment: PythonEnvironment = PythonEnvironment()
@@ -171,6 +171,16 @@ class ClusterSpec(Strict):
     tags: dict[Annotated[str, StringConstraints(min_length=1, max_length=128)], Annotated[str, StringConstraints(max_length=256)]] = Field(
         default_factory=dict, max_length=40
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filesystem(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("sharedFilesystem", given.get("shared_filesystem")) is None:
+            raise ValueError(
+                "sharedFilesystem: is needed, for without it jobs on different nodes see none of each other's files; "
+                "give dnsName and mountName of an FSx for Lustre filesystem (network.yaml makes one)"
+            )
+        return given
 
     @model_validator(mode="after")
     def _groups(self) -> ClusterSpec:
@@ -184,15 +194,12 @@ class ClusterSpec(Strict):
             raise ValueError("instanceGroups: at least one group with role 'worker' is needed")
         if self.provisioning == "Continuous" and self.slurm_setup != "SlurmConfig":
             raise ValueError("slurmSetup: provisioning 'Continuous' needs slurmSetup 'SlurmConfig'")
-        if self.shared_filesystem is not None and self.network is None:
-            raise ValueError("network: a sharedFilesystem needs a network (subnetIds and securityGroupIds) that reaches it")
         return self
 
     @model_validator(mode="after")
     def _meetings(self) -> ClusterSpec:
-        shared = [self.shared_filesystem.mount_path] if self.shared_filesystem else []
         found = {
-            "s3Mounts": spec_rules.mounts_that_meet([*shared, *(mount.mount_path for mount in self.s3_mounts)]),
+            "s3Mounts": spec_rules.mounts_that_meet([self.shared_filesystem.mount_path, *(mount.mount_path for mount in self.s3_mounts)]),
             "users": spec_rules.account_taken((user.name, user.uid) for user in self.users),
             "tags": spec_rules.tags_not_ours(self.tags),
         }

@@ -382,6 +382,8 @@ class Config:
     heartbeat_seconds: float
     secret_prefix: str
     orphan_seconds: float = 600.0
+    #: Whether the stack names subnets and security groups for clusters whose spec names none.
+    has_network: bool = False
 
 
 @dataclass(frozen=True)

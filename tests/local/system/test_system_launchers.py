@@ -107,7 +107,8 @@ def test_a_jobs_own_environment_is_built_once_for_all_nodes_and_attempts(system:
     assert built == [1, 0], logs
     assert [len({node for node, _ in found}) for found in said] == [2, 2]
     [place] = {file for found in said for _, file in found}
-    assert "/shared/trainyard/environments/job-" in place
+    assert "/fsx/" in place
+    assert "/trainyard/environments/job-" in place
 
 
 def test_a_requirement_that_does_not_exist_is_the_runs_problem_in_pips_words(system: System, shared: str) -> None:

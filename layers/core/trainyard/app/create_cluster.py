@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainyard.domain import names
-from trainyard.domain.errors import ClusterExists, ClusterNotFound, FieldError, IdempotencyConflict
+from trainyard.domain.errors import ClusterExists, ClusterNotFound, FieldError, IdempotencyConflict, InvalidRequest
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 from trainyard_contracts.specs import ClusterSpec
@@ -14,8 +14,9 @@ def create_cluster(
 ) -> Cluster:
     """Store the cluster's record and start its machine. The same key and spec again answer with the same cluster.
 
-    Raises ClusterExists, IdempotencyConflict.
+    Raises InvalidRequest, ClusterExists, IdempotencyConflict.
     """
+    check_network(ports, spec)
     now = ports.clock.now()
     named = spec.model_copy(update={"name": name}) if name else spec
     record = Cluster(
@@ -33,6 +34,14 @@ def create_cluster(
     if stored.status == "Pending":
         start_cluster(ports, stored)
     return stored
+
+
+def check_network(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:
+    """Refuse a cluster that neither its spec nor the stack puts into a network: its filesystem is reached from there only."""
+    if spec.network is None and not ports.config.has_network:
+        field = f"{prefix}network"
+        message = "is needed, for the stack names none; give subnetIds and securityGroupIds from which the sharedFilesystem is reached"
+        raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])
 
 
 def _repeated(ports: Ports, record: Cluster) -> Cluster | None:

@@ -41,12 +41,11 @@ def _active(ports: Ports, run: Run) -> Run:
 def _check_checkpoints(ports: Ports, run: Run) -> None:
     if not any(attempt.submitted_at for attempt in run.attempts):
         return
-    spec = run.spec.cluster.spec
-    if spec is not None and spec.shared_filesystem is not None:
+    if run.spec.cluster.spec is not None:  # a new cluster of it has the same filesystem
         return
     cluster = cluster_of(ports, run)
     if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
         raise ConflictError(
-            f"Cluster '{run.cluster_name}' is gone, and the run's checkpoints on it with it; what was exported is under {run.export_prefix}.",
-            next_step="Submit a new run. With a sharedFilesystem or teardown 'never', checkpoints outlive the cluster and a run can be resumed.",
+            f"No cluster '{run.cluster_name}' is Ready that holds the run's checkpoints; what was exported is under {run.export_prefix}.",
+            next_step=f"Create a cluster of this name on the filesystem that holds them ({run.filesystem}), or submit a new run.",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
+from trainyard.app.create_cluster import check_network
 from trainyard.domain import names, results
 from trainyard.domain.errors import ClusterInUse, ClusterNotFound, FieldError, InvalidRequest
 from trainyard.domain.records import Cluster, Run
@@ -70,9 +71,11 @@ def body_hash(spec: RunSpec) -> str:
 
 
 def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
-    """Refuse a run whose named cluster is unknown, going away, too small, or of the wrong kind."""
-    if spec.cluster.name is None:
+    """Refuse a run whose named cluster is unknown, going away, too small, or of the wrong kind, or whose own is in no network."""
+    if spec.cluster.spec is not None:
+        check_network(ports, spec.cluster.spec, "cluster.spec.")
         return None
+    assert spec.cluster.name is not None
     try:
         cluster = ports.clusters.get(spec.cluster.name)
     except ClusterNotFound as missing:

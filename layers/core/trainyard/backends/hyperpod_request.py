@@ -61,14 +61,13 @@ def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict
         "ClusterName": cluster.name,
         "InstanceGroups": [_group(spec, group, source, role) for group in spec.instance_groups],
         "NodeRecovery": spec.node_recovery,
+        "VpcConfig": network(spec, settings),
         "Tags": [{"Key": key, "Value": value} for key, value in tags(cluster, settings.stage).items()],
     }
     if spec.slurm_setup == "SlurmConfig":
         request["Orchestrator"] = {"Slurm": _strategy(spec)}
     if spec.provisioning == "Continuous":
         request["NodeProvisioningMode"] = "Continuous"
-    if vpc := network(spec, settings):
-        request["VpcConfig"] = vpc
     return request
 
 
@@ -92,7 +91,7 @@ def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]
         "environment": _wire(spec.environment),
         "users": [_wire(user) for user in spec.users],
         "s3Mounts": [_wire(mount) for mount in spec.s3_mounts],
-        "sharedFilesystem": _wire(spec.shared_filesystem) if spec.shared_filesystem else None,
+        "sharedFilesystem": _wire(spec.shared_filesystem),
         "slurmSetup": spec.slurm_setup,
         "controllerGroup": _names(spec, "controller")[0],
         "workerGroups": [{"name": group.name, "partition": spec.partition_of(group)} for group in _workers(spec)],
@@ -109,11 +108,11 @@ def provisioning_parameters(spec: ClusterSpec) -> dict[str, Any]:
         "workload_manager": "slurm",
         "controller_group": _names(spec, "controller")[0],
         "worker_groups": workers,
+        "fsx_dns_name": spec.shared_filesystem.dns_name,
+        "fsx_mountname": spec.shared_filesystem.mount_name,
     }
     if logins := _names(spec, "login"):
         parameters["login_group"] = logins[0]
-    if (shared := spec.shared_filesystem) is not None:
-        parameters |= {"fsx_dns_name": shared.dns_name, "fsx_mountname": shared.mount_name}
     return parameters
 
 
@@ -172,7 +171,7 @@ def _storage(spec: ClusterSpec, group: InstanceGroup) -> list[dict[str, Any]]:
     if (ebs := group.ebs) is not None:
         key = {} if ebs.kms_key_id is None else {"VolumeKmsKeyId": ebs.kms_key_id}
         storage.append({"EbsVolumeConfig": {"VolumeSizeInGB": ebs.size_gib, **key}})
-    if spec.shared_filesystem is not None and spec.slurm_setup == "SlurmConfig":
+    if spec.slurm_setup == "SlurmConfig":
         storage.append({"FsxLustreConfig": _lustre(spec.shared_filesystem)})
     return storage
 
@@ -182,12 +181,10 @@ def _lustre(shared: SharedFilesystem) -> dict[str, str]:
 
 
 def network(spec: ClusterSpec, settings: HyperPodSettings) -> dict[str, list[str]]:
-    """VpcConfig of the cluster; {} = the platform's own network."""
+    """VpcConfig of the cluster: a filesystem is reached from one's own network only."""
     if spec.network is not None:
         return {"SecurityGroupIds": spec.network.security_group_ids, "Subnets": spec.network.subnet_ids}
-    if settings.default_subnet_ids and settings.default_security_group_ids:
-        return {"SecurityGroupIds": list(settings.default_security_group_ids), "Subnets": list(settings.default_subnet_ids)}
-    return {}
+    return {"SecurityGroupIds": list(settings.default_security_group_ids), "Subnets": list(settings.default_subnet_ids)}
 
 
 def _names(spec: ClusterSpec, role: str) -> list[str]:

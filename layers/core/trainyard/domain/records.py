@@ -153,6 +153,9 @@ class Run(Record):
     warnings: list[str] = Field(default_factory=list, description="what could surprise who submitted it, said at submission")
     cluster_name: str
     owns_cluster: bool = False
+    filesystem: str = Field(
+        default="", description="what the run's last attempt wrote lies on this filesystem: its DNS name and mount name"
+    )
     objects_prefix: str = Field(default="", description="where its objects lie in the data bucket; runs/<id> of older runs")
     cluster_generation: int | None = Field(default=None, description="generation of its own cluster that this life uses")
     attempts: list[Attempt] = Field(default_factory=list)
@@ -231,6 +234,11 @@ class Cluster(Record):
     def id(self) -> str | None:
         """Last segment of the ARN, the id Session Manager targets use."""
         return self.arn.rsplit("/", 1)[-1] if self.arn else None
+
+    @property
+    def filesystem(self) -> str:
+        """The shared filesystem that its nodes mount, by DNS name and mount name."""
+        return f"{self.spec.shared_filesystem.dns_name}/{self.spec.shared_filesystem.mount_name}"
 
 
 class ClusterNode(Record):

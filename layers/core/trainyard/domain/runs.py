@@ -48,6 +48,5 @@ def reopened(run: Run, now: datetime, *, outcome: Outcome | None, reason: str) -
 
 
 def left_on(run: Run, cluster: Cluster) -> bool:
-    """Whether the cluster holds what the run wrote: the run trained on this very cluster, or on its shared filesystem, which outlives it."""
-    last = max((attempt.submitted_at for attempt in run.attempts if attempt.submitted_at is not None), default=None)
-    return last is not None and (cluster.created_at <= last or cluster.spec.shared_filesystem is not None)
+    """Whether the cluster holds what the run wrote: it lies on a shared filesystem, which outlives the cluster that it was written on."""
+    return run.filesystem == cluster.filesystem

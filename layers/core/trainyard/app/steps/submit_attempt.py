@@ -39,12 +39,12 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
         # A job that started was submitted, whatever became of the answer.
         started = next((fact for fact in ports.runs.facts(run.id, attempt.number) if fact.type == "AttemptStarted"), None)
         if started is not None:
-            return _save(ports, run, attempt, str(started.data.get("jobId") or ""), asked_at)
+            return _save(ports, run, attempt, cluster.filesystem, str(started.data.get("jobId") or ""), asked_at)
         if still(ports, run.id, "submit"):
             tell_delay(ports, run.id, f"submit-{attempt.number}", f"The submission of attempt {attempt.number} has no answer yet", error)
             raise
         return {"submitted": False}
-    return _save(ports, run, attempt, str(answer.get("jobId") or ""), asked_at)
+    return _save(ports, run, attempt, cluster.filesystem, str(answer.get("jobId") or ""), asked_at)
 
 
 def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
     raise CommandFailed(message) if answer.get("error") in FINAL_ERRORS else RetryableError(message)
 
 
-def _save(ports: Ports, run: Run, attempt: Attempt, job_id: str, asked_at: datetime) -> dict[str, Any]:
+def _save(ports: Ports, run: Run, attempt: Attempt, filesystem: str, job_id: str, asked_at: datetime) -> dict[str, Any]:
     """Its line stands at the time of asking: Slurm may start the job before the answer is here, and a cause comes before its effect."""
     now = ports.clock.now()
     without = f" without {listed(attempt.exclude)}" if attempt.exclude else ""
@@ -79,6 +79,7 @@ def _save(ports: Ports, run: Run, attempt: Attempt, job_id: str, asked_at: datet
     # A run that recovers keeps the reason why it does.
     queued = f"Job {job_id} is in Slurm's queue and starts when its nodes are free."
     reason = queued if run.status == "Submitting" else run.reason
-    ports.runs.put(run.model_copy(update={"attempts": [*run.attempts[:-1], submitted], "updated_at": now, "reason": reason}))
+    changes = {"attempts": [*run.attempts[:-1], submitted], "filesystem": filesystem, "updated_at": now, "reason": reason}
+    ports.runs.put(run.model_copy(update=changes))
     ports.clusters.touch(run.cluster_name, used_at=now)
     return {"submitted": True, "jobId": job_id}
