@@ -192,6 +192,12 @@ class System:
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
+    def quirk(self, name: str, *, on: bool = True) -> None:
+        """Let AWS differ from what is taken for true of it, or end that."""
+        url = f"{self.local['endpoint']}/_trainyard/quirk"
+        answer = httpx.post(url, json={"name": name, "on": on}, headers=self._token(), timeout=30)
+        assert answer.status_code == 200, answer.text
+
     @contextmanager
     def denied(self, role: str, action: str, resource: str = "*") -> Iterator[None]:
         """Take a permission from one of the stack's roles for a while."""

@@ -1,0 +1,371 @@
+"""first-light's engine: what it plans, when it stops, what it writes, and what it says; the whole of it runs in the system's tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support.recorded_account import NUMBER, SUBNET, RecordedAccount
+
+from trainyard_cli.client import Client
+from trainyard_cli.connection import Connection
+from trainyard_cli.doctor.account import NotAnswered
+from trainyard_cli.first_light import plan, stages
+from trainyard_cli.first_light.engine import FirstLight
+from trainyard_cli.first_light.record import Record, read
+from trainyard_cli.first_light.redaction import Redactor
+from trainyard_cli.first_light.seen import Look, Seen, looks
+from trainyard_cli.first_light.stages import Stage
+from trainyard_cli.first_light.watch import StageFailed, Watch
+from trainyard_cli.first_light.world import World
+from trainyard_cli.main import run as trainyard
+from trainyard_cli.problems import ApiProblem, InvalidInput, TrainyardError, Unreachable
+from trainyard_contracts.specs import RunSpec
+
+Json = dict[str, Any]
+API_URL = "https://abc123.execute-api.us-west-2.amazonaws.com"
+NETWORK = {"SubnetIds": SUBNET, "SecurityGroupIds": "sg-0123456789abcdef0", "FilesystemDnsName": "fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com",
+           "FilesystemMountName": "abcdefgh"}  # fmt: skip
+
+
+class Clock:
+    """Goes on only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class AnsweringApi(Client):
+    """Its clusters can be listed; nothing else is asked of it here."""
+
+    def clusters(self, *, at_most: int = 1000) -> list[Json]:
+        return []
+
+
+@pytest.fixture
+def account() -> RecordedAccount:
+    return RecordedAccount()
+
+
+@pytest.fixture
+def world(account: RecordedAccount) -> World:
+    spec = plan.spec_of(None, account_with_network(account), local=False, network_stack="net", instance_type="ml.c5.xlarge", resume=True)
+    return World(AnsweringApi(Connection(API_URL, "us-west-2")), account, spec, "first-light-abcdefgh")
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    return Record.new(tmp_path / "light.json", Redactor(), cluster="first-light-abcdefgh")
+
+
+def account_with_network(account: RecordedAccount, **outputs: str) -> RecordedAccount:
+    own = account.answers["cloudformation:DescribeStacks"]
+    listed = [{"OutputKey": key, "OutputValue": value} for key, value in {**NETWORK, **outputs}.items() if value]
+    stack = {"StackName": "net", "StackStatus": "CREATE_COMPLETE", "CreationTime": "2026-11-01T00:00:00Z", "Outputs": listed}
+    account.answers["cloudformation:DescribeStacks"] = lambda request: {"Stacks": [stack]} if request["StackName"] == "net" else own
+    return account
+
+
+def a_stage(act: Callable[[World, Watch], str], name: Any = "account") -> Stage:
+    return Stage(name, "looking", 60, 60, act, paid=False)
+
+
+def proving(_world: World, _watch: Watch) -> str:
+    return "it is so"
+
+
+def failing(_world: World, _watch: Watch) -> str:
+    raise StageFailed("It broke", "for a reason", "Mend it")
+
+
+def seeing(verdict: Any, assumption: str = "A-001", after: Any = ("account",)) -> Look:
+    return Look(assumption, after, lambda _world: Seen(assumption, verdict, "this was seen", "do that" if verdict == "broken" else ""))
+
+
+def lit(world: World, record: Record, chosen: list[Stage], *asked: Look) -> tuple[int, Json, list[str]]:
+    """Exit status, file and what was told."""
+    told: list[str] = []
+    clock = Clock()
+    code = FirstLight(world, record, asked, told.append, clock=clock, sleep=clock.sleep).run(chosen)
+    return code, read(record.path), told
+
+
+# When it stops
+
+
+def test_where_every_stage_passes_and_nothing_is_broken_all_held(world: World, record: Record) -> None:
+    code, document, _ = lit(world, record, [a_stage(proving)], seeing("held"), seeing("not-seen", "A-002"))
+    assert (code, document["verdict"]) == (0, "held")
+    assert document["words"] == "Every stage passed; 1 assumptions held, 1 could not be seen."
+    assert document["assumptions"]["A-002"]["evidence"] == "this was seen"
+
+
+def test_it_stops_at_the_first_broken_assumption_and_says_what_to_do(world: World, record: Record) -> None:
+    chosen = [a_stage(proving), a_stage(failing, "price")]
+    code, document, _ = lit(world, record, chosen, seeing("held"), seeing("broken", "A-002"), seeing("broken", "A-003"))
+    assert (code, document["verdict"], document["firstBroken"]) == (1, "broken", "A-002")
+    assert [stage["name"] for stage in document["stages"]] == ["account"]
+    assert document["words"] == "A-002 of docs/aws-assumptions.md does not hold: this was seen. do that"
+    assert document["assumptions"]["A-003"]["verdict"] == "broken"
+
+
+def test_looks_of_a_failed_stage_tell_which_assumption_explains_it(world: World, record: Record) -> None:
+    seen: list[str] = []
+
+    def see(world: World) -> Seen:
+        seen.append(str(world.failure))
+        return Seen("A-009", "broken", "that is why", "do that")
+
+    code, document, _ = lit(world, record, [a_stage(failing)], Look("A-009", ("account",), see))
+    assert seen == ["It broke: for a reason"]
+    assert (code, document["verdict"], document["firstBroken"]) == (1, "broken", "A-009")
+    assert document["stages"][0]["problem"]["nextStep"] == "Mend it"
+
+
+def test_a_failure_that_no_look_explains_is_said_to_be_one(world: World, record: Record) -> None:
+    code, document, _ = lit(world, record, [a_stage(failing)], seeing("held"))
+    assert (code, document["verdict"], document["firstBroken"]) == (1, "failed", None)
+    assert "no assumption that first-light can see explains it. It broke: for a reason. Mend it" in document["words"]
+
+
+@pytest.mark.parametrize("error", [NotAnswered("iam:ListRoles", "AccessDenied", "no"), TrainyardError("no"), KeyError("defect")])
+def test_a_look_that_cannot_look_has_not_seen_and_stops_nothing(world: World, record: Record, error: Exception) -> None:
+    def see(_world: World) -> Seen:
+        raise error
+
+    code, document, _ = lit(world, record, [a_stage(proving), a_stage(proving, "price")], Look("A-001", ("account",), see))
+    assert code == 0
+    assert document["assumptions"]["A-001"]["verdict"] == "not-seen"
+    assert len(document["stages"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "kept"), [("held", "not-seen", "held"), ("not-seen", "held", "held"), ("held", "broken", "broken")]
+)
+def test_of_two_looks_at_one_assumption_the_one_that_says_more_counts(
+    world: World, record: Record, first: str, then: str, kept: str
+) -> None:
+    chosen = [a_stage(proving), a_stage(proving, "price")]
+    _, document, _ = lit(world, record, chosen, seeing(first), seeing(then, after=("price",)))
+    assert document["assumptions"]["A-001"]["verdict"] == kept
+
+
+def test_each_stage_reads_the_world_anew(world: World, record: Record, account: RecordedAccount) -> None:
+    def see(world: World) -> Seen:
+        return Seen("A-001", "held", str(world.described))
+
+    account.answers["sagemaker:DescribeCluster"] = NotAnswered("sagemaker:DescribeCluster", "ResourceNotFound", "none")
+    lit(world, record, [a_stage(proving), a_stage(proving, "price")], Look("A-001", ("account", "price"), see), seeing("held"))
+    assert account.asked.count("sagemaker:DescribeCluster") == 2
+
+
+def test_a_defect_of_its_own_is_told_as_one(world: World, record: Record) -> None:
+    def act(_world: World, _watch: Watch) -> str:
+        raise ZeroDivisionError("oh")
+
+    code, document, _ = lit(world, record, [a_stage(act)])
+    assert (code, document["verdict"]) == (1, "failed")
+    assert "first-light itself failed: ZeroDivisionError: oh" in document["words"]
+
+
+def test_nothing_is_torn_down_where_nothing_was_made(world: World, record: Record, account: RecordedAccount) -> None:
+    _, document, _ = lit(world, record, [a_stage(failing)])
+    assert document["nothingLeft"]
+    assert [stage["name"] for stage in document["stages"]] == ["account"]
+    assert account.asked == ["cloudformation:DescribeStacks"], "the network's stack, for the plan"
+
+
+# What it waits for
+
+
+def test_a_stage_that_is_not_through_in_time_says_what_it_waited_for() -> None:
+    clock = Clock()
+    watch = Watch(30, 5, clock=clock, sleep=clock.sleep)
+    with pytest.raises(StageFailed, match="not within 30 s: the nodes join"):
+        watch.until("the nodes join", lambda: None)
+    assert clock.now == 30
+
+
+def test_an_api_that_does_not_answer_is_asked_again_and_named_when_time_is_up() -> None:
+    clock, answers = Clock(), iter([Unreachable("gone"), ApiProblem(502, {"title": "bad gateway"})])
+
+    def look() -> str:
+        for error in answers:
+            raise error
+        return "there"
+
+    assert Watch(30, 5, clock=clock, sleep=clock.sleep).until("it", look) == "there"
+
+    def down() -> None:
+        raise Unreachable("gone", "no route")
+
+    with pytest.raises(StageFailed, match="the last answer was: gone: no route"):
+        Watch(30, 5, clock=clock, sleep=clock.sleep).until("it", down)
+
+
+@pytest.mark.parametrize("error", [ApiProblem(422, {"title": "wrong"}), NotAnswered("s:O", "AccessDenied", "no")])
+def test_what_is_refused_is_not_asked_again(error: Exception) -> None:
+    clock = Clock()
+
+    def look() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        Watch(30, 5, clock=clock, sleep=clock.sleep).until("it", look)
+    assert clock.now == 0
+
+
+# What it plans
+
+
+def test_the_smallest_cluster_is_made_of_the_networks_outputs_and_is_a_valid_spec(world: World) -> None:
+    spec = RunSpec.model_validate(world.spec)
+    assert spec.cluster.spec is not None
+    assert spec.cluster.spec.network is not None
+    assert spec.cluster.spec.network.subnet_ids == [SUBNET]
+    assert [group.count + group.spares for group in spec.cluster.spec.instance_groups] == [1, 2]
+    assert spec.cluster.spec.environment.requirements == ["torch==2.13.0"]
+
+
+def test_on_the_local_cloud_no_network_is_asked_for(account: RecordedAccount) -> None:
+    spec = plan.spec_of(None, account, local=True, network_stack=None, instance_type="ml.c5.xlarge", resume=True)
+    RunSpec.model_validate(spec)
+    assert account.asked == []
+
+
+def test_a_clusters_spec_gets_the_smallest_job(account: RecordedAccount, world: World) -> None:
+    spec = plan.spec_of(world.cluster_spec, account, local=False, network_stack=None, instance_type="", resume=False)
+    assert RunSpec.model_validate(spec).job.arguments == ["--steps", "200", "--step-seconds", "0.1"]
+
+
+def test_without_a_network_it_says_what_to_give(account: RecordedAccount) -> None:
+    with pytest.raises(InvalidInput, match="--network-stack: is missing"):
+        plan.spec_of(None, account, local=False, network_stack=None, instance_type="ml.c5.xlarge", resume=True)
+
+
+def test_a_stack_that_is_no_network_is_refused_with_what_it_lacks(account: RecordedAccount) -> None:
+    account_with_network(account, FilesystemMountName="")
+    with pytest.raises(InvalidInput, match="has no output FilesystemMountName"):
+        plan.spec_of(None, account, local=False, network_stack="net", instance_type="ml.c5.xlarge", resume=True)
+
+
+def test_a_run_on_a_cluster_that_is_there_is_refused(account: RecordedAccount) -> None:
+    with pytest.raises(InvalidInput, match=r"cluster\.spec: is missing"):
+        plan.spec_of({"job": {}, "cluster": {"name": "c"}}, account, local=False, network_stack=None, instance_type="", resume=True)
+
+
+# The account's stage on AWS
+
+
+def test_on_aws_doctor_looks_first_and_what_will_fail_stops_it(world: World, record: Record, account: RecordedAccount) -> None:
+    account.answers["ec2:DescribeSubnets"] = {"Subnets": []}
+    code, document, _ = lit(world, record, [a_stage(stages.account)])
+    assert (code, document["verdict"]) == (1, "failed")
+    assert SUBNET in document["words"]
+    assert any(found["severity"] == "failure" for found in document["findings"])
+
+
+def test_a_sound_account_passes_and_says_how_much_was_looked_at(world: World, record: Record) -> None:
+    code, document, _ = lit(world, record, [a_stage(stages.account)])
+    assert code == 0, document
+    assert "checks of doctor found nothing that will fail" in document["stages"][0]["proved"]
+
+
+def test_another_stack_than_the_apis_is_refused(world: World, record: Record) -> None:
+    world.api = AnsweringApi(Connection("https://other.execute-api.us-west-2.amazonaws.com", "us-west-2"))
+    code, document, _ = lit(world, record, [a_stage(stages.account)])
+    assert code == 1
+    assert "Stack and API do not belong together" in document["words"]
+
+
+# The file
+
+
+def test_what_is_written_is_redacted_and_has_no_part_of_another_file_beside_it(record: Record) -> None:
+    record.document["words"] = f"arn:aws:iam::{NUMBER}:role/x"
+    record.write()
+    assert read(record.path)["words"] == "arn:aws:iam::<account-1>:role/x"
+    assert [path.name for path in record.path.parent.iterdir()] == ["light.json"]
+
+
+def test_a_file_that_cannot_be_written_names_the_option_before_anything_is_done(world: World, tmp_path: Path) -> None:
+    record = Record.new(tmp_path / "missing" / "light.json", Redactor(), cluster="first-light-abcdefgh")
+    acted: list[str] = []
+    code = FirstLight(world, record, [], lambda _words: None).run([a_stage(lambda *_: acted.append("") or "")])
+    assert code == 6
+    assert acted == []
+    assert "--output" in record.document["words"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 9, "cluster": "x"}', "\x00"])
+def test_a_file_of_something_else_is_neither_written_over_nor_cleaned_by(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "light.json"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match="--output"):
+        Record.new(path, Redactor(), cluster="c")
+    with pytest.raises(InvalidInput, match="first-light"):
+        Record.of(path)
+    assert path.read_text() == text
+
+
+def test_a_finished_file_may_be_written_over_and_an_unfinished_one_may_not(record: Record) -> None:
+    record.write()
+    with pytest.raises(InvalidInput, match="something may be left"):
+        Record.new(record.path, Redactor(), cluster="first-light-other")
+    record.document["nothingLeft"] = True
+    record.write()
+    assert Record.new(record.path, Redactor(), cluster="first-light-other").document["stages"] == []
+
+
+# The command
+
+
+def test_a_broken_spec_names_its_field_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World,
+                                                                capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    spec = json.loads(json.dumps(world.spec))
+    spec["cluster"]["spec"]["instanceGroups"][1]["count"] = -1
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "none")
+    monkeypatch.chdir(tmp_path)
+    assert trainyard(["first-light", "spec.yaml", "--yes", "--endpoint", API_URL]) == 6
+    assert "cluster.spec.instanceGroups.1.count" in capsys.readouterr().err
+    assert not (tmp_path / "first-light.json").exists()
+
+
+def test_an_api_that_is_down_from_the_beginning_ends_it_with_that_and_nothing_was_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local = {"endpoint": "http://127.0.0.1:9", "apiUrl": "http://127.0.0.1:9/x", "region": "us-east-1", "accessKeyId": "AKIA", "secretAccessKey": "s",
+             "stack": "trainyard", "outputs": {}, "resources": {}, "accountId": NUMBER}  # fmt: skip
+    (tmp_path / "local.json").write_text(json.dumps(local))
+    output = tmp_path / "light.json"
+    assert trainyard(["first-light", "--yes", "--state-dir", str(tmp_path), "--output", str(output)]) == 5
+    assert "The API cannot be reached" in capsys.readouterr().out
+    assert read(output)["nothingLeft"]
+
+
+def test_clean_without_a_file_says_which_one_to_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    local = {"endpoint": "http://127.0.0.1:9", "apiUrl": "http://127.0.0.1:9/x", "region": "us-east-1", "accessKeyId": "AKIA", "secretAccessKey": "s",
+             "stack": "trainyard", "outputs": {}, "resources": {}, "accountId": NUMBER}  # fmt: skip
+    (tmp_path / "local.json").write_text(json.dumps(local))
+    assert trainyard(["first-light", "--state-dir", str(tmp_path), "--clean", str(tmp_path / "none.json")]) == 6
+    assert "--clean" in capsys.readouterr().err
+
+
+def test_every_look_names_an_assumption_and_stages_that_there_are() -> None:
+    there = [one.name for one in stages.stages(lambda _hourly, _bound: None, resume=True)] + ["teardown", "nothing-left"]
+    assert looks()
+    for look in looks():
+        assert look.assumption.startswith("A-")
+        assert set(look.after) <= set(there), look
