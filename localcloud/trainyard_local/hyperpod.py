@@ -43,6 +43,7 @@ class HyperPod:
         self.ports = Ports(settings.slurm_port)
         self.lock = threading.RLock()
         self.clusters: dict[str, LocalCluster] = {}
+        self._used_roles: set[str] = set()
         self.gone: dict[str, dict[str, Any]] = {}
         """What is told of deleted clusters while they are described."""
 
@@ -72,9 +73,10 @@ class HyperPod:
         if (request.get("Orchestrator") or {}).get("Slurm") == {} and "empty-slurm-is-refused" in self.cloud.quirks:
             raise ValidationException("SlurmConfigStrategy must be specified for the Slurm orchestrator")
         for role in {group["ExecutionRole"] for group in request["InstanceGroups"]}:
+            if "new-roles-are-refused-in-other-words" in self.cloud.quirks and role not in self._used_roles:
+                self._used_roles.add(role)
+                raise ValidationException(f"ExecutionRole {role} is not usable by SageMaker.")
             if not self.cloud.may_assume(role, "sagemaker.amazonaws.com"):
-                if "new-roles-are-refused-in-other-words" in self.cloud.quirks:
-                    raise ValidationException(f"ExecutionRole {role} is not usable by SageMaker.")
                 raise ValidationException(
                     f"Could not assume role {role}. Please ensure that the role exists and allows principal "
                     "'sagemaker.amazonaws.com' to assume the role."

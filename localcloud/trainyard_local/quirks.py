@@ -10,7 +10,7 @@ from typing import Any
 QUIRKS = {
     "prices-have-other-usage-types": "the price list names nodes of clusters by another usage type",
     "empty-slurm-is-refused": 'CreateCluster refuses the orchestrator {"Slurm": {}}',
-    "new-roles-are-refused-in-other-words": "CreateCluster refuses a role that was just made with a message that names no assuming",
+    "new-roles-are-refused-in-other-words": "CreateCluster refuses a role the first time, with a message that names no assuming",
     "resource-config-has-other-names": "resource_config.json calls an instance's address otherwise",
     "lifecycle-log-is-another-stream": "the log of the lifecycle scripts lies in a stream of another name",
     "events-have-another-detail-type": "HyperPod's events come with other detail-types",

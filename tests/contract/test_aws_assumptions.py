@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from trainyard_cli.first_light.seen import looks
+
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = re.split(r"^### ", (ROOT / "docs/aws-assumptions.md").read_text(), flags=re.MULTILINE)[1:]
 
@@ -28,6 +30,18 @@ def test_an_assumption_says_its_evidence_its_code_and_how_it_is_seen(entry: str)
         path, _, name = place.partition(":")
         assert (ROOT / path).is_file(), path
         assert name in _names(ROOT / path), place
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry[:5])
+def test_first_light_looks_at_an_assumption_or_it_is_said_why_it_does_not(entry: str) -> None:
+    sees = re.findall(r"^- first-light: \S", entry, flags=re.MULTILINE)
+    does_not = re.findall(r"^- not seen by first-light: \S", entry, flags=re.MULTILINE)
+    assert len(sees) + len(does_not) == 1
+    assert bool(sees) == (entry[:5] in {look.assumption for look in looks()})
+
+
+def test_every_look_is_at_an_assumption_that_is_listed() -> None:
+    assert {look.assumption for look in looks()} <= {entry[:5] for entry in ENTRIES}
 
 
 def _names(path: Path) -> set[str]:

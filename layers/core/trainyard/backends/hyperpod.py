@@ -64,7 +64,8 @@ class HyperPod:
                 answer = self._sagemaker.describe_cluster(ClusterName=name)
         except Gone:
             return None
-        return _backend_cluster(name, answer)
+        # The service's model has no such status; whoever answers with it all the same means that it is gone.
+        return None if answer["ClusterStatus"] == "Deleted" else _backend_cluster(name, answer)
 
     def event_reason(self, name: str, event_id: str) -> str:
         """EventBridge delivers an event's metadata as null; a cluster without continuous provisioning has no events to describe."""

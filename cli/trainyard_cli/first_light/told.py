@@ -1,0 +1,134 @@
+"""What looks read beside the world: what nodes told of themselves, what our functions logged, and what held a command up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .seen import Seen
+from .world import Json, World
+
+#: node_agent/lifecycle/node_facts.py writes it.
+FACTS = "trainyard-facts "
+FINISHED = "[trainyard] lifecycle finished"
+#: Of these the timeline tells what a step waits for, or why it ended.
+TROUBLE = ("Delayed", "Trouble", "Warning")
+
+
+def held(assumption: str, evidence: str) -> Seen:
+    return Seen(assumption, "held", evidence)
+
+
+def broken(assumption: str, evidence: str, remedy: str) -> Seen:
+    return Seen(assumption, "broken", evidence, remedy)
+
+
+def unseen(assumption: str, why: str) -> Seen:
+    return Seen(assumption, "not-seen", why)
+
+
+@dataclass(frozen=True)
+class Story:
+    """What one instance's lifecycle script wrote, also when the instance is gone. `facts` are those that it told of itself."""
+
+    stream: str
+    group: str
+    lines: list[str]
+    facts: Json
+
+    @property
+    def finished(self) -> bool:
+        return any(FINISHED in line for line in self.lines)
+
+    def said(self, words: str) -> str | None:
+        """The first line with these words."""
+        return next((line for line in self.lines if words in line), None)
+
+
+def stories(world: World, role: str | None = None) -> list[Story]:
+    """Of every stream of the cluster's log group in which our scripts wrote; of the instances of one role only, or of all."""
+    roles = {group["name"]: group["role"] for group in world.cluster_spec["instanceGroups"]}
+    found = []
+    for stream in world.log_streams:
+        lines = world.stream(stream)
+        group = next((part for part in stream.split("/") if part in roles), "")
+        if any("[trainyard]" in line for line in lines) and role in (None, roles.get(group)):
+            found.append(Story(stream, group, lines, _facts(lines)))
+    return found
+
+
+def _facts(lines: list[str]) -> Json:
+    found: Json = {}
+    for line in lines:
+        _, word, text = line.partition(FACTS)
+        if word:
+            try:
+                found |= json.loads(text)
+            except (ValueError, TypeError):
+                continue  # a line that was cut
+    return found
+
+
+def as_processes(story: Story) -> bool:
+    """Whether the node is a process tree of the local cloud, without systemd and an image of its own."""
+    return story.facts.get("units") is None
+
+
+def judged(
+    world: World, assumption: str, fact: Callable[[Story], bool | None], words: str, remedy: str, *, role: str | None = None
+) -> Seen:
+    """By one fact of every node: None where a node cannot tell. `words` say what is so where it is true."""
+    found = stories(world, role)
+    verdicts = {story.stream: fact(story) for story in found}
+    wrong = [stream for stream, verdict in verdicts.items() if verdict is False]
+    if wrong:
+        return broken(assumption, f"{', '.join(wrong)} told otherwise: not {words}", remedy)
+    told = [stream for stream, verdict in verdicts.items() if verdict]
+    if told:
+        return held(assumption, f"{len(told)} of {len(found)} nodes told: {words}")
+    if found and all(as_processes(story) for story in found):
+        return unseen(assumption, "nodes of this local cloud are processes and have no image")
+    return unseen(assumption, f"none of {len(found)} nodes told of it")
+
+
+def logged(world: World, logical_id: str) -> list[Json]:
+    """What one of our functions logged since the cluster was asked for: the JSON lines of its log group, by that group's name in the template."""
+    group = world.account.resource(logical_id)
+    if group is None or "create" not in world.began:
+        return []
+    request: Json = {"logGroupName": group, "startTime": int(world.began["create"].timestamp() * 1000)}
+    found: list[Json] = []
+    while True:
+        page = world.asked("logs", "FilterLogEvents", **request)
+        if page is None:
+            return found
+        found += [line for event in page["events"] if (line := _object(event["message"])) is not None]
+        if not page.get("nextToken"):
+            return found
+        request["nextToken"] = page["nextToken"]
+
+
+def _object(text: str) -> Json | None:
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def trouble(world: World) -> str:
+    """Everything that said why something did not go on, in one text."""
+    parts = [entry["message"] for entry in world.timeline(*TROUBLE)]
+    for known in (world.cluster, world.run):
+        if problem := (known or {}).get("problem"):
+            parts.append(f"{problem.get('title', '')}: {problem.get('detail', '')}")
+    if world.failure is not None:
+        parts.append(str(world.failure))
+    return "\n".join(parts)
+
+
+def sentence(text: str, words: str) -> str:
+    """The line of a text that has these words."""
+    return next((line for line in text.splitlines() if words in line), words)
