@@ -12,7 +12,6 @@ from node import Node, say
 TIMEOUTS = {
     "MessageTimeout": "2",
     "TCPTimeout": "1",
-    "KillWait": "2",
     # A slurmctld that hangs for longer than this while a job ends costs its nodes: Slurm drains them ("Kill task failed").
     "UnkillableStepTimeout": "60",
     "BatchStartTimeout": "10",

@@ -34,6 +34,8 @@ CLOSED = "closed"
 PROGRESS_SECONDS, SUSPICIOUS_SECONDS = 0.25, 0.05
 POLL_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.15
 EVIDENCE_SECONDS = 1.5
+#: So long a job may save that a person ended, as one that we were asked to cancel.
+STOP_SECONDS = 20.0
 #: A job that Slurm has not started by then waits for something. Who is in its way is asked for and told so often at most.
 QUEUED_SECONDS, ASK_QUEUE_SECONDS, TELL_QUEUE_SECONDS = 3.0, 10.0, 60.0
 #: Beyond the time after which an agent counts as silent: until it is known whether a node of a job that failed is lost.
@@ -108,6 +110,8 @@ class Attempts:
         self._config, self._slurm, self._reporter = config, slurm, reporter
         self.nodes: Nodes
         self.on_end: Callable[[Attempt], Coroutine[Any, Any, None]]
+        #: SIGKILL to all that a run's attempts up to this one have on the nodes that answer.
+        self.kill: Callable[[str, int, list[str]], Coroutine[Any, Any, Any]]
         self.changed = asyncio.Event()
         self.known: dict[tuple[str, int], Attempt] = {}
         self.cancels: dict[str, int] = {}
@@ -248,7 +252,9 @@ class Attempts:
                 self._spawn(self._end_job(attempt))
 
     async def _end_job(self, attempt: Attempt) -> None:
+        """By force: nothing comes of this job any more, and Slurm alone would give it the time that it gives everybody (KillWait)."""
         while not attempt.done.is_set():
+            await self.kill(attempt.run_id, attempt.number, [attempt.job_id])
             try:
                 await self._slurm.cancel(attempt.job_id)
                 attempt.wake.set()
@@ -340,6 +346,7 @@ class Attempts:
         )
         attempt.hollow = True
         await asyncio.to_thread(hollow_jobs.mark, attempt.directory)
+        await self.kill(attempt.run_id, attempt.number, [attempt.job_id])
         try:
             await self._slurm.cancel(attempt.job_id)
         except SlurmError as error:
@@ -457,10 +464,14 @@ class Attempts:
         failed = job is None or job.state != "COMPLETED"
         if failed:
             await self.nodes.confirm(attempt.nodes)
-        while (waited := time.monotonic() - began) < self._config.silent_after_seconds + DOUBT_SECONDS:
-            doubt = failed and any(map(self.nodes.suspicious, attempt.nodes))
-            undecided = waited < EVIDENCE_SECONDS and job is not None and job.state == "COMPLETING" and not _explained(attempt, job)
-            if not doubt and not undecided:
+        patience = EVIDENCE_SECONDS
+        while True:
+            waited = time.monotonic() - began
+            doubt = failed and waited < self._config.silent_after_seconds + DOUBT_SECONDS and any(map(self.nodes.suspicious, attempt.nodes))
+            undecided = job is not None and job.state == "COMPLETING" and not _explained(attempt, job)
+            if undecided and EVIDENCE_SECONDS <= waited < STOP_SECONDS and self._may_save(attempt):
+                patience = waited + EVIDENCE_SECONDS
+            if not doubt and not (undecided and waited < patience):
                 break
             await asyncio.sleep(0.05)
             if undecided:
@@ -468,7 +479,17 @@ class Attempts:
                     job = await self._slurm.job(attempt.job_id) or job
                 except SlurmError as error:
                     log.warning("Slurm does not answer for job %s: %s", attempt.job_id, error)
+        if patience > STOP_SECONDS:
+            log.warning("job %s did not stop within %.0f s: killing it", attempt.job_id, STOP_SECONDS)
+            await self.kill(attempt.run_id, attempt.number, [attempt.job_id])
         return job
+
+    def _may_save(self, attempt: Attempt) -> bool:
+        """A job that somebody ended (scancel, a time limit) may write a checkpoint while Slurm's KillWait runs."""
+        newest = self.newest(attempt.run_id)
+        if any(map(self.nodes.lost, attempt.nodes)) or (newest is not None and newest.number > attempt.number):
+            return False
+        return any(launch.ended is None and launch.node in attempt.nodes for launch in read_launches(attempt.directory))
 
     def _ended_event(self, attempt: Attempt, diagnosis: Diagnosis, tail: str) -> AttemptEnded:
         return self._reporter.make(

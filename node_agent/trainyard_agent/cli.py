@@ -12,7 +12,7 @@ from typing import Any
 from trainyard_agent.local_socket import COMMAND_SOCKET, JOB_END_SOCKET, address
 
 USAGE = {
-    "submit": ("--run", "--attempt", "--bundle"),
+    "submit": ("--run", "--attempt", "--bundle", "--sha256"),
     "exclude": ("--run", "--attempt", "--nodes"),
     "cancel": ("--run",),
     "status": ("--run",),
@@ -22,7 +22,7 @@ USAGE = {
     "daemon": ("--config",),
     "notify-job-end": (),
 }
-DEFAULTS = {"--lines": "100", "--checkpoints": "last"}
+DEFAULTS = {"--lines": "100", "--checkpoints": "last", "--sha256": ""}
 #: How long a command waits for a daemon that is just being restarted.
 PATIENCE_SECONDS = 5.0
 #: A submit takes well below a second; Slurm's own timeouts bound it, so this only guards against a wedged daemon.

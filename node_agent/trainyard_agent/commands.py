@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import socket
 import sqlite3
 from collections.abc import Awaitable, Callable
@@ -132,6 +133,14 @@ def text_of(request: dict[str, Any], name: str) -> str:
     value = request.get(name)
     if not isinstance(value, str) or not value:
         raise CommandRefused("invalid-request", f"--{name.replace('_', '-')} is missing")
+    return value
+
+
+def sha256_of(request: dict[str, Any]) -> str:
+    """A SHA-256 in hexadecimal, or an empty text where none is given. Raises CommandRefused."""
+    value = request.get("sha256", "")
+    if not isinstance(value, str) or not re.fullmatch(r"(?:[0-9a-f]{64})?", value):
+        raise CommandRefused("invalid-request", f"--sha256 must be 64 hexadecimal digits in lower case, got {str(value)[:80]!r}")
     return value
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import Checkpoints
-from trainyard_agent.commands import CommandServer, nodes_of, number_of, run_of, text_of
+from trainyard_agent.commands import CommandServer, nodes_of, number_of, run_of, sha256_of, text_of
 from trainyard_agent.export import Exports
 from trainyard_agent.health import Health
 from trainyard_agent.heartbeats import portions
@@ -50,7 +50,7 @@ class Controller:
         self._link = LinkServer(config, key, self._registry)
         self._registry.link = self._link
         self._checkpoints = Checkpoints(config, self._attempts, self._reporter)
-        self._attempts.nodes, self._attempts.on_end = self._registry, self._attempt_ended
+        self._attempts.nodes, self._attempts.on_end, self._attempts.kill = self._registry, self._attempt_ended, self._link.kill
         self._jobs = JobControl(
             config, slurm, attempts=self._attempts, registry=self._registry, link=self._link, s3=s3, checkpoints=self._checkpoints
         )
@@ -61,7 +61,7 @@ class Controller:
 
     def _handlers(self) -> dict[str, Any]:
         return {
-            "submit": lambda r: self._jobs.submit(run_of(r), number_of(r, "attempt", 100000), text_of(r, "bundle")),
+            "submit": lambda r: self._jobs.submit(run_of(r), number_of(r, "attempt", 100000), text_of(r, "bundle"), sha256_of(r)),
             "exclude": lambda r: self._jobs.exclude(run_of(r), number_of(r, "attempt", 100000), nodes_of(r)),
             "cancel": lambda r: self._jobs.cancel(run_of(r)),
             "status": self._status,

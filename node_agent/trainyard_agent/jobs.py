@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import re
 import time
@@ -54,19 +55,19 @@ class JobControl:
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- submit ------------------------------------------------------------------------------------------------------
-    async def submit(self, run_id: str, number: int, bundle_uri: str) -> dict[str, Any]:
-        """Submit the attempt's job, or say which job it already has."""
+    async def submit(self, run_id: str, number: int, bundle_uri: str, sha256: str = "") -> dict[str, Any]:
+        """Submit the attempt's job, or say which job it already has. `sha256`: of the bundle, in hexadecimal; empty: not checked."""
         async with self._locks[run_id]:
             attempt = self._attempts.known.get((run_id, number))
             if attempt is None or not attempt.job_id:
-                attempt = await self._submit(run_id, number, bundle_uri, attempt)
+                attempt = await self._submit(run_id, number, bundle_uri, sha256, attempt)
             return {"jobId": attempt.job_id, "state": attempt.state, "attempt": number}
 
-    async def _submit(self, run_id: str, number: int, bundle_uri: str, before: Attempt | None) -> Attempt:
+    async def _submit(self, run_id: str, number: int, bundle_uri: str, sha256: str, before: Attempt | None) -> Attempt:
         newest = self._attempts.newest(run_id)
         if newest is not None and newest.number > number:
             raise CommandRefused("fenced", f"attempt {newest.number} of {run_id} exists already; attempt {number} must not run")
-        bundle = parse_bundle(await self._fetch(bundle_uri), run_id, number, self._config.cluster_name)
+        bundle = parse_bundle(await self._fetch(bundle_uri, sha256), run_id, number, self._config.cluster_name)
         attempt = before or Attempt(run_id, number, "intent", attempt_dir(self._config, run_id, number), bundle_uri)
         attempt.bundle = bundle
         if attempt.state == "submitting" and await self._take_up(attempt):
@@ -101,7 +102,7 @@ class JobControl:
             log.info("%s attempt %d: job %s excludes %s now", run_id, number, attempt.job_id, ",".join(nodes) or "nothing")
             return {"jobId": attempt.job_id, "state": attempt.state, "waits": waits}
 
-    async def _fetch(self, uri: str) -> bytes:
+    async def _fetch(self, uri: str, sha256: str) -> bytes:
         try:
             body = await asyncio.to_thread(self._s3.get, parse_uri(uri))
         except Unreachable as error:
@@ -110,6 +111,13 @@ class JobControl:
             raise CommandRefused("bundle-refused", f"S3 refuses {uri}: {error}") from error
         if body is None:
             raise CommandRefused("bundle-missing", f"there is no object {uri}")
+        found = hashlib.sha256(body).hexdigest()
+        if sha256 and found != sha256:
+            raise CommandRefused(
+                "bundle-changed",
+                f"{uri} was overwritten after Trainyard wrote it (SHA-256 {found[:16]}..., not {sha256[:16]}...), so nothing of it is run; "
+                "find out who else may write there (CloudTrail's data events of the bucket tell)",
+            )
         return body
 
     async def _end_older(self, run_id: str, number: int) -> None:

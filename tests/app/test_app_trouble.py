@@ -16,7 +16,7 @@ from trainyard.app.steps import run_step
 from trainyard.app.submit_run import submit_run
 from trainyard.app.sweep import sweep
 from trainyard.domain import errors
-from trainyard.domain.records import Fact, Problem
+from trainyard.domain.records import Cluster, Fact, Problem
 from trainyard.ports import BackendCluster, CommandResult
 from trainyard_contracts.specs import ClusterSpec
 
@@ -705,6 +705,48 @@ def test_a_submission_that_is_held_up_says_why_once() -> None:
     assert list(story.agent.jobs) == [(story.run_id, 1)]
     story.training()
     assert story.run.status == "Running"
+
+
+def test_a_bundle_that_somebody_overwrote_is_told_and_written_again() -> None:
+    story = Story()
+    refusals = ['{"error": "bundle-changed", "message": "s3://data/bundle.json was overwritten after Trainyard wrote it"}'] * 2
+
+    def overwritten(cluster: Cluster, argv: list[str]) -> CommandResult:
+        if not refusals:
+            return story.agent(cluster, argv)
+        story.world.blobs.objects[argv[argv.index("--bundle") + 1].split("/", 3)[3]] = b"{}"
+        return CommandResult(1, refusals.pop(), "")
+
+    story.world.commands.answer = overwritten
+    story.submit()
+    story.ready()
+    told = (
+        "The submission of attempt 1 was refused: trainyard-agent submit: s3://data/bundle.json was overwritten after Trainyard wrote it."
+    )
+    assert story.said.count(told) == 1
+    story.training()
+    assert story.run.status == "Running"
+
+
+def test_an_agent_that_knows_no_hash_of_bundles_is_asked_without_it() -> None:
+    story = Story()
+
+    def older(cluster: Cluster, argv: list[str]) -> CommandResult:
+        if argv[1] == "submit" and "--sha256" in argv:
+            return CommandResult(1, json.dumps({"error": "invalid-request", "message": OLDER_AGENT}), "")
+        return story.agent(cluster, argv)
+
+    story.agent.checks_hash = False
+    story.world.commands.answer = older
+    story.submit()
+    story.ready()
+    story.training()
+    assert story.run.status == "Running"
+    assert "refused" not in story.said
+
+
+#: As the agent of the commit before the option answers.
+OLDER_AGENT = "--sha256 is not an option of 'submit'; it takes --run --attempt --bundle"
 
 
 def test_an_answer_of_the_agent_that_is_not_whole_is_asked_for_again() -> None:

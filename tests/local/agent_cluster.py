@@ -32,6 +32,8 @@ SLURM_PORTS, BLOCK, LINK_PORT = range(23000, 24000), 40, 5000
 SLURM_SBIN = next((d for d in ("/usr/sbin", "/opt/slurm/sbin") if Path(d, "slurmctld").exists()), "")
 #: Where the locks of all test clusters of this machine lie.
 CLAIMS = Path(tempfile.gettempdir())
+#: Slurm's own default: our lifecycle scripts leave it alone, because it is everybody's time to save.
+KILL_WAIT = 30
 PYTHON_PATH = os.pathsep.join(str(REPOSITORY / part) for part in ("node_agent", "layers/contracts", "trainers"))
 
 
@@ -363,7 +365,7 @@ SlurmdTimeout=10
 MessageTimeout=2
 TCPTimeout=1
 BatchStartTimeout=10
-KillWait=2
+KillWait={KILL_WAIT}
 UnkillableStepTimeout=60
 MinJobAge=300
 InactiveLimit=0

@@ -8,11 +8,12 @@ import pwd
 import signal
 import time
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.agent_cluster import REPOSITORY, AgentCluster, agent_cluster, processes_with, wait_for
+from tests.local.agent_cluster import KILL_WAIT, REPOSITORY, AgentCluster, agent_cluster, processes_with, wait_for
 
 RUN = "run-01j0000000000000000000000a"
 LIGHT_TRAINER = (REPOSITORY / "tests/support/light_trainer.py").read_text()
@@ -69,7 +70,8 @@ def put_bundle(cluster: AgentCluster, attempt: int = 1, *, run: str = RUN, **cha
 
 def submit(cluster: AgentCluster, attempt: int = 1, *, run: str = RUN, **changes: Any) -> dict[str, Any]:
     uri = put_bundle(cluster, attempt, run=run, **changes)
-    return cluster.agent("submit", "--run", run, "--attempt", str(attempt), "--bundle", uri)
+    digest = sha256(cluster.sink.objects[uri.removeprefix("s3://")][0]).hexdigest()
+    return cluster.agent("submit", "--run", run, "--attempt", str(attempt), "--bundle", uri, "--sha256", digest)
 
 
 def event(cluster: AgentCluster, kind: str, seconds: float = 20, **fields: Any) -> dict[str, Any]:
@@ -198,6 +200,69 @@ def test_a_killed_worker_process_is_a_signal_on_its_node(cluster: AgentCluster) 
     assert event(cluster, "AttemptStepped", attempt=2)["resumedFrom"] >= 10
 
 
+#: Hears SIGTERM and goes on, as a rank does that waits for its peers in a collective; with an argument it saves for so many seconds, and ends.
+STUBBORN = """
+import os, pathlib, signal, sys, time
+NODE = os.environ["SLURMD_NODENAME"]
+
+def told(*_):
+    pathlib.Path(f"told-{NODE}").touch()
+    if len(sys.argv) > 1:
+        time.sleep(float(sys.argv[1]))
+        pathlib.Path(f"saved-{NODE}").touch()
+        os._exit(143)
+
+signal.signal(signal.SIGTERM, told)
+pathlib.Path(f"ready-{NODE}").touch()
+while True:
+    time.sleep(0.05)
+"""
+
+
+def stubborn(cluster: AgentCluster, *arguments: str) -> tuple[list[str], Path]:
+    """Submit it and wait until it handles the signal; the job's nodes, and the directory of its files."""
+    submit(cluster, files={"train.py": STUBBORN}, arguments=list(arguments))
+    nodes: list[str] = event(cluster, "AttemptStarted")["nodes"]
+    files = cluster.shared / f"trainyard/runs/{RUN}/attempts/1/files"
+    wait_for(lambda: all((files / f"ready-{node}").exists() for node in nodes), what="the program")
+    return nodes, files
+
+
+def left_of(cluster: AgentCluster) -> list[int]:
+    return processes_with(TRAINYARD_LOCAL=str(cluster.directory), TRAINYARD_RUN_ID=RUN)
+
+
+def test_ranks_that_do_not_hear_sigterm_end_soon_after_one_was_killed_though_slurm_would_wait(cluster: AgentCluster) -> None:
+    nodes, files = stubborn(cluster)
+    for pid in processes_with(TRAINYARD_RUN_ID=RUN, SLURMD_NODENAME=nodes[0]):
+        if b"train.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    ended = event(cluster, "AttemptEnded", KILL_WAIT / 2)
+    assert (ended["outcome"], ended["errorKind"], ended["signal"], ended["failedNode"]) == ("failed", "signal", 9, nodes[0])
+    assert (files / f"told-{nodes[1]}").exists(), "it was asked before it was killed"
+    report = json.loads((files.parent / f"launch-{nodes[1]}.json").read_text())
+    assert (report["kind"], report["signal"]) == ("peer", None), "its own launcher ended it, and knows that it is not the cause"
+    wait_for(lambda: not left_of(cluster), what="no process of the job is left")
+
+
+def test_a_job_whose_node_was_restarted_ends_at_once_though_its_ranks_do_not_hear_sigterm(cluster: AgentCluster) -> None:
+    nodes, _ = stubborn(cluster)
+    node = node_named(cluster, nodes[1])
+    cluster.kill_agent(node)
+    (node.root / "var/run/trainyard-boot").unlink()
+    cluster.start_agent(node)
+    ended = event(cluster, "AttemptEnded", KILL_WAIT / 2)
+    assert (ended["outcome"], ended["error"]) == ("failed", f"{node.name} was restarted")
+    assert not left_of(cluster), "nothing of it runs when its end is told"
+
+
+def test_what_a_job_saves_after_a_persons_scancel_is_there_before_its_end_is_told(cluster: AgentCluster) -> None:
+    nodes, files = stubborn(cluster, "4")
+    cluster.slurm("scancel", cluster.agent("status", "--run", RUN)["jobId"])
+    assert event(cluster, "AttemptEnded", KILL_WAIT)["outcome"] == "cancelled"
+    assert all((files / f"saved-{node}").exists() for node in nodes)
+
+
 def step_daemon(cluster: AgentCluster, node: str) -> int:
     """The pid of the node's slurmstepd of the job's step: it is the parent of the node's launcher."""
     report = cluster.shared / f"trainyard/runs/{RUN}/attempts/1/launch-{node}.json"
@@ -255,7 +320,8 @@ def test_a_python_error_is_reported_with_its_last_line(cluster: AgentCluster) ->
 
 
 def test_a_cancelled_run_stops_at_a_checkpoint(cluster: AgentCluster) -> None:
-    training(cluster, arguments=["--steps", "100000", "--step-seconds", "0.02", "--every", "50"])
+    arguments = ["--steps", "100000", "--step-seconds", "0.02", "--every", "50"]
+    training(cluster, arguments=arguments, files={"train.py": LIGHT_TRAINER})
     assert cluster.agent("cancel", "--run", RUN) == {"state": "cancelling"}
     assert cluster.agent("cancel", "--run", RUN)["state"] in ("cancelling", "ended")
     assert event(cluster, "AttemptEnded")["outcome"] == "cancelled"
@@ -263,10 +329,10 @@ def test_a_cancelled_run_stops_at_a_checkpoint(cluster: AgentCluster) -> None:
 
 
 def test_a_restarted_daemon_goes_on_and_sends_nothing_twice(cluster: AgentCluster) -> None:
-    training(cluster)
+    training(cluster, files={"train.py": LIGHT_TRAINER})
     cluster.kill_agent(cluster.controller)
     cluster.start_agent(cluster.controller)
-    step = cluster.agent("status", "--run", RUN)["step"]
+    step = wait_for(lambda: cluster.agent("status", "--run", RUN).get("step"), what="the daemon answers")
     wait_for(lambda: cluster.agent("status", "--run", RUN)["step"] > step, what="training advances")
     assert cluster.agent("cancel", "--run", RUN) == {"state": "cancelling"}
     assert event(cluster, "AttemptEnded")["outcome"] == "cancelled"
@@ -331,6 +397,7 @@ def test_a_corrupted_checkpoint_is_rejected_and_never_deleted(cluster: AgentClus
         (["submit", "--run", RUN, "--attempt", "0", "--bundle", "s3://data/x"], "invalid-request"),
         (["submit", "--run", RUN, "--attempt", "1", "--bundle", "file:///etc/passwd"], "invalid-request"),
         (["submit", "--run", RUN, "--attempt", "1", "--bundle", "s3://data/nothing"], "bundle-missing"),
+        (["submit", "--run", RUN, "--attempt", "1", "--bundle", "s3://data/x", "--sha256", "no hash"], "invalid-request"),
         (["submit", "--run", RUN], "invalid-request"),
         (["status", "--run", RUN], "run-not-found"),
         (["explode"], "invalid-request"),
@@ -355,6 +422,16 @@ def test_a_bad_command_is_refused_with_a_code(refusing: AgentCluster, arguments:
 def test_a_bad_bundle_is_refused_before_anything_is_written(refusing: AgentCluster, changes: dict[str, Any]) -> None:
     uri = put_bundle(refusing, **changes)
     assert refusing.agent("submit", "--run", RUN, "--attempt", "1", "--bundle", uri)["error"] == "bundle-refused"
+    assert not (refusing.shared / f"trainyard/runs/{RUN}").exists()
+
+
+def test_a_bundle_that_was_overwritten_after_its_hash_was_told_is_refused_before_anything_is_written(refusing: AgentCluster) -> None:
+    uri = put_bundle(refusing)
+    meant = sha256(refusing.sink.objects[uri.removeprefix("s3://")][0]).hexdigest()
+    put_bundle(refusing, files={"train.py": "print('of somebody else')"})
+    refused = refusing.agent("submit", "--run", RUN, "--attempt", "1", "--bundle", uri, "--sha256", meant)
+    assert refused["error"] == "bundle-changed"
+    assert "was overwritten" in refused["message"]
     assert not (refusing.shared / f"trainyard/runs/{RUN}").exists()
 
 

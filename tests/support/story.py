@@ -67,6 +67,7 @@ class Agent:
     corrupt: bool = False
     composite: str = ""
     final_model: bool = True
+    checks_hash: bool = True
     manifest: dict[str, Any] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
 
@@ -79,7 +80,9 @@ class Agent:
     def submit(self, options: dict[str, str]) -> dict[str, Any]:
         run, attempt = options["--run"], int(options["--attempt"])
         key = options["--bundle"].split("/", 3)[3]
-        bundle = json.loads(self.story.world.blobs.objects[key])
+        body = self.story.world.blobs.objects[key]
+        assert not self.checks_hash or options["--sha256"] == hashlib.sha256(body).hexdigest()
+        bundle = json.loads(body)
         self.excluded.setdefault((run, attempt), bundle["excludeNodes"])
         self.jobs.setdefault((run, attempt), str(100 + len(self.jobs)))
         self.active[run] = attempt

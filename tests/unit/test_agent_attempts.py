@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import CredentialRetrievalError
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent import daemon, hollow_jobs, jobs
+from trainyard_agent import attempts, daemon, hollow_jobs, jobs
 from trainyard_agent.attempt_files import sbatch_options
 from trainyard_agent.attempts import EVIDENCE_NODES, Attempt, Attempts
 from trainyard_agent.boot import boot_id
@@ -74,6 +74,8 @@ class Controller:
         self.store = Store(directory / "outbox.sqlite")
         self.attempts = Attempts(self.config, slurm, Reporter(self.config, self.store))
         self.attempts.nodes = Nodes()
+        self.attempts.kill = self.kill
+        self.killed: list[tuple[int, list[str]]] = []
         self.closed: list[int] = []
         self.jobs = JobControl(self.config, slurm, attempts=self.attempts, registry=None, link=None, s3=None, checkpoints=None)  # type: ignore[arg-type]
 
@@ -88,6 +90,11 @@ class Controller:
 
     async def on_end(self, attempt: Attempt) -> None:
         self.closed.append(attempt.number)
+
+    async def kill(self, run_id: str, number: int, jobs: list[str]) -> dict[str, int]:
+        assert run_id == RUN
+        self.killed.append((number, jobs))
+        return {}
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -254,13 +261,33 @@ def test_a_job_whose_node_was_off_and_is_back_within_seconds_is_ended_at_once_an
         for node in ("ip-127-0-0-3", "ip-127-0-0-9"):
             controller.attempts.restarted(node, off_at)
         await attempt.done.wait()
-        assert slurm.cancelled == ["101"]
+        assert (slurm.cancelled, controller.killed) == (["101"], [(1, ["101"])])
         assert not later.cut_off_from, "its job began after the node was back"
         query = "SELECT body FROM outbox WHERE kind = 'AttemptEnded'"
         [(body,)] = controller.store.connection.execute(query).fetchall()
         end = json.loads(body)
         assert (end["outcome"], end["errorKind"], end["failedNode"]) == ("failed", "signal", "ip-127-0-0-3")
         assert end["error"] == "ip-127-0-0-3 was restarted"
+
+    run(story())
+
+
+def test_a_job_that_a_person_ended_and_that_does_not_stop_in_time_is_killed_before_its_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "EVIDENCE_SECONDS", 0.05)
+    monkeypatch.setattr(attempts, "STOP_SECONDS", 0.3)
+
+    async def story() -> None:
+        slurm = OneJob()
+        slurm.state = "COMPLETING"
+        controller = Controller(tmp_path, slurm)
+        controller.attempts.on_end = controller.on_end
+        attempt = controller.add(1, "running", nodes=NODES)
+        write_launch(attempt.directory, NODES[0], ended=2.0, exitCode=143, kind="stopped")
+        write_launch(attempt.directory, NODES[1])
+        assert await controller.attempts._poll(attempt)
+        assert controller.killed == [(1, ["101"])]
 
     run(story())
 
@@ -291,6 +318,7 @@ def test_a_job_whose_launchers_ended_well_while_slurm_calls_it_running_is_ended_
         while not slurm.cancelled:
             assert not await controller.attempts._poll(attempt)
             await asyncio.sleep(0.01)
+        assert controller.killed == [(1, ["101"])], "what its launchers left does not wait for Slurm's KillWait"
         if restarted:  # between our scancel and the report
             attempt.hollow = False
         assert await controller.attempts._poll(attempt)

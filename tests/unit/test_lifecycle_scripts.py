@@ -75,7 +75,9 @@ def a_node(scripts: SimpleNamespace, root: Path, bundle: Path, address: str = "1
     (root / "opt/slurm/etc").mkdir(parents=True, exist_ok=True)
     conf = root / "opt/slurm/etc/slurm.conf"
     if not conf.exists():
-        conf.write_text("SlurmctldHost=ip-10-1-0-5(10.1.0.5)\nKillWait=30\n# KillWait is long\nPartitionName=main Nodes=ALL\n")
+        conf.write_text(
+            "SlurmctldHost=ip-10-1-0-5(10.1.0.5)\nKillWait=45\nMessageTimeout=11\n# MessageTimeout is long\nPartitionName=main Nodes=ALL\n"
+        )
     environ = {
         "TRAINYARD_SHARED": str(root / "shared"),
         "TRAINYARD_PYTHON": sys.executable,
@@ -138,9 +140,11 @@ def test_slurm_settings_replace_what_was_there_and_nothing_else(scripts: SimpleN
     node = a_node(scripts, tmp_path / "root", bundle, address="10.1.0.5")
     scripts.step_slurm.hooks(node)
     lines = (tmp_path / "root/opt/slurm/etc/slurm.conf").read_text().splitlines()
-    assert lines.count("KillWait=2") == 1
-    assert "KillWait=30" not in lines
-    assert lines[:3] == ["SlurmctldHost=ip-10-1-0-5(10.1.0.5)", "# KillWait is long", "PartitionName=main Nodes=ALL"]
+    assert lines.count("MessageTimeout=2") == 1
+    assert "MessageTimeout=11" not in lines
+    kept = ["SlurmctldHost=ip-10-1-0-5(10.1.0.5)", "KillWait=45", "# MessageTimeout is long", "PartitionName=main Nodes=ALL"]
+    assert lines[:4] == kept, "how long everybody's jobs may save when they are ended is not ours to say"
+    assert "KillWait" not in scripts.step_slurm.wanted(node, "")
     assert f"EpilogSlurmctld={tmp_path}/root/opt/trainyard/bin/slurm-job-end" in lines
     assert "Epilog=/bin/true" in lines
     assert "SchedulerParameters=batch_sched_delay=0" in lines

@@ -6,12 +6,13 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from trainyard_agent import slurm
-from trainyard_trainers import allocation, failure
+from trainyard_trainers import allocation, failure, other_parts
 from trainyard_trainers.allocation import Job, Node
 from trainyard_trainers.attempt import Attempt
 
@@ -113,6 +114,40 @@ def test_how_a_program_ends_is_told_apart(attempt_dir: Path, program: str, code:
     write_job(attempt_dir)
     ended, report, _ = run_launch(attempt_dir)
     assert (ended, report["kind"], report["signal"]) == (code, kind, number)
+
+
+def appears(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.01)
+
+
+STUBBORN = """
+import pathlib, signal, time
+signal.signal(signal.SIGTERM, lambda *_: pathlib.Path("told").touch())
+pathlib.Path("ready").touch()
+while not pathlib.Path("done").exists():
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize("another_failed", [True, False])
+def test_a_part_that_does_not_hear_sigterm_is_ended_only_if_another_part_has_failed(attempt_dir: Path, another_failed: bool) -> None:
+    (attempt_dir / "files" / "main.py").write_text(STUBBORN)
+    write_job(attempt_dir)
+    files = attempt_dir / "files"
+    launcher = subprocess.Popen([sys.executable, "-m", "trainyard_trainers.launch", str(attempt_dir)])
+    appears(files / "ready")
+    other_parts.tell(attempt_dir, failure.Failure(137, 9) if another_failed else failure.Failure(143))
+    launcher.send_signal(signal.SIGTERM)
+    appears(files / "told")
+    if not another_failed:
+        assert not (attempt_dir / "part-failed").exists(), "one that was stopped has not failed"
+        (files / "done").touch()
+    code = launcher.wait(30)
+    report = json.loads((attempt_dir / "launch-localhost.json").read_text())
+    assert (code, report["kind"]) == ((137, "peer") if another_failed else (0, None))
 
 
 def test_processes_that_detach_themselves_end_with_the_job(attempt_dir: Path) -> None:

@@ -28,6 +28,7 @@ from .allocation import Allocation, Job, Node
 from .checkpoint import write_json
 from .exits import STOPPED
 from .failure import Failure
+from .other_parts import OtherParts, tell
 from .out_of_memory import MemoryWatch
 from .signals import FORWARDED
 from .step_daemon import StepDaemon
@@ -119,11 +120,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.close(reader)
         _child(job, node, writer)
     os.close(writer)
-    _forward_signals(pid)
+    others = OtherParts(job.attempt_dir, pid)
+    _forward_signals(pid, others)
     daemon.watch(pid)
     # While the child imports torch.
     threading.Thread(target=checkpoint.read_ahead, args=(job.checkpoint_dir,), daemon=True).start()
-    end = daemon.blamed_for(memory.blamed_for(_wait(pid, reader, job, job.error_file(node.name))))
+    end = daemon.blamed_for(memory.blamed_for(others.blamed_for(_wait(pid, reader, job, job.error_file(node.name)))))
+    tell(job.attempt_dir, end)
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
     return end.exit_code or 0
 
@@ -169,8 +172,10 @@ def _say(text: str) -> None:
         print(f"trainyard: {text}", file=sys.stderr, flush=True)
 
 
-def _forward_signals(pid: int) -> None:
+def _forward_signals(pid: int, others: OtherParts) -> None:
     def forward(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGTERM:
+            others.watch()
         try:
             os.kill(pid, number)
         except ProcessLookupError:

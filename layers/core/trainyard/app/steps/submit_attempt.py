@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import datetime
 from typing import Any
@@ -12,13 +13,19 @@ from trainyard.app.steps.inputs import StepInput
 from trainyard.domain import names, recipes
 from trainyard.domain.errors import CommandFailed, RetryableError
 from trainyard.domain.messages import listed
-from trainyard.domain.records import Attempt, Run, TimelineEntry
+from trainyard.domain.records import Attempt, Cluster, Run, TimelineEntry
 from trainyard.ports import CommandResult, Ports
 
 #: The agent kills leftovers, raises the fence and waits for sbatch within this.
 SUBMIT_SECONDS = 60.0
 #: Answers of the agent that a repetition does not change.
 FINAL_ERRORS = frozenset({"bundle-refused", "invalid-request", "fenced", "conflict"})
+#: What an agent says that is older than the option: a cluster goes on with the agent that it was made with.
+UNKNOWN_OPTION = "--sha256 is not an option of 'submit'"
+
+
+class BundleChanged(RetryableError):
+    """The agent read another bundle than we wrote. A repetition writes ours again."""
 
 
 def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
@@ -29,22 +36,33 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
         return {"submitted": False}
     cluster = ports.clusters.get(run.cluster_name)
     key = run.bundle_key(attempt.number)
-    ports.blobs.put(key, recipes.job_bundle(run, attempt, cluster.spec).model_dump_json(by_alias=True).encode())
+    body = recipes.job_bundle(run, attempt, cluster.spec).model_dump_json(by_alias=True).encode()
+    ports.blobs.put(key, body)
     bundle = names.s3_uri(ports.blobs.bucket, key)
     argv = ["trainyard-agent", "submit", "--run", run.id, "--attempt", str(attempt.number), "--bundle", bundle]
     asked_at = ports.clock.now()
     try:
-        answer = agent_answer(ports.commands.run(cluster, argv, timeout_seconds=SUBMIT_SECONDS), "submit")
+        answer = _ask(ports, cluster, argv, hashlib.sha256(body).hexdigest())
     except RetryableError as error:
         # A job that started was submitted, whatever became of the answer.
         started = next((fact for fact in ports.runs.facts(run.id, attempt.number) if fact.type == "AttemptStarted"), None)
         if started is not None:
             return _save(ports, run, attempt, cluster.filesystem, str(started.data.get("jobId") or ""), asked_at)
         if still(ports, run.id, "submit"):
-            tell_delay(ports, run.id, f"submit-{attempt.number}", f"The submission of attempt {attempt.number} has no answer yet", error)
+            state = "was refused" if isinstance(error, BundleChanged) else "has no answer yet"
+            key = f"submit-{attempt.number}{'-changed' if isinstance(error, BundleChanged) else ''}"
+            tell_delay(ports, run.id, key, f"The submission of attempt {attempt.number} {state}", error)
             raise
         return {"submitted": False}
     return _save(ports, run, attempt, cluster.filesystem, str(answer.get("jobId") or ""), asked_at)
+
+
+def _ask(ports: Ports, cluster: Cluster, argv: list[str], sha256: str) -> dict[str, Any]:
+    """Name the bundle's hash too, so that nobody can put another one in its place between our write and the agent's read."""
+    result = ports.commands.run(cluster, [*argv, "--sha256", sha256], timeout_seconds=SUBMIT_SECONDS)
+    if result.exit_code != 0 and UNKNOWN_OPTION in result.stdout:
+        result = ports.commands.run(cluster, argv, timeout_seconds=SUBMIT_SECONDS)
+    return agent_answer(result, "submit")
 
 
 def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
@@ -61,6 +79,8 @@ def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
         return answer
     reason = str(answer.get("message") or result.stderr.strip()[-500:] or f"exit code {result.exit_code}")
     message = f"trainyard-agent {command}: {reason}"
+    if answer.get("error") == "bundle-changed":
+        raise BundleChanged(message)
     raise CommandFailed(message) if answer.get("error") in FINAL_ERRORS else RetryableError(message)
 
 
