@@ -14,7 +14,7 @@ from tests.support.recorded_account import NUMBER, SUBNET, RecordedAccount
 from trainyard_cli.client import Client
 from trainyard_cli.connection import Connection
 from trainyard_cli.doctor.account import NotAnswered
-from trainyard_cli.first_light import plan, stages
+from trainyard_cli.first_light import command, plan, stages
 from trainyard_cli.first_light.engine import FirstLight
 from trainyard_cli.first_light.record import Record, read
 from trainyard_cli.first_light.redaction import Redactor
@@ -369,3 +369,23 @@ def test_every_look_names_an_assumption_and_stages_that_there_are() -> None:
     for look in looks():
         assert look.assumption.startswith("A-")
         assert set(look.after) <= set(there), look
+
+
+@pytest.mark.parametrize("given", ["soon", "0", "ready=", "breakfast=5", "=5x"])
+def test_a_stage_is_given_a_time_or_it_is_said_what_would_be_one(given: str) -> None:
+    with pytest.raises(InvalidInput, match="STAGE=SECONDS") as refused:
+        command._limits([given])
+    assert given in refused.value.detail
+    assert "nothing-left" in refused.value.next_step
+
+
+def test_a_stage_has_its_own_time_before_that_of_all(world: World, record: Record) -> None:
+    asked: list[float] = []
+
+    def act(_world: World, watch: Watch) -> str:
+        asked.append(watch.seconds)
+        return "it is so"
+
+    limits = command._limits(["30", "price=5"])
+    FirstLight(world, record, [], lambda _words: None, limits=limits).run([a_stage(act), a_stage(act, "price")])
+    assert asked == [30, 5]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from rich.markup import escape
@@ -24,11 +24,11 @@ from ..problems import InvalidInput
 from ..spec_files import read_spec
 from ..terminal_text import plain
 from .accounts import account_of
-from .engine import FirstLight
+from .engine import ALL, FirstLight
 from .plan import DEFAULT_TYPE, new_name, spec_of
 from .record import Record
 from .redaction import Redactor
-from .seen import looks
+from .seen import StageName, looks
 from .stages import stages
 from .world import Json, World
 
@@ -47,7 +47,10 @@ def first_light(
     network_stack: Annotated[str | None, typer.Option(help="name of a stack of network.yaml, where no SPEC is given")] = None,
     instance_type: Annotated[str, typer.Option(help="of every node, where no SPEC is given")] = DEFAULT_TYPE,
     without_resume: Annotated[bool, typer.Option("--without-resume", help="replace no node under the run")] = False,
-    stage_seconds: Annotated[float | None, typer.Option(min=1, help="at most so long for each stage; default: each its own")] = None,
+    stage_seconds: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[STAGE=]SECONDS", help="at most so long for that stage, or for each; more than once; default: each its own"),
+    ] = None,
     clean: Annotated[Path | None, typer.Option(help="finish the teardown of an earlier first light, which wrote this file")] = None,
 ) -> None:
     """Make the smallest real run and write down what held; everything is taken down whatever happens."""
@@ -69,7 +72,7 @@ def first_light(
             record = Record.new(output, redactor, product=importlib.metadata.version("trainyard-cli"), region=connection.region,
                                 where=_where(connection), stack=stack, cluster=world.cluster_name, run=None, spec=world.cluster_spec)  # fmt: skip
             chosen = stages(lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd), resume=not without_resume)
-            code = FirstLight(world, record, looks(), _teller(), stage_seconds=stage_seconds).run(chosen)
+            code = FirstLight(world, record, looks(), _teller(), limits=_limits(stage_seconds or [])).run(chosen)
             document = record.document
             _print(context, redactor.document(document), output)
     raise typer.Exit(code)
@@ -89,6 +92,24 @@ def _clean(context: Context, api: Client, account: Account, path: Path) -> tuple
     code = FirstLight(world, record, looks(), _teller()).clean()
     _print(context, record.redactor.document(document), path)
     return code, document
+
+
+def _limits(given: list[str]) -> dict[str, float]:
+    """Seconds by stage. Raises InvalidInput."""
+    found = {}
+    for text in given:
+        name, _, seconds = text.rpartition("=")
+        try:
+            found[name or ALL] = float(seconds)
+        except ValueError:
+            found[name or ALL] = 0.0
+        if found[name or ALL] < 1 or (name and name not in get_args(StageName)):
+            raise InvalidInput(
+                "That is no time for a stage",
+                f"--stage-seconds: '{text}' must be a number of at least 1, or STAGE=SECONDS",
+                f"Stages are {', '.join(get_args(StageName))}",
+            )
+    return found
 
 
 def _valid(spec: Json) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from types import FrameType, TracebackType
 from typing import Any
@@ -27,6 +27,7 @@ TEARDOWN_SECONDS, LOCAL_TEARDOWN_SECONDS = 2400, 240
 PROOF_SECONDS, LOCAL_PROOF_SECONDS = 600, 60
 #: Of the teardown's time the product has so much before SageMaker is asked itself.
 PATIENCE = 0.5
+ALL = "all"
 
 
 class Interrupted(BaseException):
@@ -58,7 +59,11 @@ class Signals:
 
 
 class FirstLight:
-    """One guided run. `looks` are asked in their order; the first broken one of a stage is the one that is told."""
+    """One guided run. `looks` are asked in their order; the first broken one of a stage is the one that is told.
+
+    `limits` are seconds by a stage's name, and by ALL for those that are not named; of the teardown they are what our API has
+    for it before SageMaker is asked.
+    """
 
     def __init__(
         self,
@@ -67,12 +72,12 @@ class FirstLight:
         looks: Iterable[Look],
         tell: Tell,
         *,
-        stage_seconds: float | None = None,
+        limits: Mapping[str, float] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._world, self._record, self._looks = world, record, list(looks)
-        self._tell, self._most = tell, stage_seconds
+        self._tell, self._limits = tell, limits or {}
         self._clock, self._sleep = clock, sleep
 
     def run(self, stages: list[Stage]) -> int:
@@ -122,7 +127,7 @@ class FirstLight:
 
     def _seconds(self, stage: Stage) -> float:
         own = stage.local_seconds if self._world.local else stage.seconds
-        return own if self._most is None else min(own, self._most)
+        return min(own, self._limits.get(stage.name, self._limits.get(ALL, own)))
 
     def _watch(self, seconds: float) -> Watch:
         poll = LOCAL_POLL_SECONDS if self._world.local else POLL_SECONDS
@@ -225,7 +230,8 @@ class FirstLight:
         if not self._made:
             self._record.document["nothingLeft"] = True
             return
-        patience = PATIENCE * self._teardown_seconds if self._most is None else min(self._most, PATIENCE * self._teardown_seconds)
+        most = PATIENCE * self._teardown_seconds
+        patience = min(most, self._limits.get("teardown", self._limits.get(ALL, most)))
         kept: list[str] = []
 
         def prove(watch: Watch) -> str:
