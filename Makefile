@@ -48,7 +48,7 @@ check: setup ## format, lint, types, import rules, generated files, SAM and ASL
 bench: setup ## every measurement in bench/ but those of recovery and of the trainers
 	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done
 
-bench-recovery: setup ## many faults, one after another; writes build/bench/recovery.json
+bench-recovery: setup node_agent/packages/pip.whl machine-image ## many faults, one after another; writes build/bench/recovery.json
 	@$(BIN)/python -m bench.recovery
 
 bench-trainers: setup-trainers ## the trainers against their peers; writes JSON under build/bench/

@@ -72,12 +72,14 @@ class LocalCloud:
 
 
 @contextmanager
-def local_cloud(state_dir: Path, port: int, parameters: Mapping[str, str] | None = None) -> Iterator[LocalCloud]:
+def local_cloud(
+    state_dir: Path, port: int, parameters: Mapping[str, str] | None = None, *, nodes: str = "processes"
+) -> Iterator[LocalCloud]:
     """A fresh local cloud; taken down on every way out, an interrupt included."""
     control.down(state_dir)  # whatever an earlier, killed demo left behind
     started = time.monotonic()
     try:
-        local = control.up(state_dir=state_dir, port=port, template=REPOSITORY / "template.yaml", parameters=parameters)
+        local = control.up(state_dir=state_dir, port=port, template=REPOSITORY / "template.yaml", parameters=parameters, nodes=nodes)
         seconds = time.monotonic() - started
         yield LocalCloud(state_dir, dict(local), Client.from_state_dir(state_dir), seconds)
     finally:

@@ -160,8 +160,10 @@ class Client:
 
     # The local cloud only
 
-    def fault(self, kind: str, cluster: str, *, node: str | None = None, run: str | None = None, seconds: float | None = None) -> Json:
-        """Inject a fault into the local cloud. Raises InvalidInput on AWS, where faults are not ours to make."""
+    def fault(
+        self, kind: str, cluster: str, *, node: str | None = None, run: str | None = None, seconds: float | None = None, **more: int | None
+    ) -> Json:
+        """Inject a fault into the local cloud; `more` is the fault's own. Raises InvalidInput on AWS, where faults are not ours to make."""
         local = self.connection.local
         if local is None:
             raise InvalidInput(
@@ -169,7 +171,7 @@ class Client:
                 f"faults can be injected into the local cloud only, and {self.connection.api_url} is none",
                 "Leave out --endpoint and unset TRAINYARD_API_URL; faults then go to the local cloud of --state-dir",
             )
-        given = {"node": node, "run": run, "seconds": seconds}
+        given = {"node": node, "run": run, "seconds": seconds, **more}
         body = {"kind": kind, "cluster": cluster, **{name: value for name, value in given.items() if value}}
         headers = {"content-type": "application/json", "x-trainyard-token": local.get("adminToken", "")}
         answer = self._send("POST", f"{local['endpoint']}/_trainyard/fault", json.dumps(body).encode(), headers)

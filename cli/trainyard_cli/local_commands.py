@@ -36,6 +36,10 @@ Node = Annotated[str | None, typer.Option(help="instance id or Slurm name; defau
 ThatNode = Annotated[str, typer.Option(help="instance id or Slurm name")]
 Seconds = Annotated[float | None, typer.Option(min=0.1, max=3600, help="pass by itself after so long; default: stay")]
 Run = Annotated[str | None, typer.Option(help="id of the run; default: the one that trains on the cluster")]
+Percent = Annotated[int, typer.Option(min=1, max=100, help="of the packets, each way")]
+Milliseconds = Annotated[int, typer.Option(min=1, max=10_000, help="later, each way")]
+#: Of nodes that boot only: what the local cloud says to the others, it says in words.
+MACHINES = "With --nodes machines."
 
 
 def _control() -> ModuleType:
@@ -164,10 +168,11 @@ def _inject(
     node: str | None = None,
     run: str | None = None,
     seconds: float | None = None,
+    **more: int | None,
 ) -> None:
     context = context_of(typer_context)
     client = context.client if context.endpoint else Client.from_state_dir(context.state_dir)
-    answer = client.fault(kind, cluster, node=node, run=run, seconds=seconds)
+    answer = client.fault(kind, cluster, node=node, run=run, seconds=seconds, **more)
     if context.json:
         print_json(answer)
     else:
@@ -192,6 +197,55 @@ def freeze_node(typer_context: typer.Context, cluster: Cluster, node: Node = Non
 def freeze_agent(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
     """Let a node's agent alone stand still; training must not notice."""
     _inject(typer_context, "freeze-agent", cluster, node, seconds=seconds)
+
+
+@faults.command("cut-link", epilog=MACHINES)
+def cut_link(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
+    """Cut a node's link: nothing answers and nothing refuses; the node itself works on."""
+    _inject(typer_context, "cut-link", cluster, node, seconds=seconds)
+
+
+@faults.command("cut-peers", epilog=MACHINES)
+def cut_peers(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
+    """Cut a node off from all other nodes; it still reaches AWS."""
+    _inject(typer_context, "cut-peers", cluster, node, seconds=seconds)
+
+
+@faults.command("cut-aws", epilog=MACHINES)
+def cut_aws(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
+    """Cut a node off from AWS; it still reaches all other nodes."""
+    _inject(typer_context, "cut-aws", cluster, node, seconds=seconds)
+
+
+@faults.command("lose-incoming", epilog=MACHINES)
+def lose_incoming(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
+    """Let nothing reach a node, though what it sends arrives."""
+    _inject(typer_context, "lose-incoming", cluster, node, seconds=seconds)
+
+
+@faults.command("lose-outgoing", epilog=MACHINES)
+def lose_outgoing(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
+    """Let nothing that a node sends arrive, though it hears the others."""
+    _inject(typer_context, "lose-outgoing", cluster, node, seconds=seconds)
+
+
+@faults.command("lose-packets", epilog=MACHINES)
+def lose_packets(typer_context: typer.Context, cluster: Cluster, node: Node = None, percent: Percent = 5, seconds: Seconds = None) -> None:
+    """Lose a share of a node's packets."""
+    _inject(typer_context, "lose-packets", cluster, node, seconds=seconds, percent=percent)
+
+
+@faults.command("slow-link", epilog=MACHINES)
+def slow_link(
+    typer_context: typer.Context,
+    cluster: Cluster,
+    node: Node = None,
+    milliseconds: Milliseconds = 300,
+    percent: Percent = 5,
+    seconds: Seconds = None,
+) -> None:
+    """Make a node's link slow and lossy."""
+    _inject(typer_context, "slow-link", cluster, node, seconds=seconds, milliseconds=milliseconds, percent=percent)
 
 
 @faults.command("heal-node")

@@ -13,6 +13,7 @@ from .cloud import Cloud
 from .hyperpod import of
 from .hyperpod_cluster import LocalCluster
 from .hyperpod_events import report_health
+from .machine_faults import KINDS as MACHINE_FAULTS
 from .node_processes import Process
 from .nodes import Node
 from .sessions import CUT_MOMENTS, CUT_WAYS
@@ -137,6 +138,9 @@ def befall(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     """A fault that the node's own kind offers (nodes.Node.faults); with "seconds" it passes by itself, else at heal-node."""
     kind, seconds = str(request.get("kind")), _seconds(request)
     kinds = sorted({kind for node in cluster.members() for kind in node.faults()})
+    if kind in MACHINE_FAULTS and kind not in kinds:
+        where = "start the local cloud with: trainyard local up --nodes machines"
+        raise FaultError(f"kind: '{kind}' befalls links, and nodes that are processes have none of their own; {where}")
     if kind not in kinds:
         raise FaultError(f"kind: '{kind}' is unknown on these nodes; use one of {', '.join([*FAULTS, *kinds])}")
     node = _working_node(cluster, request)
@@ -165,6 +169,7 @@ def _pass(cluster: LocalCluster, node: Node, kind: str, seconds: float) -> None:
     cluster.closing.wait(seconds)
     if not cluster.closing.is_set() and node.powered:
         node.faults()[kind].end()
+        cluster.healed(node)
 
 
 def heal_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,6 +177,7 @@ def heal_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, An
     node = _node(cluster, request)
     for fault in node.faults().values():
         fault.end()
+    cluster.healed(node)
     return {"node": node.name, "instanceId": node.instance_id}
 
 

@@ -243,9 +243,14 @@ class LocalCluster:
         def notice() -> None:
             self.closing.wait(self.settings.notice_seconds)
             if node.status == "Running" and not node.answers:
-                node.status, node.message = "Failure", f"EC2 Instance {node.instance_id} does not answer"
+                node.status, node.message = "Failure", _silence(node)
 
         self.in_background(notice)
+
+    def healed(self, node: Node) -> None:
+        """It answers again: what was noticed of it is over."""
+        if node.answers and node.status == "Failure" and node.message == _silence(node):
+            node.status, node.message = "Running", ""
 
     # -- repair ----------------------------------------------------------------------------------------------------
 
@@ -357,3 +362,7 @@ class LocalCluster:
                 return
             self.status = status
         announce(self)
+
+
+def _silence(node: Node) -> str:
+    return f"EC2 Instance {node.instance_id} does not answer"

@@ -24,6 +24,7 @@ RULES: dict[str, tuple[str, str]] = {
     "cut-peers": ("ip saddr {subnet} ip saddr != {host} drop", "ip daddr {subnet} ip daddr != {host} drop"),
     "cut-aws": ("ip saddr {host} drop", "ip daddr {host} drop"),
 }
+KINDS = frozenset({*RULES, "cut-link", "slow-link"})
 #: With these nobody hears of the node any more, so HyperPod notices too.
 SILENCING = frozenset({"cut-link", "lose-incoming", "lose-outgoing"})
 

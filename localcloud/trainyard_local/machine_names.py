@@ -20,14 +20,14 @@ class Names:
 
     def __init__(self, host: str, subnet: ipaddress.IPv4Network) -> None:
         self._host, self._subnet = host, subnet
-        self._known_from: dict[str, float] = {}
+        self._known_from: dict[str, float | None] = {}
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind((host, 53))
         threading.Thread(target=self._serve, daemon=True, name="names").start()
 
     def booted(self, address: str) -> None:
-        """That node's questions are answered from a few seconds from now on."""
-        self._known_from[address] = time.monotonic() + LATE_SECONDS
+        """That node's questions are answered from a few seconds after the first of them on, however long the boot takes."""
+        self._known_from[address] = None
 
     def close(self) -> None:
         self._socket.close()
@@ -48,12 +48,18 @@ class Names:
         name, end = _name(question)
         (kind,) = struct.unpack_from("!H", question, end)
         address = self._address(name)
-        late = time.monotonic() < self._known_from.get(asker, 0.0)
+        late = self._late(asker)
         code = SERVFAIL if late else 0 if address else NXDOMAIN
         found = address if kind == 1 and not code else None
         header = struct.pack("!6H", number, 0x8580 | code, 1, 1 if found else 0, 0, 0)
         record = struct.pack("!HHHIH4s", 0xC00C, 1, 1, 5, 4, socket.inet_aton(found)) if found else b""
         return header + question[12 : end + 4] + record
+
+    def _late(self, asker: str) -> bool:
+        known_from = self._known_from.get(asker, 0.0)
+        if known_from is None:
+            known_from = self._known_from[asker] = time.monotonic() + LATE_SECONDS
+        return time.monotonic() < known_from
 
     def _address(self, name: str) -> str | None:
         if match := NODE.fullmatch(name):

@@ -41,6 +41,11 @@ def bridge_name(state_dir: Path) -> str:
     return f"ty{digest(state_dir)[:8]}"
 
 
+def hardware_address(state_dir: Path) -> str:
+    """Of the bridge: local and of one machine, by the first byte's lowest bits."""
+    return ":".join(["02", *(digest(state_dir)[place : place + 2] for place in range(0, 10, 2))])
+
+
 class Network:
     """The bridge of one cloud: the host has the first address, nodes those from the tenth on. Thread safe."""
 
@@ -53,7 +58,8 @@ class Network:
         remove(state_dir)
         self.subnet = _free_subnet(digest(state_dir))
         self.host = str(self.subnet[1])
-        ip("link", "add", "name", self.bridge, "type", "bridge", "forward_delay", "0")
+        # An address of its own: a bridge without one takes a port's, and another when that node goes, which the others learn late.
+        ip("link", "add", "name", self.bridge, "address", hardware_address(state_dir), "type", "bridge", "forward_delay", "0")
         ip("address", "add", f"{self.host}/{self.subnet.prefixlen}", "dev", self.bridge)
         ip("link", "set", self.bridge, "up")
 

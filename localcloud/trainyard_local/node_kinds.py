@@ -122,6 +122,7 @@ class MachineNodes:
             node.slurmd_without_options()
         if entry == "OnCreate" or "slurm-comes-late" in cluster.cloud.quirks:
             cluster.slurm.node_came_late(node)
+            self._machines.names.booted(node.address)  # whatever asked during the boot
         else:
             cluster.slurm.node_came(node)
             cluster.slurm.set_up(node)

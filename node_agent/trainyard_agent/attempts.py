@@ -18,6 +18,7 @@ from trainyard_agent import hollow_jobs, job_files
 from trainyard_agent.attempt_files import job_name
 from trainyard_agent.configuration import attempt_dir
 from trainyard_agent.evidence import LOG_TAIL_BYTES, Diagnosis, diagnose
+from trainyard_agent.liveness import quiet_needed
 from trainyard_agent.registry import Activity
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.slurm import Job, Slurm, SlurmError, SlurmNode
@@ -80,6 +81,8 @@ class Attempt:
     progress_seen: tuple[int, int] = (0, 0)
     stepped_at: float | None = None
     step_seconds: float | None = None
+    doubted_at: float | None = None
+    """The step after which training stood still so long that its nodes were asked."""
     job_ended: bool = False
     closed: bool = False
     ended_at: float | None = None
@@ -285,7 +288,7 @@ class Attempts:
     async def _follow(self, attempt: Attempt) -> None:
         polled = float("-inf")
         while True:
-            self.read_progress(attempt)
+            self._look_at_steps(attempt)
             now = time.monotonic()
             if attempt.wake.is_set() or now - polled >= self._poll_seconds(attempt, now):
                 attempt.wake.clear()
@@ -358,7 +361,7 @@ class Attempts:
         asking = asyncio.ensure_future(self._slurm.job(attempt.job_id))
         while not asking.done():
             await asyncio.wait({asking}, timeout=PROGRESS_SECONDS)
-            self.read_progress(attempt)
+            self._look_at_steps(attempt)
         job = asking.result()
         if job is not None and job.name not in ("", job_name(attempt.run_id, attempt.number)):
             # A slurmctld that crashed before it saved its state forgot ours, and gave the number to the next one.
@@ -390,6 +393,16 @@ class Attempts:
         attempt.running_since = time.monotonic()
         self.save(attempt, event, state="running", nodes=job.nodes)
         log.info("%s attempt %d: job %s runs on %s", attempt.run_id, attempt.number, attempt.job_id, ",".join(job.nodes))
+
+    def _look_at_steps(self, attempt: Attempt) -> None:
+        """Steps that stay away are the first sign of a node that is gone: its agent is asked before its beat is late, once a standstill."""
+        self.read_progress(attempt)
+        stepped_at = attempt.stepped_at
+        if stepped_at is None or stepped_at == attempt.doubted_at or attempt.job_ended or attempt.state != "running":
+            return
+        if time.monotonic() - stepped_at >= quiet_needed(attempt.step_seconds):
+            attempt.doubted_at = stepped_at
+            self._spawn(self.nodes.confirm(attempt.nodes))
 
     def read_progress(self, attempt: Attempt) -> None:
         """Take up progress.json if it changed; report the first step."""

@@ -10,7 +10,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 _STEP_DAEMON = re.compile(rb"^slurmstepd: \[(\d+)\.")
-_ROUNDS = 20
+#: A killed process runs no more, but on a busy node takes a moment to be gone; one that waits for a disk may never be.
+GONE_SECONDS = 1.0
 
 
 def kill_leftovers(
@@ -24,7 +25,8 @@ def kill_leftovers(
     where every step daemon of the job is meant.
     """
     killed: set[int] = set()
-    for _ in range(_ROUNDS):
+    deadline = time.monotonic() + GONE_SECONDS
+    while time.monotonic() < deadline:
         found = find(run_id, attempt, job_ids, node_name, node_root=node_root, proc=proc)
         if not found:
             break

@@ -14,11 +14,13 @@ UNKNOWN_QUIET_SECONDS = 1.0
 REFUSALS_NEEDED = 2
 #: No answer may be a slow or lossy network: so many questions, the first of them so long ago. With 300 ms each way an answer takes
 #: 1.2 s, and one in five is late because a packet is lost; that all are late is chance no more.
-QUESTIONS_NEEDED, UNANSWERED_SECONDS = 4, 1.5
-#: Shares of the silence after which an agent counts as silent: for so long training must have stood still, too, ...
+QUESTIONS_NEEDED, UNANSWERED_SECONDS = 8, 1.7
+#: Shares of the silence after which an agent alone counts as silent. A node of which nothing at all is heard needs less: ...
+DEAD_SHARE = 0.6
+#: ... for so long training must have stood still, too, ...
 QUIET_SHARE = 0.6
 #: ... and if for so long no other node was heard, it may be our own link that is down. Then we wait, but not for ever.
-ALONE_SHARE, HOLD_SECONDS = 0.6, 30.0
+ALONE_SHARE, HOLD_SECONDS = 0.5, 30.0
 
 Verdict = Literal["wait", "silent", "held", "again", "lost"]
 
@@ -58,9 +60,9 @@ def judge(signals: Signals) -> Verdict:
     """
     if signals.refusals >= REFUSALS_NEEDED and (signals.closed or signals.unheard >= signals.silent_after):
         return "lost" if _training_agrees(signals, patience=0.0) else _silent_or_wait(signals)
-    if _slurmd_silent(signals) and signals.unheard >= signals.silent_after:
+    if _slurmd_silent(signals) and signals.unheard >= DEAD_SHARE * signals.silent_after:
         if not _training_agrees(signals, patience=QUIET_SHARE * signals.silent_after):
-            return "silent"
+            return _silent_or_wait(signals)
         if _nobody_heard(signals):
             return "held"
         return "again" if signals.held and signals.unheard < HOLD_SECONDS else "lost"

@@ -321,9 +321,13 @@ class Registry:
 
     def _report_silent(self, node: Node, *, held: bool) -> None:
         activity, evidence = self._jobs.on_node(node.name), self.evidence(node.name)
+        why = ""
         if held:
-            text = f"{evidence.detail}; no other node is heard either, so it may be this controller's own link: not judged yet"
-            evidence = evidence.model_copy(update={"detail": text})
+            why = "no other node is heard either, so it may be this controller's own link"
+        elif evidence.scheduler != "up" and activity is not None and activity.stepped_at is not None:
+            why = f"training stepped {time.monotonic() - activity.stepped_at:.1f} s ago"
+        if why:
+            evidence = evidence.model_copy(update={"detail": f"{evidence.detail}; {why}"})
         self._set(node, "silent", self._reporter.make(AgentSilent, silent=evidence, **_of(activity)))
         log.warning("the agent of %s is silent: %s", node.name, evidence.detail)
 

@@ -36,7 +36,7 @@ def test_of_two_decisions_at_once_only_the_one_that_is_saved_is_told() -> None:
     assert [note.type for note in slow.notes] == ["Resuming"]
     assert sum("Attempt 2 is submitted" in line for line in story.said.splitlines()) == 1
     assert slow.notes[0].message not in story.said
-    assert "Resuming at once on the spare" in story.said
+    assert "Resuming on other nodes" in story.said
 
 
 def _killed(story: Story):  # type: ignore[no-untyped-def]

@@ -69,7 +69,7 @@ def test_what_a_decision_reads_does_not_grow_with_the_checkpoints() -> None:
     assert len(story.world.runs.facts(story.run_id)) == before
     assert story.said.count("is committed and verified") == 99
     story.lose(LOST)
-    assert "Resuming at once on the spare from the newest whole checkpoint (step 990 as far as is known)." in story.said
+    assert "Resuming on other nodes from the newest whole checkpoint (step 990 as far as is known)." in story.said
 
 
 def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> None:
@@ -83,7 +83,7 @@ def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> No
     assert story.agent.jobs[run.id, 2] == "101"
     assert story.world.backend.replaced == []
     because = "its agent fell silent and its Slurm daemon gives no answer."
-    assert f"{because} Resuming at once on the spare from the newest whole checkpoint (step 120 as far as is known)." in story.said
+    assert f"{because} Resuming on other nodes from the newest whole checkpoint (step 120 as far as is known)." in story.said
     story.training("ip-127-0-1-13", "ip-127-0-1-14", step=121)
     assert story.run.incidents[0].resumed_at is not None
     assert story.world.backend.replaced == ["i-00000012"]
@@ -208,7 +208,17 @@ def test_a_silent_agent_changes_nothing_and_is_said() -> None:
     story.send("AgentSilent", silent={"node": LOST, "agent": "silent", "scheduler": "up"})
     story.rest()
     assert len(story.run.attempts) == 1
-    assert f"The agent on {LOST} is silent, but its node works on: nothing is done to the job." in story.said
+    assert f"The agent on {LOST} is silent, but its Slurm daemon answers: nothing is done to the job." in story.said
+
+
+@pytest.mark.parametrize("scheduler", ["down", "unknown"])
+def test_of_a_node_that_does_not_answer_at_all_nothing_is_said_that_is_not_known(scheduler: str) -> None:
+    story = started()
+    detail = "no beat for 3.6 s; slurmd does not answer; training stepped 0.4 s ago"
+    story.send("AgentSilent", silent={"node": LOST, "agent": "silent", "scheduler": scheduler, "detail": detail})
+    story.rest()
+    assert len(story.run.attempts) == 1
+    assert f"The agent on {LOST} is silent ({detail}). Whether the node is lost is not known yet: nothing is done to the job." in story.said
 
 
 def test_an_attempt_that_waits_behind_another_job_is_given_the_node_that_returns() -> None:

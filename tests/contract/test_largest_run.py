@@ -92,7 +92,9 @@ def long_run() -> Run:
     attempts, incidents = [], []
     for number in range(1, ATTEMPTS):
         node = NAMES[number]
-        why = f"Node {node} is lost: no beat for {random_.random():.3f} s; slurmd port: refused. Resuming at once on the spare from {number * 977}."
+        why = (
+            f"Node {node} is lost: no beat for {random_.random():.3f} s; slurmd port: refused. Resuming on other nodes from {number * 977}."
+        )
         nodes = NAMES[:number] + NAMES[number + 1 :] if number in (1, ATTEMPTS - 1) else []
         at = T0 + timedelta(hours=number)
         attempts.append(

@@ -14,7 +14,7 @@ from tests.machines.conftest import REPOSITORY, Json, Machines, nothing_left
 from tests.support.system import eventually
 
 from trainyard.aws.session_channel import SessionChannel
-from trainyard_local import control, node_processes
+from trainyard_local import control, machine_network, node_processes
 
 pytestmark = [pytest.mark.local, pytest.mark.machines]
 
@@ -159,10 +159,16 @@ def test_a_rebooted_machine_has_its_disk_and_services_and_a_replacement_has_anot
 
 def test_a_power_cut_ends_the_machine_with_its_link_and_nobody_is_told(machines: Machines, configured: list[Json]) -> None:
     worker = configured[1]
-    assert machines.fault("kill-node", "configured", worker)["killed"] > 3
-    assert machines.init(worker) is None
+    with socket.create_connection((worker["address"], 6818), timeout=3) as open_connection:
+        assert machines.fault("kill-node", "configured", worker)["killed"] > 3
+        assert machines.init(worker) is None
+        open_connection.settimeout(1)
+        with pytest.raises(TimeoutError):
+            open_connection.recv(1)
     with pytest.raises(OSError):
         knock(worker["address"], seconds=1)
+    bridge = machine_network.ip("-brief", "link", "show", machine_network.bridge_name(machines.state_dir))
+    assert machine_network.hardware_address(machines.state_dir) in bridge, "or the others would not find AWS for half a minute"
 
 
 def test_down_removes_machines_and_links_also_after_the_server_was_killed(tmp_path: Path) -> None:

@@ -447,3 +447,33 @@ def test_a_persons_scancel_that_is_seen_while_the_job_completes_is_one(tmp_path:
         assert json.loads(body)["outcome"] == "cancelled"
 
     run(story())
+
+
+def test_when_training_stands_still_its_nodes_are_asked_at_once_and_once_a_standstill(tmp_path: Path) -> None:
+    async def story() -> None:
+        controller = Controller(tmp_path)
+        asked: list[Any] = []
+
+        async def confirm(names: Any) -> None:
+            asked.append(names)
+
+        controller.attempts.nodes.confirm = confirm  # type: ignore[method-assign]
+        attempt = controller.add(1, "running", nodes=("ip-1", "ip-2"), step_seconds=0.1)
+        attempt.stepped_at = time.monotonic() - 0.3
+        controller.attempts._look_at_steps(attempt)
+        assert attempt.doubted_at is None, "three steps of 0.1 s are not yet more than a pause may take"
+        attempt.stepped_at -= 0.2
+        for _ in range(3):
+            controller.attempts._look_at_steps(attempt)
+            await asyncio.sleep(0)
+        assert asked == [("ip-1", "ip-2")]
+        attempt.stepped_at += 0.01
+        controller.attempts._look_at_steps(attempt)
+        await asyncio.sleep(0)
+        assert len(asked) == 2, "it stepped, and stands still again"
+        attempt.job_ended, attempt.doubted_at = True, None
+        controller.attempts._look_at_steps(attempt)
+        await asyncio.sleep(0)
+        assert len(asked) == 2
+
+    run(story())

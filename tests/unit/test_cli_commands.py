@@ -578,6 +578,22 @@ def test_a_dry_run_shows_the_plan_and_asks_for_nothing_else(
     assert [request["query"] for request in api.requests] == [{"dryrun": "true"}]
 
 
+def test_faults_of_links_take_their_numbers_and_where_nodes_have_no_link_the_cloud_says_so(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    api.answers["POST /_trainyard/fault"] = (200, {"node": "i-1"})
+    for words, given in (
+        (["cut-link", "--seconds", "20"], {"seconds": 20.0}),
+        (["lose-packets"], {"percent": 5}),
+        (["slow-link", "--milliseconds", "50"], {"milliseconds": 50, "percent": 5}),
+    ):
+        assert trainyard("fault", words[0], "mine-abc", "--node", "i-1", *words[1:])[0] == 0
+        assert json.loads(api.requests[-1]["body"]) == {"kind": words[0], "cluster": "mine-abc", "node": "i-1", **given}
+    api.answers["POST /_trainyard/fault"] = (400, {"code": "invalid-request", "message": "start it with: --nodes machines"})
+    code, _, err = trainyard("fault", "cut-peers", "mine-abc")
+    assert (code, "--nodes machines" in err) == (6, True)
+
+
 def test_a_fault_goes_to_the_local_cloud(api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]) -> None:
     api.answers["POST /_trainyard/fault"] = (200, {"node": "i-1"})
     code, out, _ = trainyard("fault", "kill-process", "mine-abc", "--node", "i-1", "--run", RUN)

@@ -13,6 +13,7 @@ import pytest
 from trainyard_local import faults
 from trainyard_local.admin import Admin
 from trainyard_local.http_messages import Request
+from trainyard_local.hyperpod_cluster import LocalCluster
 from trainyard_local.node_faults import NodeFault
 
 RUN = "run-01jd0000000000000000000000"
@@ -41,7 +42,7 @@ def admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: list[Any]) -> 
     """The admin calls of a cloud with one idle cluster, on which one run was."""
     (tmp_path / "trainyard" / "runs" / RUN).mkdir(parents=True)
     cluster = SimpleNamespace(name="c", id="c1", arn="arn:c", shared=tmp_path, members=lambda: nodes)
-    cluster.closing, cluster.notice_later = threading.Event(), lambda node: None
+    cluster.closing, cluster.notice_later, cluster.healed = threading.Event(), lambda node: None, lambda node: None
     cluster.in_background = lambda work: threading.Thread(target=work).start()
     monkeypatch.setattr(faults, "of", lambda cloud: SimpleNamespace(lock=threading.Lock(), clusters={"c1": cluster}))
     return Admin(None, lambda: None)  # type: ignore[arg-type]
@@ -70,6 +71,8 @@ def admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: list[Any]) -> 
         ("corrupt-checkpoint", {}, 404, "no checkpoint"),
         ("drop-a-hammer", {}, 400, "use one of kill-node"),
         ("drop-a-hammer", {}, 400, "stand-still"),
+        ("cut-link", {"node": "ip-1"}, 400, "trainyard local up --nodes machines"),
+        ("slow-link", {}, 400, "processes have none of their own"),
         ("stand-still", {}, 409, "name the node"),
         ("stand-still", {"node": "ip-2"}, 409, "switched off"),
         ("stand-still", {"node": "ip-1", "seconds": 0}, 400, "seconds: '0'"),
@@ -108,3 +111,19 @@ def test_a_fault_with_seconds_passes_by_itself(admin: Admin, nodes: list[Any]) -
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(5)
     assert nodes[0].done == ["begins", "ends"]
+
+
+def test_a_node_that_hyperpod_missed_runs_again_when_it_is_healed_and_not_before() -> None:
+    node: Any = SimpleNamespace(status="Running", message="", answers=False, instance_id="i-1")
+    cluster: Any = SimpleNamespace(
+        closing=threading.Event(), settings=SimpleNamespace(notice_seconds=0.0), in_background=lambda work: work()
+    )
+    LocalCluster.notice_later(cluster, node)
+    LocalCluster.healed(cluster, node)
+    assert (node.status, node.message) == ("Failure", "EC2 Instance i-1 does not answer")
+    node.answers = True
+    LocalCluster.healed(cluster, node)
+    assert (node.status, node.message) == ("Running", "")
+    node.status, node.message = "Failure", "Lifecycle scripts did not run successfully."
+    LocalCluster.healed(cluster, node)
+    assert node.status == "Failure", "of another cause"

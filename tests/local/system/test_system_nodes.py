@@ -24,7 +24,7 @@ def test_a_node_killed_while_a_checkpoint_is_written_costs_only_that_checkpoint(
     [incident] = ended["incidents"]
     assert incident["cause"] == "node-lost"
     assert incident["node"] == writer["name"]
-    assert "Resuming at once on the spare from the newest whole checkpoint (step 20 " in system.timeline(run_id, "Resuming")[0]["message"]
+    assert "Resuming on other nodes from the newest whole checkpoint (step 20 " in system.timeline(run_id, "Resuming")[0]["message"]
     assert "Training goes on from step 20, " in system.timeline(run_id, "Resumed")[0]["message"]
     assert system.value(run_id) == total(60)
     eventually("the lost node is replaced", lambda: writer["instanceId"] not in instances(system, shared))

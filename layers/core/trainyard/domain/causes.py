@@ -78,7 +78,7 @@ def _seems_lost(draft: Draft, attempt: Attempt) -> Finding | None:
         return None
     because = " ".join(lost_sentence(end, node).replace("is lost", "seems lost") for node in dead)
     free = enough_nodes(draft, without=set(dead))
-    resume_as = "Resuming at once on the spare" if free else "Starting again in place"
+    resume_as = "Resuming on other nodes" if free else "Starting again in place"
     return Finding("node-lost", end, because, outcome="lost", node=dead[0], avoid=dead if free else [], resume_as=resume_as)
 
 
@@ -203,7 +203,7 @@ def _evidence(fact: Fact, node: str) -> dict[str, Any]:
 def _lost(node: str, fact: Fact) -> Finding:
     action = replacement(fact, node, instance_of(fact, node))
     because = lost_sentence(fact, node)
-    return Finding("node-lost", fact, because, outcome="lost", node=node, actions=[action], resume_as="Resuming at once on the spare")
+    return Finding("node-lost", fact, because, outcome="lost", node=node, actions=[action], resume_as="Resuming on other nodes")
 
 
 def waiting_sentence(number: int, data: Mapping[str, Any]) -> str:

@@ -78,7 +78,11 @@ def _members(event: events.NodesChanged) -> str:
 
 
 def _silent(event: events.AgentSilent) -> str:
-    return f"The agent on {event.silent.node} is silent, but its node works on: nothing is done to the job."
+    node, detail = event.silent.node, event.silent.detail
+    if event.silent.scheduler == "up":
+        return f"The agent on {node} is silent, but its Slurm daemon answers: nothing is done to the job."
+    known = f" ({detail})" if detail else ""
+    return f"The agent on {node} is silent{known}. Whether the node is lost is not known yet: nothing is done to the job."
 
 
 def _unhealthy(event: events.NodeUnhealthy) -> str:

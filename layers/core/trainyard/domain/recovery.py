@@ -242,7 +242,7 @@ def _wait_for_node(draft: Draft, because: str, key: str) -> None:
 
 
 def _continuation(draft: Draft, resume_as: str) -> str:
-    """'Resuming at once on the spare from the newest whole checkpoint (step 120 as far as is known).'
+    """'Resuming on other nodes from the newest whole checkpoint (step 120 as far as is known).'
 
     One that is being committed at this moment may be newer. From which step it goes on, and what that costs, is told by the new
     attempt's first step.
