@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tests.support.recorded_account import NUMBER, SUBNET, RecordedAccount
 from trainyard_cli.client import Client
 from trainyard_cli.connection import Connection
 from trainyard_cli.doctor.account import NotAnswered
-from trainyard_cli.first_light import command, plan, stages
+from trainyard_cli.first_light import command, engine, plan, stages
 from trainyard_cli.first_light.engine import FirstLight
 from trainyard_cli.first_light.record import Record, read
 from trainyard_cli.first_light.redaction import Redactor
@@ -361,6 +362,17 @@ def test_clean_without_a_file_says_which_one_to_give(tmp_path: Path, capsys: pyt
     (tmp_path / "local.json").write_text(json.dumps(local))
     assert trainyard(["first-light", "--state-dir", str(tmp_path), "--clean", str(tmp_path / "none.json")]) == 6
     assert "--clean" in capsys.readouterr().err
+
+
+def test_operations_tells_of_each_stage_and_how_long_it_may_take() -> None:
+    text = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| .* \| (\d+) \|$", text.partition("## First light")[2].partition("\n## ")[0], re.M)
+    all_stages = stages.stages(lambda _hourly, _bound: None, resume=True)
+    expected = [(one.name, str(one.seconds // 60)) for one in all_stages]
+    expected += [("teardown", str(engine.TEARDOWN_SECONDS // 60)), ("nothing-left", str(engine.PROOF_SECONDS // 60))]
+    assert rows == expected
+    paid = sum(one.seconds for one in all_stages if one.paid) + engine.TEARDOWN_SECONDS
+    assert 4 < paid / 3600 < 4.25, "a little over four hours"
 
 
 def test_every_look_names_an_assumption_and_stages_that_there_are() -> None:

@@ -165,7 +165,7 @@ class FirstLight:
             self._tell(f"Stopped by {stopped}; everything is taken down now.")
             self._stopped("interrupted", f"It was stopped by {stopped} in stage {self._world.stage}.")
         elif isinstance(stopped, InvalidInput):
-            self._stopped("refused", f"{stopped}. {stopped.next_step}.", stopped)
+            self._stopped("refused", _brief(stopped), stopped)
         elif isinstance(stopped, Exception):
             self._failed(_as_problem(stopped))
 
@@ -175,8 +175,8 @@ class FirstLight:
         self._tell(f"  failed: {problem}")
         self._look(world.stage)
         if document["firstBroken"] is None:
-            words = f"Stage {world.stage} failed, and no assumption that first-light can see explains it. {problem}. {problem.next_step}"
-            document.update(verdict="failed", words=words.strip())
+            words = f"Stage {world.stage} failed, and no assumption that first-light can see explains it. {_brief(problem)}"
+            document.update(verdict="failed", words=words)
         self._stopped(document["verdict"], document["words"], problem)
 
     def _stopped(self, verdict: str, words: str, problem: TrainyardError | None = None) -> None:
@@ -264,7 +264,7 @@ class FirstLight:
             self._tell(f"  failed: {problem}")
             before = document["words"] if document["verdict"] != "running" else ""
             verdict = "failed" if document["verdict"] == "running" else document["verdict"]
-            document.update(verdict=verdict, words=f"{before} {problem}. {problem.next_step}.".strip())
+            document.update(verdict=verdict, words=f"{before} {_brief(problem)}".strip())
         entry["seconds"] = round(watch.spent, 1)
         self._look(name)
         self._write()
@@ -292,6 +292,12 @@ def _as_problem(error: Exception) -> TrainyardError:
     if isinstance(error, NotAnswered):
         return TrainyardError("AWS did not answer as it should", str(error), f"Allow {error.operation}" if error.forbidden else "Try again")
     return TrainyardError("first-light itself failed", f"{type(error).__name__}: {error}", "Report it with the file")
+
+
+def _brief(problem: TrainyardError) -> str:
+    """Without the log that a detail may end with; that is among the evidence."""
+    first = str(problem).partition("\n")[0].rstrip(".:")
+    return f"{first}. {problem.next_step.rstrip('.')}."
 
 
 def _weaker(before: Json | None, seen: Seen) -> bool:

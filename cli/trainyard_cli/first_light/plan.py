@@ -65,7 +65,7 @@ def _cluster(account: Account, *, local: bool, network_stack: str | None, instan
     ]
     common = {"name": "first-light", "instanceGroups": groups, "idleLimitSeconds": IDLE_SECONDS}
     if local:
-        return {**common, **LOCAL_NETWORK, "environment": {"kind": "existing"}}
+        return {**common, **LOCAL_NETWORK, "environment": {"kind": "existing", "path": "/opt/trainyard/env"}}
     if network_stack is None:
         raise InvalidInput(
             "First light does not know your network",
