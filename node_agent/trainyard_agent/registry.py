@@ -346,14 +346,19 @@ class Registry:
         return known is not None and await ask(address_of(known.address, node.address), known.port) == "up"
 
     async def _end_leftovers(self, node: Node) -> bool:
-        """What ended while the node was not heard may still run there. Whether its agent ended all of it."""
+        """What ended while the node was not heard may still run there. Whether its agent looked and found nothing to kill.
+
+        A process that was killed may take seconds to give back what it held; it is looked for again.
+        """
+        nothing = True
         for run_id, attempt, job_ids in self._jobs.leftovers(node.name):
             killed = await self.link.kill_on(node.name, run_id, attempt, job_ids)
             if killed is None:
                 return False
             if killed:
+                nothing = False
                 log.warning("%s: %d leftovers of attempts up to %d of %s were killed", node.name, killed, attempt, run_id)
-        return True
+        return nothing
 
     async def _serves_again(self, name: str) -> bool:
         try:
