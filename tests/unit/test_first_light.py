@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from tests.support.recorded_account import NUMBER, SUBNET, RecordedAccount
 
 from trainyard_cli.client import Client
 from trainyard_cli.connection import Connection
+from trainyard_cli.context import Context
 from trainyard_cli.doctor.account import NotAnswered
 from trainyard_cli.first_light import command, engine, plan, stages
 from trainyard_cli.first_light.engine import FirstLight
@@ -354,6 +357,32 @@ def test_an_api_that_is_down_from_the_beginning_ends_it_with_that_and_nothing_wa
     assert trainyard(["first-light", "--yes", "--state-dir", str(tmp_path), "--output", str(output)]) == 5
     assert "The API cannot be reached" in capsys.readouterr().out
     assert read(output)["nothingLeft"]
+
+
+@pytest.mark.parametrize(("answer", "agreed"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_whoever_sits_at_the_terminal_is_shown_the_price_and_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str, agreed: bool
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    asked = lambda: command._agree(Context(), 0.714, 2.915, yes=False, most=3.0)  # noqa: E731
+    if agreed:
+        asked()
+    else:
+        with pytest.raises(InvalidInput, match="nothing was made"):
+            asked()
+    told = capsys.readouterr().err
+    assert "The nodes cost 0.71 USD an hour" in told
+    assert "2.92 USD" in told or "2.91 USD" in told
+
+
+def test_a_price_that_nobody_knows_is_not_within_any_limit() -> None:
+    with pytest.raises(InvalidInput, match="nobody knows what it costs"):
+        command._agree(Context(), None, None, yes=True, most=100.0)
+    command._agree(Context(), None, None, yes=True, most=None)
 
 
 def test_clean_without_a_file_says_which_one_to_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

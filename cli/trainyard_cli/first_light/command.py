@@ -18,7 +18,6 @@ from rich.markup import escape
 from ..client import Client
 from ..connection import Connection
 from ..context import Context, context_of
-from ..doctor.account import Account
 from ..output import err, out, print_json
 from ..problems import InvalidInput
 from ..spec_files import read_spec
@@ -56,11 +55,11 @@ def first_light(
     """Make the smallest real run and write down what held; everything is taken down whatever happens."""
     context = context_of(typer_context)
     connection = Connection.find(context.endpoint, context.state_dir_option)
-    account = account_of(connection, stack)
     with Client(connection) as api:
         if clean is not None:
-            code, document = _clean(context, api, account, clean)
+            code = _clean(context, api, clean)
         else:
+            account = account_of(connection, stack)
             given = read_spec(file) if file else None
             spec = spec_of(
                 given, account, local=connection.local is not None, network_stack=network_stack, instance_type=instance_type,
@@ -73,25 +72,25 @@ def first_light(
                                 where=_where(connection), stack=stack, cluster=world.cluster_name, run=None, spec=world.cluster_spec)  # fmt: skip
             chosen = stages(lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd), resume=not without_resume)
             code = FirstLight(world, record, looks(), _teller(), limits=_limits(stage_seconds or [])).run(chosen)
-            document = record.document
-            _print(context, redactor.document(document), output)
+            _print(context, redactor.document(record.document), output)
     raise typer.Exit(code)
 
 
-def _clean(context: Context, api: Client, account: Account, path: Path) -> tuple[int, Json]:
-    record = Record.of(path)
+def _clean(context: Context, api: Client, path: Path) -> int:
+    record = Record.of(path, _known(api.connection))
     document = record.document
-    if document["region"] != account.region:
+    if document["region"] != api.connection.region:
         raise InvalidInput(
-            "That was another region", f"--clean: {path} tells of {document['region']}, and this API is in {account.region}",
+            "That was another region", f"--clean: {path} tells of {document['region']}, and this API is in {api.connection.region}",
             "Give the --endpoint of the API that made it",
         )  # fmt: skip
+    account = account_of(api.connection, document["stack"])
     world = World(api, account, {"cluster": {"spec": document["spec"]}}, document["cluster"])
     world.run_id = document.get("run")
     world.began["create"] = datetime.now(timezone.utc)
     code = FirstLight(world, record, looks(), _teller()).clean()
     _print(context, record.redactor.document(document), path)
-    return code, document
+    return code
 
 
 def _limits(given: list[str]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -41,14 +42,14 @@ class Record:
         return cls(path, document, redactor)
 
     @classmethod
-    def of(cls, path: Path) -> Record:
+    def of(cls, path: Path, known: Iterable[tuple[str, str]] = ()) -> Record:
         """An earlier one, to be gone on with. Raises InvalidInput."""
         if not path.exists():
             raise InvalidInput(
                 "There is no such file", f"--clean: {path}", "Give the file that first-light wrote, such as first-light.json"
             )
         document = read(path)
-        return cls(path, document, Redactor(seen=document))
+        return cls(path, document, Redactor(known, seen=document))
 
     def write(self) -> None:
         """Replace the file by what is known now. Raises InvalidInput."""

@@ -150,7 +150,13 @@ def resume_(world: World, watch: Watch) -> str:
     """BatchReplaceClusterNodes takes the last rank's node away: its loss is seen, and the run goes on with another one."""
     before = _run(world)["attempts"][-1]
     taken = {node.get("name"): node for node in world.api.nodes(world.cluster_name)}
-    node = taken[before["nodes"][-1]]
+    node = taken.get(before["nodes"][-1])
+    if node is None:
+        raise StageFailed(
+            "A node has no name",
+            f"{before['nodes'][-1]}, which trains, is not among the cluster's nodes",
+            "See: trainyard node ls, and A-015",
+        )
     world.disturbed = node
     answer = world.api.replace_node(world.cluster_name, node["instanceId"])
     if answer["failed"]:

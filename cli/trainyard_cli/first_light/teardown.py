@@ -70,7 +70,7 @@ class _Teardown:
         return False
 
     def _active(self) -> list[Json]:
-        runs = self._world.api.runs(at_most=100)
+        runs = self._world.api.runs(at_most=1000)
         return [run for run in runs if run["clusterName"] == self._world.cluster_name and run["status"] not in TERMINAL]
 
     def _delete_by_hand(self) -> None:
@@ -127,7 +127,7 @@ def leftovers(world: World) -> Iterator[Left]:
     for look in (_cluster, _secret, _roles, _executions, _objects):
         try:
             yield from look(world)
-        except NotAnswered as error:
+        except (NotAnswered, TrainyardError) as error:
             yield Left(f"nobody could look whether something is left: {error}")
 
 
@@ -161,7 +161,7 @@ def _executions(world: World) -> Iterator[Left]:
 
 
 def _objects(world: World) -> Iterator[Left]:
-    bucket, prefix = world.account.outputs["DataBucketName"], f"clusters/{world.cluster_name}/"
+    bucket, prefix = world.output("DataBucketName"), f"clusters/{world.cluster_name}/"
     page = world.account.call("s3", "ListObjectsV2", Bucket=bucket, Prefix=prefix)
     found = page.get("Contents") or []
     if found:

@@ -111,6 +111,15 @@ class World:
 
     # AWS's own answers
 
+    def output(self, name: str) -> str:
+        """An output of Trainyard's stack. Raises TrainyardError."""
+        found = self.account.outputs.get(name)
+        if found is None:
+            raise TrainyardError(
+                "The stack is not known", f"--stack {self.account.stack_name} has no output {name}", "Give the --stack of this API"
+            )
+        return found
+
     @property
     def described(self) -> Json | None:
         """DescribeCluster's answer; None where AWS knows no such cluster."""
@@ -133,7 +142,7 @@ class World:
 
     def executions(self, machine: str, name: str) -> list[Json]:
         """Running executions of the `run`, `cluster` or `teardown` machine that were made for this run or cluster."""
-        arn = f"{self.account.outputs['RunMachineArn'].removesuffix('-run')}-{machine}"
+        arn = f"{self.output('RunMachineArn').removesuffix('-run')}-{machine}"
         request: Json = {"stateMachineArn": arn, "statusFilter": "RUNNING"}
         found: list[Json] = []
         while True:

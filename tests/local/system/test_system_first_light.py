@@ -119,6 +119,7 @@ KILLED: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
+@pytest.mark.timeout(400)
 def test_after_a_kill_in_any_stage_another_one_cleans_up_by_the_file(system: System, tmp_path: Path) -> None:
     def killed(stage: str) -> None:
         options, arguments = KILLED[stage]
@@ -156,7 +157,8 @@ def test_a_file_whose_cluster_may_be_there_is_not_written_over(system: System, t
 
 
 def test_a_cluster_that_the_product_cannot_delete_is_deleted_by_sagemaker_itself(system: System, tmp_path: Path) -> None:
-    with FirstLight(system, tmp_path, "--yes", "--without-resume", "--stage-seconds", "60", spec=light_spec(steps=10)) as light:
+    limits = ["--stage-seconds", "train=3", "--stage-seconds", "teardown=3"]
+    with FirstLight(system, tmp_path, "--yes", *limits, spec=light_spec(hold_at=2)) as light:
         light.in_stage("train")
         with system.denied("ApiRole", "dynamodb:*"):
             eventually("SageMaker is asked itself", lambda: "SageMaker was asked itself" in light.words, 300)
