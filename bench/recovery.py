@@ -38,7 +38,7 @@ PACKAGES = REPOSITORY / "node_agent/packages/pip.whl"
 CLUSTER = "bench"
 TROUBLE = (TimeoutError, RuntimeError, LookupError, OSError, ApiProblem, Unreachable)
 ENDED = ("Succeeded", "Failed", "Cancelled")
-STEPS, STEP_SECONDS, CHECKPOINT_SECONDS = 50, 0.15, 1.0
+STEPS, STEP_SECONDS, CHECKPOINT_SECONDS = 60, 0.15, 1.0
 #: Of nodes that boot: where their image has a Python with torch.
 MACHINES: dict[str, Any] = {
     "environment": {"kind": "existing", "path": "/opt/trainyard/env"},
@@ -258,6 +258,8 @@ class Bench:
             if run_id and self.cloud.api.run(run_id)["status"] not in ENDED:
                 self.cloud.api.cancel_run(run_id)
                 self._train_to_the_end(run_id)
+            if found.node and kind.nodes == "processes" and kind.costs_a_node:
+                self._give_back(found.node)
             self._wait("every node serves again", self._all_serve, 120)
         except TROUBLE as error:
             self.console.print(f"could not clean up after {run_id}: {error}", highlight=False)

@@ -13,8 +13,9 @@ import boto3
 import httpx
 import pytest
 from botocore.exceptions import ClientError
-from tests.support.system import eventually
+from tests.support.system import System, eventually
 
+from trainyard_cli.client import Client
 from trainyard_local import control, machine_host, machine_network, node_processes
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -146,6 +147,17 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     finally:
         control.down(state_dir)
     assert nothing_left(state_dir)
+
+
+@pytest.fixture(scope="session")
+def system(machines: Machines) -> System:
+    """The same cloud as whoever has runs sees it."""
+    return system_of(machines)
+
+
+def system_of(machines: Machines) -> System:
+    assert PACKAGES.exists(), f"{PACKAGES} is missing: make test-machines builds it, and so does node_agent/build_packages.py"
+    return System(machines.state_dir, machines.local, Client.from_state_dir(machines.state_dir))
 
 
 def nothing_left(state_dir: Path) -> bool:

@@ -8,22 +8,14 @@ from typing import Any
 import pytest
 from demo.cloud import node_of
 from demo.objects import differences, verify_export, weights
-from tests.machines.conftest import FILESYSTEM, PACKAGES, Json, Machines
+from tests.machines.conftest import FILESYSTEM, Json, Machines
 from tests.support.system import System, cluster_spec
-
-from trainyard_cli.client import Client
 
 pytestmark = [pytest.mark.local, pytest.mark.machines]
 
 #: Booting, lifecycle scripts and a cold Python with torch, beside whatever else this machine does.
 READY_SECONDS = 180.0
 STEPS = 200
-
-
-@pytest.fixture(scope="module")
-def system(machines: Machines) -> System:
-    assert PACKAGES.exists(), f"{PACKAGES} is missing: make test-machines builds it, and so does node_agent/build_packages.py"
-    return System(machines.state_dir, machines.local, Client.from_state_dir(machines.state_dir))
 
 
 def spec(name: str, spares: int = 0, **more: Any) -> Json:
@@ -52,11 +44,11 @@ def by_scripts(system: System) -> str:
     return submit(system, spec("by-scripts", slurmSetup="ProvisioningParameters", provisioning="AllAtOnce"), teardown="never")
 
 
-def final_weights(system: System, run: Json) -> dict[str, bytes]:
+def final_weights(system: System, run: Json, steps: int = STEPS) -> dict[str, bytes]:
     """Of a run that is over: every exported object is as the manifest says."""
     exported = verify_export(system.aws("s3"), system.local["bucket"], run["id"], run["objectsPrefix"])
     assert exported.wrong == []
-    assert exported.last_step == STEPS
+    assert exported.last_step == steps
     found = weights(exported.final)
     assert found
     return found
