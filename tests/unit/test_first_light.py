@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from trainyard_cli.connection import Connection
 from trainyard_cli.context import Context
 from trainyard_cli.doctor.account import NotAnswered
 from trainyard_cli.first_light import command, engine, plan, stages
-from trainyard_cli.first_light.engine import FirstLight
+from trainyard_cli.first_light.engine import FirstLight, Interrupted, Signals
 from trainyard_cli.first_light.record import Record, read
 from trainyard_cli.first_light.redaction import Redactor
 from trainyard_cli.first_light.seen import Look, Seen, looks
@@ -189,6 +190,28 @@ def test_nothing_is_torn_down_where_nothing_was_made(world: World, record: Recor
     assert account.asked == ["cloudformation:DescribeStacks"], "the network's stack, for the plan"
 
 
+def test_the_first_signal_stops_it_and_the_next_ones_are_told_what_goes_on() -> None:
+    told: list[str] = []
+    with Signals(told.append), pytest.raises(Interrupted, match="SIGTERM"):
+        signal.raise_signal(signal.SIGTERM)
+    with Signals(told.append) as signals:
+        signals.held = True
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGHUP)
+    assert len(told) == 2
+    assert "--clean" in told[0]
+
+
+def test_a_terminal_that_goes_away_stops_nothing_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals(lambda _words: None):
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 # What it waits for
 
 
@@ -266,6 +289,11 @@ def test_a_stack_that_is_no_network_is_refused_with_what_it_lacks(account: Recor
 def test_a_run_on_a_cluster_that_is_there_is_refused(account: RecordedAccount) -> None:
     with pytest.raises(InvalidInput, match=r"cluster\.spec: is missing"):
         plan.spec_of({"job": {}, "cluster": {"name": "c"}}, account, local=False, network_stack=None, instance_type="", resume=True)
+
+
+def test_a_run_that_exports_nothing_is_refused(account: RecordedAccount, world: World) -> None:
+    with pytest.raises(InvalidInput, match=r"export\.enabled: is false"):
+        plan.spec_of({**world.spec, "export": {"enabled": False}}, account, local=False, network_stack=None, instance_type="", resume=True)
 
 
 # The account's stage on AWS

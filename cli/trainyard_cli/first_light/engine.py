@@ -44,7 +44,10 @@ class Signals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
-        self._before = {number: signal.signal(number, self._came) for number in self._NUMBERS}
+        for number in self._NUMBERS:
+            # Whoever said nohup means that the terminal may go.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._came)
         return self
 
     def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
@@ -163,6 +166,7 @@ class FirstLight:
         """Write down why the stages stopped, and what was seen then."""
         if isinstance(stopped, Interrupted):
             self._tell(f"Stopped by {stopped}; everything is taken down now.")
+            self._world.forget()
             self._stopped("interrupted", f"It was stopped by {stopped} in stage {self._world.stage}.")
         elif isinstance(stopped, InvalidInput):
             self._stopped("refused", _brief(stopped), stopped)
@@ -190,7 +194,6 @@ class FirstLight:
 
     def _keep_evidence(self) -> None:
         if self._made:
-            self._world.forget()
             self._record.document["evidence"] = evidence(self._world)
         self._write()
 

@@ -42,6 +42,10 @@ def spec_of(given: Json | None, account: Account, *, local: bool, network_stack:
                 "cluster.spec: is missing; a cluster that is there already proves nothing of how one is made",
                 "Give cluster.spec in place of cluster.name; examples/ddp-demo.yaml has one",
             )
+        if isinstance(given.get("export"), dict) and given["export"].get("enabled") is False:
+            raise InvalidInput(
+                "First light shows that results arrive", "export.enabled: is false, and there would be none", "Leave it out, or say true"
+            )
         return given
     steps = STEPS_ON_AWS if resume and not local else STEPS
     return {

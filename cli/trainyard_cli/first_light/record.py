@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable
@@ -55,7 +56,7 @@ class Record:
         """Replace the file by what is known now. Raises InvalidInput."""
         self.document["writtenAt"] = now_text()
         text = json.dumps(self.redactor.document(self.document), indent=2, ensure_ascii=False, default=str) + "\n"
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        beside = self.path.with_name(f".{self.path.name}.part")
         try:
             with beside.open("w", encoding="utf-8") as file:
                 file.write(text)
@@ -63,10 +64,12 @@ class Record:
                 os.fsync(file.fileno())
             beside.replace(self.path)
         except OSError as error:
-            beside.unlink(missing_ok=True)
             raise InvalidInput(
                 "The file cannot be written", f"--output {self.path}: {error.strerror}", "Give a path in a directory that you may write"
             ) from error
+        finally:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
 
 
 def read(path: Path) -> Json:

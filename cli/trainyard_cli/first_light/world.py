@@ -55,9 +55,15 @@ class World:
         self.account.forget()
 
     def _once(self, key: str, read: Callable[[], T]) -> T:
+        """Also what could not be read is not asked again: an API that is down answers slowly."""
         if key not in self._read:
-            self._read[key] = read()
-        found: T = self._read[key]
+            try:
+                self._read[key] = read()
+            except TrainyardError as error:
+                self._read[key] = error
+        found: T | TrainyardError = self._read[key]
+        if isinstance(found, TrainyardError):
+            raise found
         return found
 
     # Our API
