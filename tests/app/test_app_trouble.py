@@ -16,7 +16,7 @@ from trainyard.app.steps import run_step
 from trainyard.app.submit_run import submit_run
 from trainyard.app.sweep import sweep
 from trainyard.domain import errors
-from trainyard.domain.records import Cluster, Fact, Problem
+from trainyard.domain.records import Cluster, Fact, Problem, Wait
 from trainyard.ports import BackendCluster, CommandResult
 from trainyard_contracts.specs import ClusterSpec
 
@@ -446,6 +446,19 @@ def test_a_cluster_that_is_deleted_while_it_is_made_leaves_nothing() -> None:
     story.rest()
     assert story.world.clusters.stored["alone"].status == "Deleted"
     assert_gone(story)
+
+
+def test_a_wait_whose_time_ran_out_goes_with_its_cluster() -> None:
+    """Nobody tells of a wait that ends by its time, and AWS tells nobody that a cluster is gone."""
+    story = Story()
+    cluster = make_cluster(story)
+    waits, now = story.world.waits, story.world.clock.now()
+    for owner, kind in (("cluster:shared", "in-service"), ("teardown:shared", "deleted")):
+        assert waits.store(Wait.model_validate({"owner": owner, "kind": kind, "token": f"spent-{kind}", "since": now}))
+    story.world.clusters.put(cluster.model_copy(update={"status": "Deleting"}))
+    run_step(story.world.ports, {"step": "teardown-done", "clusterName": "shared", "generation": cluster.generation})
+    assert story.world.clusters.stored["shared"].status == "Deleted"
+    assert waits.all() == []
 
 
 def test_a_deletion_that_conflicts_with_another_operation_is_waited_out() -> None:

@@ -64,7 +64,7 @@ def _exported(world: World) -> Json | None:
         return None
     bucket = world.account.outputs["DataBucketName"]
     page = world.account.call("s3", "ListObjectsV2", Bucket=bucket, Prefix=f"{run['objectsPrefix']}/export/")
-    keys = sorted(str(one["Key"]) for one in page.get("Contents") or [] if not str(one["Key"]).endswith(".json"))
+    keys = sorted(str(one["Key"]) for one in page.get("Contents") or [])
     return {"Bucket": bucket, "Key": keys[0]} if keys else None
 
 

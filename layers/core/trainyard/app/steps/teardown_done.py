@@ -6,6 +6,7 @@ from typing import Any
 
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.telling import tell_runs
+from trainyard.app.waking import wake_cluster
 from trainyard.domain import facts, names
 from trainyard.domain.errors import RunNotFound
 from trainyard.domain.records import Cluster, Fact, TimelineEntry
@@ -26,6 +27,8 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
     ports.clusters.record(cluster.name, fact)
     tell_runs(ports, cluster, fact, f"Cluster '{cluster.name}' is deleted.")
     _tell_ended_owner(ports, cluster, fact)
+    # A wait whose time ran out stays stored, since nobody else comes by: AWS has no event for a deletion.
+    wake_cluster(ports, cluster.name)
     return {"status": "Deleted"}
 
 

@@ -1,0 +1,74 @@
+"""AWS otherwise than we take it for, one assumption at a time: first-light finds it by its id, says what to do, and leaves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.support.first_light import FirstLight, assert_nothing_left, light_spec
+from tests.support.system import Json, System
+
+pytestmark = pytest.mark.local
+
+
+@dataclass(frozen=True)
+class Broken:
+    """`quirk` breaks `assumption`, which is seen in `stage`; `words` are of the remedy. `limits` shorten what waits in vain."""
+
+    assumption: str
+    quirk: str
+    stage: str
+    words: str
+    limits: tuple[str, ...] = ()
+
+
+BROKEN = [
+    Broken("A-025", "prices-have-other-usage-types", "price", "USE1-Nodes:ml.c5.2xlarge"),
+    Broken("A-010", "empty-slurm-is-refused", "create", "provisioning: AllAtOnce"),
+    Broken("A-026", "new-roles-are-refused-in-other-words", "create", "backends/refusals.py"),
+    Broken("A-027", "resource-config-has-other-names", "create", "correct node_agent/lifecycle/node.py"),
+    Broken("A-018", "lifecycle-log-is-another-stream", "ready", "hyperpod_logs.py"),
+    Broken("A-047", "events-have-another-detail-type", "train", "rules in template.yaml"),
+    Broken("A-022", "node-roles-may-not-put-events", "ready", "events:source trainyard.agent", ("ready=10",)),
+    # StartSession is tried for 20 s until a step of the run's machine says that its node is not connected.
+    Broken("A-002", "targets-have-the-name", "command", "the cluster's name in the place of its id", ("command=25", "teardown=3")),
+    Broken("A-004", "sessions-have-no-exit-code", "command", "3.1.1511 or newer", ("teardown=3",)),
+    Broken("A-037", "sessions-have-no-sudo", "command", "Run As"),
+    Broken("A-023", "heads-have-no-checksum", "export", "the bucket's encryption", ("export=12", "teardown=3")),
+    Broken("A-012", "deleted-clusters-are-described", "teardown", "takes that for gone"),
+]
+
+
+@pytest.fixture(params=BROKEN, ids=lambda broken: broken.assumption)
+def broken(request: pytest.FixtureRequest, system: System) -> Iterator[Broken]:
+    system.quirk(request.param.quirk)
+    try:
+        yield request.param
+    finally:
+        system.quirk(request.param.quirk, on=False)
+
+
+def smallest() -> Json:
+    """One worker, of a type whose price nobody asked for before, and so little training that it is over at once."""
+    spec = light_spec(steps=10)
+    spec["cluster"]["spec"]["instanceGroups"][1]["instanceType"] = "ml.c5.2xlarge"
+    return spec
+
+
+def test_first_light_finds_the_assumption_that_does_not_hold(broken: Broken, system: System, tmp_path: Path) -> None:
+    limits = [word for limit in broken.limits for word in ("--stage-seconds", limit)]
+    with FirstLight(system, tmp_path, "--yes", "--without-resume", *limits, spec=smallest()) as light:
+        code, document = light.ended()
+    assert (code, document["verdict"], document["firstBroken"]) == (1, "broken", broken.assumption), light.words
+    assert [name for name, seen in document["assumptions"].items() if seen["verdict"] == "broken"] == [broken.assumption]
+    assert document["assumptions"][broken.assumption]["stage"] == broken.stage
+    assert broken.words in document["words"]
+    assert document["nothingLeft"] is True
+    assert_nothing_left(system, document)
+
+
+def test_each_of_these_is_another_assumption_and_they_lie_in_every_stage_that_can_break_one() -> None:
+    assert len({broken.assumption for broken in BROKEN}) == len(BROKEN) >= 10
+    assert {broken.stage for broken in BROKEN} == {"price", "create", "ready", "command", "train", "export", "teardown"}
