@@ -64,6 +64,12 @@ class HyperPod:
         with self.lock:
             return next((cluster for cluster in self.clusters.values() if cluster.id == cluster_id), None)
 
+    def tags_of(self, resource: str) -> Mapping[str, str]:
+        """Of the cluster that a call names, for conditions in policies; none of anything else."""
+        name = resource.rpartition(":cluster/")[2]
+        with self.lock:
+            return next((dict(c.tags) for c in self.clusters.values() if resource == c.arn or name == c.name), {})
+
     def by_name(self, name: str) -> LocalCluster | None:
         with self.lock:
             return self.clusters.get(name)
@@ -165,6 +171,8 @@ def install(cloud: Cloud, settings: Settings | None = None) -> HyperPod:
     short_link(cloud.state_dir)
     hyperpod = HyperPod(cloud, settings or Settings.from_env(cloud))
     _installed[id(cloud)] = hyperpod
+    if cloud.access is not None:
+        cloud.access.resource_tags["sagemaker"] = hyperpod.tags_of
     _install_operations(hyperpod)
     cloud.on_shutdown.append(hyperpod.close)
     return hyperpod

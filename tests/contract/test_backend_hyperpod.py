@@ -15,6 +15,7 @@ from tests.support.spec_parts import ON_FSX
 from trainyard.backends.hyperpod import HyperPod
 from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster_request
 from trainyard.backends.lifecycle_bundle import BundleIncomplete, BundleSources
+from trainyard.backends.refusals import Denied
 from trainyard.domain import errors
 from trainyard.domain.records import Cluster
 from trainyard.ports import FoundRole, NodeRole, Remains
@@ -176,7 +177,7 @@ def test_a_predecessor_that_is_still_being_deleted_is_waited_for(fixture: Fixtur
         ("ResourceLimitExceeded", "The account-level service limit 'ml.p5.48xlarge for cluster usage' is 0", errors.BackendRejected),
         ("ValidationException", "We currently do not have sufficient capacity: Insufficient capacity", errors.NoCapacity),
         ("ThrottlingException", "Rate exceeded", errors.Throttled),
-        ("AccessDeniedException", "is not authorized to perform: iam:PassRole", errors.BackendRejected),
+        ("AccessDeniedException", "is not authorized to perform: iam:PassRole", Denied),
     ],
 )
 def test_a_refusal_keeps_awss_reason(fixture: Fixture, code: str, message: str, expected: type[errors.TrainyardError]) -> None:
@@ -335,6 +336,24 @@ def test_deleting_asks_once_and_a_cluster_that_is_gone_is_no_error(fixture: Fixt
     assert fixture.backend.delete("demo") is True
     fixture.refuses("delete_cluster", "ResourceNotFound")
     assert fixture.backend.delete("demo") is False
+
+
+def test_a_cluster_that_is_gone_has_no_tag_by_which_a_call_would_be_allowed(fixture: Fixture) -> None:
+    """IAM may judge the call before SageMaker looks for the cluster."""
+    fixture.refuses("delete_cluster", "AccessDeniedException")
+    fixture.refuses("describe_cluster", "ResourceNotFound")
+    assert fixture.backend.delete("demo") is False
+    fixture.refuses("batch_replace_cluster_nodes", "AccessDeniedException")
+    fixture.refuses("describe_cluster", "ResourceNotFound")
+    with pytest.raises(errors.ClusterNotFound):
+        fixture.backend.replace("demo", ["i-0000000000000000a"])
+
+
+def test_a_cluster_that_may_not_be_deleted_is_not_taken_for_gone(fixture: Fixture) -> None:
+    fixture.refuses("delete_cluster", "AccessDeniedException", "not authorized to perform: sagemaker:DeleteCluster")
+    fixture.describes()
+    with pytest.raises(errors.BackendRejected, match="not authorized"):
+        fixture.backend.delete("demo")
 
 
 def test_deleting_while_another_operation_runs_is_a_conflict_to_repeat(fixture: Fixture) -> None:

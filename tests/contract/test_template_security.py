@@ -13,6 +13,7 @@ import pytest
 import tomllib
 from samtranslator.yaml_helper import yaml_parse
 
+from trainyard.backends.hyperpod_request import STAGE_TAG
 from trainyard_local import policies
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,6 +121,21 @@ def test_whoever_may_open_sessions_may_by_the_arns_that_aws_documents() -> None:
 
 def _arn_pattern(resource: Any) -> str:
     return "*" if resource == "*" else re.sub(r"\$\{AWS::\w+\}", "*", resource["Fn::Sub"])
+
+
+#: What takes a cluster's nodes or the cluster itself away.
+ENDS_CLUSTERS = {"sagemaker:DeleteCluster", "sagemaker:BatchReplaceClusterNodes", "sagemaker:BatchRebootClusterNodes"}
+
+
+def test_nobody_can_end_or_repair_a_cluster_that_does_not_carry_the_stacks_tag() -> None:
+    cluster = AUTHORIZATION["sagemaker"]["Resources"]["cluster"]
+    assert "aws:ResourceTag/${TagKey}" in cluster["ConditionKeys"], "AWS knows the tags of clusters in conditions"
+    found = [(role, statement) for role, statement in _statements() if ENDS_CLUSTERS & set(_list(statement["Action"]))]
+    assert {role for role, _ in found} == {"ApiRole", "StepsRole", "SweepRole"}
+    for role, statement in found:
+        assert set(_list(statement["Action"])) <= ENDS_CLUSTERS, role
+        assert {resource for action in _list(statement["Action"]) for resource in _resource_types(action)} == {"cluster"}
+        assert statement["Condition"] == {"StringEquals": {f"aws:ResourceTag/{STAGE_TAG}": {"Ref": "AWS::StackName"}}}, role
 
 
 def test_the_first_cluster_of_an_account_may_make_sagemakers_own_role_and_no_other() -> None:

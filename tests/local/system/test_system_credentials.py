@@ -105,3 +105,53 @@ def test_an_end_that_another_cluster_tells_of_a_run_ends_nothing(system: System,
     assert system.api.run(run_id)["attempts"][0]["outcome"] is None
     system.release(run_id)
     system.ended(run_id, "Succeeded")
+
+
+@pytest.fixture
+def foreign(system: System) -> Iterator[str]:
+    """A cluster of somebody else in the same account. It has no nodes: its lifecycle bucket is not there."""
+    name, sagemaker, iam = "foreign", system.aws("sagemaker"), system.aws("iam")
+    trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}]}
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", **trust}))["Role"]["Arn"]
+    group = {
+        "InstanceGroupName": "workers", "InstanceType": "ml.c5.large", "InstanceCount": 1, "ExecutionRole": role,
+        "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-not-there/scripts", "OnCreate": "on_create.sh"},
+    }  # fmt: skip
+
+    def created() -> bool:
+        try:  # a role that was just made is refused for a moment
+            sagemaker.create_cluster(ClusterName=name, InstanceGroups=[group], Tags=[{"Key": "trainyard:stage", "Value": "another"}])
+        except ClientError as error:
+            if "assume role" not in str(error):
+                raise
+            return False
+        return True
+
+    eventually("the foreign cluster is made", created)
+    yield name
+    eventually("it can be deleted", lambda: sagemaker.describe_cluster(ClusterName=name)["ClusterStatus"] in ("Failed", "InService"))
+    sagemaker.delete_cluster(ClusterName=name)
+    iam.delete_role(RoleName=name)
+
+
+@pytest.mark.parametrize("role", ["ApiRole", "StepsRole", "SweepRole"])
+def test_no_function_can_end_or_repair_a_cluster_of_somebody_else(system: System, foreign: str, role: str) -> None:
+    (arn,) = [found["Arn"] for found in system.aws("iam").list_roles()["Roles"] if role in found["RoleName"]]
+    keys = system.aws("sts").assume_role(RoleArn=arn, RoleSessionName="test")["Credentials"]
+    client = boto3.client(
+        "sagemaker",
+        endpoint_url=system.local["endpoint"],
+        region_name=system.local["region"],
+        aws_access_key_id=keys["AccessKeyId"],
+        aws_secret_access_key=keys["SecretAccessKey"],
+        aws_session_token=keys["SessionToken"],
+    )
+    assert client.describe_cluster(ClusterName=foreign)["ClusterName"] == foreign
+    calls = [
+        lambda: client.delete_cluster(ClusterName=foreign),
+        lambda: client.batch_replace_cluster_nodes(ClusterName=foreign, NodeIds=["i-0123456789abcdef0"]),
+        lambda: client.batch_reboot_cluster_nodes(ClusterName=foreign, NodeIds=["i-0123456789abcdef0"]),
+    ]
+    for call in calls:
+        with pytest.raises(ClientError, match="AccessDenied"):
+            call()

@@ -14,7 +14,7 @@ from trainyard.backends.hyperpod_logs import lifecycle_tail
 from trainyard.backends.hyperpod_request import HyperPodSettings, lifecycle_prefix, role_arn
 from trainyard.backends.hyperpod_role import node_role
 from trainyard.backends.lifecycle_bundle import BundleSources
-from trainyard.backends.refusals import Gone, NameInUse, translated
+from trainyard.backends.refusals import Denied, Gone, NameInUse, translated
 from trainyard.domain import errors, names
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.ports import BackendCluster, BackendRequest, BatchResult, Blobs, Remains, Roles
@@ -103,6 +103,10 @@ class HyperPod:
                 self._sagemaker.delete_cluster(ClusterName=name)
         except Gone:
             return False
+        except Denied:
+            if self.describe(name) is None:
+                return False
+            raise
         return True
 
     def clean_up(self, name: str, generation: int) -> None:
@@ -201,6 +205,8 @@ class HyperPod:
             except Gone:
                 raise errors.ClusterNotFound(f"AWS has no cluster '{name}'") from None
             except errors.TrainyardError as error:
+                if isinstance(error, Denied) and self.describe(name) is None:
+                    raise errors.ClusterNotFound(f"AWS has no cluster '{name}'") from None
                 if not successful and len(ids) <= _BATCH:
                     raise
                 failed |= dict.fromkeys(batch, error.detail)  # other batches went through: say which nodes did not

@@ -25,6 +25,10 @@ class Gone(errors.ClusterNotFound):
     """The backend knows no such cluster or node."""
 
 
+class Denied(errors.BackendRejected):
+    """IAM does not allow the call. Where a policy asks for a cluster's tag, that is also what is said of one that is gone."""
+
+
 class NameInUse(errors.ClusterExists):
     """The backend has a cluster of that name; whose, is for the caller to find out."""
 
@@ -59,6 +63,8 @@ def _error(doing: str, refusal: ClientError) -> errors.TrainyardError:
         return errors.Throttled(text)
     if code in _PASSING:
         return errors.RetryableError(text)
+    if code in ("AccessDenied", "AccessDeniedException"):
+        return Denied(text)
     if _NO_CAPACITY.search(message):
         return errors.NoCapacity(text)
     return errors.BackendRejected(text, next_step=_ASK_FOR_QUOTA if code == "ResourceLimitExceeded" else None)
