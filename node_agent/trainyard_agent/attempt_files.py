@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from trainyard_agent import gres
 from trainyard_agent.fence import replace_file
-from trainyard_agent.slurm import compress
+from trainyard_agent.slurm import SlurmNode, compress
 from trainyard_contracts.files import OUTPUT_NAME, AgentConfig, JobBundle
 from trainyard_contracts.specs import relative_path
 
@@ -97,8 +98,8 @@ def job_environment(config: AgentConfig, bundle: JobBundle, run_dir: Path, direc
     }
 
 
-def sbatch_options(bundle: JobBundle, directory: Path, known: Collection[str] = ()) -> list[str]:
-    """What sbatch is told; stronger than the script's own directives. `known`: Slurm's nodes, since it refuses to exclude any other."""
+def sbatch_options(bundle: JobBundle, directory: Path, known: Mapping[str, SlurmNode]) -> list[str]:
+    """What sbatch is told; stronger than the script's own directives. `known`: Slurm's nodes by name, {} if it did not tell them yet."""
     options = [
         f"--job-name={job_name(bundle.run_id, bundle.attempt)}",
         f"--nodes={bundle.nodes}",
@@ -114,7 +115,11 @@ def sbatch_options(bundle: JobBundle, directory: Path, known: Collection[str] = 
     ]
     if bundle.partition:
         options.append(f"--partition={bundle.partition}")
-    bad = sorted(node for node in {*bundle.exclude_nodes, *bundle.down_nodes} if not known or node in known)
+    bad = sorted(node for node in {*bundle.exclude_nodes, *bundle.down_nodes} if not known or node in known)  # it refuses any other
+    usable = [node for name, node in known.items() if name not in bad and (not bundle.partition or bundle.partition in node.partitions)]
+    if devices := gres.every([node.gres for node in usable]):
+        # An exclusive job has its nodes' devices, but its step none that the job did not ask for (srun(1), --gres).
+        options.append(f"--gres={devices}")
     if bad:
         # One argument of a command may have 128 KB: thousands of names fit only in Slurm's own short form.
         options.append(f"--exclude={','.join(bad) if len(bad) <= MOST_WHOLE_NAMES else compress(bad)}")

@@ -62,6 +62,7 @@ class SlurmNode:
     port: int
     reason: str = ""
     partitions: tuple[str, ...] = ()
+    gres: str = ""
 
     @property
     def base(self) -> str:
@@ -161,6 +162,7 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
                 int(port) if port.isdigit() else DEFAULT_SLURMD_PORT,
                 found.get("Reason", ""),
                 tuple(name for name in found.get("Partitions", "").split(",") if name),
+                found.get("Gres", ""),
             )
     return nodes
 

@@ -236,6 +236,9 @@ class AgentCluster:
     directory: Path
     workers: int = 3
     sink: Sink = field(default_factory=Sink)
+    #: More lines of slurm.conf, where the last of a name counts; and what its lines of workers say besides.
+    settings: tuple[str, ...] = ()
+    of_workers: str = ""
 
     def __post_init__(self) -> None:
         self.directory = self.directory.resolve()
@@ -372,9 +375,11 @@ InactiveLimit=0
 Waittime=0
 CompleteWait=0
 """.strip().splitlines()
+        lines.extend(self.settings)
         for number, node in enumerate(self.worker_nodes, start=1):
             lines.append(
-                f"NodeName={node.name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={base + number} CPUs=2 RealMemory=1000 State=CLOUD"
+                f"NodeName={node.name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={base + number} "
+                f"CPUs=2 RealMemory=1000 State=CLOUD {self.of_workers}"
             )
         if loopback.possible():
             lines.append(f"CommunicationParameters={loopback.SETTING}")

@@ -21,6 +21,7 @@ from trainyard_agent.attempts import EVIDENCE_NODES, Attempt, Attempts
 from trainyard_agent.boot import boot_id
 from trainyard_agent.checkpoints import Checkpoints
 from trainyard_agent.evidence import Diagnosis
+from trainyard_agent.gres import every
 from trainyard_agent.jobs import JobControl
 from trainyard_agent.outbox import Sender
 from trainyard_agent.registry import Registry
@@ -166,9 +167,44 @@ def test_slurm_is_not_asked_to_exclude_a_node_that_it_does_not_know() -> None:
         run_id=RUN, attempt=2, cluster_name="c", batch_script="", nodes=1, processes_per_node=1, program=["x"],
         exclude_nodes=["gone", "ip-1"], down_nodes=["ip-1"],
     )  # fmt: skip
-    assert "--exclude=ip-1" in sbatch_options(bundle, Path("/a"), {"ip-1", "ip-2"})
-    assert "--exclude=gone,ip-1" in sbatch_options(bundle, Path("/a"))
-    assert not [option for option in sbatch_options(bundle, Path("/a"), {"ip-2"}) if option.startswith("--exclude")]
+    one, two = (SlurmNode(name, "idle+cloud", "10.0.0.1", 6818) for name in ("ip-1", "ip-2"))
+    assert "--exclude=ip-1" in sbatch_options(bundle, Path("/a"), {"ip-1": one, "ip-2": two})
+    assert "--exclude=gone,ip-1" in sbatch_options(bundle, Path("/a"), {})
+    assert not [option for option in sbatch_options(bundle, Path("/a"), {"ip-2": two}) if option.startswith("--exclude")]
+
+
+def test_a_job_asks_for_all_devices_that_every_node_of_its_partition_has() -> None:
+    bundle = JobBundle(
+        run_id=RUN, attempt=2, cluster_name="c", batch_script="", nodes=1, processes_per_node=1, program=["x"], partition="gpus",
+        exclude_nodes=["ip-3"],
+    )  # fmt: skip
+    whole, half, lost, other = (
+        SlurmNode(f"ip-{number}", "idle+cloud", "10.0.0.1", 6818, partitions=partitions, gres=gres)
+        for number, partitions, gres in (
+            (1, ("dev", "gpus"), "gpu:h100:8(S:0-1),nic:2"), (2, ("gpus",), "gpu:a100:4"), (3, ("gpus",), "(null)"), (4, ("dev",), ""),
+        )
+    )  # fmt: skip
+    asked = sbatch_options(bundle, Path("/a"), {node.name: node for node in (whole, half, lost, other)})
+    assert [option for option in asked if option.startswith("--gres")] == ["--gres=gpu:4"]
+    without = sbatch_options(bundle.model_copy(update={"exclude_nodes": []}), Path("/a"), {node.name: node for node in (whole, lost)})
+    assert not [option for option in without if option.startswith("--gres")]
+
+
+@pytest.mark.parametrize(
+    ("gres", "asked"),
+    [
+        ("(null)", ""),
+        ("", ""),
+        ("gpu:8", "gpu:8"),
+        ("gpu", "gpu:1"),
+        ("gpu:h100:8(S:0-1)", "gpu:8"),
+        ("gpu:a100:2(S:0),gpu:h100:6(S:0,1),mps:800", "gpu:8"),
+        ("neuron:16,bandwidth:lustre:no_consume:4G", "neuron:16"),
+        ("tokens:2K,gpu:0", "tokens:2048"),
+    ],
+)
+def test_what_a_node_has_is_read_as_slurm_writes_it(gres: str, asked: str) -> None:
+    assert every([gres]) == asked
 
 
 def test_no_checkpoint_is_pruned_while_any_export_of_its_run_goes_on(tmp_path: Path) -> None:
