@@ -13,7 +13,7 @@ from cluster_secret import read_secret
 from node import Node, StepFailed, command, repeatedly, say
 from step_environment import job_python
 from step_mounts import shared_path
-from step_slurm import slurm_conf
+from step_slurm import our_epilog, slurm_conf
 
 #: Debian's and HyperPod's units leave a daemon that was killed dead; without slurmctld no job's end is ever seen.
 SLURM_UNITS = ("munge", "slurmctld", "slurmd")
@@ -151,6 +151,7 @@ def agent_config(node: Node) -> dict[str, Any]:
         "runsPrefix": cluster.get("runsPrefix") or "runs",
         "slurmBin": str(slurm_bin) if (slurm_bin / "sbatch").exists() else "",
         "slurmConf": slurm_conf(node),
+        "jobEndHook": our_epilog(node) if me.role == "controller" else None,
         "heartbeatSeconds": cluster.get("heartbeatSeconds") or 60,
         "expectedWorkers": cluster.get("expectedWorkers") or 0,
         "mounts": [] if node.local else [shared_path(node)],

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import time
 from pathlib import Path
 
 from node import Node, say
 
-#: Measured with Slurm 22.05: with these and the epilog a new job runs 0.05 s after the lost node was set down, with Slurm's defaults 6 to 120 s.
-TIMEOUTS = {
-    "MessageTimeout": "2",
-    "TCPTimeout": "1",
-    # A slurmctld that hangs for longer than this while a job ends costs its nodes: Slurm drains them ("Kill task failed").
-    "UnkillableStepTimeout": "60",
-    "BatchStartTimeout": "10",
-    "CompleteWait": "0",
-}
-#: Without any Epilog a slurmd whose job processes are gone already tells slurmctld so only in its answer to "end the job", and that
-#: answer is read only when the dead node was given up: 3.3 seconds in which the survivors stay COMPLETING. With one it tells at once.
-EPILOG = "/bin/true"
-#: Slurm looks at new batch jobs after up to 3 seconds unless told otherwise.
-PROMPTLY = "batch_sched_delay=0"
+from trainyard_agent import slurm_settings
+
 CONFIGURATION_WAIT_SECONDS = 60.0
-#: Measured on few nodes; on a large or busy cluster so short times take healthy nodes for silent ones.
-LARGE_CLUSTER_NODES = 16
-LARGE_CLUSTER = {"MessageTimeout": "10", "TCPTimeout": "5"}
 #: HyperPod rewrites the file while nodes come, and may not have seen our lines: so often, and so much later, we look again.
 LOOKS, LOOK_SECONDS = 3, 1.0
 BEFORE_OURS = "/etc/trainyard/epilog-before-ours"
+#: From this version on EpilogSlurmctld may stand several times, and every one is run.
+SEVERAL_EPILOGS = (24, 5)
 
 
 def slurm_conf(node: Node) -> str | None:
@@ -36,7 +25,7 @@ def slurm_conf(node: Node) -> str | None:
     path = Path(node.environ.get("SLURM_CONF") or node.path("/opt/slurm/etc/slurm.conf"))
     if node.local:
         return str(path)
-    return str(path) if node.identity.role == "controller" and path.exists() else None
+    return str(path) if node.identity.role == "controller" else None
 
 
 def hooks(node: Node) -> None:
@@ -57,31 +46,16 @@ def hooks(node: Node) -> None:
 
 
 def apply(node: Node, path: Path) -> bool:
-    """Write our settings if they are not there; whether they were missing."""
-    before = path.read_text()
-    settings = wanted(node, before)
-    after = with_settings(before, settings)
-    if after == before:
+    """Put our settings in force if they are not; whether they were missing."""
+    text = path.read_text()
+    keep_epilog(node, text)
+    epilog = our_epilog(node) if node.identity.role == "controller" else None
+    if not slurm_settings.keep(path, node.cluster.get("expectedWorkers") or 0, epilog):
         say("slurm.conf has the hooks already")
         return False
-    keep_epilog(node, before)
-    owner = path.stat()
-    part = path.with_name(path.name + ".part")
-    part.write_text(after)
-    os.chmod(part, owner.st_mode & 0o777)
-    os.chown(part, owner.st_uid, owner.st_gid)
-    part.replace(path)
-    say(f"{path}: {', '.join(f'{key}={value}' for key, value in settings.items())}")
+    own = path.with_name(slurm_settings.NAME)
+    say(f"{path} includes {own}: {', '.join(own.read_text().split())}")
     return True
-
-
-def wanted(node: Node, text: str) -> dict[str, str]:
-    settings = additions(text) | TIMEOUTS
-    if (node.cluster.get("expectedWorkers") or 0) > LARGE_CLUSTER_NODES:
-        settings |= LARGE_CLUSTER
-    if node.identity.role == "controller":
-        settings["EpilogSlurmctld"] = our_epilog(node)
-    return settings
 
 
 def our_epilog(node: Node) -> str:
@@ -89,10 +63,23 @@ def our_epilog(node: Node) -> str:
 
 
 def keep_epilog(node: Node, text: str) -> None:
-    """An EpilogSlurmctld that the cluster had before is remembered, and called by ours."""
-    given = found_in(text).get("epilogslurmctld")
-    if node.identity.role == "controller" and given and given != our_epilog(node):
+    """An EpilogSlurmctld that the cluster had before is remembered, and called by ours; a Slurm that runs several calls both itself."""
+    given = slurm_settings.found_in(text).get("epilogslurmctld")
+    if node.identity.role == "controller" and given and slurm_version(node) < SEVERAL_EPILOGS:
         node.write(BEFORE_OURS, given + "\n")
+
+
+def slurm_version(node: Node) -> tuple[int, ...]:
+    """(24, 11) of 'slurm 24.11.5'; (0,) if Slurm does not say."""
+    path = f"{node.environ.get('PATH') or os.defpath}:/opt/slurm/bin"
+    try:
+        answer = subprocess.run(
+            ["scontrol", "--version"], capture_output=True, text=True, timeout=10, check=True, env={"PATH": path}
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return (0,)
+    found = re.search(r"(\d+)\.(\d+)", answer)
+    return (int(found[1]), int(found[2])) if found else (0,)
 
 
 def await_configuration(path: Path) -> bool:
@@ -100,30 +87,8 @@ def await_configuration(path: Path) -> bool:
     deadline = time.monotonic() + CONFIGURATION_WAIT_SECONDS
     while True:
         text = path.read_text() if path.exists() else ""
-        if "SlurmctldHost" in text or "ControlMachine" in text:
+        if slurm_settings.complete(text):
             return True
         if time.monotonic() > deadline:
             return False
         time.sleep(0.5)
-
-
-def found_in(text: str) -> dict[str, str]:
-    """Settings by their names in lower case."""
-    return {name.strip().lower(): value.strip() for name, _, value in (line.partition("=") for line in text.splitlines())}
-
-
-def additions(text: str) -> dict[str, str]:
-    """What the cluster may have already, and then keeps."""
-    found = found_in(text)
-    settings = {} if "epilog" in found else {"Epilog": EPILOG}
-    scheduler = found.get("schedulerparameters", "")
-    if PROMPTLY.partition("=")[0] not in scheduler:
-        settings["SchedulerParameters"] = ",".join(filter(None, [scheduler, PROMPTLY]))
-    return settings
-
-
-def with_settings(text: str, settings: dict[str, str]) -> str:
-    """`text` with each key set exactly once (Slurm complains about a key given twice); all other lines stay as they are."""
-    names = {key.lower() for key in settings}
-    kept = [line for line in text.splitlines() if line.split("=", 1)[0].strip().lower() not in names or "=" not in line]
-    return "\n".join([*kept, *(f"{key}={value}" for key, value in settings.items())]) + "\n"

@@ -23,6 +23,7 @@ from trainyard_agent.registry import Registry
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.s3 import S3
 from trainyard_agent.sampling import Sampler
+from trainyard_agent.settings_watch import SettingsWatch
 from trainyard_agent.slurm import Slurm
 from trainyard_agent.store import Store, set_damaged_aside
 from trainyard_contracts.events import ClusterHeartbeat
@@ -56,6 +57,7 @@ class Controller:
         )
         self._registry.on_members = self._jobs.members_changed
         self._exports = Exports(config, self._attempts, self._checkpoints, self._reporter, s3)
+        self._settings = SettingsWatch(config, slurm)
         self._others = OtherJobsWatch(slurm, min(60.0, config.heartbeat_seconds))
         self._commands = CommandServer(config.state_dir, self._handlers(), self._attempts.job_ended_somewhere)
 
@@ -85,6 +87,7 @@ class Controller:
             self._registry.refresh(),
             self._checkpoints.watch(),
             self._others.watch(),
+            self._settings.watch(),
             self._heartbeats(),
             self._own_checks(),
         ]

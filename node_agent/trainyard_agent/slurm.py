@@ -222,6 +222,10 @@ class Slurm:
     async def set_node(self, name: str, state: str, reason: str | None = None) -> None:
         await self._run("scontrol", "update", f"nodename={name}", f"state={state}", *([f"reason={reason}"] if reason else []))
 
+    async def reconfigure(self) -> None:
+        """Have every daemon read its configuration again."""
+        await self._run("scontrol", "reconfigure")
+
     async def submit(self, options: Sequence[str], script: str, environment: dict[str, str]) -> str:
         """sbatch; returns the job's id."""
         output = await self._run("sbatch", "--parsable", *options, script, environment=environment)

@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ import pytest
 import tomllib
 from tests.support.spec_parts import FILESYSTEM
 
+from trainyard_agent import slurm_settings
 from trainyard_contracts.files import AgentConfig
 
 LIFECYCLE = Path(__file__).parents[2] / "node_agent" / "lifecycle"
@@ -136,23 +138,44 @@ def test_the_failed_step_is_named_with_its_reason(
     assert "FAILED in step 'cluster key': secret 's' cannot be read" in capsys.readouterr().out
 
 
-def test_slurm_settings_replace_what_was_there_and_nothing_else(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
+def test_our_slurm_settings_are_a_file_of_our_own_and_one_line_at_the_end(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
     node = a_node(scripts, tmp_path / "root", bundle, address="10.1.0.5")
-    scripts.step_slurm.hooks(node)
-    lines = (tmp_path / "root/opt/slurm/etc/slurm.conf").read_text().splitlines()
-    assert lines.count("MessageTimeout=2") == 1
-    assert "MessageTimeout=11" not in lines
-    kept = ["SlurmctldHost=ip-10-1-0-5(10.1.0.5)", "KillWait=45", "# MessageTimeout is long", "PartitionName=main Nodes=ALL"]
-    assert lines[:4] == kept, "how long everybody's jobs may save when they are ended is not ours to say"
-    assert "KillWait" not in scripts.step_slurm.wanted(node, "")
-    assert f"EpilogSlurmctld={tmp_path}/root/opt/trainyard/bin/slurm-job-end" in lines
-    assert "Epilog=/bin/true" in lines
-    assert "SchedulerParameters=batch_sched_delay=0" in lines
+    conf = tmp_path / "root/opt/slurm/etc/slurm.conf"
+    before = conf.read_text()
+    assert "MessageTimeout=11" in before
+    for _ in range(2):
+        scripts.step_slurm.hooks(node)
+        assert conf.read_text() == before + "Include trainyard.conf\n"
+    ours = conf.with_name("trainyard.conf").read_text().splitlines()
+    assert f"EpilogSlurmctld={tmp_path}/root/opt/trainyard/bin/slurm-job-end" in ours
+    assert {"MessageTimeout=2", "Epilog=/bin/true", "SchedulerParameters=batch_sched_delay=0"} <= set(ours)
+    assert "KillWait" not in "".join(ours), "how long everybody's jobs may save when they are ended is not ours to say"
 
 
-def test_what_the_scheduler_was_told_already_stays(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
-    assert scripts.step_slurm.additions("SchedulerParameters=bf_interval=5")["SchedulerParameters"] == "bf_interval=5,batch_sched_delay=0"
-    assert "SchedulerParameters" not in scripts.step_slurm.additions("SchedulerParameters=batch_sched_delay=2,bf_interval=5")
+@pytest.mark.parametrize("settings", [{"Epilog": "/bin/true"}, {"MessageTimeout": "2"}])
+def test_a_setting_that_was_written_after_ours_is_followed_by_ours_again(settings: dict[str, str]) -> None:
+    conf = "SlurmctldHost=a\nInclude trainyard.conf\nNodeName=ip-1\n"
+    assert slurm_settings.included(conf, settings)
+    assert not slurm_settings.included(conf + "".join(f"{key.lower()} = 7\n" for key in settings), settings)
+    assert not slurm_settings.included("SlurmctldHost=a\n#Include trainyard.conf\n", settings)
+
+
+def test_no_line_is_lost_that_another_hand_adds_while_ours_is_written(tmp_path: Path) -> None:
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("SlurmctldHost=a\n")
+    for number in range(50):
+        appender = threading.Thread(target=lambda number=number: slurm_settings._append(conf, f"NodeName=ip-{number}\n"))
+        conf.write_text(conf.read_text().replace("Include trainyard.conf\n", ""))
+        appender.start()
+        slurm_settings.keep(conf, 2, None)
+        appender.join()
+        assert f"NodeName=ip-{number}" in conf.read_text().splitlines()
+    assert "Include trainyard.conf" in conf.read_text().splitlines()
+
+
+def test_what_the_scheduler_was_told_already_stays() -> None:
+    assert slurm_settings.additions("SchedulerParameters=bf_interval=5")["SchedulerParameters"] == "bf_interval=5,batch_sched_delay=0"
+    assert "SchedulerParameters" not in slurm_settings.additions("SchedulerParameters=batch_sched_delay=2,bf_interval=5")
 
 
 def test_an_epilog_that_the_cluster_has_already_stays(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
@@ -160,12 +183,12 @@ def test_an_epilog_that_the_cluster_has_already_stays(scripts: SimpleNamespace, 
     path = tmp_path / "root/opt/slurm/etc/slurm.conf"
     path.write_text(path.read_text() + "Epilog = /opt/site/epilog.sh\n")
     scripts.step_slurm.hooks(node)
-    assert [line for line in path.read_text().splitlines() if line.startswith("Epilog")] == ["Epilog = /opt/site/epilog.sh"]
+    assert [line for line in path.with_name("trainyard.conf").read_text().splitlines() if line.startswith("Epilog")] == []
 
 
 def test_only_the_controller_gets_the_job_end_hook(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
     scripts.step_slurm.hooks(a_node(scripts, tmp_path / "root", bundle))
-    assert "EpilogSlurmctld" not in (tmp_path / "root/opt/slurm/etc/slurm.conf").read_text()
+    assert "EpilogSlurmctld" not in (tmp_path / "root/opt/slurm/etc/trainyard.conf").read_text()
 
 
 def test_the_launcher_takes_its_settings_as_data(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
@@ -404,6 +427,24 @@ def test_an_epilog_of_slurmctld_that_the_cluster_has_already_runs_beside_ours(
     assert mark.read_text() == "site\n"
 
 
+@pytest.mark.parametrize(
+    ("version", "calls_it"), [("22.05.8", True), ("23.11.10", True), ("24.05.0", False), ("24.11.5", False), ("25.05.1", False)]
+)
+def test_a_slurm_that_runs_every_epilog_itself_has_ours_call_no_other(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path, version: str, calls_it: bool
+) -> None:
+    node = a_node(scripts, tmp_path / "root", bundle, address="10.1.0.5")
+    scontrol = tmp_path / "bin/scontrol"
+    scontrol.parent.mkdir()
+    scontrol.write_text(f"#!/bin/sh\necho slurm {version}\n")
+    scontrol.chmod(0o755)
+    node.environ["PATH"] = f"{scontrol.parent}:/usr/bin:/bin"
+    conf = tmp_path / "root/opt/slurm/etc/slurm.conf"
+    conf.write_text(conf.read_text() + "EpilogSlurmctld=/opt/site/epilog\n")
+    scripts.step_slurm.hooks(node)
+    assert (tmp_path / "root/etc/trainyard/epilog-before-ours").exists() == calls_it
+
+
 def test_the_end_of_a_job_is_told_by_any_user(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
     """slurmctld runs its epilog as SlurmUser, who owns none of our directories."""
     if os.geteuid() != 0:
@@ -433,16 +474,14 @@ def test_our_settings_keep_the_owner_of_slurm_conf(scripts: SimpleNamespace, tmp
     path = tmp_path / "root/opt/slurm/etc/slurm.conf"
     os.chown(path, 65534, 65534)
     scripts.step_slurm.hooks(node)
-    assert "EpilogSlurmctld" in path.read_text()
-    assert (path.stat().st_uid, path.stat().st_gid) == (65534, 65534)
+    ours = path.with_name("trainyard.conf")
+    assert "EpilogSlurmctld" in ours.read_text()
+    assert [(one.stat().st_uid, one.stat().st_gid) for one in (path, ours)] == [(65534, 65534)] * 2
 
 
 @pytest.mark.parametrize(("workers", "seconds"), [(2, "2"), (16, "2"), (17, "10"), (6758, "10")])
-def test_a_large_cluster_gets_longer_message_timeouts(
-    scripts: SimpleNamespace, tmp_path: Path, bundle: Path, workers: int, seconds: str
-) -> None:
-    node = a_node(scripts, tmp_path / "root", bundle, address="10.1.0.5", expectedWorkers=workers)
-    assert scripts.step_slurm.wanted(node, "")["MessageTimeout"] == seconds
+def test_a_large_cluster_gets_longer_message_timeouts(workers: int, seconds: str) -> None:
+    assert slurm_settings.wanted("", workers, None)["MessageTimeout"] == seconds
 
 
 @pytest.mark.parametrize(

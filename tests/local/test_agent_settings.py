@@ -1,0 +1,41 @@
+"""Our settings of Slurm outlive whoever rewrites slurm.conf, on a real Slurm with a real agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.local.agent_cluster import AgentCluster, wait_for
+
+pytestmark = pytest.mark.local
+
+HOOK = "/bin/true"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[AgentCluster]:
+    made = AgentCluster(tmp_path / "cluster", workers=1, settings=("SchedulerParameters=bf_interval=7", "CompleteWait=5"))
+    try:
+        yield made.start(jobEndHook=HOOK)
+    finally:
+        made.stop()
+
+
+def in_force(cluster: AgentCluster) -> bool:
+    shown = cluster.run(["scontrol", "show", "config"], cluster.environment(cluster.controller))
+    found = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in shown.splitlines())}
+    scheduler = "bf_interval=7,batch_sched_delay=0"
+    return (found["EpilogSlurmctld"], found["CompleteWait"], found["SchedulerParameters"]) == (HOOK, "0 sec", scheduler)
+
+
+def test_settings_that_a_rewriting_of_slurm_conf_drops_are_in_force_again(cluster: AgentCluster) -> None:
+    wait_for(lambda: in_force(cluster), what="our settings are in force")
+    conf = cluster.slurm_conf
+    without = conf.read_text().replace("Include trainyard.conf\n", "")
+    rewritten = without + f"EpilogSlurmctld={conf.parent}/slurm-job-end\n# rewritten\n"
+    conf.write_text(rewritten)
+    cluster.run(["scontrol", "reconfigure"], cluster.environment(cluster.controller))
+    assert not in_force(cluster)
+    wait_for(lambda: in_force(cluster), what="our settings are in force again")
+    assert conf.read_text() == rewritten + "Include trainyard.conf\n"
