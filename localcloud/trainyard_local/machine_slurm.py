@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 import subprocess
 import threading
@@ -22,7 +21,6 @@ CONFIGURATION = "opt/slurm/etc/slurm.conf"
 PORT = 6817
 #: HyperPod's own agent needs a moment after the boot before it gives a node its key and the controller its slurm.conf.
 LATE_SECONDS = 2.0
-NODES = re.compile(r"^(NodeName|PartitionName)=.*\n?", re.M)
 SETTINGS: dict[str, str | int] = {
     "SlurmUser": "slurm",
     "AuthType": "auth/munge",
@@ -119,12 +117,10 @@ class MachineSlurm:
         os.chown(key, owner.st_uid, owner.st_gid)
 
     def _write_configuration(self) -> None:
-        """Rewrite the lines of nodes and partitions, in place, as they are now; what others wrote stays."""
+        """Write the file anew, in place: what others wrote into it may be lost whenever nodes come or go (Developer Guide)."""
         path = self._controller().root / CONFIGURATION
-        text = path.read_text() if path.exists() else self._fresh()
-        lines = NODES.sub("", text)
         owner = path.parent.stat()
-        path.write_text(lines + ("" if lines.endswith("\n") else "\n") + self._node_lines())
+        path.write_text(self._fresh() + self._node_lines())
         os.chown(path, owner.st_uid, owner.st_gid)
 
     def _fresh(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 from demo.cloud import node_of
 from demo.objects import differences, verify_export, weights
 from tests.machines.conftest import FILESYSTEM, Json, Machines
-from tests.support.system import System, cluster_spec
+from tests.support.system import System, cluster_spec, eventually
 
 pytestmark = [pytest.mark.local, pytest.mark.machines]
 
@@ -82,8 +82,28 @@ def test_scripts_that_run_on_create_set_slurm_up_and_the_run_trains(machines: Ma
         assert machines.on(worker, "systemctl", "is-active", "slurmd", "munge", "trainyard-agent").split() == ["active"] * 3
         assert "--conf-server" in machines.on(worker, "systemctl", "show", "slurmd", "-p", "Environment")
         assert machines.on(worker, "findmnt", "-n", "-o", "TARGET", "/fsx") == "/fsx"
+    assert_settings_outlive_a_rewriting(machines, name)
     system.api.delete_cluster(name)
     system.assert_gone(system.api.cluster(name))
+
+
+def assert_settings_outlive_a_rewriting(machines: Machines, cluster: str) -> None:
+    """HyperPod wrote slurm.conf anew with every node that came, and does so once more: ours are in force, and reach the workers."""
+    controller, conf = machines.node(cluster, "controller"), "/opt/slurm/etc/slurm.conf"
+    asked = ("sh", "-c", "/opt/slurm/bin/scontrol show config | grep -E '^(TCPTimeout|EpilogSlurmctld) '")
+
+    def in_force() -> bool:
+        said = machines.on(controller, *asked)
+        return "1 sec" in said and "/opt/trainyard/bin/slurm-job-end" in said
+
+    eventually("our settings are in force", in_force, 30)
+    machines.on(controller, "sh", "-c", f"sed -i '/^Include/d' {conf} && /opt/slurm/bin/scontrol reconfigure")
+    assert not in_force()
+    eventually("our settings are in force again", in_force, 30)
+    assert machines.on(controller, "stat", "-c", "%U", conf, "/opt/slurm/etc/trainyard.conf").split() == ["slurm", "slurm"]
+    worker = machines.node(cluster, "workers")
+    cached = "/var/spool/slurmd/conf-cache/trainyard.conf"
+    eventually("the worker has them", lambda: "TCPTimeout=1" in machines.on(worker, "cat", cached), 30)
 
 
 def test_after_a_power_cut_without_a_spare_the_run_goes_on_on_a_replacement_with_another_address(
