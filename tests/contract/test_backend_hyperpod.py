@@ -189,6 +189,17 @@ def test_a_refusal_keeps_awss_reason(fixture: Fixture, code: str, message: str, 
     assert caught.value.next_step
 
 
+@pytest.mark.parametrize(
+    "message",
+    ["NodeProvisioningMode Continuous is only supported for EKS orchestrated clusters", "Orchestrator configuration must not be empty"],
+)
+def test_a_region_without_continuous_provisioning_for_slurm_is_told_with_the_way_round_it(fixture: Fixture, message: str) -> None:
+    fixture.refuses("create_cluster", "ValidationException", message)
+    with pytest.raises(errors.BackendRejected) as caught:
+        fixture.backend.create(CLUSTER)
+    assert "'AllAtOnce'" in caught.value.next_step
+
+
 def test_a_function_without_the_node_layers_says_so(tmp_path: Path) -> None:
     sources = BundleSources(tmp_path, tmp_path, tmp_path, tmp_path)
     with pytest.raises(BundleIncomplete, match="layers"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -174,6 +175,18 @@ def test_a_configuration_comes_from_a_file_and_the_command_line_wins(tmp_path: P
         assert found == Outer("d", 0.7, None, True, (4, 5), "auto", Inner(3, "conv"))
     assert read("--data=x", "--limit", "none", "--fast", "false").limit is None
     assert read("--data=x", "--limit", "-1.5").limit == -1.5
+
+
+def test_toml_on_python_3_10_takes_tomli_and_says_so_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tomllib
+
+    (tmp_path / "a.toml").write_text("data = 'd'\n")
+    monkeypatch.setitem(sys.modules, "tomllib", None)
+    monkeypatch.setitem(sys.modules, "tomli", tomllib)
+    assert read("--config", str(tmp_path / "a.toml")).data == "d"
+    monkeypatch.setitem(sys.modules, "tomli", None)
+    with pytest.raises(config.ConfigError, match=r"a\.toml needs Python 3\.11 or the package tomli, .* give a \.json file"):
+        read("--config", str(tmp_path / "a.toml"))
 
 
 @pytest.mark.parametrize(

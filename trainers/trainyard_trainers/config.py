@@ -81,13 +81,11 @@ def read_words(kind: type[Any], words: Sequence[str]) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The mapping in a JSON, TOML (Python 3.11) or YAML (where PyYAML is there) file."""
+    """The mapping in a JSON, TOML or YAML file; TOML takes Python 3.11 or tomli, YAML takes PyYAML."""
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".toml":
-            import tomllib
-
-            found: Any = tomllib.loads(text)
+            found: Any = _toml(text)
         elif path.suffix in (".yaml", ".yml"):
             import yaml
 
@@ -97,12 +95,22 @@ def read_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"config: {error}") from error
     except ImportError as error:
-        raise ConfigError(f"config: {path.name} cannot be read here ({error}); give a .json file") from error
+        needed = {".toml": "Python 3.11 or the package tomli"}.get(path.suffix, "the package PyYAML")
+        raise ConfigError(f"config: {path.name} needs {needed}, which are not here ({error}); add it, or give a .json file") from error
     except Exception as error:  # three parsers, three trees of errors
         raise ConfigError(f"config: {path} is not well formed: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"config: {path} must hold keys and values, not {type(found).__name__}")
     return found
+
+
+def _toml(text: str) -> Any:
+    """HyperPod's image has Python 3.10, whose library cannot read TOML."""
+    try:
+        import tomllib
+    except ImportError:
+        import tomli as tomllib
+    return tomllib.loads(text)
 
 
 def build(kind: type[T], values: Mapping[str, Any], prefix: str = "") -> T:

@@ -39,6 +39,9 @@ def check(_account: Account, scope: Scope) -> Iterator[Finding]:
     if missing:
         problem = f"{job.module} imports {' and '.join(missing)}, which neither HyperPod's image nor the environment has"
         yield _finding("failure", scope.field("environment.requirements"), problem, f"Add {', '.join(missing)}")
+    if "tomli" not in have and (read := next((word for word in job.arguments if word.endswith(".toml")), None)):
+        problem = f"{read.rpartition('=')[2]} is TOML, which Python 3.10 of HyperPod's image cannot read"
+        yield _finding("failure", "job.arguments", problem, "Add tomli to the requirements, or give the configuration as JSON")
 
 
 def _packages(requirements: Sequence[str]) -> set[str]:

@@ -20,6 +20,10 @@ _ROLE = re.compile(r"assume.{0,40}role|role.{0,250}(not exist|not found|assume)"
 
 _ASK_FOR_QUOTA = "Ask for a higher quota in Service Quotas (SageMaker, '<instance type> for cluster usage'), or for fewer nodes."
 
+#: AWS's pages disagree: the API's reference knows Continuous for EKS only, and calls an orchestrator without settings invalid.
+_CONTINUOUS = re.compile(r"NodeProvisioningMode|Orchestrator|SlurmConfig|continuous", re.IGNORECASE)
+_ALL_AT_ONCE = "This region may not have continuous provisioning for Slurm yet: try provisioning 'AllAtOnce' in the cluster's spec."
+
 
 class Gone(errors.ClusterNotFound):
     """The backend knows no such cluster or node."""
@@ -67,4 +71,10 @@ def _error(doing: str, refusal: ClientError) -> errors.TrainyardError:
         return Denied(text)
     if _NO_CAPACITY.search(message):
         return errors.NoCapacity(text)
-    return errors.BackendRejected(text, next_step=_ASK_FOR_QUOTA if code == "ResourceLimitExceeded" else None)
+    return errors.BackendRejected(text, next_step=_next_step(code, message))
+
+
+def _next_step(code: str, message: str) -> str | None:
+    if code == "ResourceLimitExceeded":
+        return _ASK_FOR_QUOTA
+    return _ALL_AT_ONCE if code == "ValidationException" and _CONTINUOUS.search(message) else None
