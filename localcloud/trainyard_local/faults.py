@@ -13,6 +13,7 @@ from .cloud import Cloud
 from .hyperpod import of
 from .hyperpod_cluster import LocalCluster
 from .hyperpod_events import report_health
+from .hyperpod_recovery import find_unhealthy
 from .machine_faults import KINDS as MACHINE_FAULTS
 from .node_processes import Process
 from .nodes import Node
@@ -250,13 +251,13 @@ def _flip(path: Path) -> None:
 
 
 def node_health(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Send HyperPod's node health event, as its health monitor would for a broken accelerator."""
+    """HyperPod's health monitor found a broken accelerator: its event, and where nodeRecovery is Automatic, what it does about it."""
     node = _node(cluster, request)
     healthy = bool(request.get("healthy"))
     reason = request.get("reason")
-    report_health(
-        cluster, node, "Healthy" if healthy else "Unhealthy", reason, "None" if healthy else str(request.get("action", "Replace"))
-    )
+    action = "None" if healthy else str(request.get("action", "Replace"))
+    report_health(cluster, node, "Healthy" if healthy else "Unhealthy", reason, action)
+    find_unhealthy(cluster, node, action)
     return {"node": node.name, "instanceId": node.instance_id}
 
 

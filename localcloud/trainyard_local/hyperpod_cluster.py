@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from . import node_processes
+from . import hyperpod_recovery, node_processes
 from .cloud import Cloud
 from .hyperpod_events import announce, note
 from .hyperpod_launch import create_all_at_once, create_continuously, launch, launch_all, launch_until_up, lifecycle_files
@@ -203,6 +203,7 @@ class LocalCluster:
         except (RuntimeError, OSError) as error:
             self.fail(f"The cluster could not be set up: {error}")
             return
+        self.in_background(lambda: hyperpod_recovery.watch(self))
         (create_continuously if self.continuous else create_all_at_once)(self)
 
     def _begin(self) -> None:
@@ -244,6 +245,7 @@ class LocalCluster:
             self.closing.wait(self.settings.notice_seconds)
             if node.status == "Running" and not node.answers:
                 node.status, node.message = "Failure", _silence(node)
+                hyperpod_recovery.find_unhealthy(self, node, "Reboot", state="down")
 
         self.in_background(notice)
 

@@ -157,6 +157,31 @@ def test_a_rebooted_machine_has_its_disk_and_services_and_a_replacement_has_anot
     assert machines.on(fresh, "ls", "/var/lib/kept") == ""
 
 
+def test_hyperpod_reboots_and_replaces_a_machine_whose_reason_in_slurm_asks_for_it(machines: Machines, configured: list[Json]) -> None:
+    controller, worker = configured[0], configured[1]
+    node = machines.nodes("configured")
+    before = machines.init(worker)
+
+    def ask(action: str) -> None:
+        change = (f"nodename={worker['name']}", "state=drain", f"reason=Action:{action}")
+        machines.on(controller, "/opt/slurm/bin/scontrol", "update", *change)
+
+    def serves(name: str) -> bool:
+        shown = machines.on(controller, "/opt/slurm/bin/scontrol", "-o", "show", "node", name)
+        return "State=IDLE+CLOUD " in shown and "Action:" not in shown
+
+    eventually("it serves", lambda: serves(worker["name"]), 30)
+    ask("Reboot")
+    eventually("it was rebooted", lambda: _running(machines, worker) and machines.init(worker) != before, 60)
+    eventually("it serves again", lambda: serves(worker["name"]), 30)
+    ask("Replace")
+    fresh = eventually("another one runs", lambda: _replacement(machines, node), 60)
+    assert fresh["name"] != worker["name"]
+    eventually("it serves", lambda: serves(fresh["name"]), 30)
+    assert worker["name"] not in machines.on(controller, "/opt/slurm/bin/scontrol", "-o", "show", "nodes")
+    configured[1] = fresh
+
+
 def test_a_power_cut_ends_the_machine_with_its_link_and_nobody_is_told(machines: Machines, configured: list[Json]) -> None:
     worker = configured[1]
     with socket.create_connection((worker["address"], 6818), timeout=3) as open_connection:

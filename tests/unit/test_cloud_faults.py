@@ -116,8 +116,9 @@ def test_a_fault_with_seconds_passes_by_itself(admin: Admin, nodes: list[Any]) -
 def test_a_node_that_hyperpod_missed_runs_again_when_it_is_healed_and_not_before() -> None:
     node: Any = SimpleNamespace(status="Running", message="", answers=False, instance_id="i-1")
     cluster: Any = SimpleNamespace(
-        closing=threading.Event(), settings=SimpleNamespace(notice_seconds=0.0), in_background=lambda work: work()
-    )
+        closing=threading.Event(), settings=SimpleNamespace(notice_seconds=0.0), in_background=lambda work: work(),
+        request={"NodeRecovery": "None"},
+    )  # fmt: skip
     LocalCluster.notice_later(cluster, node)
     LocalCluster.healed(cluster, node)
     assert (node.status, node.message) == ("Failure", "EC2 Instance i-1 does not answer")

@@ -67,6 +67,13 @@ def test_a_node_whose_repair_hyperpod_announced_is_given_the_time_of_a_replaceme
     assert [action.kind for action in done] == ["replace"]
 
 
+def test_a_repair_that_was_announced_before_the_node_came_back_is_over() -> None:
+    health = fact(6, "NodeHealth", None, 2, instanceId="i-12", status="Unhealthy", repairAction="Reboot")
+    back = fact(7, "NodeReturned", None, 4, returned=ONE, instanceId="i-12")
+    _, done, said = story([health, back, LOST, *STEPPED], 20)
+    assert (done, said[-1]) == ([], 291), "as long as for any lost node"
+
+
 def test_a_run_that_ends_leaves_the_repair_to_hyperpod() -> None:
     current, _, _ = story([LOST, *STEPPED], 20)
     end = fact(9, "AttemptEnded", 2, 30, jobId="1", outcome="succeeded", nodes=[])

@@ -29,9 +29,10 @@ def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
     if draft.cluster is None or draft.cluster.spec.node_recovery != "Automatic":
         return None
     grace = lost.at + timedelta(seconds=GRACE_SECONDS)
-    said = [
-        fact for fact in draft.book.of("NodeHealth") if _repairs(fact, action) and fact.at >= lost.at - timedelta(seconds=GRACE_SECONDS)
-    ]
+    back = max((fact.at for fact in draft.book.of("NodeReturned") if fact.data.get("returned") == action.node), default=None)
+    # A repair that was announced before the node's last return is over.
+    since = max(filter(None, (back, lost.at - timedelta(seconds=GRACE_SECONDS))))
+    said = [fact for fact in draft.book.of("NodeHealth") if _repairs(fact, action) and fact.at >= since]
     return max(grace, said[-1].at + timedelta(seconds=REPAIR_SECONDS)) if said else grace
 
 
