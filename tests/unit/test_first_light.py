@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
@@ -430,6 +431,22 @@ def test_operations_tells_of_each_stage_and_how_long_it_may_take() -> None:
     assert rows == expected
     paid = sum(one.seconds for one in all_stages if one.paid) + engine.TEARDOWN_SECONDS
     assert 4 < paid / 3600 < 4.25, "a little over four hours"
+
+
+#: IAM's name of an action, where it is not the operation's.
+ACTIONS = {"stepfunctions:ListExecutions": "states:ListExecutions", "s3:HeadObject": "s3:GetObject", "s3:ListObjectsV2": "s3:ListBucket"}
+
+
+def test_operations_names_every_permission_that_first_light_needs() -> None:
+    asked = set()
+    for path in Path(engine.__file__).parent.rglob("*.py"):
+        for call in [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]:
+            words = [word.value for word in call.args[:2] if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+            if isinstance(call.func, ast.Attribute) and call.func.attr in ("call", "asked", "all", "change") and len(words) == 2:
+                asked.add(ACTIONS.get(":".join(words), ":".join(words)))
+    text = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+    told = re.findall(r"[a-z0-9-]+:[A-Z][A-Za-z]+", text.partition("Your credentials need")[2].partition("What may not be read")[0])
+    assert set(told) - {"execute-api:Invoke"} == asked
 
 
 def test_every_look_names_an_assumption_and_stages_that_there_are() -> None:

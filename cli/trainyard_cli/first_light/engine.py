@@ -210,7 +210,7 @@ class FirstLight:
             if _weaker(before, seen):
                 continue
             document["assumptions"][seen.assumption] = {**seen.as_json(), "stage": stage}
-            if seen.verdict != "held":
+            if seen.verdict != "held" and (before is None or before["verdict"] != seen.verdict):
                 self._tell(f"  {seen.assumption} {seen.verdict}: {seen.evidence}")
             if seen.verdict == "broken" and document["firstBroken"] is None:
                 words = f"{seen.assumption} of docs/aws-assumptions.md does not hold: {seen.evidence}. {seen.remedy}".rstrip()
