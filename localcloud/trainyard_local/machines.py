@@ -27,6 +27,10 @@ log = logging.getLogger("trainyard.machines")
 HEAD_START_SECONDS = 0.01
 LAMBDA_TASKS = ("arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken")
 
+#: Of one execution's history, its end included.
+MOST_EVENTS = 25_000
+TERMINAL_ERRORS = ("States.DataLimitExceeded", "States.Runtime")
+
 
 class TooLarge(Exception):
     """A task's input or result is over the limit of a state."""
@@ -78,6 +82,8 @@ def install(cloud: Cloud) -> None:
     _install_head_start()
     _install_task_tokens()
     _install_stop()
+    _install_terminal_errors()
+    _install_full_history()
     _install_lambda_tasks(cloud)
 
 
@@ -186,6 +192,54 @@ def _install_stop() -> None:
             endpoint.interrupt_all()
 
     original = replace(Execution, "stop", stop, parameters=("self", "stop_date", "error", "cause"))
+
+
+def _install_terminal_errors() -> None:
+    """What States.ALL does not match, as AWS's guide on handling errors says; moto's matches everything."""
+    from moto.stepfunctions.parser.asl.component.common.error_name.error_equals_decl import ErrorEqualsDecl
+
+    def matches(self: Any, env: Any) -> None:
+        error = env.stack[-1]
+        original(self, env)
+        if ErrorEqualsDecl._STATE_ALL_ERROR in self.error_names and error is not None and error.error_name in TERMINAL_ERRORS:
+            env.stack[-1] = False
+
+    original = replace(ErrorEqualsDecl, "_eval_body", matches, parameters=("self", "env"))
+
+
+def _install_full_history() -> None:
+    """An execution fails with its 25,000th event, which is that of its failure; no catcher and no other event comes after it."""
+    from moto.stepfunctions.parser.api import ExecutionFailedEventDetails, HistoryEventType
+    from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import FailureEvent, FailureEventException
+    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name import StatesErrorName
+    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import StatesErrorNameType
+    from moto.stepfunctions.parser.asl.eval.event.event_manager import EventManager
+
+    kind = StatesErrorNameType.StatesRuntime
+    told = ExecutionFailedEventDetails(
+        error=kind.to_name(), cause=f"The execution reached the maximum number of history events ({MOST_EVENTS})."
+    )
+    ends = {
+        HistoryEventType.ExecutionFailed, HistoryEventType.ExecutionAborted, HistoryEventType.ExecutionTimedOut,
+        HistoryEventType.ExecutionSucceeded,
+    }  # fmt: skip
+
+    class HistoryFull(FailureEventException):  # type: ignore[misc]
+        def __init__(self) -> None:
+            event = FailureEvent.__new__(FailureEvent)  # its own constructor wants the environment
+            event.error_name, event.event_type, event.event_details = StatesErrorName(kind), HistoryEventType.ExecutionFailed, None
+            super().__init__(event)
+
+        def get_execution_failed_event_details(self) -> Any:
+            return told
+
+    def add(self: Any, context: Any, event_type: Any, *rest: Any, **more: Any) -> int:
+        if self._event_id_gen._next_id >= MOST_EVENTS and event_type not in ends:
+            raise HistoryFull
+        return int(original(self, context, event_type, *rest, **more))
+
+    expected = ("self", "context", "event_type", "event_details", "timestamp", "update_source_event_id")
+    original = replace(EventManager, "add_event", add, parameters=expected)
 
 
 def _endpoint(backend: Any, token: str) -> tuple[Any, Any]:

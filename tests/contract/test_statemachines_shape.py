@@ -81,6 +81,15 @@ def test_every_task_catches_everything_at_last(name: str) -> None:
 
 
 @each_machine
+def test_an_input_or_result_that_is_too_large_is_caught_by_its_name(name: str) -> None:
+    """AWS's guide on handling errors: States.ALL catches neither States.DataLimitExceeded nor States.Runtime."""
+    for state_name, task in _tasks(name):
+        by_name, last = task["Catch"][-2:]
+        assert by_name["ErrorEquals"] == ["States.DataLimitExceeded"], state_name
+        assert {**by_name, "ErrorEquals": ["States.ALL"]} == last, state_name
+
+
+@each_machine
 def test_every_wait_hands_out_its_token_and_ends_by_itself(name: str) -> None:
     for state_name, task in _tasks(name):
         waits = task["Resource"].endswith(".waitForTaskToken")

@@ -408,7 +408,18 @@ def test_inputs_and_results_of_states_over_256_kilobytes_are_refused(local: dict
     with pytest.raises(ClientError, match="less than or equal to 262144"):
         sfn.send_task_success(taskToken="any", output=json.dumps("x" * 262_144))
     ended = run_flow(local, do="huge", bytes=300_000)
-    assert json.loads(ended["output"])["trouble"]["Error"] == "States.DataLimitExceeded"
+    assert (ended["status"], ended["error"]) == ("FAILED", "States.DataLimitExceeded"), "States.ALL does not catch it"
+
+
+def test_an_execution_fails_with_its_25000th_event(local: dict[str, Any]) -> None:
+    sfn = client(local, "stepfunctions")
+    arn = sfn.start_execution(stateMachineArn=local["outputs"]["Flow"], input=json.dumps({"do": "spin"}))["executionArn"]
+    ended = eventually(lambda: (d := sfn.describe_execution(executionArn=arn))["status"] != "RUNNING" and d, 300)
+    assert (ended["status"], ended["error"]) == ("FAILED", "States.Runtime")
+    assert ended["cause"] == "The execution reached the maximum number of history events (25000)."
+    *_, before, last = sfn.get_execution_history(executionArn=arn)["events"]
+    assert (before["id"], before["type"].startswith("Choice")) == (24_999, True)
+    assert (last["id"], last["type"], last["executionFailedEventDetails"]["error"]) == (25_000, "ExecutionFailed", "States.Runtime")
 
 
 @pytest.mark.parametrize("transaction", [False, True])

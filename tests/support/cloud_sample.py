@@ -128,6 +128,7 @@ FLOW = {
             "Choices": [
                 {"Variable": "$.answer.wait", "IsPresent": True, "Next": "Wait"},
                 {"Variable": "$.answer.forbidden", "IsPresent": True, "Next": "Forbidden"},
+                {"Variable": "$.answer.spin", "IsPresent": True, "Next": "Spin"},
             ],
             "Default": "Done",
         },
@@ -148,6 +149,7 @@ FLOW = {
             "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.trouble", "Next": "Told"}],
             "Next": "Done",
         },
+        "Spin": {"Type": "Choice", "Choices": [{"Variable": "$.answer.spin", "BooleanEquals": True, "Next": "Spin"}], "Default": "Done"},
         "Told": {"Type": "Pass", "End": True},
         "Done": {"Type": "Succeed"},
     },
@@ -199,6 +201,7 @@ def handler(event, context):
     if do == "crash": os._exit(7)
     if do == "wait": return {"wait": event["then"], "key": event.get("key", "")}
     if do == "huge": return "x" * event["bytes"]
+    if do == "spin": return {"spin": True}
     if do == "forbidden": return {"forbidden": True}
     if do == "at-once": sfn.send_task_success(taskToken=event["token"], output="{}")
     if do == "store": ddb.put_item(TableName=os.environ["TABLE"], Item={"pk": {"S": event["key"]}, "sk": {"S": "token"}, "token": {"S": event["token"]}})

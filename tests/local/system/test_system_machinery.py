@@ -294,3 +294,23 @@ def test_an_event_that_nobody_could_record_is_recorded_by_the_sweep(system: Syst
     eventually("no letter is left", lambda: system.dead_letters("FactsDeadLetters") == 0)
     system.release(run_id)
     system.ended(run_id, "Succeeded")
+
+
+def test_what_an_execution_counts_of_its_history_is_no_less_than_what_it_has(system: System, shared: str) -> None:
+    run_id = system.submit("history", light_job(2, steps=40, every=10, hold_at=15), shared)
+    node = system.training(run_id, checkpoints=1)["attempts"][0]["nodes"][1]
+    system.fault("kill-node", shared, node=node)
+    system.release(run_id)
+    system.ended(run_id, "Succeeded")
+    states = system.aws("stepfunctions")
+    machine = system.local["outputs"]["RunMachineArn"]
+    (arn,) = [found["executionArn"] for found in states.list_executions(stateMachineArn=machine)["executions"] if run_id in found["name"]]
+    events = states.get_execution_history(executionArn=arn)["events"]
+    counted = [
+        json.loads(event["stateExitedEventDetails"]["output"])["decision"]["spent"]
+        for event in events
+        if event["type"] == "TaskStateExited" and event["stateExitedEventDetails"]["name"] == "Decide"
+    ]
+    assert len(counted) > 5
+    repeated = [event for event in events if event["type"] in ("TaskFailed", "TaskTimedOut", "LambdaFunctionFailed")]
+    assert len(events) <= counted[-1] + 3 * len(repeated), "there are 10,000 events of room for what is repeated"
