@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support.first_light import FirstLight, assert_nothing_left, light_spec
+from tests.support.broken import Broken, assert_found
+from tests.support.first_light import FirstLight, light_spec
 from tests.support.system import Json, System
 
 pytestmark = pytest.mark.local
-
-
-@dataclass(frozen=True)
-class Broken:
-    """`quirk` breaks `assumption`, which is seen in `stage`; `words` are of the remedy. `limits` shorten what waits in vain."""
-
-    assumption: str
-    quirk: str
-    stage: str
-    words: str
-    limits: tuple[str, ...] = ()
 
 
 BROKEN = [
@@ -58,15 +47,9 @@ def smallest() -> Json:
 
 
 def test_first_light_finds_the_assumption_that_does_not_hold(broken: Broken, system: System, tmp_path: Path) -> None:
-    limits = [word for limit in broken.limits for word in ("--stage-seconds", limit)]
-    with FirstLight(system, tmp_path, "--yes", "--without-resume", *limits, spec=smallest()) as light:
+    with FirstLight(system, tmp_path, "--yes", "--without-resume", *broken.options, spec=smallest()) as light:
         code, document = light.ended()
-    assert (code, document["verdict"], document["firstBroken"]) == (1, "broken", broken.assumption), light.words
-    assert [name for name, seen in document["assumptions"].items() if seen["verdict"] == "broken"] == [broken.assumption]
-    assert document["assumptions"][broken.assumption]["stage"] == broken.stage
-    assert broken.words in document["words"]
-    assert document["nothingLeft"] is True
-    assert_nothing_left(system, document)
+    assert_found(broken, code, document, system, light.words)
 
 
 def test_each_of_these_is_another_assumption_and_they_lie_in_every_stage_that_can_break_one() -> None:

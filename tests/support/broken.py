@@ -1,0 +1,33 @@
+"""An assumption about AWS that a quirk of the local cloud breaks, and what first-light has to make of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.support.first_light import assert_nothing_left
+from tests.support.system import Json, System
+
+
+@dataclass(frozen=True)
+class Broken:
+    """`quirk` breaks `assumption`, which is seen in `stage`; `words` are of the remedy. `limits` shorten what waits in vain."""
+
+    assumption: str
+    quirk: str
+    stage: str
+    words: str
+    limits: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> list[str]:
+        return [word for limit in self.limits for word in ("--stage-seconds", limit)]
+
+
+def assert_found(broken: Broken, code: int, document: Json, system: System, printed: str) -> None:
+    """Ended with 1 and exactly this id, in its stage, with words that say what to do, and nothing is left."""
+    assert (code, document["verdict"], document["firstBroken"]) == (1, "broken", broken.assumption), printed
+    assert [name for name, seen in document["assumptions"].items() if seen["verdict"] == "broken"] == [broken.assumption]
+    assert document["assumptions"][broken.assumption]["stage"] == broken.stage
+    assert broken.words in document["words"]
+    assert document["nothingLeft"] is True
+    assert_nothing_left(system, document)
