@@ -26,6 +26,7 @@ from trainyard_cli.first_light.record import Record, read
 from trainyard_cli.first_light.redaction import Redactor
 from trainyard_cli.first_light.seen import Look, Seen, looks
 from trainyard_cli.first_light.stages import Stage
+from trainyard_cli.first_light.teardown import tear_down
 from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
 from trainyard_cli.main import run as trainyard
@@ -211,6 +212,67 @@ def test_a_terminal_that_goes_away_stops_nothing_under_nohup() -> None:
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_signal_before_anything_was_made_leaves_nothing_to_take_down(world: World, record: Record) -> None:
+    def act(_world: World, _watch: Watch) -> str:
+        signal.raise_signal(signal.SIGINT)
+        return "it went by"
+
+    code, document, _ = lit(world, record, [a_stage(act), a_stage(failing, "price")])
+    assert (code, document["verdict"], document["nothingLeft"]) == (1, "interrupted", True)
+    assert [(stage["name"], stage["state"]) for stage in document["stages"]] == [("account", "interrupted")]
+
+
+# How it takes down
+
+
+class StubbornApi(AnsweringApi):
+    """It never deletes the cluster."""
+
+    def cluster(self, name: str) -> Json:
+        return {"name": name, "status": "Ready", "arn": None}
+
+    def runs(self, *, status: str | None = None, at_most: int = 1000) -> list[Json]:
+        return []
+
+    def delete_cluster(self, name: str, *, force: bool = False) -> Json:
+        raise ApiProblem(409, {"title": "In use", "detail": "somebody's job runs there"})
+
+
+def torn_down(world: World, account: RecordedAccount, delete: Any) -> tuple[Callable[[], str], list[str]]:
+    """The teardown of a cluster that AWS has until DeleteCluster is taken, with what it told."""
+    there = {"ClusterArn": f"arn:aws:sagemaker:us-west-2:{NUMBER}:cluster/abcdefghijkl", "ClusterStatus": "InService", "InstanceGroups": []}
+    gone = NotAnswered("sagemaker:DescribeCluster", "ResourceNotFound", "none")
+
+    def taken(request: Json) -> Json:
+        account.answers["sagemaker:DescribeCluster"] = gone
+        return {"ClusterArn": there["ClusterArn"]}
+
+    account.answers |= {"sagemaker:DescribeCluster": there, "sagemaker:DeleteCluster": taken if delete is None else delete}
+    world.api = StubbornApi(Connection(API_URL, "us-west-2"))
+    told: list[str] = []
+    clock = Clock()
+    watch = Watch(100, 5, clock=clock, sleep=clock.sleep)
+    return lambda: tear_down(world, watch, told.append, force=True, patience=50), told
+
+
+def test_machines_go_even_where_our_api_never_deletes_the_cluster(world: World, account: RecordedAccount) -> None:
+    act, told = torn_down(world, account, None)
+    assert "DeleteCluster was called beside it" in act()
+    assert told == [
+        "our API does not delete the cluster yet: In use: somebody's job runs there",
+        "our API did not delete the cluster; SageMaker was asked itself",
+    ]
+    assert account.asked.count("sagemaker:DeleteCluster") == 1
+
+
+def test_a_cluster_that_nobody_may_delete_is_told_with_the_command_that_does(world: World, account: RecordedAccount) -> None:
+    act, told = torn_down(world, account, NotAnswered("sagemaker:DeleteCluster", "AccessDenied", "no"))
+    with pytest.raises(StageFailed) as failure:
+        act()
+    assert failure.value.next_step.endswith("aws sagemaker delete-cluster --cluster-name first-light-abcdefgh")
+    assert any("AccessDenied" in words for words in told)
 
 
 # What it waits for

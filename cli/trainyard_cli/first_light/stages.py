@@ -148,7 +148,10 @@ def _whole(world: World) -> int | None:
 
 def resume_(world: World, watch: Watch) -> str:
     """BatchReplaceClusterNodes takes the last rank's node away: its loss is seen, and the run goes on with another one."""
-    before = _run(world)["attempts"][-1]
+    run = _run(world)
+    if run["status"] in TERMINAL or run.get("outcome"):
+        raise _too_short()
+    before = run["attempts"][-1]
     taken = {node.get("name"): node for node in world.api.nodes(world.cluster_name)}
     node = taken.get(before["nodes"][-1])
     if node is None:
@@ -178,6 +181,12 @@ def _resumed(world: World, number: int) -> Json | None:
             "Give a SPEC whose job trains longer, or --without-resume",
         )
     return _attempt(world, lambda one: one.get("firstStepAt"), number)
+
+
+def _too_short() -> StageFailed:
+    return StageFailed(
+        "The run ended before the node went", "nothing was proved of a resume", "Give a SPEC whose job trains longer, or --without-resume"
+    )
 
 
 def export(world: World, watch: Watch) -> str:

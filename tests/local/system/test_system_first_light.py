@@ -74,8 +74,19 @@ def test_what_may_cost_more_than_max_usd_is_refused_before_anything_is_made(syst
     assert document["cluster"] not in [cluster["name"] for cluster in system.api.clusters()]
 
 
+#: What a program of somebody's may write into its log.
+PRINTED = [
+    "AKIAIOSFODNN7EXAMPLE",
+    "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "me@mine.example",
+    "ip-10-98-97-96",
+    "db.mine.internal",
+    "987654321098",
+]
+
+
 def test_a_stage_that_fails_says_why_keeps_the_evidence_and_leaves_nothing(system: System, tmp_path: Path) -> None:
-    with FirstLight(system, tmp_path, "--yes", spec=light_spec(fail_at=5)) as light:
+    with FirstLight(system, tmp_path, "--yes", spec=light_spec(fail_at=5, echo=" ".join(PRINTED))) as light:
         code, document = light.ended()
     assert (code, document["verdict"]) == (1, "failed"), light.words
     assert "Stage train failed" in document["words"]
@@ -87,6 +98,8 @@ def test_a_stage_that_fails_says_why_keeps_the_evidence_and_leaves_nothing(syste
     assert all(evidence["lifecycleLogs"].values())
     assert any("bad batch" in line for line in evidence["jobLog"])
     assert evidence["timeline"]
+    assert "from step 0 <access-key-" in "\n".join(evidence["jobLog"])
+    assert [secret for secret in PRINTED if secret in light.output.read_text()] == []
     assert_nothing_left(system, document)
 
 
