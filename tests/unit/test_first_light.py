@@ -493,6 +493,7 @@ def test_operations_tells_of_each_stage_and_how_long_it_may_take() -> None:
     assert rows == expected
     paid = sum(one.seconds for one in all_stages if one.paid) + engine.TEARDOWN_SECONDS
     assert 4 < paid / 3600 < 4.25, "a little over four hours"
+    assert plan.STEPS_ON_AWS * plan.STEP_SECONDS == 600, "training takes ten minutes"
 
 
 #: IAM's name of an action, where it is not the operation's.
