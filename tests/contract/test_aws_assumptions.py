@@ -8,8 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.local.system import test_system_broken_assumptions as system
+from tests.machines import test_machine_broken_assumptions as machines
 
 from trainyard_cli.first_light.seen import looks
+from trainyard_local.quirks import QUIRKS
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = re.split(r"^### ", (ROOT / "docs/aws-assumptions.md").read_text(), flags=re.MULTILINE)[1:]
@@ -42,6 +45,12 @@ def test_first_light_looks_at_an_assumption_or_it_is_said_why_it_does_not(entry:
 
 def test_every_look_is_at_an_assumption_that_is_listed() -> None:
     assert {look.assumption for look in looks()} <= {entry[:5] for entry in ENTRIES}
+
+
+def test_each_quirk_of_the_local_cloud_breaks_the_assumption_that_names_it_and_a_test_has_it_found() -> None:
+    told = {quirk: entry[:5] for entry in ENTRIES for quirk in re.findall(r"^- broken on purpose: `(.+)`$", entry, flags=re.MULTILINE)}
+    assert told.keys() == QUIRKS.keys() - {"nodes-cost-a-dollar"}
+    assert told == {broken.quirk: broken.assumption for broken in [*system.BROKEN, *machines.BROKEN]}
 
 
 def _names(path: Path) -> set[str]:
