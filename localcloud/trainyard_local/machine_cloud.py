@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import machine_host, machine_image, machine_network
 from .cloud import Cloud
+from .machine_index import Index
 from .machine_metadata import Metadata
 from .machine_names import Names
 
@@ -26,6 +27,7 @@ class Machines:
         self._state_dir = cloud.state_dir
         self._credentials: dict[str, Mapping[str, str]] = {}
         self.names = Names(self.network.host, self.network.subnet)
+        self.index = Index(self.network.host, cloud.state_dir / "packages")
         self._metadata = Metadata(self.network.host, self._credentials.get)
         self._server = serve(self.network.host, cloud.port)
         self._server.start()
@@ -37,9 +39,10 @@ class Machines:
         }
 
     def came(self, address: str, credentials: Mapping[str, str]) -> None:
-        """A node with this address boots: it may ask for its role's credentials, and its resolver is late."""
+        """A node with this address boots: it may ask for its role's credentials, its resolver is late, and its package index empty at first."""
         self._credentials[address] = credentials
         self.names.booted(address)
+        self.index.booted(address)
 
     def gone(self, address: str) -> None:
         self._credentials.pop(address, None)
@@ -48,6 +51,7 @@ class Machines:
     def close(self) -> None:
         self._server.close()
         self._metadata.close()
+        self.index.close()
         self.names.close()
         machine_network.remove(self._state_dir)
 

@@ -17,8 +17,8 @@ from .machine_host import Impossible
 SUITE = "bookworm"
 #: What HyperPod's image has and Debian's packages give. No python3-venv: the real image lacks it too.
 PACKAGES = (
-    "ca-certificates", "dbus", "hostname", "iproute2", "kmod", "munge", "procps", "python3", "python3-pip", "slurm-client", "slurmctld",
-    "slurmd", "sudo", "systemd", "systemd-sysv",
+    "ca-certificates", "dbus", "hostname", "iproute2", "kmod", "munge", "openssh-server", "procps", "python3", "python3-pip", "slurm-client",
+    "slurmctld", "slurmd", "sudo", "systemd", "systemd-sysv",
 )  # fmt: skip
 SOURCES = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -133,6 +133,8 @@ def _lay_out(base: Path, root: Path) -> None:
     subprocess.run(["cp", "-a", str(base), str(root)], check=True)
     for stale in ("etc/hostname", "etc/resolv.conf", "etc/munge/munge.key", "etc/machine-id", "var/lib/dbus/machine-id"):
         (root / stale).unlink(missing_ok=True)
+    for key in (root / "etc/ssh").glob("ssh_host_*"):  # each machine makes its own
+        key.unlink()
     _move_slurm(root)
     for name, number in ACCOUNTS.items():
         _account(root, name, number)

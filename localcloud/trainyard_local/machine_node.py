@@ -79,6 +79,7 @@ class MachineNode(Node):
         self._write("etc/systemd/system.conf.d/aws.conf", f"[Manager]\n{settings}")
         self._write("etc/machine-id", uuid.uuid4().hex + "\n")
         self._write("etc/resolv.conf", f"nameserver {self._network.host}\noptions timeout:2 attempts:1\n")
+        self._write("etc/pip.conf", self.machines.index.configuration)
         self._write("opt/ml/config/resource_config.json", json.dumps(resources, indent=2))
         self._boot()
 

@@ -10,6 +10,7 @@ from typing import Any
 from node import Node, StepFailed, command, repeatedly, say
 
 FSTAB = "/etc/fstab"
+MOUNT_S3 = "/usr/bin/mount-s3"
 
 
 def shared_path(node: Node) -> str:
@@ -64,6 +65,11 @@ def buckets(node: Node) -> None:
             node.path(target).mkdir(parents=True, exist_ok=True)
             say(f"skipped: mount-s3 {mount['bucket']} {target}: cannot run under a root prefix")
             continue
+        if not os.access(MOUNT_S3, os.X_OK):
+            raise StepFailed(
+                f"s3Mounts: s3://{mount['bucket']} cannot be mounted at {target}: this node's image has no {MOUNT_S3} "
+                "(Mountpoint for Amazon S3); use an image that has it, or copy the data to the shared filesystem and remove s3Mounts"
+            )
         Path(target).mkdir(parents=True, exist_ok=True)
         unit = f"trainyard-s3-{number}.service"
         node.write(f"/etc/systemd/system/{unit}", mount_unit(mount))
@@ -78,7 +84,7 @@ def mount_unit(mount: Mapping[str, Any]) -> str:
     return (
         "[Unit]\nDescription=Bucket mounted for training\nAfter=network-online.target\nWants=network-online.target\n\n"
         "[Service]\nType=forking\n"
-        f"ExecStart=/usr/bin/mount-s3 --read-only --allow-other{prefix} {mount['bucket']} {mount['mountPath']}\n"
+        f"ExecStart={MOUNT_S3} --read-only --allow-other{prefix} {mount['bucket']} {mount['mountPath']}\n"
         f"ExecStop=/usr/bin/fusermount -u {mount['mountPath']}\nRestart=on-failure\n\n"
         "[Install]\nWantedBy=multi-user.target\n"
     )

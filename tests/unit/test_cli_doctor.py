@@ -101,6 +101,8 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("sessions", lambda a, _: set_in(a, "ssm:GetDocument", preferences(runAsEnabled=True, runAsDefaultUser="eve")), "warning", "sessions run as eve"),
     ("partitions", lambda _, s: group(s).update(partition="dev"), "failure", "login nodes included"),
     ("image", lambda _, s: s["cluster"]["spec"]["environment"].update(requirements=[]), "failure", "imports torch"),
+    ("image", lambda _, s: s["cluster"]["spec"].update(s3Mounts=[{"bucket": "sagemaker-x", "mountPath": "/data"}]), "warning", "mount-s3"),
+    ("image", lambda _, s: s["cluster"]["spec"]["environment"].update(kind="conda"), "failure", "the program conda"),
     ("image", lambda _, s: s["job"].update(arguments=["--config=/fsx/job.toml"]), "failure", "/fsx/job.toml is TOML"),
     ("training_plans", lambda a, s: (group(s).update(trainingPlanArn=PLAN), a["sagemaker:DescribeTrainingPlan"].update(Status="Expired")), "failure", "Expired"),
     ("budgets", lambda a, _: first(a, "budgets:DescribeBudgets", "Budgets")["CalculatedSpend"]["ActualSpend"].update(Amount="1000"), "warning", "are spent"),

@@ -644,3 +644,13 @@ def test_a_node_tells_which_services_it_reaches(
             facts = told(capsys.readouterr().out)
             assert facts["reached"] == dict.fromkeys(("secretsmanager", "s3", "events"), reached)
             assert (facts["namesSeconds"], facts["mounted"]) == (0.0, False)
+
+
+def test_a_bucket_without_mountpoint_on_the_node_is_told_with_its_field(
+    scripts: SimpleNamespace, tmp_path: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scripts.step_mounts, "MOUNT_S3", str(tmp_path / "mount-s3"))
+    node = on_aws(scripts, tmp_path, bundle, s3Mounts=[{"bucket": "corpus", "mountPath": str(tmp_path / "data")}])
+    with pytest.raises(scripts.node.StepFailed, match=r"s3Mounts: s3://corpus cannot be mounted at .*/data: this node's image has no"):
+        scripts.step_mounts.buckets(node)
+    assert not (tmp_path / "data").exists()

@@ -21,7 +21,15 @@ def check(_account: Account, scope: Scope) -> Iterator[Finding]:
     cluster, job = scope.cluster, scope.job
     if cluster is None:
         return
+    if cluster.s3_mounts:
+        problem = "buckets are mounted by mount-s3 (Mountpoint for Amazon S3), which HyperPod's image need not have"
+        yield _finding(
+            "warning", scope.field("s3Mounts"), problem, "Have it in an image of yours, or copy the data to the shared filesystem"
+        )
     environment = cluster.environment
+    if environment.kind == "conda":
+        problem = "kind 'conda' needs the program conda, and HyperPod's image has none"
+        yield _finding("failure", scope.field("environment.kind"), problem, "Use kind 'venv', or an image of yours with conda")
     own = job.python_environment if job else None
     if own is not None and own.kind in ("uv", "conda"):
         problem = f"kind '{own.kind}' needs the program {own.kind}, and HyperPod's image has none"
