@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import importlib
 import json
 import math
 import sys
@@ -107,10 +108,10 @@ def read_file(path: Path) -> dict[str, Any]:
 def _toml(text: str) -> Any:
     """HyperPod's image has Python 3.10, whose library cannot read TOML."""
     try:
-        import tomllib
+        parser = importlib.import_module("tomllib")
     except ImportError:
-        import tomli as tomllib
-    return tomllib.loads(text)
+        parser = importlib.import_module("tomli")
+    return parser.loads(text)
 
 
 def build(kind: type[T], values: Mapping[str, Any], prefix: str = "") -> T:
