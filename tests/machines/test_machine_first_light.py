@@ -30,8 +30,10 @@ def test_a_first_light_goes_through_every_stage_on_nodes_that_boot_and_sees_noth
     assert all(one["evidence"] for one in seen.values())
     assert "the look itself failed" not in str(seen)
     assert [one["verdict"] for one in seen.values()].count("held") > len(seen) / 2
-    first, second = system.api.run(document["run"])["attempts"]
-    assert set(second["nodes"]) - set(first["nodes"]), "the replacement is another machine with another name"
+    # On a busy machine a try may fail before its first step, which costs that try; the one that resumed is the last.
+    attempts = system.api.run(document["run"])["attempts"]
+    assert set(attempts[-1]["nodes"]) - set(attempts[0]["nodes"]), "the replacement is another machine with another name"
+    assert [one["number"] for one in document["attempts"]] == [one["number"] for one in attempts]
     assert stage_of(document, "nothing-left")["state"] == "passed"
     assert_nothing_left(system, document)
     assert machines.nodes(document["cluster"]) == []

@@ -148,9 +148,18 @@ class FirstLight:
             entry["state"] = "passed"
             self._tell(f"  {entry['proved']} ({entry['seconds']:.0f} s)")
             self._look(stage.name)
+            self._record.document["attempts"] = self._attempts()
             self._record.write()
             if self._record.document["firstBroken"]:
                 return
+
+    def _attempts(self) -> list[Json]:
+        """What became of each try to train, and why: whoever reads the file sees what the disturbance cost."""
+        wanted = ("number", "nodes", "resumedFrom", "outcome", "reason")
+        try:
+            return [{name: one.get(name) for name in wanted} for one in self._world.attempts]
+        except TrainyardError:
+            return list(self._record.document.get("attempts") or [])
 
     def _begin(self, name: StageName, does: str) -> Json:
         self._world.stage = name

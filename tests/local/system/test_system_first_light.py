@@ -28,9 +28,10 @@ def test_a_first_light_shows_every_stage_and_leaves_nothing(system: System, tmp_
     assert document["assumptions"]["A-018"]["verdict"] == "held"
     assert {seen["verdict"] for seen in document["assumptions"].values()} <= {"held", "not-seen"}
     assert "the look itself failed" not in str(document)
-    first, second = system.api.run(document["run"])["attempts"]
+    first, *_, last = system.api.run(document["run"])["attempts"]
     assert first["outcome"] != "succeeded"
-    assert second["resumedFrom"] >= 10
+    assert last["resumedFrom"] >= 10
+    assert document["attempts"][0]["reason"] == first["reason"]
     assert system.value(document["run"]) == sum(range(41))
     assert any("objects" in kept for kept in document["kept"])
     assert_nothing_left(system, document)
@@ -103,10 +104,15 @@ def test_a_stage_that_fails_says_why_keeps_the_evidence_and_leaves_nothing(syste
     assert_nothing_left(system, document)
 
 
+def asked_for(system: System, light: FirstLight) -> None:
+    name = light.document()["cluster"]
+    eventually("the cluster is asked for", lambda: name in [cluster["name"] for cluster in system.api.clusters()])
+
+
 def test_a_signal_while_the_cluster_is_made_takes_it_down_and_no_later_one_stops_that(system: System, tmp_path: Path) -> None:
     with FirstLight(system, tmp_path, "--yes", spec=light_spec()) as light:
         light.in_stage("create")
-        eventually("the cluster is asked for", lambda: light.document()["cluster"] in [c["name"] for c in system.api.clusters()])
+        asked_for(system, light)
         light.signal(signal.SIGINT)
         light.in_stage("teardown")
         light.signal(signal.SIGTERM)
@@ -138,6 +144,8 @@ def test_after_a_kill_in_any_stage_another_one_cleans_up_by_the_file(system: Sys
         options, arguments = KILLED[stage]
         with FirstLight(system, tmp_path, "--yes", *arguments, spec=light_spec(**options), name=stage) as light:
             light.in_stage(stage)
+            if stage == "create":
+                asked_for(system, light)
             light.kill()
             before = light.document()
             assert [one["name"] for one in before["stages"] if one["state"] == "passed"] == [
@@ -159,6 +167,7 @@ def test_after_a_kill_in_any_stage_another_one_cleans_up_by_the_file(system: Sys
 def test_a_file_whose_cluster_may_be_there_is_not_written_over(system: System, tmp_path: Path) -> None:
     with FirstLight(system, tmp_path, "--yes", spec=light_spec()) as light:
         light.in_stage("create")
+        asked_for(system, light)
         light.kill()
         before = light.output.read_text()
         with FirstLight(system, tmp_path, "--yes", spec=light_spec()) as other:
