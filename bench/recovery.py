@@ -42,9 +42,11 @@ STEPS, STEP_SECONDS, CHECKPOINT_SECONDS = 60, 0.1, 1.0
 #: Of nodes that boot: where their image has a Python with torch.
 MACHINES: dict[str, Any] = {
     "environment": {"kind": "existing", "path": "/opt/trainyard/env"},
-    # What was cut off is healed here, and what was off is booted again: nobody is to replace it meanwhile.
+    # What was cut off is healed here, and what was off is booted again: Trainyard gives HyperPod five minutes for that ...
     "nodeRecovery": "Automatic",
 }
+#: ... and HyperPod does not notice within them.
+UNREPAIRED = {"TRAINYARD_LOCAL_NOTICE_SECONDS": "600"}
 
 
 @dataclass(frozen=True)
@@ -373,6 +375,7 @@ def _measure(arguments: argparse.Namespace, console: Console, deadline: float, r
     asked = kinds(arguments, report)
     if any(kind.nodes == "processes" for kind in asked):
         report["cloudUp"] = cloud_up.measure(3, arguments.port, arguments.state_dir)
+    os.environ.update(UNREPAIRED)
     for nodes in ("processes", "machines"):
         if chosen := [kind for kind in asked if kind.nodes == nodes]:
             with local_cloud(arguments.state_dir, arguments.port, nodes=nodes) as cloud:

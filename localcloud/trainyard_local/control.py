@@ -37,6 +37,9 @@ _INHERITED = (
     "SSL_CERT_FILE",
 )
 
+#: What the server itself can be told (hyperpod_cluster.Settings, machine_image).
+_SETTINGS = "TRAINYARD_LOCAL_"
+
 Progress = Callable[[str], None]
 
 
@@ -136,7 +139,7 @@ def _start(
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "trainyard_local.server", "--state-dir", str(state_dir), "--port", str(port)]
     command += ["--template", str(template), "--parameters", json.dumps(parameters), "--notify-fd", str(writing), *options]
-    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    environment = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_SETTINGS)}
     with open(state_dir / LOG_FILE, "ab") as log:
         process = subprocess.Popen(
             command,

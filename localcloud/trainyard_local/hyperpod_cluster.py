@@ -49,6 +49,7 @@ class Settings:
         return cls(
             lifecycle_timeout_seconds=float(os.environ.get("TRAINYARD_LOCAL_LIFECYCLE_TIMEOUT", "600")),
             retry_seconds=float(os.environ.get("TRAINYARD_LOCAL_RETRY_SECONDS", "5")),
+            notice_seconds=float(os.environ.get("TRAINYARD_LOCAL_NOTICE_SECONDS", "15")),
             slurm_port=int(os.environ.get("TRAINYARD_LOCAL_SLURM_PORT", str(20000 + cloud.port % 100 * 100))),
             without_capacity=frozenset(filter(None, os.environ.get("TRAINYARD_LOCAL_WITHOUT_CAPACITY", "").split(","))),
             duplicate_events=os.environ.get("TRAINYARD_LOCAL_DUPLICATE_EVENTS") == "1",

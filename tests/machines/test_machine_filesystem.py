@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.machines.conftest import REPOSITORY, Machines, nothing_left, system_of
-from tests.machines.test_machine_silence import TRIAL_SECONDS, Trials
+from tests.machines.conftest import Machines, system_of
+from tests.machines.test_machine_silence import TRIAL_SECONDS, Trials, unnoticed_cloud
 from tests.support.system import eventually
-
-from trainyard_local import control
 
 pytestmark = [pytest.mark.local, pytest.mark.machines, pytest.mark.timeout(420)]
 
@@ -31,19 +29,17 @@ def on_a_file_system_of_its_own(tmp_path: Path) -> Iterator[tuple[Machines, Path
     with open(image, "wb") as file:
         file.truncate(IMAGE_BYTES)
     sudo("mkfs.ext4", "-q", "-F", str(image))
-    local = control.up(state_dir, 0, REPOSITORY / "template.yaml", {"HeartbeatSeconds": "2"}, nodes="machines")
-    shared = state_dir.resolve() / "fsx"
-    try:
+    with unnoticed_cloud(state_dir) as machines:
+        shared = state_dir.resolve() / "fsx"
         try:
             sudo("mount", "-o", "loop", str(image), str(shared))
         except subprocess.CalledProcessError as error:
             pytest.skip(f"no file system can be mounted from a file here: {error.stderr.decode().strip()}")
-        yield Machines(state_dir, local), shared
-    finally:
-        subprocess.run(["fsfreeze", "--unfreeze", str(shared)], capture_output=True, timeout=30, check=False)
-        subprocess.run(["umount", "--lazy", str(shared)], capture_output=True, timeout=30, check=False)
-        control.down(state_dir)
-    assert nothing_left(state_dir)
+        try:
+            yield machines, shared
+        finally:
+            subprocess.run(["fsfreeze", "--unfreeze", str(shared)], capture_output=True, timeout=30, check=False)
+            subprocess.run(["umount", "--lazy", str(shared)], capture_output=True, timeout=30, check=False)
 
 
 def test_a_shared_directory_that_stands_still_for_twenty_seconds_loses_nothing(on_a_file_system_of_its_own: tuple[Machines, Path]) -> None:
@@ -61,5 +57,4 @@ def test_a_shared_directory_that_stands_still_for_twenty_seconds_loses_nothing(o
             sudo("fsfreeze", "--unfreeze", str(shared))
     assert trials.system.timeline(trials.run_id, "AgentSilent") == []
     trials.ends_as_if_nothing_had_happened(attempts=1)
-    trials.system.api.delete_cluster("stalls")
-    trials.system.assert_gone(trials.system.api.cluster("stalls"))
+    trials.delete()

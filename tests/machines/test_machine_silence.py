@@ -6,14 +6,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from demo.objects import differences
-from tests.machines.conftest import Json, Machines
+from tests.machines.conftest import REPOSITORY, Json, Machines, nothing_left, system_of
 from tests.machines.test_machine_runs import READY_SECONDS, final_weights, spec
-from tests.support.system import System, eventually
+from tests.support.system import ENDED, System, eventually
 
 from trainyard_contracts.files import Progress
+from trainyard_local import control
 
 #: Each test has one trial of up to 90 s; the first makes the cluster.
 pytestmark = [pytest.mark.local, pytest.mark.machines, pytest.mark.timeout(420)]
@@ -118,6 +120,13 @@ class Trials:
         ]  # fmt: skip
         assert late == [], "a checkpoint was committed with an old fence"
 
+    def delete(self) -> None:
+        if self.system.api.run(self.run_id)["status"] not in ENDED:
+            self.system.api.cancel_run(self.run_id)
+            eventually("the run ends", lambda: self.system.api.run(self.run_id)["status"] in ENDED, READY_SECONDS)
+        self.system.api.delete_cluster(self.cluster)
+        self.system.assert_gone(self.system.api.cluster(self.cluster))
+
     def ends_as_if_nothing_had_happened(self, attempts: int) -> None:
         run = self.system.ended(self.run_id, "Succeeded", READY_SECONDS)
         assert len(run["attempts"]) == attempts, self.system.story(self.run_id)
@@ -126,15 +135,25 @@ class Trials:
         assert differences(final_weights(self.system, run, self.steps), final_weights(self.system, undisturbed, self.steps)) == []
 
 
+@contextmanager
+def unnoticed_cloud(state_dir: Path) -> Iterator[Machines]:
+    """A local cloud whose HyperPod takes no notice of nodes that do not answer, for longer than any trial lasts."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TRAINYARD_LOCAL_NOTICE_SECONDS", "3600")
+        local = control.up(state_dir, 0, REPOSITORY / "template.yaml", {"HeartbeatSeconds": "2"}, nodes="machines")
+    try:
+        yield Machines(state_dir, local)
+    finally:
+        control.down(state_dir)
+    assert nothing_left(state_dir)
+
+
 @pytest.fixture(scope="module")
-def trials(machines: Machines, system: System) -> Iterator[Trials]:
-    made = Trials(machines, system, "silence", STEPS)
-    yield made
-    if system.api.run(made.run_id)["status"] not in ("Succeeded", "Failed", "Cancelled"):
-        system.api.cancel_run(made.run_id)
-        eventually("the run ends", lambda: system.api.run(made.run_id)["status"] in ("Succeeded", "Failed", "Cancelled"), READY_SECONDS)
-    system.api.delete_cluster(made.cluster)
-    system.assert_gone(system.api.cluster(made.cluster))
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
+    with unnoticed_cloud(tmp_path_factory.mktemp("silence")) as machines:
+        made = Trials(machines, system_of(machines), "silence", STEPS)
+        yield made
+        made.delete()
 
 
 def test_an_agent_that_stands_still_for_twenty_seconds_loses_nothing(trials: Trials) -> None:

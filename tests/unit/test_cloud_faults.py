@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from trainyard_local import faults
+from trainyard_local import control, faults
 from trainyard_local.admin import Admin
 from trainyard_local.http_messages import Request
-from trainyard_local.hyperpod_cluster import LocalCluster
+from trainyard_local.hyperpod_cluster import LocalCluster, Settings
 from trainyard_local.node_faults import NodeFault
 
 RUN = "run-01jd0000000000000000000000"
@@ -128,3 +128,23 @@ def test_a_node_that_hyperpod_missed_runs_again_when_it_is_healed_and_not_before
     node.status, node.message = "Failure", "Lifecycle scripts did not run successfully."
     LocalCluster.healed(cluster, node)
     assert node.status == "Failure", "of another cause"
+
+
+class Started(Exception):
+    """With the environment that the server would have had."""
+
+
+def test_the_settings_of_a_server_reach_it_and_nothing_else_of_the_environment_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(command: list[str], **options: Any) -> None:
+        raise Started(options["env"])
+
+    monkeypatch.setattr(control.subprocess, "Popen", start)
+    monkeypatch.setenv("TRAINYARD_LOCAL_NOTICE_SECONDS", "90")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "somebody's")
+    with pytest.raises(Started) as started:
+        control.up(tmp_path / "state", 0, Path(__file__).parents[2] / "template.yaml")
+    environment = started.value.args[0]
+    assert (environment["TRAINYARD_LOCAL_NOTICE_SECONDS"], "AWS_SECRET_ACCESS_KEY" in environment) == ("90", False)
+    assert Settings.from_env(SimpleNamespace(port=4780)).notice_seconds == 90  # type: ignore[arg-type]
