@@ -43,6 +43,8 @@ QUEUED_SECONDS, ASK_QUEUE_SECONDS, TELL_QUEUE_SECONDS = 3.0, 10.0, 60.0
 DOUBT_SECONDS = 2.5
 #: A node that comes back is asked to end what is left of so many of the runs that used it, the newest.
 LEFTOVER_RUNS = 20
+#: Clocks of a cluster's nodes differ by less, or one of them is wrong.
+CLOCK_SECONDS = 5.0
 #: An ended attempt still explains for this long why its nodes fell silent.
 RECENT_SECONDS = 60.0
 #: AttemptEnded carries the evidence of this many nodes at most, the doubtful ones first: PutEvents takes 256 KB an event.
@@ -423,7 +425,7 @@ class Attempts:
                 attempt=attempt.number,
                 step=progress.step,
                 resumed_from=progress.resumed_from,
-                stepped_at=datetime.fromtimestamp(progress.first_step_at, timezone.utc),
+                stepped_at=datetime.fromtimestamp(_first_step_at(attempt, progress), timezone.utc),
             )
             self.save(attempt, event, stepped=True)
             log.info("%s attempt %d: first step %d, resumed from %s", attempt.run_id, attempt.number, progress.step, progress.resumed_from)
@@ -524,6 +526,18 @@ class Attempts:
     def _evidence(self, attempt: Attempt) -> list[NodeEvidence]:
         found = [self.nodes.evidence(name) for name in attempt.nodes]
         return sorted(found, key=lambda node: (node.agent, node.scheduler) == ("linked", "up"))[:EVIDENCE_NODES]
+
+
+def _first_step_at(attempt: Attempt, progress: Progress) -> float:
+    """When the first step was. A node's clock that puts it before the attempt or into the future is wrong: only its differences count."""
+    now, told = time.time(), progress.first_step_at or progress.at
+    try:
+        made = (attempt.directory / "bundle.json").stat().st_mtime
+    except OSError:
+        made = 0.0
+    if made - CLOCK_SECONDS <= told <= now + CLOCK_SECONDS:
+        return told
+    return now - max(0.0, progress.at - told)
 
 
 def _assign(attempt: Attempt, values: dict[str, Any]) -> None:

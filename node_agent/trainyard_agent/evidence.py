@@ -27,6 +27,8 @@ _NO_MEMORY = re.compile(
 )
 _MAX_ERROR = 500
 LOG_TAIL_BYTES = 8192
+#: The launchers of a job start within moments.
+CLOCKS_DIFFER_SECONDS = 60.0
 #: A trainer's exit code: a checkpoint cannot be written.
 CHECKPOINT_FAILED = 74
 
@@ -41,6 +43,7 @@ class Launch:
     signal: int | None = None
     kind: str | None = None
     error: str | None = None
+    started: float | None = None
 
     @property
     def names_cause(self) -> bool:
@@ -52,7 +55,7 @@ class Launch:
         """Raises KeyError, TypeError, ValueError on a file that is none."""
         if not isinstance(document, dict):
             raise TypeError("it is not a JSON object")
-        ended = document.get("ended")
+        ended, started = document.get("ended"), document.get("started")
         return cls(
             node=str(document["node"]),
             ended=float(ended) if ended is not None else None,
@@ -60,6 +63,7 @@ class Launch:
             signal=_whole(document.get("signal")),
             kind=_line(document.get("kind")),
             error=_line(document.get("error")),
+            started=float(started) if isinstance(started, (int, float)) else None,
         )
 
 
@@ -152,16 +156,24 @@ def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | No
     causes = [item for item in launches if item.names_cause]
     if causes:
         # One for want of memory explains what else was killed: the kernel may take several processes of a node.
-        first = min(causes, key=lambda item: (item.kind != "out-of-memory", item.ended or 0.0))
+        first = min(causes, key=lambda item: (item.kind != "out-of-memory", _moment(item, launches)))
         return Diagnosis("failed", first.exit_code, first.signal, _one_line(first.error), _kind(first), first.node)
     vanished = [item for item in launches if item.ended is None]
     if vanished and len(vanished) < len(launches):
         return Diagnosis("failed", code, int(signal.SIGKILL), None, "signal", vanished[0].node)
     plain = [item for item in launches if item.ended is not None and item.kind == "exit"]
     if plain:
-        first = min(plain, key=lambda item: item.ended or 0.0)
+        first = min(plain, key=lambda item: _moment(item, launches))
         return Diagnosis("failed", first.exit_code, None, f"the program exited with {first.exit_code}", "unknown", first.node)
     return None
+
+
+def _moment(launch: Launch, launches: Sequence[Launch]) -> float:
+    """By what ends are ordered: each node's clock, or how long each ran where the clocks do not agree on when the job started."""
+    starts = [item.started for item in launches if item.started is not None]
+    if len(starts) == len(launches) and max(starts) - min(starts) > CLOCKS_DIFFER_SECONDS:
+        return (launch.ended or 0.0) - (launch.started or 0.0)
+    return launch.ended or 0.0
 
 
 def _kind(launch: Launch) -> Kind:

@@ -17,7 +17,7 @@ from tests.unit.agent_support import RUN, config
 
 from trainyard_agent import attempts, daemon, hollow_jobs, jobs
 from trainyard_agent.attempt_files import sbatch_options
-from trainyard_agent.attempts import EVIDENCE_NODES, Attempt, Attempts
+from trainyard_agent.attempts import EVIDENCE_NODES, Attempt, Attempts, _first_step_at
 from trainyard_agent.boot import boot_id
 from trainyard_agent.checkpoints import Checkpoints
 from trainyard_agent.evidence import Diagnosis
@@ -30,7 +30,7 @@ from trainyard_agent.signed_http import Answer, SignedHttp, Unreachable
 from trainyard_agent.slurm import Job, SlurmError, SlurmNode
 from trainyard_agent.store import Store
 from trainyard_contracts.events import NodeEvidence
-from trainyard_contracts.files import JobBundle
+from trainyard_contracts.files import JobBundle, Progress
 
 
 class BusySlurm:
@@ -513,3 +513,13 @@ def test_when_training_stands_still_its_nodes_are_asked_at_once_and_once_a_stand
         assert len(asked) == 2
 
     run(story())
+
+
+@pytest.mark.parametrize("wrong", [-3600.0, 0.0, 3600.0])
+def test_the_first_step_is_dated_rightly_also_where_the_clock_of_its_node_is_an_hour_off(tmp_path: Path, wrong: float) -> None:
+    attempt = Controller(tmp_path).add(1, "running")
+    attempt.directory.mkdir()
+    (attempt.directory / "bundle.json").write_text("{}")
+    now = time.time()
+    progress = Progress(step=9, loss=None, at=now + wrong, resumed_from=None, first_step_at=now + wrong - 2.0, world_size=2)
+    assert _first_step_at(attempt, progress) == pytest.approx(now - 2.0, abs=1.0)

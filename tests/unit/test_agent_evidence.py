@@ -44,6 +44,16 @@ def test_zero_on_a_lost_node_is_no_success() -> None:
     assert (found.outcome, found.error_kind, found.failed_node) == ("failed", "node", B)
 
 
+@pytest.mark.parametrize("wrong", [-3600.0, 0.0, 3600.0])
+def test_who_failed_first_is_known_also_where_a_nodes_clock_is_an_hour_off(wrong: float) -> None:
+    first = Launch(A, ended=1012.0, exit_code=1, kind="python-error", error="ValueError: bad batch", started=1000.0)
+    later = Launch(B, ended=1013.0 + wrong, exit_code=1, kind="python-error", error="OSError: no peer", started=1000.5 + wrong)
+    assert run(launches=[later, first]).error == "ValueError: bad batch"
+    plain = [Launch(A, ended=1012.0, exit_code=3, kind="exit", started=1000.0)]
+    plain.append(Launch(B, ended=1013.0 + wrong, exit_code=4, kind="exit", started=1000.5 + wrong))
+    assert run(launches=plain).exit_code == 3
+
+
 def test_memory_is_named_by_whoever_says_it() -> None:
     killed = Launch(B, ended=3.0, exit_code=137, signal=9, kind="out-of-memory", error="the kernel's killer ended process 7")
     first = Launch(A, ended=2.0, exit_code=137, signal=9, kind="signal")
