@@ -88,7 +88,7 @@ def assert_clear_end(story: Story, where: str) -> None:
     assert story.world.backend.clusters == {}, where
     assert story.world.secrets.names == set(), where
     assert story.world.backend.replaced == ["i-00000012"], where
-    messages = [line for line in story.said.splitlines() if "Resuming at once" in line]
+    messages = [line for line in story.said.splitlines() if "Resuming on other nodes" in line]
     assert len(messages) == 1, f"{where}: {messages}"
 
 
