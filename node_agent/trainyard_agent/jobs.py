@@ -22,7 +22,7 @@ from trainyard_agent.link_server import LinkServer
 from trainyard_agent.registry import REASON, Registry
 from trainyard_agent.s3 import S3, parse_uri
 from trainyard_agent.signed_http import Refused, Unreachable
-from trainyard_agent.slurm import Slurm, SlurmError
+from trainyard_agent.slurm import Slurm, SlurmError, compress
 from trainyard_agent.traces import read_tail
 from trainyard_contracts.files import AgentConfig, JobBundle
 
@@ -158,10 +158,10 @@ class JobControl:
         """Slurm then ends what ran on the dead node and lets go of it, instead of waiting for it. One that is back meanwhile stays up."""
         if nodes:  # HyperPod may have begun to repair one of them a moment ago
             self._registry.slurm_nodes = await self._slurm.nodes()
-        for node in nodes:
-            known = self._registry.slurm_nodes.get(node)
-            if known is not None and not known.under_repair and not self._registry.serving(node):
-                await self._slurm.set_node(node, "down", REASON)
+        found = [(node, self._registry.slurm_nodes.get(node)) for node in nodes]
+        gone = [node for node, known in found if known is not None and not known.under_repair and not self._registry.serving(node)]
+        if gone:
+            await self._slurm.set_node(compress(gone), "down", REASON)
 
     async def _take_up(self, attempt: Attempt) -> bool:
         """Finish a submission that was cut short; whether there is a job of it."""

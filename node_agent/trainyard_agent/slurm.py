@@ -220,6 +220,7 @@ class Slurm:
         return await self._run("squeue", "-h", "-o", "%T|%r|%u|%j")
 
     async def set_node(self, name: str, state: str, reason: str | None = None) -> None:
+        """`name`: of one node, or of several in Slurm's short form (`compress`)."""
         await self._run("scontrol", "update", f"nodename={name}", f"state={state}", *([f"reason={reason}"] if reason else []))
 
     async def reconfigure(self) -> None:

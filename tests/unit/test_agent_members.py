@@ -91,6 +91,18 @@ def test_what_hyperpod_repairs_is_neither_set_down_nor_given_back(tmp_path: Path
     assert slurm.calls == [("ip-2", "down")]
 
 
+def test_however_many_nodes_are_lost_slurm_is_told_in_one_call(tmp_path: Path) -> None:
+    slurm = Slurm()
+    slurm.known = nodes(*(f"ip-10-0-0-{number}" for number in (4, 5, 6, 9)), state="idle*")
+    registry, _ = registry_on(tmp_path, slurm)
+    nothing: Any = None
+    control = JobControl(config(tmp_path), slurm, attempts=nothing, registry=registry, link=nothing, s3=nothing, checkpoints=nothing)  # type: ignore[arg-type]
+    asyncio.run(control._set_down(["ip-10-0-0-5", "ip-10-0-0-4", "ip-10-0-0-9", "ip-10-0-0-77"]))
+    assert slurm.calls == [("ip-10-0-0-[4-5,9]", "down")]
+    asyncio.run(control._set_down(["ip-10-0-0-77"]))
+    assert len(slurm.calls) == 1, "one that Slurm does not know is not named to it"
+
+
 def test_a_job_that_waits_learns_the_addresses_of_new_nodes(tmp_path: Path) -> None:
     slurm = Slurm()
     registry, _ = registry_on(tmp_path, slurm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -237,3 +238,27 @@ def test_the_end_of_another_job_says_nothing_of_the_attempt() -> None:
     assert decide(current, [foreign], cluster(), NOW).next == "wait"
     own = fact(2, "AttemptEnded", 1, 2, jobId="11", outcome="succeeded", exitCode=0, nodes=[])
     assert decide(current, [foreign, own], cluster(), NOW).run.outcome == "succeeded"
+
+
+def calls_to_decide(lost: int) -> int:
+    """Python's calls in one decision about a running attempt beside which so many spares are lost at once."""
+    attempt = Attempt(number=1, planned_at=NOW, submitted_at=NOW, job_id="1", nodes=NODES[:2])
+    told = [fact(9999, "AttemptStarted", 1, 0, jobId="1", nodes=NODES[:2])]
+    told += [fact(number, "NodeLost", None, 1, lost=evidence(f"ip-10-0-{number // 250}-{number % 250}")) for number in range(lost)]
+    count = 0
+
+    def called(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(called)
+    try:
+        decision = decide(run(status="Running", attempts=[attempt]), told, cluster(), NOW + timedelta(seconds=2))
+    finally:
+        sys.setprofile(None)
+    assert len(decision.notes) == len(decision.run.actions) == lost
+    return count
+
+
+def test_what_a_decision_costs_grows_with_the_nodes_that_are_lost_at_once_and_not_with_their_square() -> None:
+    assert calls_to_decide(800) < 6 * calls_to_decide(200)

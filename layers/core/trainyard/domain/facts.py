@@ -32,6 +32,7 @@ class Book:
         self._made_at = made_at
         unique = {fact.id: fact for fact in facts}
         self._facts = sorted(unique.values(), key=lambda fact: (fact.at, fact.id))
+        self._lost: dict[str, Fact] | None = None
 
     def __iter__(self) -> Iterator[Fact]:
         return iter(self._facts)
@@ -58,6 +59,11 @@ class Book:
         A job's end of kind 'node' says it as NodeLost does, and may arrive first; the agent sends NodeReturned after either.
         One that Slurm no longer knows is not lost but gone: another node has taken its place, or will.
         """
+        if self._lost is None:
+            self._lost = self._find_lost()
+        return dict(self._lost)
+
+    def _find_lost(self) -> dict[str, Fact]:
         lost: dict[str, Fact] = {}
         for fact in self.of("NodeLost", "NodeReturned", "NodesChanged", "AttemptEnded"):
             if self._made_at is not None and fact.at < self._made_at:

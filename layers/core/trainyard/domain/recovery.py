@@ -257,19 +257,25 @@ def _continuation(draft: Draft, resume_as: str) -> str:
 
 def _bystanders(draft: Draft, attempt: Attempt) -> None:
     """A node that the run does not use is lost: training goes on, the backend is asked for another node."""
+    # While the attempt's nodes are unknown nobody can say; a node it was planned without was asked for then.
+    if not attempt.nodes and queueing.queued(draft) is None:
+        return
+    spares, without = usable_nodes(draft) - draft.run.spec.job.nodes, set(attempt.exclude)
+    left = f"{spares} spare{'' if spares == 1 else 's'} left" if spares > 0 else "no spare is left"
+    # Thousands may be lost at once: each is handled and asked for in the same change of the run.
+    handled, actions = dict.fromkeys(draft.run.handled_facts), {action.id: action for action in draft.run.actions}
     for node, fact in draft.book.lost_nodes().items():
-        asked = any(key.endswith(f"-{node}") for key in draft.run.handled_facts)
-        # While the attempt's nodes are unknown nobody can say; a node it was planned without was asked for then.
-        unknown = not attempt.nodes and queueing.queued(draft) is None
-        if unknown or (asked and node in attempt.exclude) or not draft.handle_once(f"{fact.id}-{node}"):
+        asked = node in without and any(key.endswith(f"-{node}") for key in handled)
+        if asked or f"{fact.id}-{node}" in handled:
             continue
-        draft.act(causes.replacement(fact, node, causes.instance_of(fact, node)))
-        if node in attempt.exclude:
-            continue
-        spares = usable_nodes(draft) - draft.run.spec.job.nodes
-        left = f"{spares} spare{'' if spares == 1 else 's'} left" if spares > 0 else "no spare is left"
-        message = f"{causes.lost_sentence(fact, node)} The run does not use it, so training goes on; {left}."
-        draft.note(f"bystander-{fact.id}-{node}", "SpareLost", message)
+        handled[f"{fact.id}-{node}"] = None
+        action = causes.replacement(fact, node, causes.instance_of(fact, node))
+        actions.setdefault(action.id, action)
+        if node not in without:
+            message = f"{causes.lost_sentence(fact, node)} The run does not use it, so training goes on; {left}."
+            draft.note(f"bystander-{fact.id}-{node}", "SpareLost", message)
+    if len(handled) > len(draft.run.handled_facts):
+        draft.change(handled_facts=list(handled), actions=list(actions.values()))
 
 
 def _export(draft: Draft) -> None:
