@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import secrets
 import shutil
@@ -24,6 +25,10 @@ from .node_kinds import kind_of
 from .nodes import Node
 from .slurm import Ports, SlurmCluster, SlurmNode, short_link
 
+log = logging.getLogger(__name__)
+
+#: Between two looks at the cluster's munge daemon.
+KEEP_SECONDS = 0.5
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -212,6 +217,18 @@ class LocalCluster:
         self._fill_groups()
         self._write_slurm_nodes()
         self.munge = self.kind.begin(self)
+        if self.munge is not None:
+            self.in_background(self._keep_munge)
+
+    def _keep_munge(self) -> None:
+        """Start an ended munge daemon again, as systemd does on a real node: without it every question to Slurm hangs."""
+        while not self.closing.wait(KEEP_SECONDS):
+            if self.munge is not None and self.munge.poll() is not None:
+                log.warning("munge of cluster %s ended with status %s: it is started again", self.name, self.munge.returncode)
+                try:
+                    self.munge = self.kind.begin(self)
+                except (RuntimeError, OSError) as error:
+                    log.warning("munge of cluster %s cannot be started yet: %s", self.name, error)
 
     def successor(self, node: Node) -> Node:
         """Another instance in the place of a node that is given up: same address and label, nothing else."""

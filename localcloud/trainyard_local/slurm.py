@@ -195,13 +195,15 @@ class SlurmCluster:
         return "".join(f"{key}={value}\n" for key, value in (settings | SETTINGS).items()) + f"Include {self.nodes_file}\n"
 
     def start_munge(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start the cluster's own munge daemon, with a key of its own, and wait until it listens."""
+        """Start the cluster's own munge daemon, with a key of its own that stays, and wait until it listens."""
         directory = self.home / "munge"
         directory.mkdir(parents=True, exist_ok=True, mode=0o755)
         key = directory / "key"
-        handle = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(128))
+        if not key.exists():
+            handle = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(secrets.token_bytes(128))
+        self.munge_socket.unlink(missing_ok=True)  # of one that was killed
         argv = [
             "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={self.munge_socket}", f"--pid-file={directory}/pid",
             f"--seed-file={directory}/seed", f"--log-file={directory}/log", "--num-threads=2",

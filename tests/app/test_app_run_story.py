@@ -10,6 +10,7 @@ from tests.support.spec_parts import FILESYSTEM
 from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 
 from trainyard.app.delete_cluster import delete_cluster
+from trainyard.app.read_logs import read_logs
 from trainyard.app.request_export import request_export
 from trainyard.app.resume_run import resume_run
 from trainyard.app.steps.decide_run import MOST_ACTIONS, MOST_SPENT, decide_run
@@ -576,6 +577,27 @@ def test_a_failed_run_resumes_in_a_new_life_with_new_budgets() -> None:
     assert "Submitting the job from the newest whole checkpoint (step 10 as far as is known)." in story.said
     story.end()
     assert story.run.status == "Succeeded"
+
+
+def test_a_run_from_before_clusters_had_roles_of_their_own_resumes_where_its_new_clusters_nodes_may_read() -> None:
+    story = Story()
+    story.submit()
+    story.world.runs.put(story.run.model_copy(update={"objects_prefix": ""}))
+    story.ready()
+    story.training()
+    story.checkpoint(10)
+    story.world.blobs.put(f"runs/{story.run_id}/logs/attempt-1.log", b"what the first attempt printed")
+    story.cancel()
+    story.rest()
+    resume_run(story.world.ports, story.run_id)
+    story.ready()
+    story.training()
+    below = f"clusters/{story.run.cluster_name}/runs/{story.run_id}"
+    assert f"{below}/attempts/2/bundle.json" in story.world.blobs.objects
+    assert read_logs(story.world.ports, story.run_id, attempt=1).text == "what the first attempt printed"
+    story.end()
+    assert story.run.status == "Succeeded"
+    assert story.run.export_prefix == f"{below}/export/"
 
 
 def test_a_cancelled_run_whose_cluster_is_gone_goes_on_with_a_new_one_on_the_same_filesystem() -> None:

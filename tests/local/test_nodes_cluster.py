@@ -222,6 +222,24 @@ def _another(node: Node, name: str, before: int) -> set[int]:
     return {process.pid for process in node.processes() if process.name == name} - {before}
 
 
+def test_a_munge_daemon_that_dies_is_started_again_with_the_same_key(nodes: NodeCloud) -> None:
+    cluster = nodes.create("munge-cluster", workers=1)
+    job = nodes.submit(cluster)
+    key = (cluster.home / "munge/key").read_bytes()
+    first = cluster.munge
+    assert first is not None
+    first.kill()
+    eventually(
+        lambda: cluster.munge is not first and nodes.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING", "Slurm", 60
+    )
+    assert (cluster.home / "munge/key").read_bytes() == key
+    second = nodes.submit(cluster) if len(nodes.idle(cluster)) else ""
+    assert second == "", "the one worker is still the first job's"
+    nodes.slurm(cluster, "scancel", job)
+    eventually(lambda: nodes.idle(cluster), "a job can be ended again", 60)
+    nodes.delete("munge-cluster")
+
+
 def test_a_slurm_daemon_that_dies_is_started_again_and_the_job_goes_on(nodes: NodeCloud, cluster: LocalCluster) -> None:
     assert cluster.controller is not None
     state = cluster.controller.root / "var/spool/slurmctld/job_state"

@@ -18,6 +18,7 @@ from botocore.config import Config
 from moto.server import ThreadedMotoServer
 from tests.support.spec_parts import FILESYSTEM
 
+from trainyard_agent import slurm_settings
 from trainyard_local import faults, hyperpod, node_processes, sessions
 from trainyard_local.cloud import Cloud
 from trainyard_local.hyperpod_cluster import LocalCluster, Settings
@@ -187,6 +188,7 @@ def bundle() -> dict[str, bytes]:
     files["cluster.json"] = json.dumps(cluster_json()).encode()
     files["lib/trainyard_agent/__init__.py"] = b""
     files["lib/trainyard_agent/cli.py"] = AGENT.encode()
+    files["lib/trainyard_agent/slurm_settings.py"] = Path(slurm_settings.__file__).read_bytes()
     for name in ("__init__.py", "environments.py"):  # what the lifecycle scripts themselves import
         files[f"lib/trainyard_trainers/{name}"] = Path(environments.__file__).with_name(name).read_bytes()
     return files

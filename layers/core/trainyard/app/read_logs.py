@@ -52,12 +52,18 @@ def _check_attempt(run: Run, attempt: int | None) -> None:
 
 
 def _stored(ports: Ports, run: Run, attempt: int, lines: int) -> LogTail | None:
-    try:
-        body = ports.blobs.get(run.log_key(attempt))
-    except BlobNotFound:
+    body = next(filter(None, (_get(ports, key) for key in run.log_keys(attempt))), None)
+    if body is None:
         return None
     text = "\n".join(body.decode(errors="replace").splitlines()[-lines:])
     return LogTail("job", attempt, "s3", text)
+
+
+def _get(ports: Ports, key: str) -> bytes | None:
+    try:
+        return ports.blobs.get(key)
+    except BlobNotFound:
+        return None
 
 
 def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, lines: int) -> LogTail:

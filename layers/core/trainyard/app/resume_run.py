@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard.app.situation import cluster_of
 from trainyard.app.submit_run import start_run
-from trainyard.domain import facts
+from trainyard.domain import facts, names
 from trainyard.domain.errors import ConflictError, RunActive, RunFinished
 from trainyard.domain.records import Fact, Run
 from trainyard.domain.runs import left_on, reopened
@@ -23,11 +23,16 @@ def resume_run(ports: Ports, run_id: str) -> Run:
         raise RunFinished(f"Run {run_id} succeeded; there is nothing to resume.")
     _check_checkpoints(ports, run)
     now = ports.clock.now()
-    fresh = ports.runs.put(reopened(run, now, outcome=None, reason="A person resumed the run."))
+    fresh = ports.runs.put(_below_its_cluster(reopened(run, now, outcome=None, reason="A person resumed the run.")))
     fact = Fact(id=f"resume-{run_id}-{fresh.life}", type=facts.RESUME_REQUESTED, at=now, data={"life": fresh.life})
     ports.runs.record(run_id, fact, "A person resumed the run.")
     start_run(ports, fresh)
     return fresh
+
+
+def _below_its_cluster(run: Run) -> Run:
+    """Nodes reach objects below their own cluster's prefix only; a run from before that rule gets one there, for all that follows."""
+    return run.model_copy(update={"objects_prefix": run.objects_prefix or f"{names.runs_prefix(run.cluster_name)}/{run.id}"})
 
 
 def _active(ports: Ports, run: Run) -> Run:

@@ -199,8 +199,9 @@ class Run(Record):
     def bundle_key(self, attempt: int) -> str:
         return f"{self.prefix}/attempts/{attempt}/bundle.json"
 
-    def log_key(self, attempt: int) -> str:
-        return f"{self.prefix}/logs/attempt-{attempt}.log"
+    def log_keys(self, attempt: int) -> list[str]:
+        """Where its log may lie: a run that was resumed since objects lie below clusters has those of older attempts where it had them."""
+        return list(dict.fromkeys(f"{prefix}/logs/attempt-{attempt}.log" for prefix in (self.prefix, f"runs/{self.id}")))
 
     @property
     def terminal(self) -> bool:
