@@ -34,7 +34,9 @@ def described(nodes: NodeCloud) -> list[str]:
 
 
 def all_idle(nodes: NodeCloud, cluster: LocalCluster) -> bool:
-    return len(nodes.idle(cluster)) == 2 and all(node.status == "Running" for node in cluster.members())
+    """Of two workers, and HyperPod has given back what it repaired: it runs a moment before that."""
+    asked = "Action:" in nodes.slurm(cluster, "scontrol", "-o", "show", "nodes")
+    return not asked and len(nodes.idle(cluster)) == 2 and all(node.status == "Running" for node in cluster.members())
 
 
 @pytest.mark.parametrize("action", ["Reboot", "Replace"])
@@ -55,7 +57,6 @@ def test_a_node_whose_reason_asks_for_it_is_repaired_once_no_job_is_left_on_it(n
     assert after.keys() == before.keys()
     changed = {name for name in after if after[name] != before[name]}
     assert changed == ({worker.name} if action == "Replace" else set())
-    assert "Action:" not in nodes.slurm(cluster, "scontrol", "-o", "show", "node", worker.name)
     assert len([event for event in described(nodes) if words in event]) == 1, "once"
 
 
