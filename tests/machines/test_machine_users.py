@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.machines.conftest import FILESYSTEM, Machines
+from tests.machines.conftest import FILESYSTEM, Json, Machines
 from tests.support.system import System, cluster_spec, eventually
 
 pytestmark = [pytest.mark.local, pytest.mark.machines, pytest.mark.timeout(600)]
@@ -18,7 +18,7 @@ CLUSTER = "people"
 SAY = "import tiny_tool\nprint('SAID', tiny_tool.WORD, tiny_tool.__file__)\n"
 LIMITS = """
 import resource
-print("LIMITS", *resource.getrlimit(resource.RLIMIT_NOFILE), *resource.getrlimit(resource.RLIMIT_MEMLOCK))
+print("LIMITS", *(resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_MEMLOCK)))
 print("GROUPS", open("/proc/self/cgroup").read().split())
 """
 
@@ -62,6 +62,7 @@ def people(machines: Machines, system: System, key: Path, impossible: dict[str, 
         environment={"kind": "venv", "path": "/opt/trainyard/own", "requirements": ["tiny_tool==1.0"]},
         sharedFilesystem={"dnsName": FILESYSTEM["DnsName"], "mountName": "people", "mountPath": "/shared"},
     )  # fmt: skip
+    spec["instanceGroups"].append({"name": "door", "role": "login", "instanceType": "ml.c5.large", "count": 1})
     system.api.create_cluster(spec)
     system.cluster_ready(CLUSTER, READY_SECONDS)
     return CLUSTER
@@ -76,16 +77,23 @@ def test_an_environment_comes_from_an_index_that_fails_the_first_time(machines: 
     assert "SAID from the index /opt/trainyard/own/" in said
 
 
-def test_a_job_has_the_limits_of_slurmds_unit_and_lies_outside_the_agents_slice(machines: Machines, system: System, people: str) -> None:
-    """sbatch would hand on the limits of the agent, whose unit allows other ones."""
-    worker = machines.node(people, "workers")
-    shown = machines.on(worker, "systemctl", "show", "trainyard-agent", "-p", "Slice,LimitNOFILE").split()
-    assert sorted(shown) == ["LimitNOFILE=1048576", "Slice=trainyard.slice"]
+def test_a_job_has_slurmds_limits_and_not_the_agents_and_lies_outside_its_slice(machines: Machines, system: System, people: str) -> None:
+    """sbatch would hand on the limits of the agent that calls it, were it not told otherwise."""
+    controller, worker = machines.node(people, "controller"), machines.node(people, "workers")
+    assert machines.on(worker, "systemctl", "show", "trainyard-agent", "-p", "Slice", "--value") == "trainyard.slice"
+    machines.on(controller, "prlimit", "--pid", main_pid(machines, controller, "trainyard-agent"), "--nofile=512:", "--memlock=65536:")
     job = {"recipe": "command", "nodes": 1, "script": "limits.py", "files": {"limits.py": LIMITS}}
     run = system.ended(system.submit("limits", job, people, export={"enabled": False}), "Succeeded", READY_SECONDS)
     said = eventually("the log is kept", lambda: system.api.logs(run["id"])["text"], 30)
-    assert "LIMITS 131072 131072 -1 -1" in said
+    asked = ("--nofile", "--memlock", "-o", "SOFT", "--noheadings", "--raw")
+    limits = machines.on(worker, "prlimit", "--pid", main_pid(machines, worker, "slurmd"), *asked).replace("unlimited", "-1").split()
+    assert limits != ["512", "65536"]
+    assert f"LIMITS {' '.join(limits)}" in said
     assert "trainyard.slice" not in said
+
+
+def main_pid(machines: Machines, node: Json, unit: str) -> str:
+    return machines.on(node, "systemctl", "show", unit, "-p", "MainPID", "--value")
 
 
 def test_a_user_logs_in_with_the_key_of_the_spec_and_with_no_other(machines: Machines, people: str, key: Path) -> None:
@@ -110,6 +118,19 @@ def test_a_user_logs_in_with_the_key_of_the_spec_and_with_no_other(machines: Mac
         "600",
         "ada",
     ]
+
+
+def test_a_login_node_speaks_to_slurm_for_its_users_and_is_in_no_partition_of_workers(machines: Machines, people: str) -> None:
+    door, worker = machines.node(people, "door"), machines.node(people, "workers")
+
+    def members(partition: str) -> set[str]:
+        return set(machines.on(door, "/opt/slurm/bin/sinfo", "-h", "-N", "-p", partition, "-o", "%N").split())
+
+    eventually("the login node is known to Slurm", lambda: members("dev") == {door["name"], worker["name"]}, 60)
+    assert members("main") == {worker["name"]}
+    assert machines.on(door, "ls", "/opt/slurm/etc/slurm.conf") == "", "it takes its configuration from the controller"
+    asked = "cd /shared && srun --immediate=30 -p main -N1 sh -c 'hostname; id -u'"
+    assert machines.on(door, "su", "-", "ada", "-c", asked).split() == [worker["name"], "2001"]
 
 
 def test_the_shared_filesystem_is_there_again_after_a_reboot_by_its_own_line_in_fstab(machines: Machines, people: str) -> None:
