@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 
 def create_continuously(cluster: LocalCluster) -> None:
-    """InService as soon as controller and login nodes are up; workers come later, and are retried without end."""
+    """The controller, then login nodes, then InService; workers come later, and are retried without end."""
     first = [node for node in cluster.members() if cluster.role(node.group) != "Compute"]
-    for node, failed in launch_all(cluster, first):
-        if failed and not cluster.closing.is_set():
-            cluster.fail(provisioning_failure(node, failed))
-            return
+    for role in ("Controller", "Login"):
+        for node, failed in launch_all(cluster, [node for node in first if cluster.role(node.group) == role]):
+            if failed and not cluster.closing.is_set():
+                cluster.fail(provisioning_failure(node, failed))
+                return
     cluster.set_status("InService")
     note(cluster, "Cluster", f"Cluster {cluster.name} creation completed successfully")
     for node in cluster.members():

@@ -151,6 +151,7 @@ def agent_config(node: Node) -> dict[str, Any]:
         "runsPrefix": cluster.get("runsPrefix") or "runs",
         "slurmBin": str(slurm_bin) if (slurm_bin / "sbatch").exists() else "",
         "slurmConf": slurm_conf(node),
+        "partitions": sorted({group["partition"] for group in cluster["workerGroups"]}),
         "jobEndHook": our_epilog(node) if me.role == "controller" else None,
         "heartbeatSeconds": cluster.get("heartbeatSeconds") or 60,
         "expectedWorkers": cluster.get("expectedWorkers") or 0,

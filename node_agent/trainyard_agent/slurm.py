@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainyard_contracts.files import AgentConfig
@@ -167,6 +167,11 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
     return nodes
 
 
+def workers(nodes: Mapping[str, SlurmNode], partitions: Collection[str]) -> dict[str, SlurmNode]:
+    """Those in a partition of worker groups; all where it is not known which these are."""
+    return {name: node for name, node in nodes.items() if not partitions or set(partitions) & set(node.partitions)}
+
+
 def clean_environment(config: AgentConfig) -> dict[str, str]:
     """Nothing of the agent's own environment reaches Slurm or a job but these."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "TRAINYARD_LOCAL") if name in os.environ}
@@ -181,6 +186,7 @@ class Slurm:
 
     def __init__(self, config: AgentConfig) -> None:
         self._bin = config.slurm_bin
+        self._partitions = frozenset(config.partitions)
         self._environment = clean_environment(config)
 
     async def job(self, job_id: str) -> Job | None:
@@ -193,7 +199,8 @@ class Slurm:
             raise
 
     async def nodes(self) -> dict[str, SlurmNode]:
-        return parse_nodes(await self._run("scontrol", "-o", "show", "nodes"))
+        """The workers. Login nodes run slurmd, too, and are in HyperPod's partition of all nodes, but no run ever uses them."""
+        return workers(parse_nodes(await self._run("scontrol", "-o", "show", "nodes")), self._partitions)
 
     async def jobs_named(self, name: str) -> list[str]:
         """Ids of every job of this name that Slurm remembers, oldest first."""

@@ -14,7 +14,7 @@ from tests.unit.agent_support import config
 
 from trainyard_agent import slurm
 from trainyard_agent.attempt_files import BadBundle, parse_bundle, render
-from trainyard_agent.slurm import Slurm, SlurmError, SlurmNode, clean_environment, compress, expand, parse_job, parse_nodes
+from trainyard_agent.slurm import Slurm, SlurmError, SlurmNode, clean_environment, compress, expand, parse_job, parse_nodes, workers
 
 JOB = (
     "JobId=1 JobName=run-1 UserId=root(0) Priority=4294901759 JobState=NODE_FAIL Reason=NodeDown Dependency=(null) Requeue=0 ExitCode=0:9 "
@@ -139,3 +139,14 @@ def test_the_largest_clusters_nodes_are_excluded_within_one_arguments_length() -
 def test_a_node_serves_by_its_base_state_whatever_harmless_flag_it_carries(state: str, serves: bool) -> None:
     """Every HyperPod node is CLOUD, which Slurm prints as a flag."""
     assert SlurmNode("ip-10-0-0-1", state, "10.0.0.1", 6818).serves is serves
+
+
+def test_a_login_node_is_no_worker_though_it_runs_slurmd_and_is_in_the_partition_of_all() -> None:
+    shown = (
+        "NodeName=ip-1 NodeAddr=10.0.0.1 State=IDLE+CLOUD Partitions=dev,main\n"
+        "NodeName=ip-2 NodeAddr=10.0.0.2 State=IDLE+CLOUD Partitions=dev\n"
+        "NodeName=ip-3 NodeAddr=10.0.0.3 State=DOWN+CLOUD Partitions=large,dev\n"
+    )
+    known = parse_nodes(shown)
+    assert set(workers(known, ["large", "main"])) == {"ip-1", "ip-3"}
+    assert set(workers(known, [])) == {"ip-1", "ip-2", "ip-3"}

@@ -132,6 +132,9 @@ class AgentConfig(Lenient):
     runs_prefix: str = Field(default="runs", description="below it lie this cluster's runs in the data bucket; its nodes reach no others")
     slurm_bin: str = Field(default="", description="directory of sbatch, scontrol, ...; empty = PATH")
     slurm_conf: str | None = None
+    partitions: list[str] = Field(
+        default_factory=list, description="those of worker groups: a node in none of them is no worker; [] = all are"
+    )
     job_end_hook: str | None = Field(default=None, description="controller: our EpilogSlurmctld, kept in force while the cluster lives")
     heartbeat_seconds: float = Field(default=60, gt=0)
     beat_seconds: float = Field(default=1, gt=0)
