@@ -8,7 +8,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +192,15 @@ def test_nothing_is_torn_down_where_nothing_was_made(world: World, record: Recor
     assert account.asked == ["cloudformation:DescribeStacks"], "the network's stack, for the plan"
 
 
+@pytest.fixture
+def terminal() -> Iterator[None]:
+    """As if these tests ran in a terminal, also where nohup started them."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("terminal")
 def test_the_first_signal_stops_it_and_the_next_ones_are_told_what_goes_on() -> None:
     told: list[str] = []
     with Signals(told.append), pytest.raises(Interrupted, match="SIGTERM"):
