@@ -28,10 +28,11 @@ def test_a_first_light_shows_every_stage_and_leaves_nothing(system: System, tmp_
     assert document["assumptions"]["A-018"]["verdict"] == "held"
     assert {seen["verdict"] for seen in document["assumptions"].values()} <= {"held", "not-seen"}
     assert "the look itself failed" not in str(document)
-    first, *_, last = system.api.run(document["run"])["attempts"]
+    attempts = system.api.run(document["run"])["attempts"]
+    first, last = attempts[0], attempts[-1]
     assert first["outcome"] != "succeeded"
     assert last["resumedFrom"] >= 10
-    assert document["attempts"][0]["reason"] == first["reason"]
+    assert [one["outcome"] for one in document["attempts"]] == [one["outcome"] for one in attempts]
     assert system.value(document["run"]) == sum(range(41))
     assert any("objects" in kept for kept in document["kept"])
     assert_nothing_left(system, document)
