@@ -6,6 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from tests.support.http_events import Client
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 def pytest_configure() -> None:
     """A shell that starts the tests in the background has them ignore Ctrl-C, and every process that they start would inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # On a busy machine an example takes longer than hypothesis allows one by default.
+    settings.register_profile("unhurried", settings.default, deadline=None)
+    settings.load_profile("unhurried")
 
 
 @pytest.fixture
