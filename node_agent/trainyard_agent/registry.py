@@ -479,6 +479,8 @@ class Registry:
 
         def change(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR REPLACE INTO flags VALUES('ready', '1')")
+            # What changes from now on is told, also what changes before the list was looked at twice.
+            connection.execute("INSERT OR IGNORE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(sorted(self.slurm_nodes))))
 
         self._reporter.report(self._reporter.make(ClusterReady, nodes=serving), change=change)
         log.info("the cluster is ready: %s", ", ".join(serving))

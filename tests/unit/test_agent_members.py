@@ -16,7 +16,7 @@ from trainyard_agent.registry import Node, Registry
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.slurm import SlurmNode
 from trainyard_agent.store import Store
-from trainyard_contracts.events import NodesChanged
+from trainyard_contracts.events import ClusterReady, NodesChanged
 
 
 class Slurm:
@@ -69,6 +69,18 @@ def test_a_changed_list_is_reported_once_two_looks_agree_and_a_lost_node_of_it_i
     assert "ip-1" not in again.nodes
     look(again, nodes("ip-2", "ip-3"))
     assert told_again == []
+
+
+def test_a_node_that_is_replaced_right_after_the_cluster_was_ready_is_told(tmp_path: Path) -> None:
+    registry, told = registry_on(tmp_path, Slurm())
+    registry.slurm_nodes = nodes("ip-1", "ip-2")
+    registry.nodes = {name: Node(name, connected=True) for name in ("ip-1", "ip-2")}
+    assert registry._report_ready()
+    look(registry, nodes("ip-1", "ip-3"))
+    [ready, event] = told
+    assert isinstance(ready, ClusterReady)
+    assert isinstance(event, NodesChanged)
+    assert (event.removed, event.added) == (["ip-2"], ["ip-3"])
 
 
 def test_slurm_that_names_no_node_says_nothing(tmp_path: Path) -> None:
