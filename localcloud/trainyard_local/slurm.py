@@ -88,34 +88,42 @@ def remove_short_link(state_dir: Path) -> None:
 
 
 class Ports:
-    """Free TCP ports for Slurm daemons, below the range from which the kernel hands out ports itself."""
+    """TCP ports for Slurm daemons, below the range from which the kernel hands out ports itself.
+
+    What was taken is bound, so that another local cloud does not take it before the daemon listens there.
+    """
 
     def __init__(self, first: int, count: int = 1000) -> None:
         self._range = range(first, first + count)
-        self._taken: set[int] = set()
+        self._taken: dict[int, socket.socket] = {}
         self._lock = threading.Lock()
 
     def take(self) -> int:
+        """Raises RuntimeError when all are taken."""
         with self._lock:
             for port in self._range:
-                if port not in self._taken and _is_free(port):
-                    self._taken.add(port)
+                if port not in self._taken and (held := _held(port)):
+                    self._taken[port] = held
                     return port
         raise RuntimeError(f"no free port in {self._range.start} to {self._range.stop}; set TRAINYARD_LOCAL_SLURM_PORT to another start")
 
     def give_back(self, ports: Sequence[int]) -> None:
         with self._lock:
-            self._taken.difference_update(ports)
+            for port in ports:
+                if held := self._taken.pop(port, None):
+                    held.close()
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
-    return True
+def _held(port: int) -> socket.socket | None:
+    """The port, bound where nobody has it; a daemon that reuses addresses, as Slurm's do, can listen there all the same."""
+    held = socket.socket()
+    try:
+        held.bind(("", port))
+    except OSError:
+        held.close()
+        return None
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return held
 
 
 @dataclass(frozen=True)
