@@ -25,15 +25,13 @@ setup-trainers: setup ## besides, what the tests and measurements of the trainer
 demo: setup ## the main job on real parts, with a node killed in the middle
 	@$(BIN)/python -m demo
 
-test: setup-trainers ## all tests
-	@$(BIN)/python -m pytest -m "not machines"
+# Tests of real nodes wait most of the time, so files run beside each other; those that wait the longest begin first.
+BESIDE := -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
+test: setup-trainers ## all tests but those of test-machines, three files at once (WORKERS=...)
+	@$(BIN)/python -m pytest $(BESIDE) -m "not machines" tests/local tests
 
-# The trials of silent nodes are minutes of waiting, which they do beside the others.
-SILENCE := tests/machines/test_machine_silence.py
 test-machines: setup node_agent/packages/pip.whl machine-image ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
-	@mkdir -p build; $(BIN)/python -m pytest $(SILENCE) >build/machine-silence.log 2>&1 & beside=$$!; \
-	$(BIN)/python -m pytest tests/machines --ignore=$(SILENCE); others=$$?; \
-	wait $$beside; silence=$$?; cat build/machine-silence.log; exit $$((others ? others : silence))
+	@$(BIN)/python -m pytest $(BESIDE) tests/machines
 
 # Built before the tests and not within the first one's time: once, in some minutes.
 machine-image: setup
