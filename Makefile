@@ -42,7 +42,7 @@ node_agent/packages/pip.whl: node_agent/packages.txt node_agent/build_packages.p
 	@$(BIN)/python node_agent/build_packages.py node_agent/packages
 
 test-often: setup-trainers ## tests with real processes 20 times, and what failed how often (TESTS=..., TIMES=...)
-	@$(BIN)/python scripts/often.py --times $(or $(TIMES),20) $(TESTS)
+	@PYTEST_ADDOPTS="$(BESIDE)" $(BIN)/python scripts/often.py --times $(or $(TIMES),20) $(TESTS)
 
 check: setup ## format, lint, types, import rules, generated files, SAM and ASL
 	@$(BIN)/python scripts/check.py
