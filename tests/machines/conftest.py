@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -137,16 +138,21 @@ class Machines:
         return [event["message"] for event in logs.get_log_events(logGroupName=group, logStreamName=stream)["events"]]
 
 
-@pytest.fixture(scope="session")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    """Whatever the tests did, no process and no link of it is left."""
-    state_dir = tmp_path_factory.mktemp("machines")
+@contextmanager
+def cloud_of_machines(state_dir: Path) -> Iterator[Machines]:
+    """Whatever is done to it in the block, no process and no link of it is left."""
     local = control.up(state_dir, 0, REPOSITORY / "template.yaml", {"HeartbeatSeconds": "2"}, nodes="machines")
     try:
         yield Machines(state_dir, local)
     finally:
         control.down(state_dir)
     assert nothing_left(state_dir)
+
+
+@pytest.fixture(scope="session")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    with cloud_of_machines(tmp_path_factory.mktemp("machines")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.machines.conftest import FILESYSTEM, PACKAGES, Json, Machines
+from tests.machines.conftest import FILESYSTEM, Json, Machines
 from tests.support.broken import Broken, assert_found
 from tests.support.first_light import FirstLight
 from tests.support.system import System, cluster_spec, light_job
-
-from trainyard_cli.client import Client
 
 pytestmark = [pytest.mark.local, pytest.mark.machines]
 
@@ -23,19 +21,10 @@ BROKEN = [
 ]
 
 
-@pytest.fixture
-def system(machines: Machines) -> System:
-    assert PACKAGES.exists(), f"{PACKAGES} is missing: make test-machines builds it, and so does node_agent/build_packages.py"
-    return System(machines.state_dir, machines.local, Client.from_state_dir(machines.state_dir))
-
-
 @pytest.fixture(params=BROKEN, ids=lambda broken: broken.assumption)
 def broken(request: pytest.FixtureRequest, system: System) -> Iterator[Broken]:
-    system.quirk(request.param.quirk)
-    try:
-        yield request.param
-    finally:
-        system.quirk(request.param.quirk, on=False)
+    with request.param.on(system) as found:
+        yield found
 
 
 def smallest(quirk: str) -> Json:

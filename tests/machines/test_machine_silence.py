@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 from demo.objects import differences
-from tests.machines.conftest import REPOSITORY, Json, Machines, nothing_left, system_of
+from tests.machines.conftest import Json, Machines, cloud_of_machines, system_of
 from tests.machines.test_machine_runs import READY_SECONDS, final_weights, spec
 from tests.support.system import ENDED, System, eventually
 
 from trainyard_contracts.files import Progress
-from trainyard_local import control
 
 #: Each test has one trial of up to 90 s; the first makes the cluster.
 pytestmark = [pytest.mark.local, pytest.mark.machines, pytest.mark.timeout(420)]
@@ -140,12 +139,8 @@ def unnoticed_cloud(state_dir: Path) -> Iterator[Machines]:
     """A local cloud whose HyperPod takes no notice of nodes that do not answer, for longer than any trial lasts."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("TRAINYARD_LOCAL_NOTICE_SECONDS", "3600")
-        local = control.up(state_dir, 0, REPOSITORY / "template.yaml", {"HeartbeatSeconds": "2"}, nodes="machines")
-    try:
-        yield Machines(state_dir, local)
-    finally:
-        control.down(state_dir)
-    assert nothing_left(state_dir)
+        with cloud_of_machines(state_dir) as machines:
+            yield machines
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.support.first_light import assert_nothing_left
@@ -21,6 +23,15 @@ class Broken:
     @property
     def options(self) -> list[str]:
         return [word for limit in self.limits for word in ("--stage-seconds", limit)]
+
+    @contextmanager
+    def on(self, system: System) -> Iterator[Broken]:
+        """The cloud is this way in the block only."""
+        system.quirk(self.quirk)
+        try:
+            yield self
+        finally:
+            system.quirk(self.quirk, on=False)
 
 
 def assert_found(broken: Broken, code: int, document: Json, system: System, printed: str) -> None:

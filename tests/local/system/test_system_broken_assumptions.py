@@ -32,11 +32,8 @@ BROKEN = [
 
 @pytest.fixture(params=BROKEN, ids=lambda broken: broken.assumption)
 def broken(request: pytest.FixtureRequest, system: System) -> Iterator[Broken]:
-    system.quirk(request.param.quirk)
-    try:
-        yield request.param
-    finally:
-        system.quirk(request.param.quirk, on=False)
+    with request.param.on(system) as found:
+        yield found
 
 
 def smallest() -> Json:
