@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import json
+import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -233,6 +236,35 @@ def test_a_signal_before_anything_was_made_leaves_nothing_to_take_down(world: Wo
     assert [(stage["name"], stage["state"]) for stage in document["stages"]] == [("account", "interrupted")]
 
 
+def test_progress_that_nobody_reads_any_more_ends_nothing() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    program = "from trainyard_cli.first_light.command import _tell; _tell('one'); _tell('two'); print('goes on', flush=True)"
+    try:
+        done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=writing, check=False, timeout=60)
+    finally:
+        os.close(writing)
+    assert done.stdout == b"goes on\n"
+
+
+def test_whatever_ends_the_program_in_a_stage_the_cluster_is_taken_down_by_force(
+    world: World, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def act(_world: World, _watch: Watch) -> str:
+        raise SystemExit(1)
+
+    def gone(_world: World, _watch: Watch, _tell: Any, *, force: bool, patience: float) -> str:
+        forced.append(force)
+        return "the cluster is deleted"
+
+    forced: list[bool] = []
+    monkeypatch.setattr(engine, "tear_down", gone)
+    monkeypatch.setattr(engine, "nothing_left", lambda _world, _watch: ("nothing is left", []))
+    code, document, _ = lit(world, record, [a_stage(act, "create")])
+    assert forced == [True]
+    assert (code, document["verdict"], document["nothingLeft"]) == (1, "failed", True)
+
+
 # How it takes down
 
 
@@ -274,6 +306,62 @@ def test_machines_go_even_where_our_api_never_deletes_the_cluster(world: World, 
         "our API did not delete the cluster; SageMaker was asked itself",
     ]
     assert account.asked.count("sagemaker:DeleteCluster") == 1
+
+
+class LateApi(AnsweringApi):
+    """Whoever asked it for a cluster had no answer, and the cluster comes `late` seconds after the teardown began."""
+
+    def __init__(self, clock: Clock, late: float) -> None:
+        super().__init__(Connection(API_URL, "us-west-2"))
+        self._clock, self._late, self.status = clock, late, "Ready"
+
+    def cluster(self, name: str) -> Json:
+        if self._clock() < self._late:
+            raise ApiProblem(404, {"title": "There is no such cluster"})
+        return {"name": name, "status": self.status}
+
+    def runs(self, *, status: str | None = None, at_most: int = 1000) -> list[Json]:
+        return []
+
+    def delete_cluster(self, name: str, *, force: bool = False) -> Json:
+        self.status = "Deleted"
+        return {}
+
+
+@pytest.mark.parametrize(("in_doubt", "late", "status", "spent"), [
+    (True, 15, "Deleted", 20),  # it came after all, and was deleted
+    (True, 1000, "Ready", 35),  # nobody makes it any more
+    (False, 1000, "Ready", 0),
+])  # fmt: skip
+def test_a_cluster_that_was_asked_for_without_an_answer_may_come_while_it_is_torn_down(
+    world: World, account: RecordedAccount, in_doubt: bool, late: float, status: str, spent: float
+) -> None:
+    account.answers["sagemaker:DescribeCluster"] = NotAnswered("sagemaker:DescribeCluster", "ResourceNotFound", "none")
+    clock = Clock()
+    world.api, world.in_doubt = LateApi(clock, late), in_doubt
+    tear_down(world, Watch(100, 5, clock=clock, sleep=clock.sleep), lambda _words: None, force=True, patience=50)
+    assert (world.api.status, clock.now) == (status, spent)
+
+
+@pytest.mark.parametrize(
+    ("answer", "in_doubt"),
+    [(Unreachable("gone"), True), (Interrupted("SIGINT"), True), (ApiProblem(503, {"title": "later"}), True),
+     (ApiProblem(422, {"title": "wrong"}), False), (None, False)],
+)  # fmt: skip
+def test_whether_a_cluster_may_still_be_made_is_known_by_the_answer(world: World, answer: BaseException | None, in_doubt: bool) -> None:
+    class Api(AnsweringApi):
+        def create_cluster(self, spec: Any) -> Json:
+            if answer is not None:
+                raise answer
+            return {}
+
+        def cluster(self, name: str) -> Json:
+            return {"name": name, "status": "InService", "arn": "arn"}
+
+    world.api = Api(Connection(API_URL, "us-west-2"))
+    with contextlib.suppress(TrainyardError, Interrupted):
+        stages.create(world, Watch(10, 5))
+    assert world.in_doubt is in_doubt
 
 
 def test_a_cluster_that_nobody_may_delete_is_told_with_the_command_that_does(world: World, account: RecordedAccount) -> None:
@@ -459,7 +547,7 @@ def test_an_api_that_is_down_from_the_beginning_ends_it_with_that_and_nothing_wa
     assert read(output)["nothingLeft"]
 
 
-@pytest.mark.parametrize(("answer", "agreed"), [("y\n", True), ("n\n", False), ("\n", False)])
+@pytest.mark.parametrize(("answer", "agreed"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)])
 def test_whoever_sits_at_the_terminal_is_shown_the_price_and_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str, agreed: bool
 ) -> None:

@@ -12,9 +12,10 @@ from tests.support.recorded_account import RecordedAccount
 from trainyard_cli.client import Client
 from trainyard_cli.connection import Connection
 from trainyard_cli.first_light.seen import Seen, StageName, looks
-from trainyard_cli.first_light.watch import StageFailed
+from trainyard_cli.first_light.stages import resume_
+from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
-from trainyard_cli.problems import TrainyardError
+from trainyard_cli.problems import ApiProblem, TrainyardError
 
 Json = dict[str, Any]
 GROUPS = [
@@ -205,3 +206,25 @@ def test_a_refused_role_and_a_refused_shape_are_told_apart() -> None:
     for failure, expected in ((role, {"A-010": "not-seen", "A-026": "broken"}), (shape, {"A-010": "broken", "A-026": "not-seen"})):
         said = {"described": None, "failure": failure, "stage": "create"}
         assert {assumption: seen(assumption, **said).verdict for assumption in expected} == expected
+
+
+def test_a_replacement_that_was_refused_says_nothing_of_a_second_node() -> None:
+    """Until BatchReplaceClusterNodes took it, no node counts as disturbed."""
+
+    class Api(Client):
+        def run(self, run_id: str) -> Json:
+            return {"status": "Running", "attempts": [{"number": 1, "nodes": ["ip-10-0-0-1"]}]}
+
+        def nodes(self, cluster: str) -> list[Json]:
+            return [{"name": "ip-10-0-0-1", "instanceId": "i-1"}]
+
+        def replace_node(self, cluster: str, instance_id: str) -> Json:
+            raise ApiProblem(502, {"title": "HyperPod refused"})
+
+    world = ToldWorld(stage="resume", failure=TrainyardError("HyperPod refused"))
+    world.api, world.run_id = Api(world.api.connection), "run-1"
+    with pytest.raises(ApiProblem):
+        resume_(world, Watch(10, 5))
+    found = {look.assumption: look.see(world) for look in looks() if look.assumption in ("A-014", "A-039")}
+    assert {name: one.verdict for name, one in found.items()} == {"A-014": "not-seen", "A-039": "not-seen"}
+    assert "HyperPod refused" in found["A-014"].evidence

@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, get_args
@@ -71,7 +71,7 @@ def first_light(
             record = Record.new(output, redactor, product=importlib.metadata.version("trainyard-cli"), region=connection.region,
                                 where=_where(connection), stack=stack, cluster=world.cluster_name, run=None, spec=world.cluster_spec)  # fmt: skip
             chosen = stages(lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd), resume=not without_resume)
-            code = FirstLight(world, record, looks(), _teller(), limits=_limits(stage_seconds or [])).run(chosen)
+            code = FirstLight(world, record, looks(), _tell, limits=_limits(stage_seconds or [])).run(chosen)
             _print(context, redactor.document(record.document), output)
     raise typer.Exit(code)
 
@@ -88,7 +88,8 @@ def _clean(context: Context, api: Client, path: Path) -> int:
     world = World(api, account, {"cluster": {"spec": document["spec"]}}, document["cluster"])
     world.run_id = document.get("run")
     world.began["create"] = datetime.now(timezone.utc)
-    code = FirstLight(world, record, looks(), _teller()).clean()
+    world.in_doubt = ("create", "passed") not in [(one["name"], one["state"]) for one in document["stages"]]
+    code = FirstLight(world, record, looks(), _tell).clean()
     _print(context, record.redactor.document(document), path)
     return code
 
@@ -136,13 +137,10 @@ def _known(connection: Connection) -> Iterable[tuple[str, str]]:
         yield "token", connection.local.get("adminToken", "")
 
 
-def _teller() -> Callable[[str], None]:
-    def tell(words: str) -> None:
-        # A terminal that went away must not keep the teardown up.
-        with contextlib.suppress(OSError, ValueError):
-            err.print(escape(plain(words)), soft_wrap=True)
-
-    return tell
+def _tell(words: str) -> None:
+    """Progress. Neither a terminal that went away nor a pipe that nobody reads keeps the teardown up; for the latter rich would end the program."""
+    with contextlib.suppress(OSError, ValueError):
+        print(plain(words), file=sys.stderr, flush=True)
 
 
 def _agree(context: Context, hourly: float | None, bound: float | None, *, yes: bool, most: float | None) -> None:
@@ -153,12 +151,16 @@ def _agree(context: Context, hourly: float | None, bound: float | None, *, yes: 
     price = "The price list does not know what these nodes cost." if hourly is None or bound is None else (
         f"The nodes cost {hourly:.2f} USD an hour; were every stage to take all its time, {bound:.2f} USD."
     )  # fmt: skip
-    err.print(price)
+    _tell(price)
     if yes:
         return
     if context.json or not sys.stdin.isatty():
         raise InvalidInput("Nobody can be asked", "--yes: is missing, and there is no terminal", "Say --yes, best with --max-usd")
-    if not typer.confirm("Make them, and pay for them?", err=True):
+    try:
+        agreed = typer.confirm("Make them, and pay for them?", err=True)
+    except typer.Abort:  # the end of the input
+        agreed = False
+    if not agreed:
         raise InvalidInput("Not agreed to", "nothing was made", "Nothing is to be done")
 
 

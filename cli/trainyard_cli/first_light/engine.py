@@ -92,7 +92,7 @@ class FirstLight:
                 try:
                     self._world.paid_seconds = sum(self._seconds(one) for one in stages if one.paid) + self._teardown_seconds
                     self._go(stages)
-                except Exception as error:  # noqa: BLE001 - whatever it is, machines are not left behind for it
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, machines are not left behind for it
                     stopped = error
                 signals.held = True
             except Interrupted as signalled:
@@ -100,7 +100,7 @@ class FirstLight:
             try:
                 self._account_for(stopped)
             finally:
-                self._clean(force=document["verdict"] != "running")
+                self._clean(force=stopped is not None or document["firstBroken"] is not None)
                 self._conclude()
         if document["verdict"] == "held":
             return OK
@@ -179,7 +179,7 @@ class FirstLight:
             self._stopped("interrupted", f"It was stopped by {stopped} in stage {self._world.stage}.")
         elif isinstance(stopped, InvalidInput):
             self._stopped("refused", _brief(stopped), stopped)
-        elif isinstance(stopped, Exception):
+        elif stopped is not None:
             self._failed(_as_problem(stopped))
 
     def _failed(self, problem: TrainyardError) -> None:
@@ -298,7 +298,7 @@ class FirstLight:
             self._tell(str(error))
 
 
-def _as_problem(error: Exception) -> TrainyardError:
+def _as_problem(error: BaseException) -> TrainyardError:
     if isinstance(error, TrainyardError):
         return error
     if isinstance(error, NotAnswered):

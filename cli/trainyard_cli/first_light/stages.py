@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..problems import ApiProblem
 from ..snapshot import TERMINAL
 from .seen import StageName
-from .watch import StageFailed, Watch
+from .watch import PASSING, StageFailed, Watch
 from .world import Json, World
 
 #: Says price and bound, and comes back if it is to be paid. Raises TrainyardError.
@@ -83,9 +83,12 @@ def price(world: World, agree: Agree) -> str:
 
 def create(world: World, watch: Watch) -> str:
     """CreateCluster, until HyperPod has the cluster in service."""
+    world.in_doubt = True
     try:
         world.api.create_cluster({**world.cluster_spec, "name": world.cluster_name})
+        world.in_doubt = False
     except ApiProblem as problem:
+        world.in_doubt = problem.status in PASSING
         raise StageFailed(problem.title, problem.detail, problem.next_step) from problem
     found = watch.until("HyperPod has the cluster in service", lambda: _cluster(world, ("InService", "Ready")))
     return f"HyperPod made {found['arn']}"
@@ -160,10 +163,10 @@ def resume_(world: World, watch: Watch) -> str:
             f"{before['nodes'][-1]}, which trains, is not among the cluster's nodes",
             "See: trainyard node ls, and A-015",
         )
-    world.disturbed = node
     answer = world.api.replace_node(world.cluster_name, node["instanceId"])
     if answer["failed"]:
         raise StageFailed("The node cannot be replaced", "; ".join(answer["failed"].values()), "Look what HyperPod says of replacing nodes")
+    world.disturbed = node
     wanted = before["number"] + 1
     attempt = watch.until("the run makes a step without that node", lambda: _resumed(world, wanted))
     step = attempt.get("resumedFrom")
@@ -175,11 +178,7 @@ def resume_(world: World, watch: Watch) -> str:
 def _resumed(world: World, number: int) -> Json | None:
     run = _run(world)
     if run["status"] == "Succeeded" and run["attempts"][-1]["number"] < number:
-        raise StageFailed(
-            "The run ended before the node went",
-            "nothing was proved of a resume",
-            "Give a SPEC whose job trains longer, or --without-resume",
-        )
+        raise _too_short()
     return _attempt(world, lambda one: one.get("firstStepAt"), number)
 
 

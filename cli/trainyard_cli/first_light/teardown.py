@@ -13,6 +13,8 @@ from .watch import StageFailed, Watch
 from .world import Json, World
 
 Tell = Callable[[str], None]
+#: So long our API may work on a request whose answer nobody waited for (template.yaml: 29 s).
+UNANSWERED_SECONDS = 31
 
 
 def tear_down(world: World, watch: Watch, tell: Tell, *, force: bool, patience: float) -> str:
@@ -22,7 +24,7 @@ def tear_down(world: World, watch: Watch, tell: Tell, *, force: bool, patience: 
     """
     tries = _Teardown(world, tell, force)
     try:
-        watch.until("the cluster is gone", lambda: tries.step(late=watch.spent >= patience))
+        watch.until("the cluster is gone", lambda: tries.step(spent=watch.spent, late=watch.spent >= patience))
     except StageFailed as failure:
         if not tries.gone_from_aws():
             failure.next_step = f"Delete it by hand: aws sagemaker delete-cluster --cluster-name {world.cluster_name}"
@@ -38,10 +40,10 @@ class _Teardown:
         self._told: set[str] = set()
         self.by_hand = False
 
-    def step(self, *, late: bool) -> bool | None:
-        """True once the cluster is gone from our API and from AWS."""
+    def step(self, *, spent: float, late: bool) -> bool | None:
+        """True once the cluster is gone from our API and from AWS; `spent` are seconds since the teardown began."""
         try:
-            gone = self._ask_api()
+            gone = self._ask_api(spent)
         except (ApiProblem, Unreachable) as error:
             gone = False
             self._say(f"our API does not delete the cluster yet: {error}")
@@ -49,14 +51,17 @@ class _Teardown:
             self._delete_by_hand()
         return True if gone and self.gone_from_aws() else None
 
-    def _ask_api(self) -> bool:
+    def _ask_api(self, spent: float) -> bool:
         world = self._world
         try:
             found = world.api.cluster(world.cluster_name)
         except ApiProblem as problem:
-            if problem.status == 404:
-                return True
-            raise
+            if problem.status != 404:
+                raise
+            if world.in_doubt and spent < UNANSWERED_SECONDS:
+                self._say("waiting whether our API still makes the cluster, of which it gave no answer")
+                return False
+            return True
         if found["status"] == "Deleted":
             return True
         for run in self._active():

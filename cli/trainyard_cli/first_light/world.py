@@ -22,7 +22,7 @@ class World:
     """Read by looks, which may let NotAnswered and TrainyardError pass: their assumption is then not seen, and it is said why.
 
     `spec` is the run's, with `cluster.spec`. What is set by the stages: `findings` (doctor's), `plan` (the dry run's answer),
-    `price`, `run_id`, `disturbed` (the node that was to be replaced, as it was before), `began` (when each stage began),
+    `price`, `in_doubt`, `run_id`, `disturbed` (the node that was replaced, as it was before), `began` (when each stage began),
     `failure` (what stopped the stage that is looked at).
     """
 
@@ -35,6 +35,8 @@ class World:
         self.price: Json | None = None
         #: How long nodes may be paid for, when every stage takes all its time.
         self.paid_seconds = 0.0
+        #: The cluster was asked for, and no answer came: our API may make it yet.
+        self.in_doubt = False
         self.run_id: str | None = None
         self.disturbed: Json | None = None
         self.began: dict[StageName, datetime] = {}
