@@ -124,11 +124,13 @@ class HyperPod:
         good: list[str] = []
         bad: list[dict[str, str]] = []
         for node_id in dict.fromkeys(ids):
-            code, message = self._repairable(cluster, node_id, spare_controller)
+            with cluster.lock:  # HyperPod's own recovery may want the same node
+                code, message = self._repairable(cluster, node_id, spare_controller)
+                if not code:
+                    act(cluster, cluster.nodes[node_id])
             if code:
                 bad.append({"NodeId": node_id, "ErrorCode": code, "Message": message})
             else:
-                act(cluster, cluster.nodes[node_id])
                 good.append(node_id)
         return ({"Successful": good} if good else {}) | {"Failed": bad}
 

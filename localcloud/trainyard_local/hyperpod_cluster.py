@@ -202,15 +202,16 @@ class LocalCluster:
 
     def create(self) -> None:
         """Build everything: the controller first, then the rest. Runs in a thread; the outcome is the cluster's status."""
-        announce(self)
-        note(self, "Cluster", f"Cluster {self.name} creation started successfully")
         try:
+            announce(self)
+            note(self, "Cluster", f"Cluster {self.name} creation started successfully")
             self._begin()
-        except (RuntimeError, OSError) as error:
+            self.in_background(lambda: hyperpod_recovery.watch(self))
+            (create_continuously if self.continuous else create_all_at_once)(self)
+        except Exception as error:
+            if not self.closing.is_set():
+                log.warning("cluster %s could not be set up", self.name, exc_info=error)
             self.fail(f"The cluster could not be set up: {error}")
-            return
-        self.in_background(lambda: hyperpod_recovery.watch(self))
-        (create_continuously if self.continuous else create_all_at_once)(self)
 
     def _begin(self) -> None:
         self._files = lifecycle_files(self, next(iter(self.groups)))
@@ -297,8 +298,12 @@ class LocalCluster:
             node.kill()
             if self.closing.is_set():
                 return
-            node.start_services()
-            node.status = "Running"
+            try:
+                node.start_services()
+            except (OSError, subprocess.SubprocessError) as error:
+                node.status, node.message = "Failure", f"EC2 Instance {node.instance_id} did not boot: {error}"
+                return
+            node.status, node.message = "Running", ""
             self.rejoin(node)
 
         self.in_background(work)
@@ -325,6 +330,17 @@ class LocalCluster:
         self.in_background(self._scale)
 
     def _scale(self) -> None:
+        try:
+            failed = self._scaled()
+        except Exception as error:
+            log.warning("cluster %s could not be scaled", self.name, exc_info=error)
+            failed = f"The cluster could not be scaled: {error}"
+        if not self.closing.is_set() and not self.continuous:
+            self.failure_message = failed
+            self.set_status("InService")
+
+    def _scaled(self) -> str:
+        """Make and remove instances until each group has its count. Returns why an instance failed, if one did."""
         for name, group in self.groups.items():
             for node in self.members(name)[group["InstanceCount"] :]:
                 with self.lock:
@@ -334,9 +350,7 @@ class LocalCluster:
         self._write_slurm_nodes()
         self._restart_controller()
         failures = [failed for _, failed in launch_all(self, fresh) if failed]
-        if not self.closing.is_set() and not self.continuous:
-            self.failure_message = str(failures[0]) if failures else ""
-            self.set_status("InService")
+        return str(failures[0]) if failures else ""
 
     def _restart_controller(self) -> None:
         if controller := self.controller:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -14,6 +14,8 @@ from .nodes import LifecycleFailed, Node
 
 if TYPE_CHECKING:
     from .hyperpod_cluster import LocalCluster
+
+log = logging.getLogger(__name__)
 
 
 def create_continuously(cluster: LocalCluster) -> None:
@@ -68,18 +70,31 @@ def launch(cluster: LocalCluster, node: Node) -> LifecycleFailed | None:
     try:
         _run_lifecycle(cluster, node)
     except LifecycleFailed as failed:
-        _log(cluster, node, failed.lines)
-        if cluster.closing.is_set():
-            return None
-        node.kill()
-        node.status, node.message = "Failure", str(failed)
-        note(cluster, "Instance", f"Instance lifecycle script execution for EC2 Instance {node.instance_id} has failed", node, "Error")
-        note(cluster, "Instance", f"Failed to provision EC2 Instance {node.instance_id} in instance group {node.group}", node, "Error")
-        return failed
+        return _give_up(cluster, node, failed)
+    except Exception as error:
+        if not cluster.closing.is_set():
+            log.warning("node %s of cluster %s could not be prepared", node.instance_id, cluster.name, exc_info=error)
+        reason = f"The instance could not be prepared: {type(error).__name__}: {error}"
+        return _give_up(cluster, node, LifecycleFailed([f"[SageMaker] {reason}"], reason))
     _log(cluster, node, ["[SageMaker] The lifecycle scripts succeeded."])
     node.status, node.message = "Running", ""
     note(cluster, "Instance", f"EC2 Instance {node.instance_id} successfully provisioned in instance group {node.group}", node)
     return None
+
+
+def _give_up(cluster: LocalCluster, node: Node, failed: LifecycleFailed) -> LifecycleFailed | None:
+    """Leave the instance in Failure and switched off; None when the cluster is ending anyway."""
+    _log(cluster, node, failed.lines)
+    if cluster.closing.is_set():
+        return None
+    node.status, node.message = "Failure", str(failed)
+    try:
+        node.kill()
+    except RuntimeError as error:  # something survives SIGKILL
+        log.warning("node %s of cluster %s: %s", node.instance_id, cluster.name, error)
+    note(cluster, "Instance", f"Instance lifecycle script execution for EC2 Instance {node.instance_id} has failed", node, "Error")
+    note(cluster, "Instance", f"Failed to provision EC2 Instance {node.instance_id} in instance group {node.group}", node, "Error")
+    return failed
 
 
 def _not_to_be_had(cluster: LocalCluster, node: Node) -> LifecycleFailed:
@@ -93,21 +108,18 @@ def _not_to_be_had(cluster: LocalCluster, node: Node) -> LifecycleFailed:
 
 def _run_lifecycle(cluster: LocalCluster, node: Node) -> None:
     group, cloud = cluster.groups[node.group], cluster.cloud
-    try:
-        credentials = cloud.credentials(group["ExecutionRole"], node.instance_id)
-        aws = {"AWS_ENDPOINT_URL": cloud.endpoint, "AWS_REGION": cloud.region, "AWS_DEFAULT_REGION": cloud.region}
-        node.prepare(cluster.slurm, resource_config(cluster, node), cluster.shared, aws | credentials)
-        if "sessions-have-no-sudo" in cloud.quirks:
-            node.forbid_sudo()
-        config = group.get("LifeCycleConfig") or {}
-        files = lifecycle_files(cluster, node.group)
-        node.powered = True
-        _log(cluster, node, ["[SageMaker] Downloading lifecycle scripts"])
-        for entry in filter(config.get, ("OnCreate", "OnInitComplete")):
-            cluster.kind.set_up(cluster, node, entry)
-            node.run_lifecycle(files, config[entry], cluster.settings.lifecycle_timeout_seconds, lambda lines: _log(cluster, node, lines))
-    except (OSError, subprocess.SubprocessError) as error:
-        raise LifecycleFailed([f"[SageMaker] The instance could not be prepared: {error}"]) from error
+    credentials = cloud.credentials(group["ExecutionRole"], node.instance_id)
+    aws = {"AWS_ENDPOINT_URL": cloud.endpoint, "AWS_REGION": cloud.region, "AWS_DEFAULT_REGION": cloud.region}
+    node.prepare(cluster.slurm, resource_config(cluster, node), cluster.shared, aws | credentials)
+    if "sessions-have-no-sudo" in cloud.quirks:
+        node.forbid_sudo()
+    config = group.get("LifeCycleConfig") or {}
+    files = lifecycle_files(cluster, node.group)
+    node.powered = True
+    _log(cluster, node, ["[SageMaker] Downloading lifecycle scripts"])
+    for entry in filter(config.get, ("OnCreate", "OnInitComplete")):
+        cluster.kind.set_up(cluster, node, entry)
+        node.run_lifecycle(files, config[entry], cluster.settings.lifecycle_timeout_seconds, lambda lines: _log(cluster, node, lines))
 
 
 def lifecycle_files(cluster: LocalCluster, group: str) -> dict[str, bytes]:

@@ -45,16 +45,22 @@ def watch(cluster: LocalCluster) -> None:
         asked = {name: (state, action) for line in answer.splitlines() for name, state, action in _ASKED.findall(line)}
         begun = {name: action for name, action in begun.items() if asked.get(name, ("", ""))[1] == action}
         busy = {name for name, (state, _) in asked.items() if _BUSY.search(state)}
-        for name in asked.keys() - begun.keys() - busy:
-            begun[name] = asked[name][1]
-            _repair(cluster, name, begun[name])
-        seen = -1 if busy else saved  # a job's end on a drained node is looked for, whether it is saved or not
+        wanted = asked.keys() - begun.keys() - busy
+        begun |= {name: asked[name][1] for name in wanted if repair(cluster, name, asked[name][1])}
+        # A job's end on a drained node, or that of another repair, is looked for, whether it is saved or not.
+        seen = -1 if busy or wanted - begun.keys() else saved
 
 
-def _repair(cluster: LocalCluster, name: str, action: str) -> None:
-    node = next((node for node in cluster.members() if node.name == name and cluster.role(node.group) == "Compute"), None)
-    if node is not None and cluster.status == "InService":
+def repair(cluster: LocalCluster, name: str, action: str) -> bool:
+    """Begin what the node's reason asks for. False while the node, or its cluster, is being changed already."""
+    with cluster.lock:
+        node = next((node for node in cluster.members() if node.name == name and cluster.role(node.group) == "Compute"), None)
+        if node is None:
+            return True  # nobody repairs a controller
+        if cluster.status != "InService" or node.status not in ("Running", "Failure"):
+            return False
         (cluster.reboot if action == "Reboot" else cluster.replace)(node)
+        return True
 
 
 def _saved(cluster: LocalCluster) -> int:

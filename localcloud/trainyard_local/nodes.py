@@ -40,10 +40,10 @@ Say = Callable[[list[str]], None]
 
 
 class LifecycleFailed(Exception):
-    """A lifecycle script failed, hung, or could not be run; `lines` are the last of the node's lifecycle log."""
+    """A lifecycle script failed, hung, or could not be run; `lines` are the last of the node's lifecycle log, `message` what HyperPod says."""
 
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__(LIFECYCLE_FAILED)
+    def __init__(self, lines: list[str], message: str = LIFECYCLE_FAILED) -> None:
+        super().__init__(message)
         self.lines = lines
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -394,6 +395,63 @@ def test_an_all_at_once_cluster_rolls_back_when_a_worker_fails_silently(nodes: N
     assert cluster.members() == []
     assert refusal(nodes.sagemaker.list_cluster_events, ClusterName="together")[0] == "ValidationException"
     nodes.delete("together")
+
+
+def raising(nodes: NodeCloud, times: int, role: str = "Node") -> Callable[[str, str], dict[str, str]]:
+    """Credentials that nobody can have, so often, for nodes of that role: a defect of the local cloud, as every exception is."""
+    give, left = nodes.cloud.credentials, iter(range(times))
+
+    def credentials(arn: str, name: str) -> dict[str, str]:
+        if arn.endswith(f"/{role}") and next(left, None) is not None:
+            raise KeyError("no such role")
+        return give(arn, name)
+
+    return credentials
+
+
+@pytest.mark.parametrize("mode", ["Continuous", None])
+def test_a_launch_that_raises_fails_the_cluster_with_the_reason(
+    nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch, mode: str | None
+) -> None:
+    request = nodes.request("raising", workers=1)
+    if mode is None:
+        del request["NodeProvisioningMode"]
+        request["InstanceGroups"][1]["ExecutionRole"] += "OfWorkers"
+    monkeypatch.setattr(nodes.cloud, "credentials", raising(nodes, 1, "Node" if mode else "NodeOfWorkers"))
+    nodes.sagemaker.create_cluster(**request)
+    cluster = nodes.hyperpod.find("raising")
+    eventually(lambda: cluster.status == "Failed", "failed")
+    described = nodes.sagemaker.describe_cluster(ClusterName="raising")
+    assert "failed to provision" in described["FailureMessage"]
+    assert "The instance could not be prepared: KeyError: 'no such role'" in described["FailureMessage"]
+    assert "The instance could not be prepared: KeyError: 'no such role'" in nodes.log_text(cluster)
+    nodes.delete("raising")
+
+
+def test_a_worker_whose_launch_raises_is_retried_as_any_other(nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = nodes.request("raising-worker", workers=1)
+    request["InstanceGroups"][1]["ExecutionRole"] += "OfWorkers"
+    monkeypatch.setattr(nodes.cloud, "credentials", raising(nodes, 1, "NodeOfWorkers"))
+    nodes.sagemaker.create_cluster(**request)
+    cluster = nodes.hyperpod.find("raising-worker")
+    eventually(lambda: any("Failed to provision" in event["Description"] for event in cluster.events), "the worker failed")
+    eventually(lambda: len(nodes.idle(cluster)) == 1, "the retry came up")
+    nodes.delete("raising-worker")
+
+
+def test_a_node_that_does_not_boot_again_says_so(nodes: NodeCloud, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_boot(self: Node, timeout_seconds: float = 0.0) -> None:
+        raise OSError("the machine did not boot")
+
+    node = nodes.workers(cluster)[0]
+    with monkeypatch.context() as broken:
+        broken.setattr(Node, "start_services", no_boot)
+        nodes.sagemaker.batch_reboot_cluster_nodes(ClusterName="main-cluster", NodeIds=[node.instance_id])
+        eventually(lambda: node.status == "Failure", "the failure")
+    assert "the machine did not boot" in node.message
+    nodes.sagemaker.batch_reboot_cluster_nodes(ClusterName="main-cluster", NodeIds=[node.instance_id])
+    eventually(lambda: node.status == "Running" and node.message == "", "it runs again")
+    eventually(lambda: len(nodes.idle(cluster)) == len(nodes.workers(cluster)), "every worker serves")
 
 
 def test_a_continuous_worker_that_fails_is_retried_until_it_comes_up(nodes: NodeCloud) -> None:

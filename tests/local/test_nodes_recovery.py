@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.node_cloud import NodeCloud, eventually
 
+from trainyard_local import hyperpod_recovery
 from trainyard_local.hyperpod_cluster import LocalCluster
 from trainyard_local.nodes import Node
 
@@ -58,6 +59,19 @@ def test_a_node_whose_reason_asks_for_it_is_repaired_once_no_job_is_left_on_it(n
     changed = {name for name in after if after[name] != before[name]}
     assert changed == ({worker.name} if action == "Replace" else set())
     assert len([event for event in described(nodes) if words in event]) == 1, "once"
+
+
+def test_a_node_that_is_under_repair_is_not_repaired_beside_it(nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = nodes.create("main")
+    node = nodes.workers(cluster)[0]
+    begun: list[str] = []
+    monkeypatch.setattr(LocalCluster, "reboot", lambda self, node: begun.append(node.name))
+    node.status = "ShuttingDown"
+    repaired = hyperpod_recovery.repair(cluster, node.name, "Reboot")
+    assert (repaired, begun) == (False, [])
+    node.status = "Running"
+    assert hyperpod_recovery.repair(cluster, node.name, "Reboot")
+    assert begun == [node.name]
 
 
 def test_any_other_reason_is_only_a_text(nodes: NodeCloud) -> None:

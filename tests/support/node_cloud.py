@@ -44,7 +44,7 @@ def main():
 """
 
 
-def eventually(condition: Callable[[], Any], what: str, seconds: float = 15.0) -> Any:
+def eventually(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
     """The condition's first true value; AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
