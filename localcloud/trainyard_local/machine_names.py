@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 import socket
@@ -36,11 +37,10 @@ class Names:
         while True:
             try:
                 question, peer = self._socket.recvfrom(4096)
-                self._socket.sendto(self._answer(question, peer[0]), peer)
-            except (struct.error, ValueError, IndexError):
-                continue  # not a question
             except OSError:
-                return
+                return  # closed
+            with contextlib.suppress(struct.error, ValueError, IndexError, OSError):  # no question, or whoever asked is gone
+                self._socket.sendto(self._answer(question, peer[0]), peer)
 
     def _answer(self, question: bytes, asker: str) -> bytes:
         """A records only; see RFC 1035, section 4."""

@@ -60,7 +60,7 @@ def sound() -> Answers:
         "ec2:DescribeInstanceTypeOfferings": {"InstanceTypeOfferings": [
             {"InstanceType": kind, "LocationType": "availability-zone", "Location": "us-west-2a"} for kind in ("c5.xlarge", "c5.4xlarge")]},
         "ec2:DescribeSubnets": {"Subnets": [
-            {"SubnetId": SUBNET, "VpcId": VPC, "AvailabilityZone": "us-west-2a", "AvailableIpAddressCount": 200}]},
+            {"SubnetId": SUBNET, "VpcId": VPC, "AvailabilityZone": "us-west-2a", "AvailableIpAddressCount": 200, "CidrBlock": "10.1.2.0/24"}]},
         "ec2:DescribeSecurityGroups": {"SecurityGroups": [{"GroupId": GROUP, "IpPermissions": [_ALL], "IpPermissionsEgress": [_ALL]}]},
         "ec2:DescribeRouteTables": {"RouteTables": [{
             "RouteTableId": "rtb-1", "VpcId": VPC, "Associations": [{"Main": True}],

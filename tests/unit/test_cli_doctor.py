@@ -10,7 +10,7 @@ from typing import Any
 import botocore.session
 import pytest
 from moto import mock_aws
-from tests.support.recorded_account import DNS, GROUP, SUBNET, RecordedAccount
+from tests.support.recorded_account import DNS, GROUP, SUBNET, RecordedAccount, sound
 
 from trainyard_cli.doctor import command
 from trainyard_cli.doctor.account import Account, NotAnswered
@@ -65,6 +65,33 @@ def preferences(**inputs: Any) -> dict[str, Any]:
     return {"Name": "SSM-SessionManagerRunShell", "Content": json.dumps({"inputs": inputs})}
 
 
+def let_in(*ranges: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The filesystem has a security group of its own, which lets these addresses in and no group."""
+
+    def describe(request: dict[str, Any]) -> dict[str, Any]:
+        if request["Filters"][0]["Values"] == ["sg-fsx"]:
+            rules = [{"IpProtocol": "tcp", "FromPort": 988, "ToPort": 1023, "IpRanges": [{"CidrIp": one}]} for one in ranges]
+            return {"SecurityGroups": [{"GroupId": "sg-fsx", "IpPermissions": rules}]}
+        return copy.deepcopy(sound()["ec2:DescribeSecurityGroups"])
+
+    return describe
+
+
+@pytest.mark.parametrize("ranges", [("10.1.0.0/16",), ("0.0.0.0/0",), ("192.168.0.0/16", "10.1.2.0/23")])
+def test_a_filesystem_may_let_the_nodes_in_by_their_addresses(ranges: tuple[str, ...]) -> None:
+    account = RecordedAccount()
+    account.answers["ec2:DescribeSecurityGroups"] = let_in(*ranges)
+    first(account.answers, "ec2:DescribeNetworkInterfaces", "NetworkInterfaces")["Groups"] = [{"GroupId": "sg-fsx"}]
+    assert examine(account, Scope.of(RUN)) == []
+
+
+def test_a_profile_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    assert trainyard(["doctor", "--profile", "no-such-profile"]) == 7
+    assert "no-such-profile" in capsys.readouterr().err
+
+
 def test_of_a_sound_account_nothing_is_said() -> None:
     assert examine(RecordedAccount(), Scope.of(RUN)) == []
     assert examine(RecordedAccount(), Scope.of(CLUSTER)) == []
@@ -84,6 +111,10 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
         a["cloudformation:DescribeStackResourceDrifts"]["StackResourceDrifts"].append({
             "StackId": "s", "LogicalResourceId": "Bus", "ResourceType": "AWS::Events::EventBus", "StackResourceDriftStatus": "DELETED",
             "Timestamp": "2026-11-01T00:00:00Z"})), "failure", "was deleted"),
+    ("stack", lambda a, _: a["cloudformation:DescribeStackDriftDetectionStatus"].update(
+        DetectionStatus="DETECTION_IN_PROGRESS", StackDriftStatus="NOT_CHECKED"), "unknown", "drift detection is not through after 90 s"),
+    ("stack", lambda a, _: a["cloudformation:DescribeStackDriftDetectionStatus"].update(
+        DetectionStatus="DETECTION_FAILED", StackDriftStatus="NOT_CHECKED", DetectionStatusReason="no rights on Table"), "unknown", "no rights on Table"),
     ("bucket", lambda a, _: a["s3:GetBucketLocation"].update(LocationConstraint="eu-west-1"), "failure", "lies in eu-west-1"),
     ("quotas", lambda a, _: a["service-quotas:ListServiceQuotas"]["Quotas"][1].update(Value=4.0), "failure", "3 asked and 2 run already"),
     ("quotas", lambda _, s: group(s)["ebs"].update(sizeGib=600), "failure", "600 GiB asked"),
@@ -96,7 +127,10 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
     ("filesystem", lambda a, _: first(a, "fsx:DescribeFileSystems", "FileSystems")["LustreConfiguration"].update(MountName="zzzzzzzz"), "failure", "'zzzzzzzz'"),
     ("filesystem", lambda a, _: first(a, "fsx:DescribeFileSystems", "FileSystems").update(Lifecycle="MISCONFIGURED"), "failure", "MISCONFIGURED"),
     ("filesystem", lambda a, _: set_in(a, "ec2:DescribeSubnets", lambda request: {"Subnets": [{
-        "SubnetId": SUBNET, "VpcId": "vpc-1", "AvailabilityZone": "us-west-2a", "AvailableIpAddressCount": 99}]}), "failure", "the nodes do not"),
+        "SubnetId": SUBNET, "VpcId": "vpc-1", "AvailabilityZone": "us-west-2a", "AvailableIpAddressCount": 99, "CidrBlock": "10.1.2.0/24"}]}), "failure", "the nodes do not"),
+    ("filesystem", lambda a, _: (
+        set_in(a, "ec2:DescribeSecurityGroups", let_in("203.0.113.0/24")),
+        first(a, "ec2:DescribeNetworkInterfaces", "NetworkInterfaces").update(Groups=[{"GroupId": "sg-fsx"}])), "failure", "the nodes in on TCP 988"),
     ("sessions", lambda a, _: set_in(a, "ssm:GetDocument", preferences(kmsKeyId="alias/k")), "failure", "every session is encrypted"),
     ("sessions", lambda a, _: set_in(a, "ssm:GetDocument", preferences(runAsEnabled=True, runAsDefaultUser="eve")), "warning", "sessions run as eve"),
     ("partitions", lambda _, s: group(s).update(partition="dev"), "failure", "login nodes included"),

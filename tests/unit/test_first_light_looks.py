@@ -208,6 +208,19 @@ def test_a_refused_role_and_a_refused_shape_are_told_apart() -> None:
         assert {assumption: seen(assumption, **said).verdict for assumption in expected} == expected
 
 
+def test_a_log_is_read_to_its_end_also_where_a_page_of_it_is_empty() -> None:
+    """GetLogEvents may answer without an event before the end, which is where the token stays the same (CloudWatch Logs' reference)."""
+    pages = {None: ([], "f/1"), "f/1": (["one"], "f/2"), "f/2": ([], "f/3"), "f/3": (["two\n"], "f/4"), "f/4": ([], "f/4")}
+
+    def page(request: Json) -> Json:
+        lines, token = pages[request.get("nextToken")]
+        return {"events": [{"message": line} for line in lines], "nextForwardToken": token}
+
+    world = ToldWorld()
+    world.account.answers["logs:GetLogEvents"] = page  # type: ignore[attr-defined]
+    assert World.stream(world, "LifecycleConfig/workers/i-1") == ["one", "two"]
+
+
 def test_a_replacement_that_was_refused_says_nothing_of_a_second_node() -> None:
     """Until BatchReplaceClusterNodes took it, no node counts as disturbed."""
 

@@ -64,6 +64,30 @@ def test_nodes_and_aws_names_resolve_and_nothing_else_does(names: Names) -> None
     assert answered(names, query("ip-10-9-8-11", kind=28)) == (0, None), "no IPv6 address"
 
 
+def test_an_answer_that_cannot_be_sent_does_not_end_the_resolver(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Line:
+        """One asker is unreachable, then another one asks, then the resolver is closed."""
+
+        def __init__(self) -> None:
+            self.questions = iter([(query("ip-10-9-8-11"), ("10.9.8.10", 1)), (query("ip-10-9-8-11"), ("10.9.8.12", 1))])
+            self.answered: list[str] = []
+
+        def recvfrom(self, _size: int) -> tuple[bytes, tuple[str, int]]:
+            if question := next(self.questions, None):
+                return question
+            raise OSError("closed")
+
+        def sendto(self, _answer: bytes, peer: tuple[str, int]) -> None:
+            if peer[0] == "10.9.8.10":
+                raise OSError("no route to host")
+            self.answered.append(peer[0])
+
+    line = Line()
+    monkeypatch.setattr(names, "_socket", line)
+    names._serve()
+    assert line.answered == ["10.9.8.12"]
+
+
 def test_nothing_resolves_on_a_node_that_has_just_booted(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(machine_names.time, "monotonic", lambda: now)

@@ -72,7 +72,8 @@ def first_light(
                                 where=_where(connection), stack=stack, cluster=world.cluster_name, run=None, spec=world.cluster_spec)  # fmt: skip
             chosen = stages(lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd), resume=not without_resume)
             code = FirstLight(world, record, looks(), _tell, limits=_limits(stage_seconds or [])).run(chosen)
-            _print(context, redactor.document(record.document), output)
+            with contextlib.suppress(OSError, SystemExit):  # nobody reads it: what came of it is the exit status
+                _print(context, redactor.document(record.document), output)
     raise typer.Exit(code)
 
 

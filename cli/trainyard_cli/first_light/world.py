@@ -189,10 +189,10 @@ class World:
         request = {"logGroupName": self.log_group, "logStreamName": name, "startFromHead": True}
         while len(lines) < LOG_LINES:
             page = self.asked("logs", "GetLogEvents", **request)
-            if not page or not page["events"]:
+            if page is None:
                 break
             lines += [str(event["message"]).rstrip("\n") for event in page["events"]]
-            if page.get("nextForwardToken") in (None, request.get("nextToken")):
+            if page.get("nextForwardToken") in (None, request.get("nextToken")):  # a page may be empty before the end
                 break
             request["nextToken"] = page["nextForwardToken"]
         return lines

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network
 
 from ..account import Account, Json
 from ..findings import Finding
@@ -58,19 +59,29 @@ def _ports(account: Account, scope: Scope, there: Json) -> Iterator[Finding]:
     described = account.call("ec2", "DescribeNetworkInterfaces", Filters=[{"Name": "network-interface-id", "Values": interfaces}])
     ids = sorted({group["GroupId"] for one in described["NetworkInterfaces"] for group in one["Groups"]})
     groups = list(account.all("ec2", "DescribeSecurityGroups", "SecurityGroups", Filters=[{"Name": "group-id", "Values": ids}]))
+    places = [IPv4Network(subnet["CidrBlock"]) for subnet in subnets_of(account, scope)]
     for first, last in PORTS:
-        if groups and not any(_open(rule, first, last, clients) for group in groups for rule in group.get("IpPermissions") or []):
+        rules = [rule for group in groups for rule in group.get("IpPermissions") or [] if _opens(rule, first, last)]
+        if groups and not _lets_in(rules, clients, places):
             ports = str(first) if first == last else f"{first} to {last}"
-            problem = f"none of its security groups ({', '.join(ids)}) lets the nodes' groups in on TCP {ports}"
+            problem = f"none of its security groups ({', '.join(ids)}) lets the nodes in on TCP {ports}"
             remedy = f"Allow TCP {ports} from {', '.join(sorted(clients))}, or give it the nodes' security group"
             yield _finding(scope, "dnsName", problem, remedy)
 
 
-def _open(rule: Json, first: int, last: int, clients: set[str]) -> bool:
+def _opens(rule: Json, first: int, last: int) -> bool:
     protocol = str(rule.get("IpProtocol"))
-    ports = protocol == "-1" or (protocol == "tcp" and rule.get("FromPort", 0) <= first and last <= rule.get("ToPort", 65535))
-    from_group = any(pair.get("GroupId") in clients for pair in rule.get("UserIdGroupPairs") or [])
-    return ports and (from_group or bool(rule.get("IpRanges")))
+    return protocol == "-1" or (protocol == "tcp" and rule.get("FromPort", 0) <= first and last <= rule.get("ToPort", 65535))
+
+
+def _lets_in(rules: list[Json], clients: set[str], places: Sequence[IPv4Network]) -> bool:
+    """By the nodes' groups, by the addresses of every subnet of theirs, or by a prefix list, which is not read."""
+    if any(
+        rule.get("PrefixListIds") or any(pair.get("GroupId") in clients for pair in rule.get("UserIdGroupPairs") or []) for rule in rules
+    ):
+        return True
+    ranges = [IPv4Network(one["CidrIp"]) for rule in rules for one in rule.get("IpRanges") or []]
+    return bool(ranges) and all(any(place.subnet_of(one) for one in ranges) for place in places)
 
 
 def _finding(scope: Scope, field: str, problem: str, remedy: str) -> Finding:

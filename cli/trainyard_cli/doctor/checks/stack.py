@@ -36,6 +36,9 @@ def _drift(account: Account) -> Iterator[Finding]:
         if found["DetectionStatus"] != "DETECTION_IN_PROGRESS":
             break
         account.sleep(DRIFT_SECONDS)
+    if found["DetectionStatus"] != "DETECTION_COMPLETE":
+        late = f"drift detection is not through after {DRIFT_LOOKS * DRIFT_SECONDS:.0f} s"
+        yield Finding("stack", "unknown", f"stack {account.stack_name}", found.get("DetectionStatusReason") or late, "Look again later")
     if found.get("StackDriftStatus") != "DRIFTED":
         return
     drifted = account.all(
