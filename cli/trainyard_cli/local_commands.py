@@ -187,46 +187,22 @@ def kill_node(typer_context: typer.Context, cluster: Cluster, node: Node = None)
     _inject(typer_context, "kill-node", cluster, node)
 
 
-@faults.command("freeze-node")
-def freeze_node(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
-    """Let everything on a node stand still, as on a frozen host: its ports still accept, nobody answers."""
-    _inject(typer_context, "freeze-node", cluster, node, seconds=seconds)
+def _node_fault(kind: str, does: str, *, epilog: str | None = None) -> None:
+    """The command of a fault that befalls a whole node and may pass by itself."""
+
+    def inject(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
+        _inject(typer_context, kind, cluster, node, seconds=seconds)
+
+    faults.command(kind, help=does, epilog=epilog)(inject)
 
 
-@faults.command("freeze-agent")
-def freeze_agent(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
-    """Let a node's agent alone stand still; training must not notice."""
-    _inject(typer_context, "freeze-agent", cluster, node, seconds=seconds)
-
-
-@faults.command("cut-link", epilog=MACHINES)
-def cut_link(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
-    """Cut a node's link: nothing answers and nothing refuses; the node itself works on."""
-    _inject(typer_context, "cut-link", cluster, node, seconds=seconds)
-
-
-@faults.command("cut-peers", epilog=MACHINES)
-def cut_peers(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
-    """Cut a node off from all other nodes; it still reaches AWS."""
-    _inject(typer_context, "cut-peers", cluster, node, seconds=seconds)
-
-
-@faults.command("cut-aws", epilog=MACHINES)
-def cut_aws(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
-    """Cut a node off from AWS; it still reaches all other nodes."""
-    _inject(typer_context, "cut-aws", cluster, node, seconds=seconds)
-
-
-@faults.command("lose-incoming", epilog=MACHINES)
-def lose_incoming(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
-    """Let nothing reach a node, though what it sends arrives."""
-    _inject(typer_context, "lose-incoming", cluster, node, seconds=seconds)
-
-
-@faults.command("lose-outgoing", epilog=MACHINES)
-def lose_outgoing(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
-    """Let nothing that a node sends arrive, though it hears the others."""
-    _inject(typer_context, "lose-outgoing", cluster, node, seconds=seconds)
+_node_fault("freeze-node", "Let everything on a node stand still, as on a frozen host: its ports still accept, nobody answers.")
+_node_fault("freeze-agent", "Let a node's agent alone stand still; training must not notice.")
+_node_fault("cut-link", "Cut a node's link: nothing answers and nothing refuses; the node itself works on.", epilog=MACHINES)
+_node_fault("cut-peers", "Cut a node off from all other nodes; it still reaches AWS.", epilog=MACHINES)
+_node_fault("cut-aws", "Cut a node off from AWS; it still reaches all other nodes.", epilog=MACHINES)
+_node_fault("lose-incoming", "Let nothing reach a node, though what it sends arrives.", epilog=MACHINES)
+_node_fault("lose-outgoing", "Let nothing that a node sends arrive, though it hears the others.", epilog=MACHINES)
 
 
 @faults.command("lose-packets", epilog=MACHINES)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
-import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from .bridge_server import Answer, Asked, BridgeServer
 
 CREDENTIALS = "/latest/meta-data/iam/security-credentials/"
 ROLE = "node"
@@ -17,48 +17,33 @@ VALID = timedelta(hours=6)
 CredentialsOf = Callable[[str], Mapping[str, str] | None]
 
 
-class Metadata:
-    """A server on the bridge's address and a port of its own. A node is known by the address it asks from."""
+class Metadata(BridgeServer):
+    """Says nothing without a token, and gives none to who names no time for it."""
 
     def __init__(self, host: str, credentials_of: CredentialsOf) -> None:
-        tokens: set[str] = set()
+        self._credentials_of = credentials_of
+        self._tokens: set[str] = set()
+        super().__init__(host, "metadata", self._answer)
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def _answer(self, asked: Asked) -> Answer:
+        if asked.method == "PUT":
+            return self._token(asked)
+        if asked.headers.get("X-aws-ec2-metadata-token") not in self._tokens:
+            return Answer(401)
+        if asked.path == CREDENTIALS:
+            return Answer(200, ROLE.encode())
+        if asked.path == CREDENTIALS + ROLE and (found := self._credentials_of(asked.address)):
+            return Answer(200, json.dumps(_document(found)).encode())
+        return Answer(404)
 
-            def do_PUT(self) -> None:
-                token = secrets.token_urlsafe(24)
-                tokens.add(token)
-                self._say(200 if self.path == "/latest/api/token" else 404, token)
-
-            def do_GET(self) -> None:
-                if self.headers.get("X-aws-ec2-metadata-token") not in tokens:
-                    self._say(401, "")
-                elif self.path == CREDENTIALS:
-                    self._say(200, ROLE)
-                elif self.path == CREDENTIALS + ROLE and (found := credentials_of(self.client_address[0])):
-                    self._say(200, json.dumps(_document(found)))
-                else:
-                    self._say(404, "")
-
-            def _say(self, status: int, text: str) -> None:
-                body = text.encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer((host, 0), Handler)
-        self._server.daemon_threads = True
-        self.endpoint = f"http://{host}:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True, name="metadata").start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def _token(self, asked: Asked) -> Answer:
+        if asked.path != "/latest/api/token":
+            return Answer(404)
+        if not (asked.headers.get("X-aws-ec2-metadata-token-ttl-seconds") or "").isdecimal():
+            return Answer(400)
+        token = secrets.token_urlsafe(24)
+        self._tokens.add(token)
+        return Answer(200, token.encode())
 
 
 def _document(credentials: Mapping[str, str]) -> dict[str, str]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from ..seen import Seen, look
+from ..told import broken, held, unseen
 from ..world import World
 
 
 @look("A-018", after="ready")
 def lifecycle_logs_are_in_their_streams(world: World) -> Seen:
     if not world.nodes:
-        return Seen("A-018", "not-seen", "the cluster has no nodes")
+        return unseen("A-018", "the cluster has no nodes")
     empty = [node for node in world.nodes if not world.lifecycle_logs(node)]
     if not empty:
-        return Seen("A-018", "held", f"each of {len(world.nodes)} nodes has lines in LifecycleConfig/<group>/<instance id>")
+        return held("A-018", f"each of {len(world.nodes)} nodes has lines in LifecycleConfig/<group>/<instance id>")
     there = ", ".join(world.log_streams) or "no stream"
     missing = ", ".join(f"{node['group']}/{node['instanceId']}" for node in empty)
-    return Seen(
-        "A-018", "broken", f"no line of {missing} in {world.log_group}; there is: {there}",
+    return broken(
+        "A-018", f"no line of {missing} in {world.log_group}; there is: {there}",
         "Look for the group in CloudWatch and correct backends/hyperpod_logs.py; until then read the scripts' log there by hand",
     )  # fmt: skip
 
@@ -25,7 +26,7 @@ def lifecycle_logs_are_in_their_streams(world: World) -> Seen:
 def each_nodes_address_is_told_by_describe_cluster_node(world: World) -> Seen:
     listed = [node for node in world.backend_nodes if "PrivatePrimaryIp" in node]
     if not world.backend_nodes:
-        return Seen("A-015", "not-seen", "AWS lists no nodes of the cluster")
+        return unseen("A-015", "AWS lists no nodes of the cluster")
     details = {node["InstanceId"]: world.described_node(node["InstanceId"]) or {} for node in world.backend_nodes}
     without = [instance for instance, detail in details.items() if not detail.get("PrivatePrimaryIp")]
     if without:
@@ -34,4 +35,4 @@ def each_nodes_address_is_told_by_describe_cluster_node(world: World) -> Seen:
             "Nodes have no names then: see aws/backends HyperPod._address, and report what DescribeClusterNode answered",
         )  # fmt: skip
     also = "; ListClusterNodes has them too" if listed else ""
-    return Seen("A-015", "held", f"DescribeClusterNode gives the address of each of {len(details)} nodes{also}")
+    return held("A-015", f"DescribeClusterNode gives the address of each of {len(details)} nodes{also}")

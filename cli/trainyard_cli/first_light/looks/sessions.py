@@ -17,6 +17,14 @@ def submitted(world: World) -> bool:
     return any(attempt.get("jobId") for attempt in world.attempts)
 
 
+def _unless(world: World, assumption: str, signs: tuple[str, ...], what: str, remedy: str, *, held_by: str) -> Seen:
+    """Broken where what held the first submission up has all these signs; the line with the first of them is the evidence."""
+    text = trouble(world)
+    if all(sign in text for sign in signs):
+        return broken(assumption, f"{what}: {sentence(text, signs[0])}", remedy)
+    return held(assumption, held_by) if submitted(world) else unseen(assumption, "no command ran")
+
+
 @look("A-001", after=COMMAND)
 def start_session_reaches_nodes_of_hyperpod(world: World) -> Seen:
     if submitted(world):
@@ -46,24 +54,20 @@ def a_target_has_the_clusters_id(world: World) -> Seen:
 
 @look("A-003", after=COMMAND)
 def a_command_is_split_without_a_shell(world: World) -> Seen:
-    text = trouble(world)
-    if "Unable to start command" in text:
-        return broken(
-            "A-003", f"the node's agent could not start the command as it is split: {sentence(text, 'Unable to start command')}",
-            "Look at the SSM agent's version on the node and its log; the command is quoted in SessionChannel.run",
-        )  # fmt: skip
-    return held("A-003", "the submit's arguments arrived whole") if submitted(world) else unseen("A-003", "no command ran")
+    return _unless(
+        world, "A-003", ("Unable to start command",), "the node's agent could not start the command as it is split",
+        "Look at the SSM agent's version on the node and its log; the command is quoted in SessionChannel.run",
+        held_by="the submit's arguments arrived whole",
+    )  # fmt: skip
 
 
 @look("A-004", after=COMMAND)
 def a_session_tells_the_exit_code(world: World) -> Seen:
-    text = trouble(world)
-    if NO_CODE in text:
-        return broken(
-            "A-004", f"a session ended without EXIT_CODE: {sentence(text, NO_CODE)}",
-            "The SSM agent on the node must be 3.1.1511 or newer: look at its version, and report what the channel carried",
-        )  # fmt: skip
-    return held("A-004", "the submit ended with an exit code") if submitted(world) else unseen("A-004", "no command ran")
+    return _unless(
+        world, "A-004", (NO_CODE,), "a session ended without EXIT_CODE",
+        "The SSM agent on the node must be 3.1.1511 or newer: look at its version, and report what the channel carried",
+        held_by="the submit ended with an exit code",
+    )  # fmt: skip
 
 
 @look("A-006", after="command")
@@ -76,13 +80,11 @@ def a_node_that_is_not_connected_will_be(world: World) -> Seen:
 
 @look("A-007", after=COMMAND)
 def the_token_alone_opens_the_channel(world: World) -> Seen:
-    text = trouble(world)
-    if "data channel broke off" in text and "reject" in text:
-        return broken(
-            "A-007", f"the data channel was refused: {sentence(text, 'data channel broke off')}",
-            "Compare the opening with session-manager-plugin's (src/communicator/websocketchannel.go)",
-        )  # fmt: skip
-    return held("A-007", "the data channel opened with the session's token") if submitted(world) else unseen("A-007", "no command ran")
+    return _unless(
+        world, "A-007", ("data channel broke off", "reject"), "the data channel was refused",
+        "Compare the opening with session-manager-plugin's (src/communicator/websocketchannel.go)",
+        held_by="the data channel opened with the session's token",
+    )  # fmt: skip
 
 
 @look("A-008", after=COMMAND)
@@ -99,21 +101,17 @@ def the_handshake_goes_as_we_speak_it(world: World) -> Seen:
 
 @look("A-037", after=COMMAND)
 def who_has_a_session_may_become_root(world: World) -> Seen:
-    text = trouble(world)
-    if "sudo is refused" in text:
-        return broken(
-            "A-037", sentence(text, "sudo is refused"),
-            "Let sessions run as a user with sudo without a password, such as ssm-user or ubuntu (Session Manager's preferences, Run As)",
-        )  # fmt: skip
-    return held("A-037", "sudo -n ran the agent's submit") if submitted(world) else unseen("A-037", "no command ran")
+    return _unless(
+        world, "A-037", ("sudo is refused",), "whoever has a session may not become root",
+        "Let sessions run as a user with sudo without a password, such as ssm-user or ubuntu (Session Manager's preferences, Run As)",
+        held_by="sudo -n ran the agent's submit",
+    )  # fmt: skip
 
 
 @look("A-053", after="command")
 def our_functions_may_start_sessions_on_clusters(world: World) -> Seen:
-    text = trouble(world)
-    if "AccessDenied" in text and "StartSession" in text:
-        return broken(
-            "A-053", f"StartSession was refused: {sentence(text, 'StartSession')}",
-            "Compare the resource in the refusal with the statement on ssm:StartSession of StepsRole in template.yaml",
-        )  # fmt: skip
-    return held("A-053", "StartSession was allowed") if submitted(world) else unseen("A-053", "no session came about")
+    return _unless(
+        world, "A-053", ("StartSession", "AccessDenied"), "StartSession was refused",
+        "Compare the resource in the refusal with the statement on ssm:StartSession of StepsRole in template.yaml",
+        held_by="StartSession was allowed",
+    )  # fmt: skip
