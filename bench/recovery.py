@@ -190,12 +190,8 @@ class Bench:
         return seconds_between(fault_at, losses[0]) if losses else None
 
     def _since_return(self, run: dict[str, Any]) -> float | None:
-        """From the last return of a node to the second attempt's first step."""
-        found = attempt(run, 2)
         returns = [entry["at"] for entry in self.cloud.api.events(run["id"]) if entry["type"] == "NodeReturned"]
-        if not returns or not found or not found["firstStepAt"]:
-            return None
-        return seconds_between(datetime.fromisoformat(returns[-1]).timestamp(), found["firstStepAt"])
+        return since_return(returns, (attempt(run, 2) or {}).get("firstStepAt"))
 
     def _repair(self, kind: Kind, instance_id: str) -> None:
         if kind.fault == "kill-node":
@@ -325,6 +321,15 @@ def summary(kind: Kind, rounds: list[Round]) -> dict[str, Any]:
         "lostExactlyAfterLastCheckpoint": sum(found.lost_exactly_after_last_checkpoint for found in rounds),
         "finalWeightsEqual": sum(found.final_weights_equal for found in rounds),
     }
+
+
+def since_return(returns: list[str], first_step_at: str | None) -> float | None:
+    """Seconds from the last return of a node before the second attempt's first step to that; None where one of them was not seen."""
+    if first_step_at is None:
+        return None
+    stepped = datetime.fromisoformat(first_step_at)
+    before = [at for at in map(datetime.fromisoformat, returns) if at <= stepped]
+    return (stepped - max(before)).total_seconds() if before else None
 
 
 def _seen(values: Iterable[float | None]) -> list[float]:

@@ -295,12 +295,12 @@ class LocalCluster:
 
         def work() -> None:
             note(self, "Instance", f"Reboot of EC2 Instance {node.instance_id} is currently in progress", node)
-            node.kill()
-            if self.closing.is_set():
-                return
             try:
+                node.kill()
+                if self.closing.is_set():
+                    return
                 node.start_services()
-            except (OSError, subprocess.SubprocessError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, no node is Pending for ever
                 node.status, node.message = "Failure", f"EC2 Instance {node.instance_id} did not boot: {error}"
                 return
             node.status, node.message = "Running", ""
@@ -381,7 +381,7 @@ class LocalCluster:
             alive[0].join(0.05)
         if self.munge:
             self.munge.wait()
-        self.kind.closed(self, known)
+        self.kind.closed(self, self.members())
         self.nodes.clear()
         self.ports.give_back([self.slurm.controller_port, *(node.port for node in self.slurm.nodes)])
         shutil.rmtree(self.directory, ignore_errors=True)

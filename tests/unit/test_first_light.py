@@ -490,6 +490,14 @@ def test_what_is_written_is_redacted_and_has_no_part_of_another_file_beside_it(r
     assert [path.name for path in record.path.parent.iterdir()] == ["light.json"]
 
 
+def test_what_clean_needs_is_never_redacted(tmp_path: Path) -> None:
+    """A machine may be called like the stack, and a run's id may hold twelve digits."""
+    facts = {"cluster": "first-light-abcdefgh", "stack": "trainyard", "region": "us-west-2", "run": "run-01k123456789012abcdefghjkm"}
+    record = Record.new(tmp_path / "light.json", Redactor([("host", "trainyard")]), **facts, words="on trainyard")
+    record.write()
+    assert read(record.path) | facts == read(record.path)
+
+
 def test_a_file_that_cannot_be_written_names_the_option_before_anything_is_done(world: World, tmp_path: Path) -> None:
     record = Record.new(tmp_path / "missing" / "light.json", Redactor(), cluster="first-light-abcdefgh")
     acted: list[str] = []

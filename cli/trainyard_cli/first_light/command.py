@@ -73,7 +73,7 @@ def first_light(
             chosen = stages(lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd), resume=not without_resume)
             code = FirstLight(world, record, looks(), _tell, limits=_limits(stage_seconds or [])).run(chosen)
             with contextlib.suppress(OSError, SystemExit):  # nobody reads it: what came of it is the exit status
-                _print(context, redactor.document(record.document), output)
+                _print(context, record.redacted, output)
     raise typer.Exit(code)
 
 
@@ -91,7 +91,7 @@ def _clean(context: Context, api: Client, path: Path) -> int:
     world.began["create"] = datetime.now(timezone.utc)
     world.in_doubt = ("create", "passed") not in [(one["name"], one["state"]) for one in document["stages"]]
     code = FirstLight(world, record, looks(), _tell).clean()
-    _print(context, record.redactor.document(document), path)
+    _print(context, record.redacted, path)
     return code
 
 

@@ -15,6 +15,8 @@ from .redaction import Redactor
 
 Json = dict[str, Any]
 FORMAT = 1
+#: What --clean goes by is nobody's secret, and stays as it is whatever it looks like.
+PLAIN = ("cluster", "stack", "region", "run")
 
 
 class Record:
@@ -52,10 +54,16 @@ class Record:
         document = read(path)
         return cls(path, document, Redactor(known, seen=document))
 
+    @property
+    def redacted(self) -> Json:
+        """The document as it may be shown."""
+        plain = {name: self.document[name] for name in PLAIN if name in self.document}
+        return {**self.redactor.document(self.document), **plain}
+
     def write(self) -> None:
         """Replace the file by what is known now. Raises InvalidInput."""
         self.document["writtenAt"] = now_text()
-        text = json.dumps(self.redactor.document(self.document), indent=2, ensure_ascii=False, default=str) + "\n"
+        text = json.dumps(self.redacted, indent=2, ensure_ascii=False, default=str) + "\n"
         beside = self.path.with_name(f".{self.path.name}.part")
         try:
             with beside.open("w", encoding="utf-8") as file:
