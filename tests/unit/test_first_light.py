@@ -643,3 +643,14 @@ def test_a_stage_has_its_own_time_before_that_of_all(world: World, record: Recor
     limits = command._limits(["30", "price=5"])
     FirstLight(world, record, [], lambda _words: None, limits=limits).run([a_stage(act), a_stage(act, "price")])
     assert asked == [30, 5]
+
+
+def test_the_proof_has_the_time_that_it_was_given_and_is_not_shortened_with_all(
+    world: World, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr(engine, "tear_down", lambda *_given, **_more: "gone")
+    monkeypatch.setattr(engine, "nothing_left", lambda _world, watch: (str(asked.append(watch.seconds)), []))
+    for given in (["7"], ["7", "nothing-left=5"]):
+        FirstLight(world, record, [], lambda _words: None, limits=command._limits(given)).run([a_stage(proving, "create")])
+    assert asked == [engine.PROOF_SECONDS, 5]

@@ -65,7 +65,7 @@ class FirstLight:
     """One guided run. `looks` are asked in their order; the first broken one of a stage is the one that is told.
 
     `limits` are seconds by a stage's name, and by ALL for those that are not named; of the teardown they are what our API has
-    for it before SageMaker is asked.
+    for it before SageMaker is asked, and the proof after it is shortened by its own name only.
     """
 
     def __init__(
@@ -253,7 +253,8 @@ class FirstLight:
 
         self._last("teardown", self._teardown_seconds, "taking everything down", lambda watch: tear_down(
             self._world, watch, lambda words: self._tell(f"  {words}"), force=force, patience=patience))  # fmt: skip
-        proof = LOCAL_PROOF_SECONDS if self._world.local else PROOF_SECONDS
+        proof: float = LOCAL_PROOF_SECONDS if self._world.local else PROOF_SECONDS
+        proof = min(proof, self._limits.get("nothing-left", proof))
         done = self._last("nothing-left", proof, "proving that nothing is left", prove)
         self._record.document.update(nothingLeft=done, kept=kept)
 
