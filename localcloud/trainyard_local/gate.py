@@ -22,7 +22,6 @@ _S3_ACTIONS = {
 }  # fmt: skip
 #: Batch operations of HyperPod and DynamoDB's transactions are authorized as the operations they consist of.
 _TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem", "Get": "GetItem"}
-_ANSWER_IN_XML = frozenset({"iam", "sts"})
 _SERVICES = {"monitoring": "cloudwatch"}
 #: The services, S3 aside, that answer in XML.
 _IN_XML = ("iam", "sns", "sts")
@@ -88,7 +87,7 @@ def _check_service(access: Access, response: Any) -> None:
             access.require(principal, action, resource, context)
     except Denied as denied:
         error: Any = JsonRESTError("AccessDeniedException", str(denied))
-        if denied.action.partition(":")[0] in _ANSWER_IN_XML:
+        if denied.action.partition(":")[0] in _IN_XML:
             user, _, what = str(denied).removeprefix("User: ").partition(" is not authorized to perform: ")
             error = AccessDeniedError(user, what)
         error.code = 403

@@ -232,7 +232,7 @@ class LocalCluster:
                     log.warning("munge of cluster %s cannot be started yet: %s", self.name, error)
 
     def successor(self, node: Node) -> Node:
-        """Another instance in the place of a node that is given up: same address and label, nothing else."""
+        """Another instance in the place of a node that is given up: its label, the address that its kind of node gives, nothing else."""
         with self.lock:
             self.nodes.pop(node.instance_id, None)
             node.destroy()
@@ -276,7 +276,7 @@ class LocalCluster:
     # -- repair ----------------------------------------------------------------------------------------------------
 
     def replace(self, node: Node) -> None:
-        """Another instance behind the same address and name: volumes gone, lifecycle scripts run again."""
+        """Another instance in the node's place: volumes gone, lifecycle scripts run again."""
         node.status = "ShuttingDown"
 
         def work() -> None:

@@ -53,7 +53,7 @@ def launch_all(cluster: LocalCluster, nodes: list[Node]) -> Iterator[tuple[Node,
 
 
 def launch_until_up(cluster: LocalCluster, node: Node) -> None:
-    """A failed instance is given up and another one takes its place, at the same address, as often as it takes."""
+    """A failed instance is given up and another one takes its place, as often as it takes."""
     while launch(cluster, node) is not None:
         if cluster.closing.wait(cluster.settings.retry_seconds) or node.instance_id not in cluster.nodes:
             return

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from . import node_processes
 from .nodes import Node
 from .slurm import SlurmCluster, require_programs
 
@@ -74,8 +75,6 @@ class ProcessNodes:
         pass
 
     def restart_controller(self, cluster: LocalCluster, controller: Node) -> None:
-        from . import node_processes
-
         # With SIGTERM, or it would not save its state and jobs that ended would run again.
         node_processes.end_pids(process.pid for process in controller.processes() if process.name == "slurmctld")
         controller.start_services()

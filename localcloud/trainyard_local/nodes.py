@@ -49,7 +49,7 @@ class LifecycleFailed(Exception):
 
 @dataclass
 class Node:
-    """An instance. `address` (and so the Slurm name) outlives a replacement, everything else does not."""
+    """An instance that is a process tree. `address` (and so the Slurm name) outlives a replacement, everything else does not."""
 
     instance_id: str
     group: str
