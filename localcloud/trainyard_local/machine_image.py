@@ -118,7 +118,8 @@ def mirror() -> str:
 
 def _bootstrap(root: Path) -> None:
     keyring = [f"--keyring={KEYRING}"] if KEYRING.exists() else []
-    argv = ["debootstrap", "--variant=minbase", *keyring, f"--include={','.join(PACKAGES)}", SUITE, str(root), mirror()]
+    alone = ["unshare", "--mount", "--propagation", "private", "--"]  # what it mounts goes with it, also when it is killed
+    argv = [*alone, "debootstrap", "--variant=minbase", *keyring, f"--include={','.join(PACKAGES)}", SUITE, str(root), mirror()]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
     except subprocess.TimeoutExpired:
