@@ -25,7 +25,7 @@ from trainyard_cli.context import Context
 from trainyard_cli.doctor.account import NotAnswered
 from trainyard_cli.first_light import command, engine, plan, stages
 from trainyard_cli.first_light.engine import FirstLight, Interrupted, Signals
-from trainyard_cli.first_light.record import Record, read
+from trainyard_cli.first_light.record import Record, mark_of, read
 from trainyard_cli.first_light.redaction import Redactor
 from trainyard_cli.first_light.seen import Look, Seen, looks
 from trainyard_cli.first_light.stages import Stage
@@ -507,7 +507,7 @@ def test_a_file_that_cannot_be_written_names_the_option_before_anything_is_done(
     assert "--output" in record.document["words"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 9, "cluster": "x"}', "\x00"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 9, "cluster": "x"}', "\x00", "[" * 100_000])
 def test_a_file_of_something_else_is_neither_written_over_nor_cleaned_by(tmp_path: Path, text: str) -> None:
     path = tmp_path / "light.json"
     path.write_text(text)
@@ -587,6 +587,45 @@ def test_clean_without_a_file_says_which_one_to_give(tmp_path: Path, capsys: pyt
     (tmp_path / "local.json").write_text(json.dumps(local))
     assert trainyard(["first-light", "--state-dir", str(tmp_path), "--clean", str(tmp_path / "none.json")]) == 6
     assert "--clean" in capsys.readouterr().err
+
+
+@pytest.fixture
+def left_behind(tmp_path: Path) -> Json:
+    """What a first light on AWS that was killed has written."""
+    made = Record.new(tmp_path / "light.json", Redactor(), cluster="first-light-abcdefgh", region="us-east-1", stack="trainyard",
+                      api=mark_of(API_URL), where="AWS", spec={})  # fmt: skip
+    made.write()
+    return made.document
+
+
+def test_clean_never_asks_another_api_whether_something_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], left_behind: Json
+) -> None:
+    local = {"endpoint": "http://127.0.0.1:9", "apiUrl": "http://127.0.0.1:9/x", "region": "us-east-1", "accessKeyId": "AKIA", "secretAccessKey": "s",
+             "stack": "trainyard", "outputs": {}, "resources": {}, "accountId": NUMBER}  # fmt: skip
+    (tmp_path / "local.json").write_text(json.dumps(local))
+    before = (tmp_path / "light.json").read_text()
+    assert trainyard(["first-light", "--state-dir", str(tmp_path), "--clean", str(tmp_path / "light.json")]) == 6
+    told = capsys.readouterr().err
+    assert "another API" in told
+    assert "--endpoint" in told
+    assert (tmp_path / "light.json").read_text() == before
+
+
+@pytest.mark.parametrize("name", ["region", "stack", "api", "spec", "verdict", "stages", "assumptions"])
+@pytest.mark.parametrize("damage", [None, 7])
+def test_clean_by_a_damaged_file_says_what_is_to_be_deleted_by_hand(tmp_path: Path, left_behind: Json, name: str, damage: Any) -> None:
+    left_behind[name] = damage
+    (tmp_path / "light.json").write_text(json.dumps(left_behind))
+    with pytest.raises(InvalidInput, match=f"--clean: .*{name}") as told:
+        Record.of(tmp_path / "light.json")
+    assert "first-light-abcdefgh" in told.value.next_step
+
+
+def test_the_mark_of_an_api_goes_through_redaction_and_is_another_ones_no_more() -> None:
+    mark = mark_of(API_URL)
+    assert Redactor([("account", NUMBER)]).document({"api": mark}) == {"api": mark}
+    assert mark != mark_of(API_URL + "/v2")
 
 
 def test_operations_tells_of_each_stage_and_how_long_it_may_take() -> None:

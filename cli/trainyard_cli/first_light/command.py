@@ -25,7 +25,7 @@ from ..terminal_text import plain
 from .accounts import account_of
 from .engine import ALL, FirstLight
 from .plan import DEFAULT_TYPE, new_name, spec_of
-from .record import Record
+from .record import Record, mark_of
 from .redaction import Redactor
 from .seen import StageName, looks
 from .stages import stages
@@ -69,7 +69,8 @@ def first_light(
             world = World(api, account, spec, new_name())
             redactor = Redactor(_known(connection))
             record = Record.new(output, redactor, product=importlib.metadata.version("trainyard-cli"), region=connection.region,
-                                where=_where(connection), stack=stack, cluster=world.cluster_name, run=None, spec=world.cluster_spec)  # fmt: skip
+                                where=_where(connection), api=mark_of(connection.api_url), stack=stack, cluster=world.cluster_name, run=None,
+                                spec=world.cluster_spec)  # fmt: skip
             chosen = stages(lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd), resume=not without_resume)
             code = FirstLight(world, record, looks(), _tell, limits=_limits(stage_seconds or [])).run(chosen)
             with contextlib.suppress(OSError, SystemExit):  # nobody reads it: what came of it is the exit status
@@ -85,6 +86,15 @@ def _clean(context: Context, api: Client, path: Path) -> int:
             "That was another region", f"--clean: {path} tells of {document['region']}, and this API is in {api.connection.region}",
             "Give the --endpoint of the API that made it",
         )  # fmt: skip
+    if document["api"] != mark_of(api.connection.api_url):
+        # It knows nothing of the cluster, so all would seem to be gone.
+        there = document.get("where")
+        raise InvalidInput(
+            "That was another API",
+            f"--clean: {path} tells of what was made through another one{f' ({there})' if isinstance(there, str) else ''}"
+            f" than {api.connection.api_url}",
+            "Give the --endpoint of the API that made it; what a local cloud made went with its `local down`",
+        )
     account = account_of(api.connection, document["stack"])
     world = World(api, account, {"cluster": {"spec": document["spec"]}}, document["cluster"])
     world.run_id = document.get("run")

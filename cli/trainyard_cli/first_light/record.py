@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -16,7 +17,9 @@ from .redaction import Redactor
 Json = dict[str, Any]
 FORMAT = 1
 #: What --clean goes by is nobody's secret, and stays as it is whatever it looks like.
-PLAIN = ("cluster", "stack", "region", "run")
+PLAIN = ("cluster", "stack", "region", "run", "api")
+#: What `--clean` lives on.
+_NEEDED = {"region": str, "stack": str, "api": str, "spec": dict, "verdict": str, "stages": list, "assumptions": dict}
 
 
 class Record:
@@ -52,6 +55,12 @@ class Record:
                 "There is no such file", f"--clean: {path}", "Give the file that first-light wrote, such as first-light.json"
             )
         document = read(path)
+        if lacking := [name for name, kind in _NEEDED.items() if not isinstance(document.get(name), kind)]:
+            raise InvalidInput(
+                "first-light's file is damaged",
+                f"--clean: {path} says nothing of use of {', '.join(lacking)}",
+                f"Delete by hand what belongs to cluster {document['cluster']}: aws sagemaker list-clusters shows whether it is there",
+            )
         return cls(path, document, Redactor(known, seen=document))
 
     @property
@@ -87,11 +96,16 @@ def read(path: Path) -> Json:
         document = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(document, dict) or document.get("format") != FORMAT or not isinstance(document.get("cluster"), str):
             wrong = f"is no file of first-light's (format {FORMAT})"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         wrong = f"cannot be read: {error}"
     if wrong:
         raise InvalidInput("That is not first-light's file", f"{path} {wrong}", "Give the file that first-light wrote")
     return dict(document)
+
+
+def mark_of(api_url: str) -> str:
+    """Letters by which an API is known again, and that say nothing of its address; no rule of redaction takes them for anything."""
+    return "".join(chr(ord("a") + byte % 26) for byte in hashlib.sha256(api_url.encode()).digest()[:20])
 
 
 def now_text() -> str:
