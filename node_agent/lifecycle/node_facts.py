@@ -106,9 +106,9 @@ def server_of(unit: str) -> str:
 
 def whole(conf: Path) -> str:
     """The file with those that it includes."""
-    text = conf.read_text()
+    text = conf.read_text(errors="replace")
     named = re.findall(r"^\s*include\s+(\S+)", text, re.IGNORECASE | re.MULTILINE)
-    return "\n".join([text, *((conf.parent / name).read_text() for name in named)])
+    return "\n".join([text, *((conf.parent / name).read_text(errors="replace") for name in named)])
 
 
 def configuration(text: str) -> Json:

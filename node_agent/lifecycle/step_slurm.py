@@ -47,7 +47,7 @@ def hooks(node: Node) -> None:
 
 def apply(node: Node, path: Path) -> bool:
     """Put our settings in force if they are not; whether they were missing."""
-    text = path.read_text()
+    text = slurm_settings.text_of(path)
     keep_epilog(node, text)
     epilog = our_epilog(node) if node.identity.role == "controller" else None
     if not slurm_settings.keep(path, node.cluster.get("expectedWorkers") or 0, epilog):
@@ -86,7 +86,7 @@ def await_configuration(path: Path) -> bool:
     """HyperPod's own set-up may still be writing the file when the lifecycle scripts begin. Whether it came."""
     deadline = time.monotonic() + CONFIGURATION_WAIT_SECONDS
     while True:
-        text = path.read_text() if path.exists() else ""
+        text = slurm_settings.text_of(path) if path.exists() else ""
         if slurm_settings.complete(text):
             return True
         if time.monotonic() > deadline:

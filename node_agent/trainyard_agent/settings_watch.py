@@ -1,8 +1,12 @@
-"""Puts our settings of Slurm back in force when somebody rewrote slurm.conf without them, as HyperPod may whenever nodes come or go."""
+"""Puts our settings of Slurm back in force when somebody rewrote slurm.conf without them, as HyperPod may whenever nodes come or go.
+
+Our own file is looked after as well: a slurmctld that is started while slurm.conf includes a file that is not there never comes up.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from pathlib import Path
 
@@ -16,7 +20,7 @@ LOOK_SECONDS = 2.0
 
 
 class SettingsWatch:
-    """Looks at slurm.conf when it changed and then stood still for one look: nobody may be in the middle of writing it."""
+    """Looks at slurm.conf and our file when they changed and then stood still for one look: nobody may be in the middle of writing them."""
 
     def __init__(self, config: AgentConfig, slurm: Slurm) -> None:
         self._config, self._slurm = config, slurm
@@ -42,9 +46,9 @@ class SettingsWatch:
         """Raises OSError, SlurmError."""
         now = _state(conf)
         settled, self._seen = now == self._seen, now
-        if settled and now != self._judged and slurm_settings.complete(conf.read_text()):
+        if settled and now != self._judged and slurm_settings.complete(slurm_settings.text_of(conf)):
             if slurm_settings.keep(conf, self._config.expected_workers, self._config.job_end_hook):
-                log.warning("%s was rewritten without our settings: they are in force again", conf)
+                log.warning("%s, or our file beside it, was rewritten without our settings: they are in force again", conf)
                 self._told = False
             self._judged = self._seen = _state(conf)
         if not self._told:
@@ -53,6 +57,8 @@ class SettingsWatch:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """What changes with every rewriting, in place or by a rename."""
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    """What changes with every rewriting of slurm.conf or of our file beside it, in place or by a rename. Raises OSError without slurm.conf."""
+    found = [path.stat()]
+    with contextlib.suppress(FileNotFoundError):
+        found.append(path.with_name(slurm_settings.NAME).stat())
+    return tuple(number for one in found for number in (one.st_ino, one.st_size, one.st_mtime_ns))

@@ -32,6 +32,11 @@ LARGE_CLUSTER_NODES = 16
 LARGE_CLUSTER = {"MessageTimeout": "10", "TCPTimeout": "5"}
 
 
+def text_of(path: Path) -> str:
+    """A configuration file whatever bytes it holds: people's comments are in any encoding, and come back as they were. Raises OSError."""
+    return path.read_text(encoding="utf-8", errors="surrogateescape")
+
+
 def complete(text: str) -> bool:
     """Whether this is a slurm.conf, and not what somebody is still writing."""
     return "SlurmctldHost" in text or "ControlMachine" in text
@@ -62,7 +67,7 @@ def additions(text: str) -> dict[str, str]:
 
 def keep(conf: Path, workers: int, epilog: str | None) -> bool:
     """Put our settings in force wherever they are not; whether anything was written. Raises OSError."""
-    text = conf.read_text()
+    text = text_of(conf)
     settings = wanted(text, workers, epilog)
     written = _write_own(conf, "".join(f"{key}={value}\n" for key, value in settings.items()))
     if not included(text, settings):
@@ -81,10 +86,10 @@ def included(text: str, settings: dict[str, str]) -> bool:
 
 def _write_own(conf: Path, text: str) -> bool:
     path = conf.with_name(NAME)
-    if path.exists() and path.read_text() == text:
+    if path.exists() and text_of(path) == text:
         return False
     owner, part = conf.stat(), path.with_name(f"{NAME}.part")
-    part.write_text(text)
+    part.write_text(text, encoding="utf-8", errors="surrogateescape")
     os.chmod(part, owner.st_mode & 0o777)
     os.chown(part, owner.st_uid, owner.st_gid)
     part.replace(path)

@@ -152,6 +152,16 @@ def test_our_slurm_settings_are_a_file_of_our_own_and_one_line_at_the_end(script
     assert "KillWait" not in "".join(ours), "how long everybody's jobs may save when they are ended is not ours to say"
 
 
+def test_a_slurm_conf_with_a_comment_in_another_encoding_costs_no_node(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
+    node = a_node(scripts, tmp_path / "root", bundle, address="10.1.0.5")
+    conf = tmp_path / "root/opt/slurm/etc/slurm.conf"
+    before = conf.read_bytes() + "# J\xf6rg\n".encode("latin-1")
+    conf.write_bytes(before)
+    scripts.step_slurm.hooks(node)
+    assert conf.read_bytes() == before + b"Include trainyard.conf\n"
+    assert "SlurmctldHost" in scripts.node_facts.whole(conf)
+
+
 @pytest.mark.parametrize("settings", [{"Epilog": "/bin/true"}, {"MessageTimeout": "2"}])
 def test_a_setting_that_was_written_after_ours_is_followed_by_ours_again(settings: dict[str, str]) -> None:
     conf = "SlurmctldHost=a\nInclude trainyard.conf\nNodeName=ip-1\n"
