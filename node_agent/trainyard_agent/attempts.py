@@ -205,12 +205,12 @@ class Attempts:
 
     # -- what others ask ---------------------------------------------------------------------------------------------
     def on_node(self, node: str) -> Activity | None:
-        """registry.Jobs: the newest attempt that uses the node, active or ended a moment ago."""
+        """registry.Jobs: the attempt whose job is on the node, else the one that ended there last, a moment ago; numbers count within a run."""
         now = time.monotonic()
         using = [a for a in self.known.values() if node in a.nodes and (a.active or (a.ended_at or -1e9) > now - RECENT_SECONDS)]
         if not using:
             return None
-        attempt = max(using, key=lambda a: (a.active, a.number))
+        attempt = max(using, key=lambda a: (a.active, not a.job_ended, a.ended_at or 0.0, a.number))
         return Activity(attempt.run_id, attempt.number, attempt.job_ended, attempt.stepped_at, attempt.step_seconds)
 
     def busy(self) -> bool:

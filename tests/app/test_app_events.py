@@ -282,6 +282,16 @@ def test_a_right_clock_is_left_alone() -> None:
     assert (lost.at, lost.data["reportedAt"]) == (at, None)
 
 
+@pytest.mark.parametrize(("of_this_run", "attempt"), [(True, 1), (False, None)])
+def test_what_is_told_of_a_node_names_an_attempt_to_the_run_only_whose_it_is(of_this_run: bool, attempt: int | None) -> None:
+    story = training()
+    run_id = story.run_id if of_this_run else "run-01j0000000000000000000000z"
+    told = 1 if of_this_run else 9
+    assert delivered(story, "node-unhealthy.json", runId=run_id, attempt=told)[0] == "recorded"
+    [fact] = [fact for fact in story.world.runs.facts(story.run_id) if fact.type == "NodeUnhealthy"]
+    assert fact.attempt == attempt
+
+
 @pytest.mark.parametrize("name", ["attempt-started", "attempt-stepped", "attempt-ended", "checkpoint-committed", "checkpoint-rejected"])
 def test_what_is_told_of_an_attempt_that_never_was_is_dropped(name: str) -> None:
     story = training()

@@ -134,6 +134,31 @@ def test_after_a_restart_the_jobs_of_older_attempts_are_still_cancelled(tmp_path
     run(story())
 
 
+def on_a_node(directory: Path, run_id: str, number: int, state: str, *, ended: float | None = None, job_ended: bool = False) -> Attempt:
+    attempt = Attempt(run_id, number, state, directory / f"{run_id}-{number}", job_id=str(number), nodes=["ip-1"])  # type: ignore[arg-type]
+    attempt.ended_at = None if ended is None else time.monotonic() - ended
+    attempt.job_ended = job_ended
+    return attempt
+
+
+def test_of_two_runs_the_one_that_was_on_a_node_last_is_what_runs_there(tmp_path: Path) -> None:
+    controller, other = Controller(tmp_path), "run-01j0000000000000000000000b"
+
+    def known(*those: Attempt) -> tuple[str, int]:
+        controller.attempts.known.clear()
+        controller.attempts.known.update({(one.run_id, one.number): one for one in those})
+        found = controller.attempts.on_node("ip-1")
+        assert found is not None
+        return found.run_id, found.attempt
+
+    ended_before = on_a_node(tmp_path, RUN, 9, "ended", ended=30.0)
+    assert known(ended_before, on_a_node(tmp_path, other, 1, "ended", ended=1.0)) == (other, 1), "numbers count within a run"
+    assert known(ended_before, on_a_node(tmp_path, other, 1, "running")) == (other, 1)
+    judged = on_a_node(tmp_path, RUN, 9, "running", job_ended=True)
+    assert known(judged, on_a_node(tmp_path, other, 1, "running")) == (other, 1), "the job of the other one has left the node"
+    assert known(ended_before, on_a_node(tmp_path, RUN, 10, "running")) == (RUN, 10)
+
+
 def test_what_follows_the_end_of_an_attempt_is_done_after_a_restart_and_only_once(tmp_path: Path) -> None:
     async def story() -> None:
         before = Controller(tmp_path)

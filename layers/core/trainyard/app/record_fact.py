@@ -127,9 +127,11 @@ def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
 def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent, fact: Fact) -> Recorded:
     """A fact of the cluster is kept there, and told to every run on it."""
     ports.clusters.record(cluster.name, fact)
+    met = getattr(event, "run_id", None)
     woken = []
     for run in ports.runs.on_cluster(cluster.name):
-        ports.runs.record(run.id, fact, message(event))
+        # The attempt that it met is one of one run's.
+        ports.runs.record(run.id, fact if run.id == met else fact.model_copy(update={"attempt": None}), message(event))
         if not isinstance(event, ClusterReady) and wake_run(ports, run.id, fact.type):
             woken.append(run.id)
     if fact.type in WAKES["in-service"] and wake_cluster(ports, cluster.name, fact.type):
