@@ -209,6 +209,16 @@ def test_half_an_error_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not path.exists()
 
 
+@pytest.mark.parametrize("recipe", ["command", "torchrun"])
+def test_an_error_of_any_length_and_script_is_told(attempt_dir: Path, recipe: str) -> None:
+    (attempt_dir / "files" / "main.py").write_text("raise ValueError('\U0001f600' * 20_000)\n")
+    write_job(attempt_dir, recipe=recipe, processesPerNode=1)
+    code, report, _ = run_launch(attempt_dir)
+    assert (code, report["kind"]) == (1, "python-error")
+    assert str(report["error"]).startswith("ValueError: \U0001f600")
+    assert str(report["traceback"]).strip().endswith("\U0001f600")
+
+
 def test_a_rank_that_lost_its_peer_is_a_consequence_and_no_cause(tmp_path: Path) -> None:
     error_file = tmp_path / "error.json"
     message = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:12513"

@@ -38,6 +38,8 @@ LIBRARY = Path(__file__).resolve().parents[1]
 ENTERED = "TRAINYARD_JOB_ENVIRONMENT"
 #: More than a report with its traceback takes.
 ROOM_BYTES = 16 * 1024
+#: A pipe of Linux holds 64 KiB.
+PIPE_BYTES = 60_000
 
 
 def _set_environment(job: Job, on_loopback: bool) -> None:
@@ -73,10 +75,19 @@ def _child(job: Job, node: Node, pipe: int) -> NoReturn:
     except launchers.CannotLaunch as refused:
         print(f"trainyard: {refused}", file=sys.stderr)
         end = Failure(1, error=f"recipe {job.recipe}: {refused}")
-    os.write(pipe, json.dumps(end.as_json()).encode()[:60000])
+    os.write(pipe, _fitting(end))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(end.exit_code or 0)
+
+
+def _fitting(end: Failure) -> bytes:
+    """As JSON, short enough for a pipe that nobody reads before its writer has ended: a character may take 12 bytes."""
+    text = json.dumps(end.as_json()).encode()
+    if len(text) > PIPE_BYTES:
+        end = replace(end, error=end.error and end.error[:500], traceback=end.traceback and end.traceback[-4000:])
+        text = json.dumps(end.as_json()).encode()
+    return text
 
 
 def _wait(pid: int, pipe: int, job: Job, error_file: Path) -> Failure:
