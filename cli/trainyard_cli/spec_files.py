@@ -11,6 +11,9 @@ import yaml
 
 from .problems import InvalidInput
 
+#: The API takes 256 KiB, and a value is two characters at least.
+MOST_VALUES = 128 * 1024
+
 
 class _Once(yaml.SafeLoader):
     """Refuses a key that stands twice in one mapping, of which YAML would silently drop the first."""
@@ -35,10 +38,12 @@ def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[
         ) from error
     try:
         document = yaml.load(text, Loader=_Once)  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:  # also of a date or a number that there is not
         raise InvalidInput("The spec is not YAML", f"{path}: {error}", "Correct that line; examples/ has specs that work") from error
     if not isinstance(document, dict):
         raise InvalidInput("The spec is empty or no mapping", path, "Start from one of examples/*.yaml")
+    if _written_out(document, {}) > MOST_VALUES:
+        raise InvalidInput("The spec is too large", f"{path}: with its aliases written out it has over {MOST_VALUES} values", "Write less")
     try:
         json.dumps(document)
     except (TypeError, ValueError) as error:  # a date, a set, bytes, a list that holds itself
@@ -49,6 +54,17 @@ def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[
     if kind == "cluster" and "job" in document and "instanceGroups" not in document:
         raise InvalidInput("This is a run's spec, not a cluster's", path, f"trainyard run submit {path}")
     return document
+
+
+def _written_out(value: Any, known: dict[int, int]) -> int:
+    """How many values it has once every alias is written out; nothing is written for that."""
+    if not isinstance(value, (dict, list)):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = 0  # one that holds itself is JSON's to refuse
+        inner = list(value.values()) if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_written_out(one, known) for one in inner)
+    return known[id(value)]
 
 
 def _words(error: OSError | UnicodeDecodeError) -> str:

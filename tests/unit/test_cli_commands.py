@@ -621,10 +621,15 @@ def test_waiting_for_a_cluster_ends_with_it(
     assert (code, json.loads(out)["status"]) == (0, "Deleted")
 
 
+#: A few hundred bytes that written out are nine to the tenth.
+ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10))
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [("a: [1", "is not YAML"), ("", "empty"), ("- 1", "no mapping"), (None, "cannot be read"), ("[" * 5000, "is not YAML"),
-     ("name: 2026-11-20", "JSON does not know"), ("job: {nodes: 1}\nname: a\njob: {nodes: 2}\n", "line 3"), ("a: &b [*b]", "JSON does not know")],
+     ("name: 2026-11-20", "JSON does not know"), ("job: {nodes: 1}\nname: a\njob: {nodes: 2}\n", "line 3"), ("a: &b [*b]", "JSON does not know"),
+     ("name: 2026-02-30", "is not YAML"), ("name: " + "9" * 5000, "is not YAML"), (ALIASES, "is too large")],
 )  # fmt: skip
 def test_a_spec_that_cannot_be_read_is_told_before_anything_is_sent(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], tmp_path: Path, content: str | None, words: str
