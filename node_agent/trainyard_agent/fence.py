@@ -26,7 +26,7 @@ def raise_fence(run_dir: Path, attempt: int) -> None:
         newest = read_fence(run_dir)
         if newest > attempt:
             raise Fenced(f"attempt {newest} of this run exists already; attempt {attempt} must not run")
-        if newest < attempt:
+        if _stored(run_dir) != attempt:
             replace_file(run_dir / "fence", f"{attempt}\n".encode())
     finally:
         os.close(descriptor)
@@ -44,11 +44,22 @@ def _lock(descriptor: int, run_dir: Path) -> None:
 
 
 def read_fence(run_dir: Path) -> int:
-    """0 if there is none."""
+    """0 if there is none. Where a torn one says nothing of use, the newest attempt that has a directory."""
+    stored = _stored(run_dir)
+    return _newest_started(run_dir) if stored is None else stored
+
+
+def _stored(run_dir: Path) -> int | None:
+    """What the file says, 0 if there is none; None where that is no number: then no trainer commits."""
     try:
-        return int((run_dir / "fence").read_text().strip() or 0)
+        text = (run_dir / "fence").read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         return 0
+    return int(text) if text.isdigit() and len(text) < 10 else None
+
+
+def _newest_started(run_dir: Path) -> int:
+    return max((int(entry.name) for entry in (run_dir / "attempts").glob("*") if entry.name.isdecimal()), default=0)
 
 
 def replace_file(path: Path, body: bytes, mode: int = 0o644) -> None:

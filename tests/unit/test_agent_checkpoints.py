@@ -257,6 +257,17 @@ def test_the_fence_only_rises(tmp_path: Path) -> None:
     assert read_fence(tmp_path) == 3
 
 
+@pytest.mark.parametrize("torn", [b"", b"\xff\xfe", b"3x\n", b"9" * 5000])
+def test_a_torn_fence_is_raised_all_the_same_and_lets_no_older_attempt_in(tmp_path: Path, torn: bytes) -> None:
+    (tmp_path / "attempts" / "3").mkdir(parents=True)
+    (tmp_path / "fence").write_bytes(torn)
+    with pytest.raises(Fenced, match="attempt 3"):
+        raise_fence(tmp_path, 2)
+    assert (tmp_path / "fence").read_bytes() == torn
+    raise_fence(tmp_path, 3)
+    assert (tmp_path / "fence").read_text() == "3\n"
+
+
 def test_a_commit_in_progress_is_waited_for_and_a_stuck_one_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import fcntl
 
