@@ -578,6 +578,8 @@ def test_whoever_sits_at_the_terminal_is_shown_the_price_and_asked(
 def test_a_price_that_nobody_knows_is_not_within_any_limit() -> None:
     with pytest.raises(InvalidInput, match="nobody knows what it costs"):
         command._agree(Context(), None, None, yes=True, most=100.0)
+    with pytest.raises(InvalidInput, match="--max-usd"):
+        command._agree(Context(), 5.0, 50.0, yes=True, most=float("nan"))
     command._agree(Context(), None, None, yes=True, most=None)
 
 

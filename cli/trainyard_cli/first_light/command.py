@@ -156,7 +156,7 @@ def _tell(words: str) -> None:
 
 def _agree(context: Context, hourly: float | None, bound: float | None, *, yes: bool, most: float | None) -> None:
     """Raises InvalidInput where it may cost more than --max-usd, or nobody can be asked; TrainyardError where the answer is no."""
-    if most is not None and (bound is None or bound > most):
+    if most is not None and (bound is None or not bound <= most):  # also where --max-usd is nan
         known = "nobody knows what it costs" if bound is None else f"it may cost {bound:.2f} USD, were every stage to take all its time"
         raise InvalidInput("It may cost too much", f"--max-usd: is {most:.2f}, and {known}", "Give a higher --max-usd, or a cheaper SPEC")
     price = "The price list does not know what these nodes cost." if hourly is None or bound is None else (
