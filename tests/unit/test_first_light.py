@@ -247,6 +247,17 @@ def test_progress_that_nobody_reads_any_more_ends_nothing() -> None:
     assert done.stdout == b"goes on\n"
 
 
+def test_a_second_signal_while_progress_is_written_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler tells, too, and a buffer refuses whoever comes while it waits for its reader."""
+
+    class Busy(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stderr>'>")
+
+    monkeypatch.setattr(sys, "stderr", Busy())
+    command._tell("It is being torn down")
+
+
 def test_whatever_ends_the_program_in_a_stage_the_cluster_is_taken_down_by_force(
     world: World, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,8 +149,11 @@ def _known(connection: Connection) -> Iterable[tuple[str, str]]:
 
 
 def _tell(words: str) -> None:
-    """Progress. Neither a terminal that went away nor a pipe that nobody reads keeps the teardown up; for the latter rich would end the program."""
-    with contextlib.suppress(OSError, ValueError):
+    """Progress. Neither a terminal that went away nor a pipe that nobody reads keeps the teardown up; for the latter rich would end the program.
+
+    A signal's handler tells, too, and is refused (RuntimeError) while a line is being written.
+    """
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
         print(plain(words), file=sys.stderr, flush=True)
 
 
