@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainyard_local import machine_host, machine_network, node_processes, slurm
+from trainyard_local import machine_host, machine_network, machine_packages, node_processes, slurm
 from trainyard_local.node_processes import of_cloud
 
 TAG = "TRAINYARD_LOCAL"
@@ -64,6 +64,7 @@ _START_ERRORS: dict[str, tuple[type[ControlError], str]] = {
     "port": (InTheWay, "Stop what listens there, or start this one with another --port (0 takes a free one)."),
     "template": (Unusable, "Correct the template."),
     "machines": (Unusable, "Or use --nodes processes."),
+    "disk": (Unusable, "Make room there, or give another directory with --state-dir."),
     "defect": (ControlError, "Look at server.log in the state directory."),
 }
 
@@ -96,6 +97,11 @@ def up(
         if node_processes.matching(of_cloud(state_dir)) or (state_dir / LOCAL_FILE).exists():
             on_progress("removing what a killed cloud left behind")
         _clean(state_dir)
+        if nodes == "machines":
+            try:
+                machine_packages.ready(template, on_progress)
+            except machine_host.Impossible as error:
+                raise Unusable(error.message, error.remedy) from None
         options = ["--nodes", nodes] + ([] if enforce_iam else ["--no-iam"])
         return _start(state_dir, port, template, parameters=dict(parameters or {}), on_progress=on_progress, options=options)
 

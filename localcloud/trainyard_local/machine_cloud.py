@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,9 +57,25 @@ class Machines:
         machine_network.remove(self._state_dir)
 
 
+#: Base system, image, and what debootstrap downloads meanwhile.
+IMAGE_BYTES = 1500 * 2**20
+
+
 def image(tell: Callable[[str], Any]) -> Path:
     """The image that nodes boot from. Raises machine_host.Impossible where nodes cannot be machines."""
     machine_host.require()
     if not machine_image.there():
+        _room(machine_image.cache_directory())
         tell("building the nodes' disk image (once; some minutes)")
     return machine_image.ready()
+
+
+def _room(directory: Path) -> None:
+    """debootstrap calls a full disk a mirror that gives no packages. Raises machine_host.Impossible."""
+    directory.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(directory).free
+    if free < IMAGE_BYTES:
+        raise machine_host.Impossible(
+            f"the nodes' disk image needs {IMAGE_BYTES >> 20} MiB to be built in {directory}, and {free >> 20} MiB are free",
+            "Make room there, or name another directory with TRAINYARD_LOCAL_IMAGES",
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import gc
 import json
 import logging
@@ -83,6 +84,8 @@ def _explain(error: Exception) -> str:
 
     if isinstance(error, PortTaken | TemplateError | MotoChanged | Impossible):
         return str(error)
+    if _disk_full(error):
+        return "no space is left on the state directory's disk"
     log.error("the local cloud could not start", exc_info=error)
     return f"{type(error).__name__}: {error} (the server's log has the whole story)"
 
@@ -93,8 +96,15 @@ def _kind(error: Exception) -> str:
     from trainyard_local.intrinsics import TemplateError
     from trainyard_local.machine_host import Impossible
 
+    if _disk_full(error):
+        return "disk"
     kinds = {PortTaken: "port", TemplateError: "template", Impossible: "machines"}
     return next((kind for known, kind in kinds.items() if isinstance(error, known)), "defect")
+
+
+def _disk_full(error: Exception) -> bool:
+    """Of a whole tree's copies shutil knows the words only."""
+    return isinstance(error, OSError) and (error.errno == errno.ENOSPC or (error.errno is None and os.strerror(errno.ENOSPC) in str(error)))
 
 
 def _run(options: argparse.Namespace, notify: Notify) -> int:

@@ -98,7 +98,7 @@ def unpack_packages(node: Node) -> None:
     if not archive.exists():
         raise StepFailed(
             f"the bundle has no {archive.name}: the control plane was built without the agent's packages; build it with sam build, "
-            "which makes them, or run node_agent/build_packages.py first"
+            "which makes them; the local cloud makes them at: trainyard local up --nodes machines"
         )
     shutil.copyfile(archive.with_name(PIP), node.path(f"/opt/trainyard/{PIP}"))
     target = node.path(PACKAGES)

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import json
+import os
 import re
+import shutil
 import socket
 import struct
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
-from trainyard_local import control, machine_host, machine_image, machine_index, machine_metadata, machine_names, machine_network
+from trainyard_local import (
+    control,
+    machine_cloud,
+    machine_host,
+    machine_image,
+    machine_index,
+    machine_metadata,
+    machine_names,
+    machine_network,
+    server,
+)
 from trainyard_local.machine_names import Names
 
 
@@ -183,3 +197,79 @@ def test_the_metadata_service_answers_as_version_2_of_aws_does() -> None:
         assert asked("GET", "/latest/user-data", token=token)[0] == 404
     finally:
         metadata.close()
+
+
+def test_an_image_is_not_begun_on_a_disk_that_cannot_hold_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine_host, "missing", lambda: None)
+    monkeypatch.setenv("TRAINYARD_LOCAL_IMAGES", str(tmp_path / "images"))
+    monkeypatch.setattr(machine_image, "ready", lambda: pytest.fail("it was begun"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=60 * 2**20))
+    with pytest.raises(machine_host.Impossible) as refused:
+        machine_cloud.image(lambda words: None)
+    assert "60 MiB are free" in refused.value.message
+    assert "TRAINYARD_LOCAL_IMAGES" in refused.value.remedy
+
+
+@pytest.mark.parametrize("error", [
+    OSError(errno.ENOSPC, "No space left on device", "/state/functions"),
+    shutil.Error([("/from", "/to", "[Errno 28] No space left on device: '/to'")] * 100),
+])  # fmt: skip
+def test_a_full_disk_is_told_in_one_line(error: OSError) -> None:
+    assert server._kind(error) == "disk"
+    assert server._explain(error) == "no space is left on the state directory's disk"
+    assert server._kind(OSError(errno.EACCES, "Permission denied")) == "defect"
+
+
+# What the agent imports
+
+BUILDS = """
+import pathlib, sys
+target = pathlib.Path(sys.argv[1])
+target.mkdir(parents=True, exist_ok=True)
+(target / "pip.whl").write_text("wheel")
+with open(pathlib.Path(__file__).with_name("built"), "a") as built:
+    built.write("x")
+"""
+FAILS = "import sys; print('ERROR: No matching distribution found for six==1.17.0', file=sys.stderr); sys.exit('Traceback')"
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A template with the node layer's sources beside it, on a machine where nodes can be machines and no server is started."""
+    monkeypatch.setattr(machine_host, "missing", lambda: None)
+    layer = tmp_path / "clone/node_agent"
+    layer.mkdir(parents=True)
+    (layer / "build_packages.py").write_text(BUILDS)
+    (layer / "packages.txt").write_text("six==1.17.0\n")
+    (layer.parent / "template.yaml").write_text("Resources: {}\n")
+
+    def start(state_dir: Path, port: int, template: Path, **_: object) -> dict[str, bool]:
+        return {"packages": (template.parent / "node_agent/packages/pip.whl").is_file()}
+
+    monkeypatch.setattr(control, "_start", start)
+    return layer.parent
+
+
+def test_a_fresh_clone_gets_the_packages_of_its_agents_before_nodes_that_boot_need_them(clone: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    template = clone / "template.yaml"
+    assert control.up(tmp_path / "state", template=template, on_progress=told.append, nodes="machines") == {"packages": True}
+    assert any("packages" in words for words in told), "it takes minutes, and somebody waits"
+    control.up(tmp_path / "state", template=template, nodes="machines")
+    assert (clone / "node_agent/built").read_text() == "x", "once"
+    later = (clone / "node_agent/packages/pip.whl").stat().st_mtime + 1
+    os.utime(clone / "node_agent/packages.txt", (later, later))
+    control.up(tmp_path / "state", template=template, nodes="machines")
+    assert (clone / "node_agent/built").read_text() == "xx", "other packages are asked for"
+
+
+def test_nodes_that_are_processes_need_no_packages(clone: Path, tmp_path: Path) -> None:
+    assert control.up(tmp_path / "state", template=clone / "template.yaml") == {"packages": False}
+
+
+def test_packages_that_cannot_be_had_refuse_machines_with_the_index_words(clone: Path, tmp_path: Path) -> None:
+    (clone / "node_agent/build_packages.py").write_text(FAILS)
+    with pytest.raises(control.Unusable) as refused:
+        control.up(tmp_path / "state", template=clone / "template.yaml", nodes="machines")
+    assert "No matching distribution found for six==1.17.0" in refused.value.message
+    assert "package index" in refused.value.remedy
