@@ -92,7 +92,7 @@ class Connection:
 
         if self.local is not None:
             return Credentials(self.local["accessKeyId"], self.local["secretAccessKey"], self.local.get("sessionToken"))
-        with _usable():
+        with usable_credentials():
             found = Session().get_credentials()
         if found is None:
             raise Refused(
@@ -108,21 +108,23 @@ class Connection:
         from botocore.awsrequest import AWSRequest
 
         request = AWSRequest(method=method, url=url, data=body, headers=headers)
-        with _usable():
+        with usable_credentials():
             credentials = self.credentials.get_frozen_credentials()
         SigV4Auth(credentials, "execute-api", self.region).add_auth(request)
         return dict(request.headers.items())
 
 
 @contextmanager
-def _usable() -> Iterator[None]:
+def usable_credentials() -> Iterator[None]:
     """A profile that is not there or a login that expired is the user's to mend, in botocore's words."""
     from botocore.exceptions import BotoCoreError
 
     try:
         yield
     except BotoCoreError as error:
-        raise Refused("The AWS credentials cannot be used", str(error), "Check AWS_PROFILE, or log in again: aws sso login") from error
+        raise Refused(
+            "The AWS credentials cannot be used", str(error), "Check AWS_PROFILE and ~/.aws/config, or log in again: aws sso login"
+        ) from error
 
 
 def _checked(given: str) -> str:

@@ -286,6 +286,8 @@ def test_missing_and_unusable_credentials_are_a_refusal_with_what_to_do(
     elsewhere = ("run", "ls", "--state-dir", str(tmp_path), "--endpoint", "https://abc.execute-api.eu-west-1.amazonaws.com")
     code, _, err = trainyard(*elsewhere)
     assert (code, "No AWS credentials" in err, "aws configure sso" in err) == (7, True, True), err
+    code, _, err = trainyard("first-light", "--network-stack", "net", *elsewhere[2:])
+    assert (code, "No AWS credentials" in err, "aws configure sso" in err) == (7, True, True), err
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     code, _, err = trainyard(*elsewhere)
     assert (code, "nobody" in err, "Check AWS_PROFILE" in err) == (7, True, True), err

@@ -245,3 +245,37 @@ def test_real_clients_make_the_calls_and_read_the_answers(monkeypatch: pytest.Mo
     assert "no endpoint for" in by_check["routes"].problem
     assert f"has the name {DNS}" in by_check["filesystem"].problem
     assert {"subnets", "sessions", "budgets", "credentials"}.isdisjoint(by_check)
+
+
+@pytest.mark.parametrize(("code", "problem", "remedy"), [
+    ("ExpiredToken", "does not take the credentials", "aws sso login"),
+    ("NoCredentialsError", "does not take the credentials", "aws sso login"),
+    ("EndpointConnectionError", "cannot be reached in us-west-2", "Is us-west-2 the name of the region"),
+    ("ConnectTimeoutError", "cannot be reached in us-west-2", "network"),
+    ("ProxyConnectionError", "cannot be reached in us-west-2", "proxy"),
+    ("InvalidRegionError", "us-west-2 is no name of a region", "--region"),
+    ("ProfileNotFound", "profile", "--profile"),
+])  # fmt: skip
+def test_who_does_not_reach_aws_is_not_told_to_log_in(code: str, problem: str, remedy: str) -> None:
+    account = RecordedAccount()
+    set_in(account.answers, "sts:GetCallerIdentity", NotAnswered("sts:GetCallerIdentity", code, "the config profile is not found"))
+    (found,) = examine(account, Scope.of(None))
+    assert problem in found.problem
+    assert code in found.problem
+    assert remedy in found.remedy
+
+
+@pytest.mark.parametrize("settings", [
+    {"AWS_PROFILE": "nobody"}, {"AWS_CONFIG_FILE": "/etc/passwd"}, {"AWS_CONFIG_FILE": "/etc/passwd", "AWS_REGION": "us-west-2"},
+])  # fmt: skip
+def test_settings_of_aws_that_cannot_be_read_are_told_and_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], settings: dict[str, str]
+) -> None:
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert trainyard(["doctor"]) in (1, 7)
+    told = capsys.readouterr()
+    assert "nobody" in told.err + told.out or "/etc/passwd" in told.err + told.out
+    assert "Traceback" not in told.err

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from ..connection import usable_credentials
 from ..context import context_of
 from ..output import err, out, print_json
-from ..problems import FAILED, InvalidInput, Refused
+from ..problems import FAILED, InvalidInput
 from ..spec_files import read_spec
 from ..terminal_text import plain
 from .account import Account
@@ -44,14 +45,11 @@ def doctor(
 
 
 def _account(stack: str, region: str | None, profile: str | None) -> Account:
-    from botocore.exceptions import ProfileNotFound
     from botocore.session import Session
 
-    session: Any = Session(profile=profile)
-    try:
+    with usable_credentials():
+        session: Any = Session(profile=profile)
         chosen = region or session.get_config_variable("region")
-    except ProfileNotFound as error:
-        raise Refused("No AWS credentials", str(error), "Give --profile (or AWS_PROFILE) one of ~/.aws/config") from None
     if not chosen:
         raise InvalidInput(
             "No region", "neither --region, AWS_REGION nor the profile names one", "Give --region, such as --region us-west-2"

@@ -32,6 +32,7 @@ def account_of(connection: Connection, stack: str) -> Account:
 
     session: Any = Session()
     if connection.local is None:
+        connection.credentials  # noqa: B018 - whoever has none is told so, before a first call is refused in other words
         return Account(session, connection.region, stack)
     local = connection.local
     session.set_credentials(local["accessKeyId"], local["secretAccessKey"], local.get("sessionToken"))

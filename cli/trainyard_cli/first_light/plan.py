@@ -68,6 +68,12 @@ def _cluster(account: Account, *, local: bool, network_stack: str | None, instan
         {"name": "workers", "role": "worker", "instanceType": instance_type, "count": 2},
     ]
     common = {"name": "first-light", "instanceGroups": groups, "idleLimitSeconds": IDLE_SECONDS}
+    if local and network_stack is not None:
+        raise InvalidInput(
+            "This is the local cloud and not AWS",
+            f"--network-stack: the local cloud has no stack {network_stack}",
+            "Leave it out; or give your stack's ApiUrl with --endpoint or TRAINYARD_API_URL to try AWS",
+        )
     if local:
         return {**common, **LOCAL_NETWORK, "environment": {"kind": "existing", "path": "/opt/trainyard/env"}}
     if network_stack is None:
