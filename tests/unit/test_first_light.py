@@ -148,6 +148,16 @@ def test_a_failure_that_no_look_explains_is_said_to_be_one(world: World, record:
     assert "no assumption that first-light can see explains it. It broke: for a reason. Mend it" in document["words"]
 
 
+def test_of_a_lifecycle_script_that_failed_the_verdict_has_the_line_that_says_why(world: World, record: Record) -> None:
+    def prove(_world: World, _watch: Watch) -> str:
+        log = "[trainyard] step 6/9 agent\n[trainyard] FAILED in step 'agent': the bundle is damaged\n[trainyard] waiting a minute"
+        raise StageFailed("A lifecycle script failed on a node", f"It failed. End of the lifecycle log:\n{log}", "Correct it")
+
+    _, document, _ = lit(world, record, [a_stage(prove)], seeing("held"))
+    assert "[trainyard] FAILED in step 'agent': the bundle is damaged. Correct it." in document["words"]
+    assert "waiting a minute" not in document["words"]
+
+
 @pytest.mark.parametrize("error", [NotAnswered("iam:ListRoles", "AccessDenied", "no"), TrainyardError("no"), KeyError("defect")])
 def test_a_look_that_cannot_look_has_not_seen_and_stops_nothing(world: World, record: Record, error: Exception) -> None:
     def see(_world: World) -> Seen:
@@ -439,6 +449,12 @@ def test_on_the_local_cloud_no_network_is_asked_for(account: RecordedAccount) ->
     spec = plan.spec_of(None, account, local=True, network_stack=None, instance_type="ml.c5.xlarge", resume=True)
     RunSpec.model_validate(spec)
     assert account.asked == []
+
+
+def test_a_network_of_aws_is_not_taken_for_one_of_the_local_cloud(account: RecordedAccount) -> None:
+    with pytest.raises(InvalidInput, match="the local cloud has no stack net") as refused:
+        plan.spec_of(None, account, local=True, network_stack="net", instance_type="ml.c5.xlarge", resume=True)
+    assert "TRAINYARD_API_URL" in refused.value.next_step
 
 
 def test_a_clusters_spec_gets_the_smallest_job(account: RecordedAccount, world: World) -> None:

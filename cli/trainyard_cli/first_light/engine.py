@@ -308,9 +308,11 @@ def _as_problem(error: BaseException) -> TrainyardError:
 
 
 def _brief(problem: TrainyardError) -> str:
-    """Without the log that a detail may end with; that is among the evidence."""
-    first = str(problem).partition("\n")[0].rstrip(".:")
-    return f"{first}. {problem.next_step.rstrip('.')}."
+    """Without the log that a detail may end with, which is among the evidence; of a lifecycle script's log the line that says why."""
+    first, *log = str(problem).splitlines() or [""]
+    why = next((line.strip() for line in log if "FAILED in step" in line), None)
+    words = first.rstrip(".:") if why is None else f"{first.rstrip('.:')}: {why.rstrip('.')}"
+    return f"{words}. {problem.next_step.rstrip('.')}."
 
 
 def _weaker(before: Json | None, seen: Seen) -> bool:

@@ -172,6 +172,9 @@ def _objects(world: World) -> Iterator[Left]:
     if found:
         more = " at least" if page.get("IsTruncated") else ""
         size = sum(int(one["Size"]) for one in found)
-        yield Left(f"{len(found)} objects{more} ({size} bytes) below s3://{bucket}/{prefix} are kept: the run's results", kept=True)
+        yield Left(
+            f"{len(found)} objects{more} ({size} bytes) below s3://{bucket}/{prefix} are kept: the run's files and results, and what nodes were made with",
+            kept=True,
+        )
     if world.cluster_id and world.log_streams:
         yield Left(f"the log group {world.log_group} is kept", kept=True)
