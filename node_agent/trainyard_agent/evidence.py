@@ -25,6 +25,8 @@ _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+
 _NO_MEMORY = re.compile(
     r"OutOfMemoryError|\bMemoryError\b|CUDA out of memory|DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory"
 )
+#: What Slurm's commands say when Slurm itself ended a step or a job.
+_SLURM_ENDED = re.compile(r"srun: Force Terminated |slurmstepd: error: \*\*\* ")
 _MAX_ERROR = 500
 LOG_TAIL_BYTES = 8192
 #: The launchers of a job start within moments.
@@ -195,6 +197,8 @@ def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
     if code is not None and 128 < code < 160 and code != 128 + signal.SIGTERM:
         return Diagnosis("failed", code, code - 128, None, "signal")
     last = next((line.strip() for line in reversed(log_tail.splitlines()) if line.strip()), None)
+    if last is not None and _SLURM_ENDED.match(last):
+        return Diagnosis("failed", code, number, _one_line(f"Slurm: {last}"), "unknown")
     return Diagnosis("failed", code, number, _one_line(last), "checkpoint" if code == CHECKPOINT_FAILED else "unknown")
 
 

@@ -369,6 +369,17 @@ def test_nodes_that_were_restarted_before_the_first_step_are_no_error_of_the_pro
     assert (story.run.status, len(story.run.attempts)) == ("Recovering", 4)
 
 
+def test_what_slurm_ended_is_not_said_to_be_the_programs_failure() -> None:
+    story = Story()
+    story.submit()
+    story.ready()
+    waiting_for_its_first_step(story)
+    story.end("failed", errorKind="unknown", error="Slurm: srun: Force Terminated StepId=1.0")
+    assert "The job failed before the first step with 'Slurm: srun: Force Terminated StepId=1.0'" in story.said
+    assert "The program failed" not in story.said
+    assert len(story.run.attempts) == 2
+
+
 @pytest.mark.parametrize(("seconds", "status"), [(20, "Failed"), (4000, "Recovering")])
 def test_of_a_program_that_reports_no_steps_only_what_fails_soon_and_again_is_the_same_error(seconds: float, status: str) -> None:
     story = Story()

@@ -106,6 +106,16 @@ def test_a_job_is_hollow_when_all_its_launchers_have_ended_or_one_failed() -> No
     assert not is_hollow((), [well])
 
 
+@pytest.mark.parametrize("line", [
+    "srun: Force Terminated StepId=2.0",
+    "slurmstepd: error: *** STEP 2.0 ON ip-10-0-0-2 CANCELLED AT 2026-11-22T14:33:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+])  # fmt: skip
+def test_what_slurm_ended_itself_is_said_to_be_slurms(line: str) -> None:
+    found = run(log=f"a line of the program\n{line}\n")
+    assert (found.error_kind, found.error) == ("unknown", f"Slurm: {line}")
+    assert run(log="srun: job 2 queued\nthe end\n").error == "the end"
+
+
 def test_a_lost_node_outweighs_what_its_peers_say() -> None:
     assert run(log=GLOO, lost=[B]).error_kind == "node"
 

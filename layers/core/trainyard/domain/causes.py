@@ -144,7 +144,9 @@ def program_error(draft: Draft, attempt: Attempt) -> Finding | None:
     kind = str(end.data.get("errorKind") or "unknown")
     error = str(end.data.get("error") or f"exit code {end.data.get('exitCode')}")
     place = _place(attempt, end)
-    return _same_error(draft, end, kind, error, f"The program failed {place} with '{error}'.", place)
+    # What the agent has from Slurm and not from the program, it says so.
+    who = "The job" if error.startswith("Slurm: ") else "The program"
+    return _same_error(draft, end, kind, error, f"{who} failed {place} with '{error}'.", place)
 
 
 def _same_error(draft: Draft, end: Fact, cause: str, error: str, because: str, place: str, node: str | None = None) -> Finding:
