@@ -99,7 +99,8 @@ def _clean(context: Context, api: Client, path: Path) -> int:
     world = World(api, account, {"cluster": {"spec": document["spec"]}}, document["cluster"])
     world.run_id = document.get("run")
     world.began["create"] = datetime.now(timezone.utc)
-    world.in_doubt = ("create", "passed") not in [(one["name"], one["state"]) for one in document["stages"]]
+    made = [one for one in document["stages"] if isinstance(one, dict) and (one.get("name"), one.get("state")) == ("create", "passed")]
+    world.in_doubt = not made
     code = FirstLight(world, record, looks(), _tell).clean()
     _print(context, record.redacted, path)
     return code
