@@ -200,6 +200,33 @@ def test_sixty_days_of_facts_are_stored_read_and_decided_with_each_list_of_nodes
     assert decided(run, [fact for fact in found if fact.type != "AttemptEnded"]).run.attempts[-1].nodes == NAMES
 
 
+def members_fact(number: int, names: list[str], removed: str) -> Fact:
+    """Slurm's list after one node was replaced by one of another name."""
+    data = {"nodes": names, "added": [f"ip-10-9-9-{number}"], "removed": [removed], "partitions": {"main": len(names)}}
+    return Fact(id=f"M{number:025d}", type="NodesChanged", at=T0 + timedelta(minutes=number), data=data)
+
+
+def test_a_change_of_the_largest_list_of_nodes_forgets_no_node_that_is_still_in_it(table: Table) -> None:
+    lost, left_out, former = NAMES[0], NAMES[1], NAMES[2:4]
+    evidence = [{"node": node, "agent": "silent", "scheduler": "down"} for node in (lost, former[0])]
+    told = [Fact(id=f"L{n:025d}", type="NodeLost", at=T0, data={"lost": item}) for n, item in enumerate(evidence)]
+    names = [name for name in NAMES if name != former[0]] + ["ip-10-9-9-1"]
+    told.append(members_fact(1, names, former[0]))
+    told.append(members_fact(2, [name for name in names if name != former[1]] + ["ip-10-9-9-2"], former[1]))
+    runs, clusters = TableRuns(table), TableClusters(table)
+    for fact in told:
+        assert clusters.record("large", fact)
+        assert not clusters.record("large", fact), "the same event twice is one fact"
+        assert runs.record(RUN, fact, "told")
+    found = clusters.facts("large")
+    assert found[-1].data["nodes"] == told[-1].data["nodes"]
+    assert "nodes" not in found[-2].data, "of older lists it is known how they changed"
+    run = long_run().model_copy(update={"attempts": [], "incidents": [], "excluded_nodes": [left_out, former[1]], "handled_facts": []})
+    waiting = decided(run.model_copy(update={"opened_at": T0 + timedelta(days=59)}), runs.facts(RUN) + found).run
+    assert waiting.reason.startswith(f"No spare is left: {NODES - 2} of {NODES} nodes are usable.")
+    assert [key.rpartition("-ip-")[2] for key in waiting.handled_facts] == [lost.removeprefix("ip-")], "it alone is asked for again"
+
+
 def test_a_hundred_thousand_facts_are_decided() -> None:
     run = decided(long_run(), []).run
     flaps = [

@@ -122,6 +122,14 @@ def test_a_lost_node_that_slurm_no_longer_knows_is_forgotten() -> None:
     assert list(Book([changed(4, 5, TWO, SPARE), LOST]).lost_nodes()) == [ONE]
 
 
+def test_a_list_too_long_to_keep_still_says_whom_it_removed() -> None:
+    def bare(*removed: str) -> Fact:
+        return fact(4, "NodesChanged", None, 60, nodesCount=300, removed=list(removed))
+
+    assert list(Book([LOST, bare(TWO)]).lost_nodes()) == [ONE]
+    assert Book([LOST, bare(ONE)]).lost_nodes() == {}
+
+
 def test_however_many_nodes_were_replaced_by_others_the_cluster_is_as_large_as_slurm_says() -> None:
     current, facts = run(status="Running", attempts=[FIRST]), []
     for number in range(1, 8):

@@ -6,7 +6,7 @@ import builtins
 from datetime import datetime, timedelta
 
 from trainyard.aws import page_tokens
-from trainyard.aws.facts import fact_item, read_facts, slim
+from trainyard.aws.facts import fact_item, names_item, read_facts, slim
 from trainyard.aws.items import Item, Value, number, pack, stamp, text, unpack, unstamp
 from trainyard.aws.table import Table
 from trainyard.domain import errors
@@ -69,7 +69,10 @@ class TableClusters:
                 self._table.update(_pk(name), "cluster", f"SET {attribute} = :at", condition=forwards, values={":at": text(stamp(at))})
 
     def record(self, name: str, fact: Fact) -> bool:
-        return self._table.put(fact_item(_pk(name), slim(fact)), condition="attribute_not_exists(pk)")
+        pk, kept = _pk(name), slim(fact)
+        if kept is fact:
+            return self._table.put(fact_item(pk, fact), condition="attribute_not_exists(pk)")
+        return not self._table.transact(self._table.new(fact_item(pk, kept)), self._table.always(names_item(pk, fact)))
 
     def facts(self, name: str) -> builtins.list[Fact]:
         return read_facts(self._table, _pk(name))

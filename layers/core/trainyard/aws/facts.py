@@ -46,13 +46,19 @@ def read_facts(table: Table, pk: str, attempt: int | None = None) -> list[Fact]:
     found = [unpack(Fact, item) for item in table.query(pk, "fact#", **only)]
     found = sorted(found, key=lambda fact: (fact.at, fact.id))
     newest = max((fact.attempt for fact in found if fact.attempt is not None), default=None)
-    return [_whole(table, pk, fact) if newest is not None and fact.attempt == newest else fact for fact in found]
+    newest_of_type = {fact.type: fact.id for fact in found if fact.attempt is None}
+    asked = {fact.id for fact in found if fact.attempt is not None and fact.attempt == newest} | {*newest_of_type.values()}
+    return [_whole(table, pk, fact) if fact.id in asked else fact for fact in found]
 
 
 def _whole(table: Table, pk: str, fact: Fact) -> Fact:
-    """Only the newest attempt's nodes are asked for: those of the others were read when they ran."""
+    """Only the newest nodes are asked for: of the newest attempt, and of what else happened the last of its kind.
+
+    Those of the others were read when they were new.
+    """
     if "nodesCount" not in fact.data or "nodes" in fact.data:
         return fact
     item = table.get(pk, f"nodes#{fact.id}")
-    names = [] if item is None else unpack(NodeNames, item).nodes
-    return fact.model_copy(update={"data": {**fact.data, "nodes": names}})
+    if item is None:  # an older version did not keep them
+        return fact
+    return fact.model_copy(update={"data": {**fact.data, "nodes": unpack(NodeNames, item).nodes}})

@@ -10,6 +10,7 @@
     key#<sha256>      key                         an Idempotency-Key, TTL 24 h          -
     cluster#<name>    cluster                     the cluster, and when it was used     clusters#active|deleted  <created>#<name>
     cluster#<name>    fact#<fact id>              a fact of the cluster                 -
+    cluster#<name>    nodes#<fact id>             the node names of a fact of many      -
     beat#<name>       <at>#<event id>             a heartbeat, TTL 7 days               -
     wait#<owner>      wait                        a machine's task token                waits                <owner>
 

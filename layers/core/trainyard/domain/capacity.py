@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from trainyard.domain.decisions import Draft
+from trainyard.domain.facts import gone_nodes
 from trainyard.domain.records import Cluster
 
 
 def bad_nodes(draft: Draft) -> list[str]:
     """Slurm nodes the next attempt must not use: lost now, or excluded as suspects."""
     members = draft.book.members()
-    gone = set(draft.run.excluded_nodes) - set(members.data.get("nodes", [])) if members else set()
+    gone = gone_nodes(members, draft.run.excluded_nodes) if members else set()
     return sorted({*draft.book.lost_nodes(), *draft.run.excluded_nodes} - gone)
 
 

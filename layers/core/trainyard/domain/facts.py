@@ -71,7 +71,8 @@ class Book:
             if fact.type == "NodeReturned":
                 lost.pop(node_of(fact), None)
             if fact.type == "NodesChanged":
-                lost = {name: said for name, said in lost.items() if name in fact.data.get("nodes", [])}
+                away = gone_nodes(fact, lost)
+                lost = {name: said for name, said in lost.items() if name not in away}
                 continue
             for entry in evidence_of(fact):
                 if fact.type == "NodeLost" or (fact.data.get("errorKind") == "node" and entry.get("node") == fact.data.get("failedNode")):
@@ -98,6 +99,16 @@ def node_of(fact: Fact) -> str:
         if isinstance(evidence, dict):
             return str(evidence.get("node") or "")
     return str(fact.data.get("returned") or fact.data.get("back") or fact.data.get("node") or "")
+
+
+def gone_nodes(change: Fact, names: Iterable[str]) -> set[str]:
+    """Those of the names that Slurm no longer had after this change of its list.
+
+    Of a long list only the newest is kept; of an older one it is known whom it removed.
+    """
+    if "nodes" in change.data:
+        return set(names) - set(change.data["nodes"])
+    return set(names) & set(change.data.get("removed", []))
 
 
 def evidence_of(fact: Fact) -> list[dict[str, Any]]:
