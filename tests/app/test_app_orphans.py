@@ -8,6 +8,7 @@ import pytest
 from tests.support.memory import MemoryClusters, MemoryRuns, MemoryWaits
 from tests.support.story import Story, cluster_spec, in_training, make_cluster
 
+from trainyard.app.create_cluster import create_cluster
 from trainyard.app.record_fact import record_fact
 from trainyard.app.sweep import UNKNOWN_CLUSTER, Swept, sweep
 from trainyard.domain import facts
@@ -72,6 +73,26 @@ def test_an_empty_table_deletes_no_cluster_and_says_what_a_person_should_do() ->
     assert isinstance(story.world.runs, MemoryRuns)
     assert isinstance(story.world.waits, MemoryWaits)
     assert_kept(story, old_sweep(story), name, "no record has its name")
+
+
+def test_a_cluster_whose_record_was_lost_is_not_taken_over_and_ended_by_a_new_record_of_its_name() -> None:
+    story = Story()
+    lost = make_cluster(story)
+    story.world.clusters.stored.clear()
+    story.world.clock.tick(60)
+    create_cluster(story.world.ports, lost.spec)
+    story.machines.run_until_rest()
+    for _ in range(3):  # the deadline of a cluster that is being made, and what a teardown waits for
+        story.world.clock.tick(3601)
+        sweep(story.world.ports)
+        story.machines.run_until_rest()
+    seen = story.world.backend.clusters["shared"]
+    assert (seen.arn, seen.status) == (lost.arn, "InService")
+    assert (list(story.world.backend.beside), len(story.world.secrets.names)) == ([("shared", 1)], 1), "it keeps its role and its key"
+    record = story.world.clusters.stored["shared"]
+    assert (record.status, record.arn) == ("Deleted", None)
+    assert record.problem is not None
+    assert "was made for another record" in record.problem.detail
 
 
 def test_a_table_restored_to_an_earlier_cluster_of_the_name_does_not_delete_the_present_one() -> None:

@@ -17,6 +17,7 @@ from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster
 from trainyard.backends.lifecycle_bundle import BundleIncomplete, BundleSources
 from trainyard.backends.refusals import Denied
 from trainyard.domain import errors
+from trainyard.domain.orphans import record_mark
 from trainyard.domain.records import Cluster
 from trainyard.ports import FoundRole, NodeRole, Remains
 from trainyard_contracts.specs import ClusterSpec
@@ -38,7 +39,11 @@ CLUSTER = Cluster(
         ],
     }),
 )  # fmt: skip
-OURS = [{"Key": "trainyard:stage", "Value": "prod"}, {"Key": "trainyard:cluster", "Value": "demo"}]
+OURS = [
+    {"Key": "trainyard:stage", "Value": "prod"},
+    {"Key": "trainyard:cluster", "Value": "demo"},
+    {"Key": "trainyard:record", "Value": record_mark(CLUSTER)},
+]
 
 
 class MemoryBlobs:
@@ -87,6 +92,9 @@ class Fixture:
         answer = {"ClusterArn": ARN, "ClusterName": "demo", "ClusterStatus": status, "InstanceGroups": [], **more}
         self.sagemaker.add_response("describe_cluster", answer, {"ClusterName": "demo"})
 
+    def finds_none(self) -> None:
+        self.refuses("describe_cluster", "ResourceNotFound")
+
     def tags(self, tags: list[dict[str, str]]) -> None:
         self.sagemaker.add_response("list_tags", {"Tags": tags}, {"ResourceArn": ARN, "MaxResults": 100})
 
@@ -129,6 +137,7 @@ def summary(group: str, instance_id: str, host: str | None = None, status: str =
 
 
 def test_creating_uploads_the_bundle_and_sends_the_request(fixture: Fixture) -> None:
+    fixture.finds_none()
     fixture.sagemaker.add_response("create_cluster", {"ClusterArn": ARN}, create_cluster_request(CLUSTER, SETTINGS))
     assert fixture.backend.create(CLUSTER) == ARN
     prefix = "clusters/demo/1/lifecycle"
@@ -146,8 +155,15 @@ def test_a_plan_names_every_file_and_the_exact_request_and_sends_nothing(fixture
     assert fixture.blobs.objects == {}
 
 
-def test_creating_again_finds_the_cluster_of_the_first_try(fixture: Fixture) -> None:
+def test_a_name_that_is_taken_in_the_very_moment_of_asking_is_looked_at(fixture: Fixture) -> None:
+    fixture.finds_none()
     fixture.refuses("create_cluster", "ResourceInUse")
+    fixture.describes("Creating")
+    fixture.tags(OURS)
+    assert fixture.backend.create(CLUSTER) == ARN
+
+
+def test_creating_again_finds_the_cluster_of_the_first_try(fixture: Fixture) -> None:
     fixture.describes("Creating")
     fixture.tags(OURS)
     assert fixture.backend.create(CLUSTER) == ARN
@@ -155,15 +171,23 @@ def test_creating_again_finds_the_cluster_of_the_first_try(fixture: Fixture) -> 
 
 @pytest.mark.parametrize("tags", [[], [{"Key": "trainyard:stage", "Value": "other"}, {"Key": "trainyard:cluster", "Value": "demo"}]])
 def test_a_cluster_of_someone_else_is_never_taken_for_ours(fixture: Fixture, tags: list[dict[str, str]]) -> None:
-    fixture.refuses("create_cluster", "ResourceInUse")
     fixture.describes()
     fixture.tags(tags)
     with pytest.raises(errors.ClusterNameTaken, match="did not create"):
         fixture.backend.create(CLUSTER)
 
 
+@pytest.mark.parametrize("mark", [[], [{"Key": "trainyard:record", "Value": "7/2026-01-01T00:00:00+00:00"}]])
+def test_a_cluster_of_ours_that_was_made_for_another_record_is_not_taken_over(fixture: Fixture, mark: list[dict[str, str]]) -> None:
+    fixture.describes()
+    fixture.tags([*OURS[:2], *mark])
+    with pytest.raises(errors.ClusterNameTaken, match="another record") as caught:
+        fixture.backend.create(CLUSTER)
+    assert "restore the table" in caught.value.detail
+    assert (fixture.roles.made, fixture.blobs.objects) == ({}, {}), "what lies under its name is that cluster's"
+
+
 def test_a_predecessor_that_is_still_being_deleted_is_waited_for(fixture: Fixture) -> None:
-    fixture.refuses("create_cluster", "ResourceInUse")
     fixture.describes("Deleting")
     fixture.tags(OURS)
     with pytest.raises(errors.ConflictError, match="still being deleted"):
@@ -181,6 +205,7 @@ def test_a_predecessor_that_is_still_being_deleted_is_waited_for(fixture: Fixtur
     ],
 )
 def test_a_refusal_keeps_awss_reason(fixture: Fixture, code: str, message: str, expected: type[errors.TrainyardError]) -> None:
+    fixture.finds_none()
     fixture.refuses("create_cluster", code, message)
     with pytest.raises(expected) as caught:
         fixture.backend.create(CLUSTER)
@@ -194,6 +219,7 @@ def test_a_refusal_keeps_awss_reason(fixture: Fixture, code: str, message: str, 
     ["NodeProvisioningMode Continuous is only supported for EKS orchestrated clusters", "Orchestrator configuration must not be empty"],
 )
 def test_a_region_without_continuous_provisioning_for_slurm_is_told_with_the_way_round_it(fixture: Fixture, message: str) -> None:
+    fixture.finds_none()
     fixture.refuses("create_cluster", "ValidationException", message)
     with pytest.raises(errors.BackendRejected) as caught:
         fixture.backend.create(CLUSTER)
@@ -413,6 +439,7 @@ def test_a_role_that_aws_does_not_know_yet_is_tried_again(fixture: Fixture) -> N
         "Could not assume role arn:aws:iam::111122223333:role/trainyard/prod/demo/1/prod-demo. Please ensure that the role exists "
         "and allows principal 'sagemaker.amazonaws.com' to assume the role."
     )
+    fixture.finds_none()
     fixture.refuses("create_cluster", "ValidationException", message)
     with pytest.raises(errors.RetryableError, match="Could not assume role"):
         fixture.backend.create(CLUSTER)
@@ -420,6 +447,7 @@ def test_a_role_that_aws_does_not_know_yet_is_tried_again(fixture: Fixture) -> N
 
 
 def test_what_was_made_beside_a_cluster_is_found_and_removed(fixture: Fixture) -> None:
+    fixture.finds_none()
     fixture.refuses("create_cluster", "ResourceLimitExceeded")
     with pytest.raises(errors.BackendRejected):
         fixture.backend.create(CLUSTER)

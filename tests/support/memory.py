@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from trainyard.domain import errors
-from trainyard.domain.orphans import RECORD_TAG, record_mark
+from trainyard.domain.orphans import RECORD_TAG, made_for, record_mark
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Fact, Run, TimelineEntry, Wait
 from trainyard.ports import BackendCluster, BackendRequest, BatchResult, CommandResult, Config, DeadLetter, Page, Ports, Remains
 from trainyard_contracts.events import ClusterHeartbeat
@@ -303,9 +303,11 @@ class MemoryBackend:
 
     def create(self, cluster: Cluster) -> str:
         self._maybe_refuse("create")
-        self.beside.setdefault((cluster.name, cluster.generation), self.clock.now())
         if cluster.name in self.clusters:
+            if not made_for(cluster, self.clusters[cluster.name].tags):
+                raise errors.ClusterNameTaken(f"a cluster named '{cluster.name}' exists that was made for another record of this stack")
             return self.clusters[cluster.name].arn
+        self.beside.setdefault((cluster.name, cluster.generation), self.clock.now())
         self.made += 1
         arn = f"arn:aws:sagemaker:us-east-1:123456789012:cluster/c{self.made:011d}"
         tags = {"trainyard:stage": self.stage, RECORD_TAG: record_mark(cluster)}

@@ -215,9 +215,10 @@ class Backend(Protocol):
         ...
 
     def create(self, cluster: Cluster) -> str:
-        """Upload the lifecycle bundle and create the cluster; idempotent by name. Returns the ARN.
+        """Upload the lifecycle bundle and create the cluster; idempotent by the record's name and mark. Returns the ARN.
 
-        Raises errors.BackendRejected with AWS's reason, errors.NoCapacity, errors.ClusterNameTaken (not ours).
+        Raises errors.BackendRejected with AWS's reason, errors.NoCapacity, errors.ClusterNameTaken (made for nobody of us, or for another
+        record).
         """
         ...
 

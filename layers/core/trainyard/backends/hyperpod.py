@@ -16,6 +16,7 @@ from trainyard.backends.hyperpod_role import node_role
 from trainyard.backends.lifecycle_bundle import BundleSources
 from trainyard.backends.refusals import Denied, Gone, NameInUse, translated
 from trainyard.domain import errors, names
+from trainyard.domain.orphans import made_for
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.ports import BackendCluster, BackendRequest, BatchResult, Blobs, Remains, Roles
 
@@ -24,6 +25,10 @@ _BATCH = 25  # BatchReplaceClusterNodes and BatchRebootClusterNodes take no more
 _PARALLEL = 8
 _INSTANCE = re.compile(r"\bi-[0-9a-f]{8,17}\b")
 _HOST = re.compile(r"^ip(-\d{1,3}){4}")
+_OTHER_RECORD = (
+    "that was made for another record of this stack. Choose another name. If that record was lost, restore the table; if nobody needs "
+    "the cluster, delete it by hand (docs/operations.md, Clusters without a record)."
+)
 
 
 class HyperPod:
@@ -49,13 +54,18 @@ class HyperPod:
         return BackendRequest("CreateCluster", requests.create_cluster_request(cluster, self._settings), files)
 
     def create(self, cluster: Cluster) -> str:
+        # Before anything else: role and scripts of this name may be those of a living cluster.
+        if (known := self.describe(cluster.name)) is not None:
+            return self._ours(cluster, known)
         self._roles.ensure(node_role(cluster, self._settings))  # first: IAM needs a while until others see it
         self._upload(cluster)
         try:
             with translated("create the cluster", new_role=role_arn(cluster, self._settings)):
                 answer = self._sagemaker.create_cluster(**requests.create_cluster_request(cluster, self._settings))
         except NameInUse:
-            return self._ours(cluster.name)
+            if (known := self.describe(cluster.name)) is None:
+                raise errors.ConflictError(f"a cluster named '{cluster.name}' was there a moment ago and is gone now") from None
+            return self._ours(cluster, known)
         return str(answer["ClusterArn"])
 
     def describe(self, name: str) -> BackendCluster | None:
@@ -152,16 +162,16 @@ class HyperPod:
         with ThreadPoolExecutor(_PARALLEL) as pool:
             list(pool.map(put, bodies))
 
-    def _ours(self, name: str) -> str:
-        """The ARN of the cluster that has the name already, if an earlier try of ours made it."""
-        known = self.describe(name)
-        if known is None:
-            raise errors.ConflictError(f"a cluster named '{name}' was there a moment ago and is gone now")
+    def _ours(self, cluster: Cluster, known: BackendCluster) -> str:
+        """The ARN of the cluster that has the name already, if an earlier try for this very record made it."""
         tags = self._tags_of(known.arn)
-        if tags.get(requests.STAGE_TAG) != self._settings.stage or tags.get(requests.CLUSTER_TAG) != name:
-            raise errors.ClusterNameTaken(f"a cluster named '{name}' exists in this account ({known.arn}) that Trainyard did not create")
+        named = f"a cluster named '{cluster.name}' exists in this account ({known.arn})"
+        if tags.get(requests.STAGE_TAG) != self._settings.stage or tags.get(requests.CLUSTER_TAG) != cluster.name:
+            raise errors.ClusterNameTaken(f"{named} that Trainyard did not create")
         if known.status == "Deleting":
-            raise errors.ConflictError(f"an earlier cluster named '{name}' is still being deleted")
+            raise errors.ConflictError(f"an earlier cluster named '{cluster.name}' is still being deleted")
+        if not made_for(cluster, tags):
+            raise errors.ClusterNameTaken(f"{named} {_OTHER_RECORD}")
         return known.arn
 
     def _summaries(self, name: str, group: str | None = None) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,11 @@ def record_mark(cluster: Cluster) -> str:
     return f"{cluster.generation}/{cluster.created_at.isoformat()}"
 
 
+def made_for(record: Cluster, tags: Mapping[str, str]) -> bool:
+    """Whether these are the tags of the very cluster that was asked for when this record was written."""
+    return tags.get(RECORD_TAG) == record_mark(record)
+
+
 def kept_because(record: Cluster | None, arn: str, tags: Mapping[str, str]) -> str:
     """Why the records do not prove that this stack made this very cluster and has ended with it; '' if they do."""
     if record is None:
@@ -26,7 +31,7 @@ def kept_because(record: Cluster | None, arn: str, tags: Mapping[str, str]) -> s
         return f"the record of its name is {record.status} and of another cluster ({record.arn or 'which AWS has not named yet'})"
     if record.arn is not None:
         return "" if record.arn == arn else f"the record of its name is of another cluster, {record.arn}"
-    if not record.create_requested or tags.get(RECORD_TAG) != record_mark(record):
+    if not record.create_requested or not made_for(record, tags):
         return f"its tag {RECORD_TAG} does not name the record of its name"
     return ""
 

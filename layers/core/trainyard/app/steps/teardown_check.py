@@ -8,6 +8,7 @@ from trainyard.app.cluster_use import blocker_of
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.waking import wake
 from trainyard.domain import names
+from trainyard.domain.orphans import made_for
 from trainyard.domain.records import Cluster
 from trainyard.ports import BackendCluster, Ports
 
@@ -40,9 +41,10 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 
 def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
-    """The backend's cluster if it is the one we made. Without an ARN (a crash after create), only our tag tells."""
+    """The backend's cluster if it is the one we made. Without an ARN (a crash after create), only its tags tell."""
     if cluster.arn is None:
-        return next((seen for seen in ports.backend.tagged() if seen.name == cluster.name), None) if cluster.create_requested else None
+        tagged = ports.backend.tagged() if cluster.create_requested else []
+        return next((seen for seen in tagged if seen.name == cluster.name and made_for(cluster, seen.tags)), None)
     seen = ports.backend.describe(cluster.name)
     return seen if seen is not None and seen.arn == cluster.arn else None
 

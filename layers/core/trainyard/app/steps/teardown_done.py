@@ -19,8 +19,9 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
     if cluster.generation != given.generation or cluster.status not in ("Deleting", "Deleted"):
         return {"status": cluster.status}
     if cluster.status != "Deleted":  # a repetition must not take the key of the next cluster of this name
-        ports.secrets.delete(names.agent_key_secret(ports.config.secret_prefix, cluster.name))
-        ports.backend.clean_up(cluster.name, cluster.generation)
+        if ports.backend.describe(cluster.name) is None:  # one that was made for another record keeps its key and its role
+            ports.secrets.delete(names.agent_key_secret(ports.config.secret_prefix, cluster.name))
+            ports.backend.clean_up(cluster.name, cluster.generation)
         cluster = ports.clusters.put(cluster.model_copy(update={"status": "Deleted", "updated_at": ports.clock.now()}))
     data = {"generation": cluster.generation}
     fact = Fact(id=f"cluster-deleted-{cluster.name}-{cluster.generation}", type=facts.CLUSTER_DELETED, at=cluster.updated_at, data=data)
