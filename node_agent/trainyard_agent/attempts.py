@@ -377,7 +377,12 @@ class Attempts:
         if now - attempt.followed_since < QUEUED_SECONDS or now - attempt.queue_asked_at < ASK_QUEUE_SECONDS:
             return
         attempt.queue_asked_at = now
-        in_the_way = ahead(attempt.job_id, parse_queue(await self._slurm.queue()), self.nodes.slurm_nodes)
+        try:
+            queue = parse_queue(await self._slurm.queue())
+        except SlurmError as error:
+            log.warning("for whom job %s waits cannot be read now: %s", attempt.job_id, error)
+            return
+        in_the_way = ahead(attempt.job_id, queue, self.nodes.slurm_nodes)
         told, reason = attempt.queue_told, attempt.pending_reason
         same = told is not None and told.ahead == in_the_way and told.reason == reason
         if same or now - attempt.queue_told_at < TELL_QUEUE_SECONDS:

@@ -21,7 +21,7 @@ _CONSEQUENCES = (
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?::\s?(.*))?$")
 _PREFIX = re.compile(r"^(?:\d+: ?)?(?:\[(?:rank|default)\d+\]: ?)?")
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
-#: Python's own words for it, PyTorch's, of the device and and of the host.
+#: Python's own words for it, PyTorch's, of the device and of the host.
 _NO_MEMORY = re.compile(
     r"OutOfMemoryError|\bMemoryError\b|CUDA out of memory|DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory"
 )
@@ -115,7 +115,7 @@ def diagnose(
 
     `hollow`: we ended the job because its launchers had ended, so Slurm's words are about our scancel.
     """
-    if hollow and _all_well(launches):
+    if hollow and _told_by_all(job, launches) and _all_well(launches):
         return Diagnosis("succeeded", exit_code=0)
     if hollow and not lost and not cancelled:
         return _of_launches(launches, None) or _of_log(log_tail, None, None)
@@ -147,6 +147,11 @@ def _refused(job: Job) -> bool:
 def _completed(job: Job, launches: Sequence[Launch]) -> bool:
     """COMPLETING says nothing of how a job ends, and it stays so while a node is away: no launcher may say otherwise."""
     return job.state == "COMPLETED" or (job.state == "COMPLETING" and _all_well(launches))
+
+
+def _told_by_all(job: Job | None, launches: Sequence[Launch]) -> bool:
+    """A report that is missing, because it cannot be read just now, may say otherwise."""
+    return bool(launches) and {launch.node for launch in launches} >= set(job.nodes if job else ())
 
 
 def _all_well(launches: Sequence[Launch]) -> bool:

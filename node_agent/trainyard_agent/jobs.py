@@ -18,12 +18,13 @@ from trainyard_agent.checkpoints import Checkpoints, bundle_of
 from trainyard_agent.configuration import attempt_dir, run_dir, runs_root
 from trainyard_agent.errors import CommandRefused
 from trainyard_agent.fence import raise_fence
+from trainyard_agent.job_files import may_pass
 from trainyard_agent.link_server import LinkServer
 from trainyard_agent.registry import REASON, Registry
 from trainyard_agent.s3 import S3, parse_uri
 from trainyard_agent.signed_http import Refused, Unreachable
 from trainyard_agent.slurm import Slurm, SlurmError, compress
-from trainyard_agent.traces import read_tail
+from trainyard_agent.traces import log_tail, read_tail
 from trainyard_contracts.files import AgentConfig, JobBundle
 
 log = logging.getLogger(__name__)
@@ -281,15 +282,15 @@ class JobControl:
     async def upload_log(self, attempt: Attempt) -> None:
         """Keep an ended attempt's log where it outlives the cluster."""
         path = attempt.directory / "job.log"
-        if not path.exists():
-            return
         at = parse_uri(f"s3://{self._config.data_bucket}/{self._config.runs_prefix}/{attempt.run_id}/logs/attempt-{attempt.number}.log")
         for pause in (0.5, 2.0, 10.0, 60.0):
             try:
-                body = await asyncio.to_thread(read_tail, path, 16 * 1024 * 1024)
+                body = await asyncio.to_thread(log_tail, path, 16 * 1024 * 1024)
                 await asyncio.to_thread(self._s3.put_bytes, at, body.encode())
                 return
             except (Unreachable, OSError) as error:
+                if isinstance(error, OSError) and not may_pass(error):
+                    return  # the job left no log, or something else in its place
                 log.warning("the log of %s attempt %d cannot be uploaded yet: %s", attempt.run_id, attempt.number, error)
                 await asyncio.sleep(pause)
             except Refused as error:

@@ -17,21 +17,31 @@ log = logging.getLogger(__name__)
 PROBE_BYTES = 64 * 1024
 
 
-def read_tail(path: Path, limit: int) -> str:
-    """The last `limit` bytes of a text file at most, whole lines; '' if there is none."""
-    try:
-        body = job_files.read_tail(path.parent, path, limit + 1)
-    except OSError:
-        return ""
+def log_tail(path: Path, limit: int) -> str:
+    """The last `limit` bytes of a text file at most, whole lines. Raises OSError."""
+    body = job_files.read_tail(path.parent, path, limit + 1)
     if len(body) > limit:
         body = body[1:].partition(b"\n")[2] or body[1:]
     return body.decode(errors="replace").encode()[-limit:].decode(errors="ignore")
 
 
+def read_tail(path: Path, limit: int) -> str:
+    """The same; '' if there is none, or it cannot be read."""
+    try:
+        return log_tail(path, limit)
+    except OSError:
+        return ""
+
+
 def read_launches(directory: Path) -> list[Launch]:
     """Every launcher's report; one that cannot be read says nothing."""
+    try:
+        names = [name for name in os.listdir(directory) if name.startswith("launch-") and name.endswith(".json")]
+    except OSError as error:
+        log.warning("the launchers' reports in %s cannot be listed: %s", directory, error)
+        return []
     found = []
-    for path in sorted(directory.glob("launch-*.json")):
+    for path in (directory / name for name in sorted(names)):
         try:
             found.append(Launch.from_json(json.loads(job_files.read_small(directory, path))))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

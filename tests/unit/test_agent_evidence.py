@@ -86,6 +86,8 @@ def test_of_a_job_that_we_ended_because_its_launchers_had_the_launchers_say_how_
     assert run(CANCELLED, well, hollow=True).outcome == "succeeded"
     assert run(CANCELLED, well, hollow=True, lost=[B]).outcome == "succeeded", "what is done, no lost node undoes"
     assert run(CANCELLED, well).outcome == "cancelled", "a person's scancel"
+    for told in ([], well[:1]):  # what cannot be read just now may say otherwise
+        assert run(CANCELLED, told, hollow=True).outcome == "failed"
     killed = [Launch(A, ended=2.0, exit_code=137, signal=9, kind="signal", error="why"), Launch(B, ended=None)]
     found = run(CANCELLED, killed, hollow=True)
     assert (found.outcome, found.error_kind, found.failed_node, found.error) == ("failed", "signal", A, "why")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ import pytest
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
-from trainyard_agent import daemon, export, job_files, link_server
+from trainyard_agent import daemon, export, hollow_jobs, job_files, link_server, traces
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import NotWhole, look, remove, scan, verify
 from trainyard_agent.commands import CommandServer
@@ -157,6 +158,22 @@ def test_nonsense_in_launch_reports_is_no_evidence(tmp_path: Path) -> None:
     [launch] = read_launches(tmp_path)
     assert (launch.node, launch.exit_code, launch.signal, launch.kind) == ("5", None, None, None)
     assert str(launch.error).encode()[:16] == b"half a pair: ?xx"
+
+
+def test_a_filesystem_that_fails_over_gives_no_evidence_and_does_not_end_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "launch-a.json").write_text('{"node": "a"}')
+    hollow_jobs.mark(tmp_path)
+
+    def stale(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    for name in ("scandir", "listdir", "stat", "open"):
+        monkeypatch.setattr(os, name, stale)
+    assert read_launches(tmp_path) == []
+    assert not hollow_jobs.is_marked(tmp_path)
+    with pytest.raises(OSError, match="Stale"):
+        traces.log_tail(tmp_path / "job.log", 100)
+    assert read_tail(tmp_path / "job.log", 100) == ""
 
 
 NONSENSE = [

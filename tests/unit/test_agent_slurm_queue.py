@@ -123,6 +123,22 @@ def test_a_job_that_waits_is_told_once_and_again_when_others_are_in_its_way(tmp_
     assert len(told) == 2
 
 
+def test_a_queue_that_cannot_be_read_now_is_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts, attempt, slurm, told = submitted(tmp_path)
+    clock = [attempt.followed_since]
+    monkeypatch.setattr("trainyard_agent.attempts.time.monotonic", lambda: clock[0])
+    answer = slurm.queue
+
+    async def refuse() -> str:
+        raise SlurmError("squeue did not answer within 10 s; is slurmctld running?")
+
+    for queue, expected in ((refuse, 0), (answer, 1)):
+        slurm.queue = queue
+        clock[0] += 11.0
+        assert asyncio.run(attempts._poll(attempt)) is False
+        assert len(told) == expected
+
+
 def test_a_waiting_job_is_given_other_nodes_and_one_that_runs_is_left_alone(tmp_path: Path) -> None:
     attempts, attempt, slurm, _ = submitted(tmp_path)
     nothing: Any = None
