@@ -192,10 +192,10 @@ def removed(root: Path, missing: Collection[str], present: Collection[str]) -> l
     (an empty mount point is listed without an error): then nothing is known.
     """
     newest = max(map(order, present), default=(-1, -1))
-    return sorted((path for path in missing if order(path) < newest and _absent(root / path)), key=order)
+    return sorted((path for path in missing if order(path) < newest and absent(root / path)), key=order)
 
 
-def _absent(path: Path) -> bool:
+def absent(path: Path) -> bool:
     """Whether the filesystem says that there is no such thing; any other error says nothing."""
     try:
         path.lstat()

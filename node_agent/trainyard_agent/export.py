@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from trainyard_agent import own_files
 from trainyard_agent.attempts import Attempts
-from trainyard_agent.checkpoints import Checkpoints, NotWhole, bundle_of, listing, verify
+from trainyard_agent.checkpoints import Checkpoints, NotWhole, absent, bundle_of, listing, verify
 from trainyard_agent.configuration import run_dir
 from trainyard_agent.errors import CommandRefused
 from trainyard_agent.job_files import may_pass, read_tail
@@ -27,6 +27,7 @@ from trainyard_contracts.events import ExportFinished
 from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, ExportedObject, ExportManifest
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MANIFEST_KEY = "export-manifest.json"
 AT_ONCE = 4
@@ -92,7 +93,7 @@ def make_plan(root: Path, run_id: str, checkpoint_directory: str, selection: str
             manifest, digests = verify(path, run_id)
             items.extend(_items(group, path, digests))
         except (NotWhole, OSError) as error:
-            pruned = _absent(path)  # newer ones are there
+            pruned = absent(path)  # newer ones are there
             lost += pruned
             if isinstance(error, OSError) and not pruned and not without_unreadable:
                 raise
@@ -108,17 +109,6 @@ def make_plan(root: Path, run_id: str, checkpoint_directory: str, selection: str
         except NotWhole as error:
             raise ExportFailed(f"the final model does not verify: {error}") from error
     return Plan(tuple(items), steps, final.is_dir(), lost)
-
-
-def _absent(path: Path) -> bool:
-    """Whether the file system says that there is no such thing; any other error says nothing."""
-    try:
-        path.lstat()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _items(group: str, directory: Path, digests: dict[str, Digest]) -> list[Item]:
@@ -195,7 +185,7 @@ class Exports:
         bundle = bundle_of(newest) if newest else None
         directory = bundle.checkpoint_directory if bundle else "checkpoints"
         plan, objects = await self._whole(root, run_id, destination, directory, selection)
-        output, working = await asyncio.to_thread(lambda: (own_files.output(root), own_files.working(root, directory)))
+        output, working = await self._seen(lambda: (own_files.output(root), own_files.working(root, directory)))
         training = any(attempt.run_id == run_id for attempt in self._attempts.active())
         own = await asyncio.gather(*(self._own(destination, root, file, training) for file in [*output.files, *working.files]))
         # Logs grow while a job runs, so each is copied as it is at this moment.
@@ -221,14 +211,17 @@ class Exports:
         return {"objects": len(objects), "bytes": sum(item.bytes for item in objects), "manifest_sha256": written.sha256}
 
     async def _planned(self, *what: Any) -> Plan:
-        """What cannot be read just now is no reason to fail: a file system that fails over is back within minutes."""
+        return await self._seen(lambda: make_plan(*what), functools.partial(make_plan, *what, without_unreadable=True))
+
+    async def _seen(self, look: Callable[[], T], last: Callable[[], T] | None = None) -> T:
+        """What cannot be read just now is no reason to fail: a file system that fails over is back within minutes. `last`: the last look."""
         for pause in READ_PAUSES:
             try:
-                return await asyncio.to_thread(make_plan, *what)
+                return await asyncio.to_thread(look)
             except OSError as error:
                 log.warning("export: %s; again in %.0f s", error, pause)
                 await asyncio.sleep(pause)
-        return await asyncio.to_thread(functools.partial(make_plan, *what, without_unreadable=True))
+        return await asyncio.to_thread(last or look)
 
     async def _whole(
         self, root: Path, run_id: str, destination: Location, directory: str, selection: str
@@ -256,7 +249,7 @@ class Exports:
         try:
             return await self._patiently(upload)
         except FileNotFoundError:
-            if item.group in _PERMANENT or not _absent(item.path):
+            if item.group in _PERMANENT or not absent(item.path):
                 raise
             log.warning("export: %s was pruned while it was copied", item.group)
             return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainyard_agent.checkpoints import NAME
-from trainyard_agent.job_files import read_small
+from trainyard_agent.job_files import may_pass, read_small
 from trainyard_contracts.files import OUTPUT_NAME, JobBundle
 
 #: Every object is read, hashed, and looked at from the control plane: more files than this belong into archives.
@@ -46,7 +46,10 @@ class Found:
 
 
 def output(root: Path) -> Found:
-    """What the program put into its output directory, which is the same for every attempt."""
+    """What the program put into its output directory, which is the same for every attempt.
+
+    Raises OSError, as `working` does, where something cannot be seen just now.
+    """
     found = Found()
     for file in _walk(root / OUTPUT_NAME, OUTPUT_NAME, found):
         if len(found.files) < OUTPUT_FILES:
@@ -66,7 +69,7 @@ def working(root: Path, checkpoint_directory: str) -> Found:
     _take(
         _walk(root, "working/run", found, skip=lambda path: path in ours or _checkpoint_of_ours(path, root / checkpoint_directory)), found
     )
-    for attempt in _attempts(root):
+    for attempt in _attempts(root, found):
         brought = _brought(attempt)
         own = _walk(attempt / "files", f"working/attempt-{attempt.name}", found)
         _take((file for file in own if not _is_brought(attempt, file, brought)), found)
@@ -87,12 +90,21 @@ def _checkpoint_of_ours(path: Path, checkpoints: Path) -> bool:
     return path.parent in (checkpoints, checkpoints.parent) and (path.name.startswith(".") or bool(NAME.match(path.name)))
 
 
-def _attempts(root: Path) -> list[Path]:
+def _attempts(root: Path, found: Found) -> list[Path]:
     try:
         names = [name for name in os.listdir(root / "attempts") if name.isdecimal()]
-    except OSError:
+    except OSError as error:
+        _not_seen(error, found)
         return []
     return [root / "attempts" / name for name in sorted(names, key=int, reverse=True)]
+
+
+def _not_seen(error: OSError, found: Found) -> None:
+    """What was removed since is nobody's result any more; what nobody may see counts as left out. Raises what may pass."""
+    if isinstance(error, PermissionError):
+        found.leave()
+    elif may_pass(error):
+        raise error
 
 
 def _brought(attempt: Path) -> Mapping[str, str]:
@@ -118,7 +130,7 @@ def _walk(top: Path, prefix: str, found: Found, *, skip: Callable[[Path], bool] 
     if top.is_symlink():
         found.leave()
         return
-    for directory, directories, names in os.walk(top):
+    for directory, directories, names in os.walk(top, onerror=lambda error: _not_seen(error, found)):
         here = Path(directory)
         directories[:] = sorted(name for name in directories if name != "__pycache__" and not skip(here / name))
         for name in [*directories, *sorted(names)]:
@@ -127,8 +139,9 @@ def _walk(top: Path, prefix: str, found: Found, *, skip: Callable[[Path], bool] 
                 continue
             try:
                 about = path.lstat()
-            except OSError:
-                continue  # it was removed since
+            except OSError as error:
+                _not_seen(error, found)
+                continue
             if stat.S_ISLNK(about.st_mode):
                 if not _stays(path, top):
                     found.leave()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
+import os
 import shutil
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -255,6 +257,56 @@ def test_what_is_too_large_or_leads_elsewhere_is_left_out_and_counted(
     own = [item["key"] for item in manifest["objects"] if item["key"].startswith(("output", "working"))]
     assert own == ["output/model.pt", "working/attempt-10/model.pt"], "of two attempts the newer one's"
     assert (manifest["outputLeftOut"], manifest["workingLeftOut"], manifest["leftOutBytes"]) == (1, 1, 8)
+
+
+class Failing:
+    """A directory that cannot be listed, so often."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, directory: Path, error: OSError, times: int = 1_000_000) -> None:
+        self.left, self.real = times, os.scandir
+        self.directory, self.error = str(directory), error
+        monkeypatch.setattr(os, "scandir", self)
+
+    def __call__(self, path: Any = ".") -> Any:
+        if str(path) == self.directory and self.left > 0:
+            self.left -= 1
+            raise self.error
+        return self.real(path)
+
+
+@pytest.fixture
+def plots(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Part of a program's own results."""
+    monkeypatch.setattr(export, "READ_PAUSES", (0.01, 0.01))
+    found = root / "output/plots"
+    found.mkdir(parents=True)
+    (found / "loss.png").write_bytes(b"png")
+    return found
+
+
+STALE = OSError(errno.ESTALE, "Stale file handle")
+
+
+def test_results_that_cannot_be_seen_just_now_are_looked_for_again(
+    tmp_path: Path, sink: Sink, plots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Failing(monkeypatch, plots, STALE, times=2)
+    assert run_export(tmp_path)["ok"]
+    assert f"{PREFIX}/output/plots/loss.png" in sink.objects
+
+
+def test_an_export_that_may_lack_results_fails(tmp_path: Path, sink: Sink, plots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Failing(monkeypatch, plots, STALE)
+    finished = run_export(tmp_path)
+    assert (finished["ok"], finished["reason"]) == (False, "[Errno 116] Stale file handle")
+    assert f"{PREFIX}/export-manifest.json" not in sink.objects
+
+
+def test_what_nobody_may_list_is_left_out_and_counted(tmp_path: Path, sink: Sink, plots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Failing(monkeypatch, plots, PermissionError(errno.EACCES, "Permission denied"))
+    assert run_export(tmp_path)["ok"]
+    manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
+    assert (manifest["outputFiles"], manifest["outputLeftOut"]) == (0, 1)
 
 
 def after_planning(monkeypatch: pytest.MonkeyPatch, prune: Callable[[], None]) -> None:
