@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 from trainyard_agent import hollow_jobs, job_files
 from trainyard_agent.attempt_files import job_name
+from trainyard_agent.background import Background
 from trainyard_agent.configuration import attempt_dir
 from trainyard_agent.evidence import LOG_TAIL_BYTES, Diagnosis, diagnose
 from trainyard_agent.liveness import quiet_needed
@@ -120,7 +121,7 @@ class Attempts:
         self.changed = asyncio.Event()
         self.known: dict[tuple[str, int], Attempt] = {}
         self.cancels: dict[str, int] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
         self._followed: set[Path] = set()
         self._load()
 
@@ -144,7 +145,7 @@ class Attempts:
             if attempt.active:
                 self.follow(attempt)
             elif attempt.state == "ended" and not attempt.closed:
-                self._spawn(self._close(attempt))
+                self._background.spawn(self._close(attempt))
 
     async def adopt(self, attempt: Attempt) -> bool:
         """Find the job that an interrupted submission made; whether there is one."""
@@ -254,7 +255,7 @@ class Attempts:
             if attempt.state == "running" and node in attempt.nodes and attempt.running_since < off_at and not attempt.cut_off_from:
                 log.warning("%s was restarted under %s attempt %d: its job is ended", node, attempt.run_id, attempt.number)
                 attempt.cut_off_from = node
-                self._spawn(self._end_job(attempt))
+                self._background.spawn(self._end_job(attempt))
 
     async def _end_job(self, attempt: Attempt) -> None:
         """By force: nothing comes of this job any more, and Slurm alone would give it the time that it gives everybody (KillWait)."""
@@ -275,17 +276,7 @@ class Attempts:
         attempt.eager_until = attempt.followed_since + 30.0
         if attempt.directory not in self._followed:
             self._followed.add(attempt.directory)
-            self._spawn(self._follow(attempt))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.result()  # an error here is the loop's to log and to end the agent on: see daemon.serve
+            self._background.spawn(self._follow(attempt))
 
     async def _follow(self, attempt: Attempt) -> None:
         polled = float("-inf")
@@ -409,7 +400,7 @@ class Attempts:
             return
         if time.monotonic() - stepped_at >= quiet_needed(attempt.step_seconds):
             attempt.doubted_at = stepped_at
-            self._spawn(self.nodes.confirm(attempt.nodes))
+            self._background.spawn(self.nodes.confirm(attempt.nodes))
 
     def read_progress(self, attempt: Attempt) -> None:
         """Take up progress.json if it changed; report the first step."""

@@ -67,7 +67,7 @@ class CommandServer:
             writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
             await writer.drain()
         except (OSError, ValueError, asyncio.TimeoutError) as error:
-            log.info("a command was not answered: %s", error or type(error).__name__)
+            log.info("a command was not answered: %s", str(error) or type(error).__name__)
         finally:
             writer.close()
 

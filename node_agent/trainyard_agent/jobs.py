@@ -14,6 +14,7 @@ from typing import Any
 
 from trainyard_agent.attempt_files import job_environment, parse_bundle, sbatch_options, write_attempt, write_hosts
 from trainyard_agent.attempts import Attempt, Attempts
+from trainyard_agent.background import Background
 from trainyard_agent.checkpoints import Checkpoints, bundle_of
 from trainyard_agent.configuration import attempt_dir, run_dir, runs_root
 from trainyard_agent.errors import CommandRefused
@@ -53,7 +54,7 @@ class JobControl:
         self._config, self._slurm, self._attempts = config, slurm, attempts
         self._registry, self._link, self._s3, self._checkpoints = registry, link, s3, checkpoints
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
 
     # -- submit ------------------------------------------------------------------------------------------------------
     async def submit(self, run_id: str, number: int, bundle_uri: str, sha256: str = "") -> dict[str, Any]:
@@ -86,7 +87,7 @@ class JobControl:
         self._attempts.save(attempt, state="submitted", job_id=job_id)
         log.info("%s attempt %d: submitted as job %s, excluding %s", run_id, number, job_id, bundle.exclude_nodes or "nothing")
         self._attempts.follow(attempt)
-        self._background(self._cancel_older(run_id, number))
+        self._background.spawn(self._cancel_older(run_id, number))
         return attempt
 
     async def exclude(self, run_id: str, number: int, nodes: Sequence[str]) -> dict[str, Any]:
@@ -147,7 +148,7 @@ class JobControl:
         """Slurm has other nodes than before: a job that waits may start on one that was not there when it was submitted."""
         for attempt in self._attempts.active():
             if attempt.state == "submitted":
-                self._background(self._rewrite_hosts(attempt))
+                self._background.spawn(self._rewrite_hosts(attempt))
 
     async def _rewrite_hosts(self, attempt: Attempt) -> None:
         try:
@@ -196,7 +197,7 @@ class JobControl:
                 return {"state": "ended"}
             if not self._attempts.cancelled(attempt):
                 self._attempts.request_cancel(attempt)
-                self._background(self._stop(attempt))
+                self._background.spawn(self._stop(attempt))
             return {"state": "cancelling"}
 
     def resume(self) -> None:
@@ -205,13 +206,13 @@ class JobControl:
             self._recall()
         for attempt in self._attempts.known.values():
             if attempt.state == "submitting":
-                self._background(self._adopt(attempt))
+                self._background.spawn(self._adopt(attempt))
             elif attempt.active and self._attempts.cancelled(attempt):
-                self._background(self._stop(attempt))
+                self._background.spawn(self._stop(attempt))
         for run_id in {attempt.run_id for attempt in self._attempts.active()}:
             newest = self._attempts.newest(run_id)
             if newest is not None and newest.job_id:
-                self._background(self._cancel_older(run_id, newest.number))
+                self._background.spawn(self._cancel_older(run_id, newest.number))
 
     def _recall(self) -> None:
         """Without a memory (its file was damaged): the newest attempt of each run on the shared filesystem may have a job."""
@@ -296,8 +297,3 @@ class JobControl:
             except Refused as error:
                 log.error("the log of %s attempt %d is refused: %s", attempt.run_id, attempt.number, error)
                 return
-
-    def _background(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

@@ -37,7 +37,7 @@ class LinkClient:
                 await self._session()
                 retry = FIRST_RETRY_SECONDS
             except (OSError, LinkError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
-                log.info("no link to the controller's agent at %s: %s", self._config.controller_address, error or type(error).__name__)
+                log.info("no link to the controller's agent at %s: %s", self._config.controller_address, str(error) or type(error).__name__)
             await asyncio.sleep(retry * (0.5 + random.random() / 2))
             retry = min(LAST_RETRY_SECONDS, retry * 1.5)
 

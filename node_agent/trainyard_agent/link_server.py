@@ -66,7 +66,7 @@ class LinkServer:
         try:
             frames, node, instance = await greet_as_server(reader, writer, self._key)
         except (LinkError, OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
-            log.warning("refused a link from %s: %s", peer, error or type(error).__name__)
+            log.warning("refused a link from %s: %s", peer, str(error) or type(error).__name__)
             writer.close()
             return
         if node != slurm_name(str(peer[0])):
@@ -82,7 +82,7 @@ class LinkServer:
                 self._take(node, await frames.receive())
         except (*NONSENSE, OSError, asyncio.IncompleteReadError) as error:
             # One node that talks nonsense loses its link; the controller serves the others.
-            log.info("the link of %s ended: %s", node, error or type(error).__name__)
+            log.info("the link of %s ended: %s", node, str(error) or type(error).__name__)
         finally:
             writer.close()
             if self._links.get(node) is frames:
@@ -129,7 +129,7 @@ class LinkServer:
             frames.send({**message, "id": number})
             return await asyncio.wait_for(self._orders[number], seconds)
         except (asyncio.TimeoutError, LinkError, OSError) as error:
-            log.warning("%s did not answer the order %s: %s", node, message["is"], error or "timeout")
+            log.warning("%s did not answer the order %s: %s", node, message["is"], str(error) or type(error).__name__)
             return None
         finally:
             del self._orders[number]

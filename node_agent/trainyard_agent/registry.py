@@ -8,10 +8,11 @@ import logging
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from trainyard_agent.background import Background
 from trainyard_agent.liveness import Signals, judge
 from trainyard_agent.questions import Questions, Slurmd, address_of, ask
 from trainyard_agent.reporting import Reporter
@@ -135,7 +136,7 @@ class Registry:
         self.on_members: Callable[[], None] = lambda: None
         self._members_seen: list[str] = []
         self._verdicts: dict[tuple[str, str], str] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._background = Background()
         self._load()
 
     def _load(self) -> None:
@@ -153,7 +154,7 @@ class Registry:
         node.stop()
         if node.state == "lost":
             node.instance_id = instance_id
-            node.task = self._spawn(self._welcome_back(node))
+            node.task = self._background.spawn(self._welcome_back(node))
             return
         event = [self._reporter.make(AgentBack, back=name)] if node.state == "silent" else []
         if node.state != "linked" or node.instance_id != instance_id:
@@ -161,7 +162,7 @@ class Registry:
             self._set(node, "linked", *event)
             log.info("%s is linked%s", name, " again" if event else "")
         if event:
-            self._spawn(self._end_leftovers(node))
+            self._background.spawn(self._end_leftovers(node))
 
     def beat(self, name: str, message: dict[str, Any]) -> None:
         node = self.nodes[name]
@@ -222,14 +223,14 @@ class Registry:
         """Doubt those of these nodes whose agents do not answer now: a job that ended may have ended because of one of them."""
         linked = [name for name in names if (node := self.nodes.get(name)) and node.connected and node.questions is None]
         for name in set(linked) - await self.link.echo(linked, ECHO_SECONDS):
-            node = self.nodes[name]
-            if node.connected and node.questions is None and node.state != "lost":
+            node = self.nodes.get(name)  # Slurm may have lost it meanwhile
+            if node is not None and node.connected and node.questions is None and node.state != "lost":
                 self._doubt(node, node.last_beat)
 
     def _doubt(self, node: Node, silent_since: float) -> None:
         node.stop()
         node.silent_since, node.slurmd, node.questions, node.held = silent_since, "unknown", Questions(), False
-        node.task = self._spawn(self._investigate(node, node.questions))
+        node.task = self._background.spawn(self._investigate(node, node.questions))
 
     async def _investigate(self, node: Node, questions: Questions) -> None:
         """Ask and judge until the node is heard again (this task is cancelled) or lost."""
@@ -499,12 +500,6 @@ class Registry:
                 base["scheduler"] = "down"
             found.append(NodeSample.model_validate(base))
         return found
-
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
 
 _SLURMD = {

@@ -168,7 +168,7 @@ def test_what_follows_the_end_of_an_attempt_is_done_after_a_restart_and_only_onc
             after = Controller(tmp_path)
             after.attempts.on_end = after.on_end
             after.attempts.resume()
-            await asyncio.gather(*after.attempts._tasks)
+            await asyncio.gather(*after.attempts._background.tasks)
             assert after.closed == expected
             assert after.attempts.known[RUN, 1].state == "ended"
             after.store.close()

@@ -117,6 +117,17 @@ def test_an_order_that_no_frame_can_hold_is_given_up(tmp_path: Path) -> None:
     with_server(tmp_path, story)
 
 
+def test_an_order_without_an_answer_says_why_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
+        frames = await link(settings, BAD)
+        await beats.seen.get()
+        assert await server.echo([BAD], 0.01) == set()
+        assert "did not answer the order echo: TimeoutError" in caplog.text
+        frames.close()
+
+    with_server(tmp_path, story)
+
+
 HANDSHAKES = {
     "over 64 KB": b"x" * 200_000 + b"\n",
     "over 1 KB": b'{"nonce": "' + b"x" * 2000 + b'"}\n',

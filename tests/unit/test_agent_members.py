@@ -83,6 +83,38 @@ def test_a_node_that_is_replaced_right_after_the_cluster_was_ready_is_told(tmp_p
     assert (event.removed, event.added) == (["ip-2"], ["ip-3"])
 
 
+def test_a_node_that_slurm_loses_while_it_is_asked_is_no_error(tmp_path: Path) -> None:
+    registry, _ = registry_on(tmp_path, Slurm())
+    registry.nodes = {"ip-1": Node("ip-1", "linked", connected=True)}
+
+    async def echo(names: list[str], seconds: float) -> set[str]:
+        registry.nodes["ip-1"].connected = False
+        assert registry._forget("ip-1")
+        return set()
+
+    registry.link = SimpleNamespace(echo=echo)  # type: ignore[assignment]
+    asyncio.run(registry.confirm(["ip-1"]))
+    assert registry.nodes == {}
+
+
+def test_a_look_into_a_silence_that_breaks_ends_the_agent_instead_of_leaving_the_node_unjudged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, _ = registry_on(tmp_path, Slurm())
+    monkeypatch.setattr("trainyard_agent.registry.judge", lambda _: 1 / 0)
+    broken: list[Any] = []
+
+    async def story() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context["exception"]))
+        registry.nodes = {"ip-1": Node("ip-1", "linked")}
+        registry._doubt(registry.nodes["ip-1"], 0.0)
+        while not broken:  # as daemon.break_off is told, though the node keeps its task
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+    assert [type(error) for error in broken] == [ZeroDivisionError]
+
+
 def test_slurm_that_names_no_node_says_nothing(tmp_path: Path) -> None:
     registry, told = registry_on(tmp_path, Slurm())
     look(registry, nodes("ip-1"))
@@ -126,7 +158,7 @@ def test_a_job_that_waits_learns_the_addresses_of_new_nodes(tmp_path: Path) -> N
 
     async def change() -> None:
         control.members_changed()
-        await asyncio.gather(*control._tasks)
+        await asyncio.gather(*control._background.tasks)
 
     asyncio.run(change())
     assert (tmp_path / "hosts").read_text() == "ip-3 10.0.0.1\n"
