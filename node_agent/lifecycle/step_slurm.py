@@ -23,17 +23,16 @@ SEVERAL_EPILOGS = (24, 5)
 def slurm_conf(node: Node) -> str | None:
     """Path of slurm.conf; None where this node has none of its own: HyperPod's workers and login nodes take it from the controller."""
     path = Path(node.environ.get("SLURM_CONF") or node.path("/opt/slurm/etc/slurm.conf"))
-    if node.local:
-        return str(path)
-    return str(path) if node.identity.role == "controller" else None
+    return str(path) if node.local or node.identity.role == "controller" else None
 
 
 def hooks(node: Node) -> None:
     """Our settings in slurm.conf: on the controller, and on every node of the local cloud, where each has a file of its own."""
-    if node.identity.role != "controller" and not node.local:
+    own = slurm_conf(node)
+    if own is None:
         say("no slurm.conf of its own: this node takes it from the controller")
         return
-    path = Path(node.environ.get("SLURM_CONF") or node.path("/opt/slurm/etc/slurm.conf"))
+    path = Path(own)
     if not await_configuration(path):
         say(f"WARNING: {path} did not come within {CONFIGURATION_WAIT_SECONDS:.0f} s: jobs come back more slowly without our settings")
         return
@@ -65,8 +64,9 @@ def our_epilog(node: Node) -> str:
 def keep_epilog(node: Node, text: str) -> None:
     """An EpilogSlurmctld that the cluster had before is remembered, and called by ours; a Slurm that runs several calls both itself."""
     given = slurm_settings.found_in(text).get("epilogslurmctld")
-    if node.identity.role == "controller" and given and slurm_version(node) < SEVERAL_EPILOGS:
-        node.write(BEFORE_OURS, given + "\n")
+    foreign = given not in (None, "", our_epilog(node))
+    if foreign and node.identity.role == "controller" and slurm_version(node) < SEVERAL_EPILOGS:
+        node.write(BEFORE_OURS, f"{given}\n")
 
 
 def slurm_version(node: Node) -> tuple[int, ...]:

@@ -437,6 +437,14 @@ def test_an_epilog_of_slurmctld_that_the_cluster_has_already_runs_beside_ours(
     assert mark.read_text() == "site\n"
 
 
+def test_our_own_epilog_is_never_taken_for_one_of_the_clusters(scripts: SimpleNamespace, tmp_path: Path, bundle: Path) -> None:
+    node = a_node(scripts, tmp_path / "root", bundle, address="10.1.0.5")
+    conf = tmp_path / "root/opt/slurm/etc/slurm.conf"
+    conf.write_text(conf.read_text() + f"EpilogSlurmctld={tmp_path}/root/opt/trainyard/bin/slurm-job-end\n")
+    scripts.step_slurm.hooks(node)
+    assert not (tmp_path / "root/etc/trainyard/epilog-before-ours").exists(), "it would call itself without end"
+
+
 @pytest.mark.parametrize(
     ("version", "calls_it"), [("22.05.8", True), ("23.11.10", True), ("24.05.0", False), ("24.11.5", False), ("25.05.1", False)]
 )
