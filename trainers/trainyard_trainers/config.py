@@ -97,7 +97,7 @@ def read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"config: {error}") from error
     except ImportError as error:
         needed = {".toml": "Python 3.11 or the package tomli"}.get(path.suffix, "the package PyYAML")
-        raise ConfigError(f"config: {path.name} needs {needed}, which are not here ({error}); add it, or give a .json file") from error
+        raise ConfigError(f"config: {path.name} needs {needed}, which is not here ({error}); add it, or give a .json file") from error
     except Exception as error:  # three parsers, three trees of errors
         raise ConfigError(f"config: {path} is not well formed: {error}") from error
     if not isinstance(found, dict):

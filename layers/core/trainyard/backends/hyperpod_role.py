@@ -73,10 +73,8 @@ def _mounts(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]
 
 
 def _network(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
-    """The calls that HyperPod documents for nodes in a network of the user's; none without one."""
+    """The calls that HyperPod documents for nodes in a network of the user's."""
     chosen = network(cluster.spec, settings)
-    if not chosen:
-        return []
     ec2 = f"{_partition(settings)}:ec2:{settings.region}:*"  # a shared subnet belongs to another account
     interfaces = f"{ec2}:network-interface/*"
     subnets = [f"{ec2}:subnet/{subnet}" for subnet in chosen["Subnets"]]

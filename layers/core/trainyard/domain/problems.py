@@ -11,7 +11,7 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "cluster-not-found": ("There is no such cluster", "Name an existing cluster, or give cluster.spec."),
     "no-capacity": ("AWS has no capacity for these instances now", "Try again later, or ask for another instance type, zone or a training plan."),
     "backend-rejected": ("AWS refused to create the cluster", "Read AWS's reason in the detail, correct the specification, submit again."),
-    "python-error": ("The program raised a Python error", "Correct the program, then submit again or resume the run."),
+    "python-error": ("The program failed", "Correct the program, then submit again or resume the run."),
     "same-error": ("The same error came again at the same place", "Correct the program or its data, then submit again or resume the run."),
     "out-of-memory": (
         "The job needs more memory than its nodes have",
