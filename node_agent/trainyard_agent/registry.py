@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import json
 import logging
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -39,6 +40,10 @@ LATE_BEATS = 1.5
 ECHO_SECONDS = 0.3
 #: This much later than planned, this process itself stood still (stopped, or its machine was): what it knows is old, not what is.
 STILL_SECONDS = 0.5
+#: Where thousands are silent at once, all together are looked into so often, and each of them less often.
+LOOKS_A_SECOND = 2000
+#: What is known of all nodes together is counted anew after so long for each of them.
+CENSUS_SECONDS_A_NODE = 0.0001
 #: Slurm sets such nodes down and never takes them back by itself; we do, once agent and slurmd answer again.
 OUR_REASONS = ("trainyard", "not responding", "node unexpectedly rebooted")
 #: In the store: the nodes that Slurm had when the control plane was told last.
@@ -123,6 +128,15 @@ class Node:
         self.task = self.questions = None
 
 
+@dataclass(frozen=True)
+class Census:
+    """All nodes at a moment: how many are being looked into, and the two that were heard last, the newest first."""
+
+    at: float
+    silent: int
+    heard: Sequence[tuple[float, str]]
+
+
 class Registry:
     """Nodes by Slurm name. Runs in the controller's event loop."""
 
@@ -135,6 +149,7 @@ class Registry:
         self.link: Link
         self.on_members: Callable[[], None] = lambda: None
         self._members_seen: list[str] = []
+        self._counted = Census(float("-inf"), 0, ())
         self._verdicts: dict[tuple[str, str], str] = {}
         self._background = Background()
         self._load()
@@ -271,18 +286,26 @@ class Registry:
 
     def _ask(self, node: Node, questions: Questions, now: float) -> float:
         """One more question, if it is time; seconds until the next."""
-        known = self.slurm_nodes.get(node.name)
+        known, silent = self.slurm_nodes.get(node.name), self._census(now).silent
+        look = max(WATCH_SECONDS, silent / LOOKS_A_SECOND)
         if known is None:
-            return WATCH_SECONDS
-        silent = sum(other.questions is not None for other in self.nodes.values())
+            return look
         calm = node.state == "silent"
         if questions.pause(now, silent, calm=calm) <= 0:
             questions.ask(address_of(known.address, node.address), known.port)
-        return min(WATCH_SECONDS, questions.pause(now, silent, calm=calm))
+        return min(look, questions.pause(now, silent, calm=calm))
+
+    def _census(self, now: float) -> Census:
+        """Kept for a moment: for each of thousands of silent nodes to go through all of them, a second is too short."""
+        if now - self._counted.at > CENSUS_SECONDS_A_NODE * len(self.nodes):
+            silent = sum(node.questions is not None for node in self.nodes.values())
+            answering = ((node.heard, node.name) for node in self.nodes.values() if node.state in ("linked", "silent"))
+            self._counted = Census(now, silent, heapq.nlargest(2, answering))
+        return self._counted
 
     def _signals(self, node: Node, questions: Questions, now: float) -> Signals:
         activity = self._jobs.on_node(node.name)
-        others = [other.heard for other in self.nodes.values() if other is not node and other.state in ("linked", "silent")]
+        others = [heard for heard, name in self._census(now).heard if name != node.name]
         return Signals(
             unheard=now - node.silent_since,
             closed=not node.connected,
@@ -294,7 +317,7 @@ class Registry:
             quiet=None if activity is None else now - max(node.silent_since, activity.stepped_at or 0.0),
             step_seconds=activity.step_seconds if activity else None,
             job_ended=bool(activity and activity.ended),
-            alone=now - max(others) if others else None,
+            alone=now - others[0] if others else None,
             held=node.held,
             silent_after=self._config.silent_after_seconds,
         )

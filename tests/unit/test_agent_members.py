@@ -12,7 +12,8 @@ from tests.unit.agent_support import RUN, config
 
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.jobs import JobControl
-from trainyard_agent.registry import Node, Registry
+from trainyard_agent.questions import Questions
+from trainyard_agent.registry import WATCH_SECONDS, Node, Registry
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.slurm import SlurmNode
 from trainyard_agent.store import Store
@@ -113,6 +114,39 @@ def test_a_look_into_a_silence_that_breaks_ends_the_agent_instead_of_leaving_the
 
     asyncio.run(asyncio.wait_for(story(), 10))
     assert [type(error) for error in broken] == [ZeroDivisionError]
+
+
+class Counted(dict[str, Node]):
+    """Nodes, and how often somebody went through all of them."""
+
+    rounds = 0
+
+    def values(self) -> Any:
+        self.rounds += 1
+        return super().values()
+
+
+@pytest.mark.parametrize(("number", "pause"), [(30, WATCH_SECONDS), (4000, 2.0)])
+def test_thousands_of_silent_nodes_are_looked_into_without_a_round_through_all_for_each(tmp_path: Path, number: int, pause: float) -> None:
+    registry, _ = registry_on(tmp_path, Slurm())
+    names = [f"ip-10-0-{n // 256}-{n % 256}" for n in range(number)]
+    registry.slurm_nodes = nodes(*names)
+    registry.nodes = found = Counted({name: Node(name, "silent") for name in names})
+    for node in dict.values(found):
+        node.questions = Questions(asked=float("inf"))  # nothing is asked in this test
+    pauses = {registry._look_at(node, node.questions) for node in dict.values(found) if node.questions}
+    assert pauses == {pause}
+    assert found.rounds < 100
+
+
+def test_a_node_is_alone_by_the_others_that_were_heard(tmp_path: Path) -> None:
+    registry, _ = registry_on(tmp_path, Slurm())
+    registry.nodes = {name: Node(name, "linked", heard=heard) for name, heard in (("a", 10.0), ("b", 30.0), ("c", 20.0))}
+    registry.nodes["d"] = Node("d", "lost", heard=40.0)
+    found = {name: registry._signals(node, Questions(), 50.0).alone for name, node in registry.nodes.items()}
+    assert found == {"a": 20.0, "b": 30.0, "c": 20.0, "d": 20.0}
+    registry.nodes = {"a": Node("a", "linked")}
+    assert registry._signals(registry.nodes["a"], Questions(), 60.0).alone is None
 
 
 def test_slurm_that_names_no_node_says_nothing(tmp_path: Path) -> None:
