@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
 from trainyard_agent import outbox
@@ -14,19 +14,25 @@ from trainyard_contracts.events import AgentEvent
 from trainyard_contracts.files import AgentConfig
 
 E = TypeVar("E", bound=AgentEvent)
+TICK = timedelta(microseconds=1)
 
 
 class Reporter:
     """For the event loop's thread; `on_event` lets the heartbeat follow a change at once."""
 
-    def __init__(self, config: AgentConfig, store: Store) -> None:
-        self._config, self.store = config, store
+    def __init__(self, config: AgentConfig, store: Store, clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> None:
+        self._config, self.store, self._clock = config, store, clock
+        self._last = datetime.min.replace(tzinfo=timezone.utc)
 
     def make(self, kind: Callable[..., E], **fields: Any) -> E:
-        """An event that happened now, on this node."""
+        """An event that happened now, on this node; also where the clock was set back, after those that were made before.
+
+        Events may arrive in any order, so whoever reads them goes by their times: a loss from before a return is over.
+        """
+        self._last = max(self._clock(), self._last + TICK)
         return kind(
             id=ulid(),
-            at=datetime.now(timezone.utc),
+            at=self._last,
             cluster_name=self._config.cluster_name,
             cluster_arn=self._config.cluster_arn,
             node=self._config.node_name,

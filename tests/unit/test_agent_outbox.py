@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.agent_support import RUN, heartbeat, started
+from tests.unit.agent_support import RUN, config, heartbeat, started
 
 from trainyard_agent import outbox
 from trainyard_agent.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, Sender, backoff, choose
+from trainyard_agent.reporting import Reporter
 from trainyard_agent.signed_http import Refused, Unreachable
 from trainyard_agent.store import RESERVE_BYTES, Store, set_damaged_aside
 from trainyard_contracts import signatures
+from trainyard_contracts.events import NodeEvidence, NodeLost, NodeReturned
 
 
 @pytest.fixture
@@ -68,6 +71,15 @@ def test_what_the_bus_took_is_forgotten(store: Store) -> None:
     assert json.loads(bus.taken[0]["Detail"])["id"] == event.id
     assert (bus.taken[0]["DetailType"], bus.taken[0]["Source"]) == ("AttemptStarted", "trainyard.agent")
     assert waiting(store) == []
+
+
+def test_a_clock_that_is_set_back_dates_no_loss_before_the_nodes_last_return(store: Store, tmp_path: Path) -> None:
+    noon = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
+    times = iter([noon, noon - timedelta(hours=1), noon - timedelta(minutes=59), noon + timedelta(seconds=1)])
+    reporter = Reporter(config(tmp_path), store, clock=lambda: next(times))
+    returned = reporter.make(NodeReturned, returned="ip-1", instance_id="i-1")
+    lost = [reporter.make(NodeLost, lost=NodeEvidence(node="ip-1", agent="silent", scheduler="down")) for _ in range(3)]
+    assert noon == returned.at < lost[0].at < lost[1].at < noon + timedelta(seconds=1) == lost[2].at
 
 
 def test_events_survive_a_restart_under_the_same_id(tmp_path: Path) -> None:
