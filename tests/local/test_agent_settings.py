@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +25,13 @@ def cluster(tmp_path: Path) -> Iterator[AgentCluster]:
 
 
 def in_force(cluster: AgentCluster) -> bool:
-    shown = cluster.run(["scontrol", "show", "config"], cluster.environment(cluster.controller))
+    # Its status is 1 while slurmctld reads its configuration again, though it answers: it finds nobody to ping.
+    asked = subprocess.run(
+        ["scontrol", "show", "config"], env=cluster.environment(cluster.controller), capture_output=True, text=True, timeout=20, check=False
+    )
+    shown = asked.stdout
+    if "EpilogSlurmctld" not in shown:
+        return False
     found = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in shown.splitlines())}
     scheduler = "bf_interval=7,batch_sched_delay=0"
     return (found["EpilogSlurmctld"], found["CompleteWait"], found["SchedulerParameters"]) == (HOOK, "0 sec", scheduler)
@@ -34,8 +42,12 @@ def test_settings_that_a_rewriting_of_slurm_conf_drops_are_in_force_again(cluste
     conf = cluster.slurm_conf
     without = conf.read_text().replace("Include trainyard.conf\n", "")
     rewritten = without + f"EpilogSlurmctld={conf.parent}/slurm-job-end\n# rewritten\n"
+    agent = cluster.controller.agent
+    assert agent is not None
+    agent.send_signal(signal.SIGSTOP)  # or it may be quicker than this test is to look
     conf.write_text(rewritten)
     cluster.run(["scontrol", "reconfigure"], cluster.environment(cluster.controller))
-    assert not in_force(cluster)
+    wait_for(lambda: not in_force(cluster), what="our settings are gone")
+    agent.send_signal(signal.SIGCONT)
     wait_for(lambda: in_force(cluster), what="our settings are in force again")
     assert conf.read_text() == rewritten + "Include trainyard.conf\n"
