@@ -10,13 +10,11 @@ from pathlib import Path
 
 from trainyard_agent import gres
 from trainyard_agent.fence import replace_file
-from trainyard_agent.slurm import SlurmNode, compress
+from trainyard_agent.slurm import SlurmNode, as_argument
 from trainyard_contracts.files import OUTPUT_NAME, AgentConfig, JobBundle
 from trainyard_contracts.specs import relative_path
 
 NODE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$")
-#: More nodes are named in Slurm's short form.
-MOST_WHOLE_NAMES = 100
 _PARTITION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
 
 
@@ -121,8 +119,7 @@ def sbatch_options(bundle: JobBundle, directory: Path, known: Mapping[str, Slurm
         # An exclusive job has its nodes' devices, but its step none that the job did not ask for (srun(1), --gres).
         options.append(f"--gres={devices}")
     if bad:
-        # One argument of a command may have 128 KB: thousands of names fit only in Slurm's own short form.
-        options.append(f"--exclude={','.join(bad) if len(bad) <= MOST_WHOLE_NAMES else compress(bad)}")
+        options.append(f"--exclude={as_argument(bad)}")
     return options
 
 

@@ -22,7 +22,8 @@ from trainyard_agent.slurm import SlurmError
 
 log = logging.getLogger(__name__)
 
-MAX_LINE = 64 * 1024
+#: Room for the names of all nodes of the largest cluster.
+MAX_LINE = 256 * 1024
 Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 #: What a command may end with, besides its answer.

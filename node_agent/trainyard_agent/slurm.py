@@ -13,6 +13,8 @@ from trainyard_contracts.files import AgentConfig
 
 COMMAND_SECONDS = 10.0
 DEFAULT_SLURMD_PORT = 6818
+#: More nodes are named in Slurm's short form.
+MOST_WHOLE_NAMES = 100
 #: Id, state, user, nodes, partition, priority, reason.
 QUEUE_FORMAT = "%i|%T|%u|%N|%P|%Q|%r"
 _ENDED = frozenset({
@@ -98,6 +100,11 @@ def expand(hosts: str) -> tuple[str, ...]:
     for part in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*", hosts):
         names.extend(_expand_one(part.strip(",")))
     return tuple(names)
+
+
+def as_argument(names: Collection[str]) -> str:
+    """Node names as Slurm's commands take them. An argument may have 128 KB: thousands fit in Slurm's own short form only."""
+    return ",".join(names) if len(names) <= MOST_WHOLE_NAMES else compress(names)
 
 
 def compress(names: Collection[str]) -> str:
@@ -215,7 +222,7 @@ class Slurm:
     async def exclude(self, job_id: str, nodes: Sequence[str]) -> bool:
         """Set the nodes that a waiting job must not use, all of them; False if it waits no more."""
         try:
-            await self._run("scontrol", "update", f"jobid={job_id}", f"excnodelist={','.join(nodes)}")
+            await self._run("scontrol", "update", f"jobid={job_id}", f"excnodelist={as_argument(nodes)}")
         except SlurmError as error:
             if re.search(r"Invalid job id|no longer pending|already completing|is not pending", str(error), re.IGNORECASE):
                 return False

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from tests.unit.agent_support import RUN, config
 
+from trainyard_agent import cli
 from trainyard_agent.attempts import Attempt, Attempts
-from trainyard_agent.commands import nodes_of
+from trainyard_agent.commands import CommandServer, nodes_of
 from trainyard_agent.errors import CommandRefused
 from trainyard_agent.jobs import JobControl
 from trainyard_agent.reporting import Reporter
-from trainyard_agent.slurm import Job, Slurm, SlurmError, SlurmNode
+from trainyard_agent.slurm import Job, Slurm, SlurmError, SlurmNode, expand
 from trainyard_agent.slurm_queue import ahead, parse_queue
 from trainyard_agent.store import Store
 from trainyard_contracts.events import AttemptQueued
@@ -168,3 +169,32 @@ def test_slurms_answer_to_other_nodes_is_understood(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(slurm, "_run", run)
     assert asyncio.run(slurm.exclude("21", ["a", "b"])) is waits
     assert calls == [("scontrol", "update", "jobid=21", "excnodelist=a,b")]
+
+
+def test_a_waiting_job_may_exclude_as_many_nodes_as_the_largest_cluster_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"ip-10-255-{number // 250}-{number % 250}" for number in range(6758)]
+    calls: list[str] = []
+
+    async def run(*argv: str) -> str:
+        calls.append(argv[-1])
+        return ""
+
+    slurm = Slurm(config(tmp_path))
+    monkeypatch.setattr(slurm, "_run", run)
+
+    async def exclude(request: dict[str, Any]) -> dict[str, Any]:
+        return {"waits": await slurm.exclude("21", nodes_of(request))}
+
+    async def story() -> dict[str, Any]:
+        server = CommandServer(str(tmp_path), {"exclude": exclude}, lambda: None)
+        await server.start()
+        monkeypatch.setattr(cli, "state_dir", lambda: str(tmp_path))
+        try:
+            return await asyncio.to_thread(cli.ask, {"command": "exclude", "nodes": ",".join(names)})
+        finally:
+            server.close()
+
+    assert asyncio.run(asyncio.wait_for(story(), 10)) == {"waits": True}
+    [argument] = calls
+    assert len(argument) < 1000
+    assert sorted(expand(argument.removeprefix("excnodelist="))) == sorted(names)
