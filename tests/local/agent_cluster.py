@@ -446,11 +446,21 @@ CompleteWait=0
         return found.group(1) if found else ""
 
     # -- faults ------------------------------------------------------------------------------------------------------
+    def processes(self, **variables: str) -> list[int]:
+        """Of this cluster only: tests beside this one have clusters whose nodes and runs are called the same."""
+        return processes_with(TRAINYARD_LOCAL=str(self.directory), **variables)
+
+    def ranks(self, run: str, node_name: str) -> list[int]:
+        """The processes of the run's program on a node, of all attempts."""
+        found = []
+        for pid in self.processes(TRAINYARD_RUN_ID=run, SLURMD_NODENAME=node_name):
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                if b"train.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(pid)
+        return found
+
     def node_processes(self, node: Node) -> list[int]:
-        local = str(self.directory)
-        return processes_with(TRAINYARD_LOCAL=local, TRAINYARD_NODE=node.instance_id) + processes_with(
-            TRAINYARD_LOCAL=local, SLURMD_NODENAME=node.name
-        )
+        return self.processes(TRAINYARD_NODE=node.instance_id) + self.processes(SLURMD_NODENAME=node.name)
 
     def kill_node(self, node: Node) -> float:
         """SIGKILL everything on a node at once; returns the moment."""

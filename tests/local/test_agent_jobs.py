@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.agent_cluster import KILL_WAIT, REPOSITORY, AgentCluster, agent_cluster, processes_with, wait_for
+from tests.local.agent_cluster import KILL_WAIT, REPOSITORY, AgentCluster, agent_cluster, wait_for
 
 RUN = "run-01j0000000000000000000000a"
 LIGHT_TRAINER = (REPOSITORY / "tests/support/light_trainer.py").read_text()
@@ -143,7 +143,7 @@ def test_a_killed_node_is_lost_within_seconds_and_the_next_attempt_resumes_on_th
     assert (ended["outcome"], ended["errorKind"], ended["failedNode"]) == ("failed", "node", bad)
     fence = cluster.shared / f"trainyard/runs/{RUN}/fence"
     assert fence.read_text().strip() == "2"
-    assert not processes_with(TRAINYARD_LOCAL=str(cluster.directory), TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1")
+    assert not cluster.processes(TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1")
 
 
 def test_a_lost_node_that_comes_back_serves_again(cluster: AgentCluster) -> None:
@@ -186,12 +186,7 @@ def test_agent_and_slurmd_dead_is_no_lost_node_while_steps_advance(cluster: Agen
 
 def test_a_killed_worker_process_is_a_signal_on_its_node(cluster: AgentCluster) -> None:
     nodes = training(cluster)
-    victims = [
-        pid
-        for pid in processes_with(TRAINYARD_RUN_ID=RUN, SLURMD_NODENAME=nodes[1])
-        if b"train.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-    for pid in victims:
+    for pid in cluster.ranks(RUN, nodes[1]):
         os.kill(pid, signal.SIGKILL)
     ended = event(cluster, "AttemptEnded")
     assert (ended["outcome"], ended["errorKind"], ended["signal"], ended["failedNode"]) == ("failed", "signal", 9, nodes[1])
@@ -229,14 +224,13 @@ def stubborn(cluster: AgentCluster, *arguments: str) -> tuple[list[str], Path]:
 
 
 def left_of(cluster: AgentCluster) -> list[int]:
-    return processes_with(TRAINYARD_LOCAL=str(cluster.directory), TRAINYARD_RUN_ID=RUN)
+    return cluster.processes(TRAINYARD_RUN_ID=RUN)
 
 
 def test_ranks_that_do_not_hear_sigterm_end_soon_after_one_was_killed_though_slurm_would_wait(cluster: AgentCluster) -> None:
     nodes, files = stubborn(cluster)
-    for pid in processes_with(TRAINYARD_RUN_ID=RUN, SLURMD_NODENAME=nodes[0]):
-        if b"train.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)
+    for pid in cluster.ranks(RUN, nodes[0]):
+        os.kill(pid, signal.SIGKILL)
     ended = event(cluster, "AttemptEnded", KILL_WAIT / 2)
     assert (ended["outcome"], ended["errorKind"], ended["signal"], ended["failedNode"]) == ("failed", "signal", 9, nodes[0])
     assert (files / f"told-{nodes[1]}").exists(), "it was asked before it was killed"

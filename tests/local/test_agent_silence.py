@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.agent_cluster import AgentCluster, Node, agent_cluster, processes_with, wait_for
+from tests.local.agent_cluster import AgentCluster, Node, agent_cluster, wait_for
 from tests.local.test_agent_jobs import RUN, arrival, event, node_named, submit, training
 
 #: Of a silence of 3.5 s that begins with the last beat, plus what a busy machine takes.
@@ -93,10 +93,10 @@ def test_a_node_that_stands_still_is_lost_and_what_it_left_ends_when_it_comes_ba
     ended = event(cluster, "AttemptEnded", attempt=1)
     assert (ended["outcome"], ended["errorKind"], ended["failedNode"]) == ("failed", "node", bad.name)
     before = {entry["path"] for entry in cluster.sink.of("CheckpointCommitted", attempt=1)}
-    assert processes_with(TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1"), "the frozen ones are still there"
+    assert cluster.processes(TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1"), "the frozen ones are still there"
     thaw(cluster, bad)
     event(cluster, "NodeReturned", returned=bad.name)
-    assert processes_with(TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1") == []
+    assert cluster.processes(TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1") == []
     goes_on(cluster)
     assert {entry["path"] for entry in cluster.sink.of("CheckpointCommitted", attempt=1)} == before
     assert (cluster.shared / f"trainyard/runs/{RUN}/fence").read_text().strip() == "2"
@@ -108,10 +108,9 @@ def test_a_job_that_fails_while_a_node_of_it_stands_still_is_that_nodes_loss(clu
     nodes = training(cluster)
     bad = node_named(cluster, nodes[1])
     freeze(cluster, bad)
-    for pid in processes_with(TRAINYARD_RUN_ID=RUN, SLURMD_NODENAME=nodes[0]):
+    for pid in cluster.ranks(RUN, nodes[0]):
         with contextlib.suppress(ProcessLookupError):
-            if b"train.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                os.kill(pid, signal.SIGABRT)
+            os.kill(pid, signal.SIGABRT)
     ended = event(cluster, "AttemptEnded", 40)
     assert (ended["outcome"], ended["errorKind"], ended["failedNode"]) == ("failed", "node", bad.name), ended
     assert [entry["lost"]["node"] for entry in lost(cluster)] == [bad.name]

@@ -217,7 +217,7 @@ def test_a_slurmctld_that_hangs_is_waited_for(cluster: AgentCluster, run: str) -
         answer = submit(cluster, run=other(run))
         assert answer["error"] == "slurm", answer
         assert time.monotonic() - began < 15, "every command of Slurm is bounded in time"
-        wait_for(lambda: not processes_with(TRAINYARD_RUN_ID=run), what="the job's end, which nobody tells slurmctld")
+        wait_for(lambda: not cluster.processes(TRAINYARD_RUN_ID=run), what="the job's end, which nobody tells slurmctld")
         assert cluster.sink.of("AttemptEnded", runId=run) == []
     ended = event(cluster, "AttemptEnded", 40, runId=run)
     assert (ended["outcome"], ended["lastStep"], {found["agent"] for found in ended["nodes"]}) == ("succeeded", 300, {"linked"})
