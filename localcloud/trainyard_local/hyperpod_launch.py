@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: With the quirk `scripts-come-late`.
+SCRIPTS_LATE_SECONDS = 10.0
+
 
 def create_continuously(cluster: LocalCluster) -> None:
     """The controller, then login nodes, then InService; workers come later, and are retried without end."""
@@ -119,6 +122,8 @@ def _run_lifecycle(cluster: LocalCluster, node: Node) -> None:
     _log(cluster, node, ["[SageMaker] Downloading lifecycle scripts"])
     for entry in filter(config.get, ("OnCreate", "OnInitComplete")):
         cluster.kind.set_up(cluster, node, entry)
+        if "scripts-come-late" in cloud.quirks:
+            cluster.closing.wait(SCRIPTS_LATE_SECONDS)
         node.run_lifecycle(files, config[entry], cluster.settings.lifecycle_timeout_seconds, lambda lines: _log(cluster, node, lines))
 
 

@@ -21,6 +21,7 @@ QUIRKS = {
     "heads-have-no-checksum": "S3 answers HEAD without the checksum that the object was sent with",
     "deleted-clusters-are-described": "DescribeCluster answers with the status Deleted for a cluster that is gone",
     "slurm-comes-late": "OnInitComplete's script runs before munge, slurmctld and slurmd are up (machines only)",
+    "scripts-come-late": "a node's lifecycle script begins ten seconds after the node was set up for it: nothing may break by that",
     "nodes-cost-a-dollar": "each node costs 1 USD an hour, where the local cloud's cost nothing",
     "slurmd-takes-no-options": "the image's slurmd.service takes no server from SLURMD_OPTIONS (machines only)",
 }

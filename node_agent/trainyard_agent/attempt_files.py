@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from trainyard_agent import gres
@@ -65,7 +65,7 @@ def write_attempt(directory: Path, bundle: JobBundle, config: AgentConfig, hosts
 
 
 def write_hosts(directory: Path, hosts: Mapping[str, str]) -> None:
-    """The addresses of the cluster's nodes by Slurm name, as the job's launchers read them. Raises OSError."""
+    """The addresses of the nodes that are set up by Slurm name: the job starts once all of its own are here. Raises OSError."""
     replace_file(directory / "hosts", "".join(f"{name} {address}\n" for name, address in sorted(hosts.items())).encode())
 
 
@@ -96,8 +96,11 @@ def job_environment(config: AgentConfig, bundle: JobBundle, run_dir: Path, direc
     }
 
 
-def sbatch_options(bundle: JobBundle, directory: Path, known: Mapping[str, SlurmNode]) -> list[str]:
-    """What sbatch is told; stronger than the script's own directives. `known`: Slurm's nodes by name, {} if it did not tell them yet."""
+def sbatch_options(bundle: JobBundle, directory: Path, known: Mapping[str, SlurmNode], unready: Collection[str] = ()) -> list[str]:
+    """What sbatch is told; stronger than the script's own directives. `known`: Slurm's nodes by name, {} if it did not tell them yet.
+
+    `unready`: those that are still being set up, left out where others are enough.
+    """
     options = [
         f"--job-name={job_name(bundle.run_id, bundle.attempt)}",
         f"--nodes={bundle.nodes}",
@@ -113,13 +116,16 @@ def sbatch_options(bundle: JobBundle, directory: Path, known: Mapping[str, Slurm
     ]
     if bundle.partition:
         options.append(f"--partition={bundle.partition}")
-    bad = sorted(node for node in {*bundle.exclude_nodes, *bundle.down_nodes} if not known or node in known)  # it refuses any other
+    bad = {node for node in {*bundle.exclude_nodes, *bundle.down_nodes} if not known or node in known}  # it refuses any other
     usable = [node for name, node in known.items() if name not in bad and (not bundle.partition or bundle.partition in node.partitions)]
+    ready = [node for node in usable if node.name not in unready]
+    if len(ready) >= bundle.nodes:
+        bad, usable = bad | {*unready}, ready
     if devices := gres.every([node.gres for node in usable]):
         # An exclusive job has its nodes' devices, but its step none that the job did not ask for (srun(1), --gres).
         options.append(f"--gres={devices}")
     if bad:
-        options.append(f"--exclude={as_argument(bad)}")
+        options.append(f"--exclude={as_argument(sorted(bad))}")
     return options
 
 

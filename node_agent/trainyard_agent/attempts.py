@@ -100,6 +100,8 @@ class Attempt:
     hollow_since: float | None = None
     hollow: bool = False
     eager_until: float = 0.0
+    hosts_stale: bool = False
+    writes_hosts: bool = False
     bundle: JobBundle | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)

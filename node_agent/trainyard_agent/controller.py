@@ -55,7 +55,7 @@ class Controller:
         self._jobs = JobControl(
             config, slurm, attempts=self._attempts, registry=self._registry, link=self._link, s3=s3, checkpoints=self._checkpoints
         )
-        self._registry.on_members = self._jobs.members_changed
+        self._registry.on_members, self._registry.on_linked = self._jobs.members_changed, self._jobs.node_linked
         self._exports = Exports(config, self._attempts, self._checkpoints, self._reporter, s3)
         self._settings = SettingsWatch(config, slurm)
         self._others = OtherJobsWatch(slurm, min(60.0, config.heartbeat_seconds))

@@ -35,6 +35,8 @@ CANCEL_GRACE_SECONDS = 20.0
 #: Between two tries of a scancel that Slurm did not take, growing.
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 10.0
 MAX_LOG_BYTES = 256 * 1024
+#: Nodes that are linked within this time are told to a job together.
+HOSTS_SECONDS = 0.05
 
 
 class JobControl:
@@ -76,17 +78,22 @@ class JobControl:
             return attempt
         self._attempts.save(attempt, must=True, state="intent")
         await self._end_older(run_id, number)
-        script = await asyncio.to_thread(self._prepare, attempt, bundle)
+        script = await asyncio.to_thread(self._prepare, attempt, bundle, self._hosts())
         # From here on a job may exist that we do not know of: after a crash it is looked for by its name.
         self._attempts.save(attempt, must=True, state="submitting")
         environment = job_environment(self._config, bundle, run_dir(self._config, run_id), attempt.directory)
-        job_id = await self._slurm.submit(sbatch_options(bundle, attempt.directory, self._registry.slurm_nodes), str(script), environment)
+        self._registry.slurm_nodes = known = await self._slurm.nodes()
+        unready = self._registry.unready()
+        job_id = await self._slurm.submit(sbatch_options(bundle, attempt.directory, known, unready), str(script), environment)
         # Not before: Slurm starts waiting jobs the moment another one ended on its last node, but a job that is new after up to a second
         # (SchedulerParameters that are not ours: after up to three).
         await self._set_down(bundle.down_nodes)
         self._attempts.save(attempt, state="submitted", job_id=job_id)
         log.info("%s attempt %d: submitted as job %s, excluding %s", run_id, number, job_id, bundle.exclude_nodes or "nothing")
         self._attempts.follow(attempt)
+        self._rewrite_hosts(attempt)
+        for node in unready - self._registry.unready():  # set up in the meantime
+            self._background.spawn(self._admit(attempt, node))
         self._background.spawn(self._cancel_older(run_id, number))
         return attempt
 
@@ -131,30 +138,61 @@ class JobControl:
             killed = await self._link.kill(run_id, number - 1, [a.job_id for a in older if a.job_id not in ("", *others)])
             log.info("%s: leftovers killed: %s", run_id, killed)
 
-    def _prepare(self, attempt: Attempt, bundle: JobBundle) -> Path:
+    def _prepare(self, attempt: Attempt, bundle: JobBundle, hosts: dict[str, str]) -> Path:
         """In a thread: files, then the fence."""
         root = run_dir(self._config, attempt.run_id)
         root.mkdir(parents=True, exist_ok=True)
-        script = write_attempt(attempt.directory, bundle, self._config, self._hosts())
+        script = write_attempt(attempt.directory, bundle, self._config, hosts)
         raise_fence(root, attempt.number)
         return script
 
     def _hosts(self) -> dict[str, str]:
-        hosts = {name: node.address for name, node in self._registry.slurm_nodes.items()}
+        """Of the nodes that are set up: a job on any other waits for it."""
+        unready = self._registry.unready()
+        hosts = {name: node.address for name, node in self._registry.slurm_nodes.items() if name not in unready}
         hosts |= {name: node.address for name, node in self._registry.nodes.items() if node.address}
         return {name: address for name, address in hosts.items() if re.fullmatch(r"[0-9a-fA-F.:]+", address)}
 
     def members_changed(self) -> None:
-        """Slurm has other nodes than before: a job that waits may start on one that was not there when it was submitted."""
+        """Slurm has other nodes than before, or one is set up: a job may wait for it."""
         for attempt in self._attempts.active():
-            if attempt.state == "submitted":
-                self._background.spawn(self._rewrite_hosts(attempt))
+            if not attempt.stepped:
+                self._rewrite_hosts(attempt)
 
-    async def _rewrite_hosts(self, attempt: Attempt) -> None:
-        try:
-            await asyncio.to_thread(write_hosts, attempt.directory, self._hosts())
-        except OSError as error:
-            log.warning("the addresses of new nodes cannot be written for %s: %s", attempt.run_id, error)
+    def node_linked(self, name: str, first: bool) -> None:
+        """`first`: it is set up now, so a job in Slurm's queue that spared it may use it."""
+        self.members_changed()
+        if first:
+            for attempt in self._attempts.active():
+                self._background.spawn(self._admit(attempt, name))
+
+    def _rewrite_hosts(self, attempt: Attempt) -> None:
+        attempt.hosts_stale = True
+        if not attempt.writes_hosts:
+            attempt.writes_hosts = True
+            self._background.spawn(self._write_hosts(attempt))
+
+    async def _write_hosts(self, attempt: Attempt) -> None:
+        """In a moment, since after a restart of this agent thousands of nodes are linked within a second; again until it is done."""
+        pause = HOSTS_SECONDS
+        while attempt.hosts_stale and attempt.active:
+            await asyncio.sleep(pause)
+            attempt.hosts_stale = False
+            try:
+                await asyncio.to_thread(write_hosts, attempt.directory, self._hosts())
+            except OSError as error:
+                log.warning("the addresses of new nodes cannot be written for %s yet: %s", attempt.run_id, error)
+                attempt.hosts_stale, pause = True, min(LAST_PAUSE_SECONDS, 2 * pause)
+        attempt.writes_hosts = False
+
+    async def _admit(self, attempt: Attempt, name: str) -> None:
+        async with self._locks[attempt.run_id]:
+            try:
+                job = await self._slurm.job(attempt.job_id) if attempt.state == "submitted" else None
+                if job is not None and name in job.excluded and await self._slurm.exclude(job.job_id, sorted({*job.excluded} - {name})):
+                    log.info("%s attempt %d: job %s may use %s, which is set up now", attempt.run_id, attempt.number, job.job_id, name)
+            except SlurmError as error:
+                log.warning("%s attempt %d: its job may still not use %s: %s", attempt.run_id, attempt.number, name, error)
 
     async def _set_down(self, nodes: list[str]) -> None:
         """Slurm then ends what ran on the dead node and lets go of it, instead of waiting for it. One that is back meanwhile stays up."""
@@ -172,6 +210,7 @@ class JobControl:
         found = await self._attempts.adopt(attempt)
         if found:
             self._attempts.follow(attempt)
+            self._rewrite_hosts(attempt)
         return found
 
     async def _cancel_older(self, run_id: str, number: int) -> None:

@@ -148,6 +148,7 @@ class Registry:
         self.look = asyncio.Event()
         self.link: Link
         self.on_members: Callable[[], None] = lambda: None
+        self.on_linked: Callable[[str, bool], None] = lambda name, first: None
         self._members_seen: list[str] = []
         self._counted = Census(float("-inf"), 0, ())
         self._verdicts: dict[tuple[str, str], str] = {}
@@ -163,10 +164,12 @@ class Registry:
 
     # -- what the link says (link_server.Beats) ----------------------------------------------------------------------
     def linked(self, name: str, instance_id: str, address: str) -> None:
+        first = name not in self.nodes
         node = self.nodes.setdefault(name, Node(name))
         node.connected, node.address = True, address
         node.last_beat = node.heard = time.monotonic()
         node.stop()
+        self.on_linked(name, first)
         if node.state == "lost":
             node.instance_id = instance_id
             node.task = self._background.spawn(self._welcome_back(node))
@@ -224,6 +227,10 @@ class Registry:
         """It is not yet known whether this node lives."""
         node = self.nodes.get(name)
         return node is not None and node.suspect
+
+    def unready(self) -> set[str]:
+        """Nodes that Slurm has already and that are still being set up: their agents, which start last, were never linked."""
+        return self.slurm_nodes.keys() - self.nodes.keys()
 
     def lost(self, name: str) -> bool:
         node = self.nodes.get(name)

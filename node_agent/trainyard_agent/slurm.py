@@ -47,6 +47,7 @@ class Job:
     nodes: tuple[str, ...]
     reason: str = ""
     name: str = ""
+    excluded: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -152,7 +153,8 @@ def parse_job(text: str) -> Job | None:
     code, _, signal = found.get("ExitCode", "0:0").partition(":")
     reason = found.get("Reason", "")
     nodes, name = expand(found.get("NodeList", "")), found.get("JobName", "")
-    return Job(found["JobId"], found.get("JobState", ""), int(code or 0), int(signal or 0), nodes, reason, name)
+    excluded = expand(found.get("ExcNodeList", ""))
+    return Job(found["JobId"], found.get("JobState", ""), int(code or 0), int(signal or 0), nodes, reason, name, excluded)
 
 
 def parse_nodes(text: str) -> dict[str, SlurmNode]:

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from tests.local.agent_cluster import KILL_WAIT, REPOSITORY, AgentCluster, agent_cluster, wait_for
 
+from trainyard.domain.recipes import batch_script
+
 RUN = "run-01j0000000000000000000000a"
 LIGHT_TRAINER = (REPOSITORY / "tests/support/light_trainer.py").read_text()
 #: As in a collective, no rank goes on without the others: a dead peer makes training stand still.
@@ -32,13 +34,6 @@ TRAINER = LIGHT_TRAINER.replace("def main() -> None:", LOCKSTEP).replace(
     "        value += step\n", "        value += step\n        lockstep(step)\n"
 )
 assert TRAINER.count("lockstep(step)") == 2
-BATCH = """#!/bin/bash
-#SBATCH --ntasks-per-node=1
-#SBATCH --exclusive
-set -euo pipefail
-export PYTHONPATH=@LIBRARY@
-exec srun --kill-on-bad-exit=1 --wait=86400 --cpu-bind=none --mem=0 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
-"""
 
 
 @pytest.fixture
@@ -54,7 +49,7 @@ def put_bundle(cluster: AgentCluster, attempt: int = 1, *, run: str = RUN, **cha
         "runId": run,
         "attempt": attempt,
         "clusterName": "agents",
-        "batchScript": BATCH,
+        "batchScript": batch_script(run, attempt, changes.get("nodes", 2)),
         "nodes": 2,
         "processesPerNode": 1,
         "program": ["train.py"],

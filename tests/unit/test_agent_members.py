@@ -181,10 +181,10 @@ def test_however_many_nodes_are_lost_slurm_is_told_in_one_call(tmp_path: Path) -
     assert len(slurm.calls) == 1, "one that Slurm does not know is not named to it"
 
 
-def test_a_job_that_waits_learns_the_addresses_of_new_nodes(tmp_path: Path) -> None:
+def test_a_job_that_waits_learns_the_addresses_of_new_nodes_that_are_set_up(tmp_path: Path) -> None:
     slurm = Slurm()
     registry, _ = registry_on(tmp_path, slurm)
-    registry.slurm_nodes = nodes("ip-3")
+    registry.slurm_nodes, registry.nodes = nodes("ip-3", "ip-4"), {"ip-3": Node("ip-3", "linked")}
     nothing: Any = None
     attempts = Attempts(config(tmp_path), slurm, Reporter(config(tmp_path), Store(tmp_path / "other.sqlite")))  # type: ignore[arg-type]
     attempts.known[RUN, 2] = Attempt(RUN, 2, "submitted", tmp_path, job_id="7")

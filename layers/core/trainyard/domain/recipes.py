@@ -12,6 +12,8 @@ from trainyard_contracts.specs import ClusterSpec
 # --kill-on-bad-exit ends the whole step when a node's part fails, so that a dead peer is noticed in seconds; a part that ended well
 # ends nobody: the first rank may still write the final model when the others are done. --wait is the last resort (a day) of a step
 # whose end srun misses; the agent ends such a job within seconds (node_agent/trainyard_agent/hollow_jobs.py).
+# Slurm may choose a node that it has already but that is still being set up: on HyperPod slurmd may run minutes before our script ends.
+# The agent writes a node's line into hosts once the node's own agent is linked, the last thing that happens when a node is set up.
 BATCH_SCRIPT = """\
 #!/bin/bash
 #SBATCH --job-name={run_id}-{attempt}
@@ -21,14 +23,28 @@ BATCH_SCRIPT = """\
 #SBATCH --no-requeue
 #SBATCH --open-mode=append
 set -euo pipefail
+unready() {{ scontrol show hostnames "$SLURM_JOB_NODELIST" | grep -vxFf <(cut -d' ' -f1 @ATTEMPT_DIR@/hosts) | head -n 8 || true; }}
+said=
+while left=$(unready) && [ -n "$left" ]; do
+    if ((SECONDS >= {setup_seconds})); then
+        echo "Nodes were not set up within {setup_seconds} s:" $left
+        exit 1
+    fi
+    [ "$left" = "$said" ] || echo "Waiting for nodes that are still being set up:" $left
+    said=$left
+    sleep 0.2
+done
 export PYTHONPATH=@LIBRARY@
 exec srun --kill-on-bad-exit=1 --wait=86400 --cpu-bind=none --mem=0 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
 """
 
+#: For so long a job waits for a node of it that is still being set up: a lifecycle script takes minutes.
+SETUP_SECONDS = 1800
+
 
 def batch_script(run_id: str, attempt: int, nodes: int) -> str:
     """Render the sbatch file; only our own id and two numbers go in."""
-    return BATCH_SCRIPT.format(run_id=run_id, attempt=int(attempt), nodes=int(nodes))
+    return BATCH_SCRIPT.format(run_id=run_id, attempt=int(attempt), nodes=int(nodes), setup_seconds=SETUP_SECONDS)
 
 
 def _partition(run: Run, cluster: ClusterSpec | None) -> str | None:

@@ -1,0 +1,66 @@
+"""A node that Slurm has already, but whose setup is not over: its agent, which starts last, was never linked. No job trains there before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.local.agent_cluster import AgentCluster, agent_cluster, wait_for
+from tests.local.test_agent_jobs import RUN, event, submit
+
+STEPS = ["--steps", "20", "--step-seconds", "0.02", "--every", "10"]
+OTHER = RUN[:-1] + "b"
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> Iterator[AgentCluster]:
+    """Slurm runs on three workers; the setup of the first is not over."""
+    with agent_cluster(tmp_path / "c", workers=3, agents=False, expectedWorkers=2) as cluster:
+        for node in (cluster.controller, *cluster.worker_nodes[1:]):
+            cluster.start_agent(node)
+        wait_for(lambda: cluster.sink.of("ClusterReady"), what="ClusterReady")
+        yield cluster
+
+
+def log_of(cluster: AgentCluster) -> str:
+    path = cluster.shared / f"trainyard/runs/{RUN}/attempts/1/job.log"
+    return path.read_text() if path.exists() else ""
+
+
+def test_a_job_that_needs_every_node_trains_once_the_last_is_set_up(growing: AgentCluster) -> None:
+    new = growing.worker_nodes[0]
+    submit(growing, nodes=3, arguments=STEPS)
+    assert new.name in event(growing, "AttemptStarted")["nodes"]
+    wait_for(lambda: "being set up" in log_of(growing), what="the job that waits")
+    assert log_of(growing).splitlines()[-1] == f"Waiting for nodes that are still being set up: {new.name}"
+    assert growing.ranks(RUN, growing.worker_nodes[1].name) == []
+    growing.start_agent(new)
+    assert event(growing, "AttemptEnded")["outcome"] == "succeeded"
+
+
+def test_a_node_that_is_being_set_up_is_left_out_where_others_are_enough(growing: AgentCluster) -> None:
+    submit(growing, nodes=2, arguments=STEPS)
+    assert event(growing, "AttemptEnded")["outcome"] == "succeeded"
+    assert event(growing, "AttemptStarted")["nodes"] == [node.name for node in growing.worker_nodes[1:]]
+
+
+def test_a_job_in_the_queue_may_use_a_node_as_soon_as_it_is_set_up(growing: AgentCluster) -> None:
+    new = growing.worker_nodes[0]
+    submit(growing, nodes=2)
+    event(growing, "AttemptStepped", runId=RUN)
+    submit(growing, run=OTHER, nodes=1, arguments=STEPS)
+    wait_for(lambda: growing.sink.of("AttemptQueued", runId=OTHER), what="the job in the queue")
+    growing.start_agent(new)
+    assert event(growing, "AttemptStarted", runId=OTHER)["nodes"] == [new.name]
+    assert event(growing, "AttemptEnded", runId=OTHER)["outcome"] == "succeeded"
+
+
+def test_an_agent_that_was_killed_while_a_job_waits_for_a_node_lets_it_go_on(growing: AgentCluster) -> None:
+    new = growing.worker_nodes[0]
+    submit(growing, nodes=3, arguments=STEPS)
+    wait_for(lambda: "being set up" in log_of(growing), what="the job that waits")
+    growing.kill_agent(growing.controller)
+    growing.start_agent(new)
+    growing.start_agent(growing.controller)
+    assert event(growing, "AttemptEnded")["outcome"] == "succeeded"
