@@ -246,6 +246,17 @@ def test_a_signal_before_anything_was_made_leaves_nothing_to_take_down(world: Wo
     assert [(stage["name"], stage["state"]) for stage in document["stages"]] == [("account", "interrupted")]
 
 
+def test_progress_that_nobody_takes_holds_nothing_up() -> None:
+    """As with Ctrl-S, or a pager that waits for a key."""
+    reading, writing = os.pipe()
+    program = "from trainyard_cli.first_light.command import _tell; [_tell('x' * 60000) for _ in range(48)]; _tell('y'); print('goes on')"
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=writing, timeout=60, check=False)
+    os.close(writing)
+    with open(reading, "rb") as told:
+        assert 40_000 < len(told.read()) <= 65_536
+    assert (done.returncode, done.stdout) == (0, b"goes on\n")
+
+
 def test_progress_that_nobody_reads_any_more_ends_nothing() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -67,8 +67,10 @@ def test_a_canary_never_comes_out_wherever_it_was_planted(kind: str) -> None:
     def planted(canary: tuple[str, str], other: str) -> None:
         text, secret = canary
         written = json.dumps(Redactor().document(places(text, other)), ensure_ascii=False)
-        assert secret not in written
-        assert json.dumps(secret)[1:-1] not in written
+        # hypothesis draws words of our own sources, too, and a password may be one that stands in every document.
+        around = json.dumps(places("", other), ensure_ascii=False)
+        for spelt in (secret, json.dumps(secret)[1:-1]):
+            assert written.count(spelt) <= around.count(spelt)
 
     planted()
 
@@ -131,3 +133,7 @@ def test_a_long_text_of_what_looks_like_the_beginning_of_a_secret_is_read_to_its
     redacted = Redactor().text(text)
     assert "123456789012" not in redacted
     assert "mine" not in redacted
+
+
+def test_where_a_file_system_is_mounted_from_holds_no_e_mail() -> None:
+    assert Redactor().text("fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abc of me@tcp.org") == "<host-1>@tcp:/abc of <e-mail-1>"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import os
+import select
 import socket
 import sys
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, TextIO, get_args
 
 import typer
 from rich.markup import escape
@@ -31,6 +32,8 @@ from .seen import StageName, looks
 from .stages import stages
 from .world import Json, World
 
+#: A line of progress is left out if nobody takes it within this time.
+READER_SECONDS = 1.0
 COLOURS = {"held": "green", "broken": "red bold", "failed": "red bold", "interrupted": "yellow", "refused": "yellow"}
 
 
@@ -150,12 +153,22 @@ def _known(connection: Connection) -> Iterable[tuple[str, str]]:
 
 
 def _tell(words: str) -> None:
-    """Progress. Neither a terminal that went away nor a pipe that nobody reads keeps the teardown up; for the latter rich would end the program.
+    """Progress. Neither a terminal that went away or is held (Ctrl-S) nor a pipe that nobody reads keeps the teardown up; rich would.
 
     A signal's handler tells, too, and is refused (RuntimeError) while a line is being written.
     """
     with contextlib.suppress(OSError, ValueError, RuntimeError):
-        print(plain(words), file=sys.stderr, flush=True)
+        if _has_room(sys.stderr):
+            print(plain(words)[: select.PIPE_BUF // 4], file=sys.stderr, flush=True)
+
+
+def _has_room(stream: TextIO) -> bool:
+    """Whether PIPE_BUF bytes can be written without waiting for whoever reads; after a second of waiting for that."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:  # a stream of this process's own
+        return True
+    return bool(select.select([], [descriptor], [], READER_SECONDS)[1])
 
 
 def _agree(context: Context, hourly: float | None, bound: float | None, *, yes: bool, most: float | None) -> None:
@@ -185,8 +198,6 @@ def _print(context: Context, document: Json, path: Path) -> None:
         return
     verdict = document["verdict"]
     out.print(f"[{COLOURS.get(verdict, 'bold')}]{verdict}[/]  {escape(plain(document['words']))}", soft_wrap=True)
-    for kept in document.get("kept") or []:
-        out.print(f"kept: {escape(plain(kept))}", soft_wrap=True)
     if not document["nothingLeft"]:
         out.print(f"[red bold]Something may be left.[/] Run: trainyard first-light --clean {escape(str(path))}", soft_wrap=True)
     err.print(f"Everything that was seen is in {escape(str(path))}")

@@ -256,6 +256,8 @@ class FirstLight:
         proof: float = LOCAL_PROOF_SECONDS if self._world.local else PROOF_SECONDS
         proof = min(proof, self._limits.get("nothing-left", proof))
         done = self._last("nothing-left", proof, "proving that nothing is left", prove)
+        for words in kept:  # with its real name, which the file leaves out
+            self._tell(f"  kept: {words}")
         self._record.document.update(nothingLeft=done, kept=kept)
 
     def _last(self, name: StageName, seconds: float, does: str, act: Callable[[Watch], str]) -> bool:

@@ -21,8 +21,8 @@ _RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("token", re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,4}")),
     ("secret", re.compile(rf"(?i)(?P<kept>(?:{_NAMES_ONE}|token)(?:_?value|s)?[\"']?\s?(?:=|:)\s?[\"']?(?:(?:bearer|basic)\s+)?)(?P<gone>[^\s\"'&,;<>]+)")),
     ("secret", re.compile(r"(?i)(?P<kept>\b(?:bearer|basic)\s+)(?P<gone>[A-Za-z0-9._~+/=-]{8,})")),
-    # Also without a dot, as at the end of a public key.
-    ("e-mail", re.compile(rf"[A-Za-z0-9._%+'-]{{1,64}}@(?:{_LABEL}\.){{0,8}}{_LABEL}")),
+    # Also without a dot, as at the end of a public key; but no file system's `@tcp`.
+    ("e-mail", re.compile(rf"[A-Za-z0-9._%+'-]{{1,64}}@(?!tcp(?![A-Za-z0-9.-]))(?:{_LABEL}\.){{0,8}}{_LABEL}")),
     ("access-key", re.compile(r"(?:AKIA|ASIA|AROA|AIDA|AGPA|ANPA|ANVA|AIPA|APKA|ABIA|ACCA|ASCA)[A-Z0-9]{12,124}")),
     ("secret", re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+=]{40,}(?![A-Za-z0-9/+=])")),
     ("secret", re.compile(r"(?<![A-Za-z0-9])[0-9a-f]{32,}(?![A-Za-z0-9])")),
