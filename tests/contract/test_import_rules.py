@@ -32,7 +32,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _lint(where: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(where / member) for member in MEMBERS)}
-    return subprocess.run([str(LINT), "--no-cache"], cwd=where, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([str(LINT), "--no-cache"], cwd=where, env=environment, capture_output=True, text=True, check=False, timeout=240)
 
 
 def test_every_import_rule_is_kept(workspace: Path) -> None:

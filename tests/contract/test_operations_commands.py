@@ -38,5 +38,5 @@ def test_the_bucket_goes_with_all_its_versions_and_delete_markers(endpoint: str)
     s3.delete_object(Bucket="sagemaker-trainyard", Key="runs/a")
     [command] = re.findall(r"^    (python -c .*object_versions.*) BUCKET$", OPERATIONS.read_text(), re.M)
     argv = [sys.executable, *shlex.split(command)[1:], "sagemaker-trainyard"]
-    subprocess.run(argv, env={**os.environ, **KEYS, "AWS_ENDPOINT_URL": endpoint}, check=True, timeout=60)
+    subprocess.run(argv, env={**os.environ, **KEYS, "AWS_ENDPOINT_URL": endpoint}, check=True, timeout=240)
     assert s3.list_buckets()["Buckets"] == []

@@ -24,6 +24,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
+from tests.support.patience import PATIENCE
+
 from trainyard_local import loopback
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,13 +41,13 @@ PYTHON_PATH = os.pathsep.join(str(REPOSITORY / part) for part in ("node_agent", 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 20, what: str = "the condition") -> Any:
     """Return the first true value of `condition`, polled; fail with `what` after `seconds`."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE * seconds
     while time.monotonic() < deadline:
         value = condition()
         if value:
             return value
         time.sleep(0.02)
-    raise AssertionError(f"{what} did not come true within {seconds} s")
+    raise AssertionError(f"{what} did not come true within {PATIENCE * seconds:.0f} s")
 
 
 def processes_with(**variables: str) -> list[int]:
@@ -298,7 +300,7 @@ class AgentCluster:
         output = self.directory / "log" / f"start-{node.name}.log"
         with output.open("wb") as out:
             daemon = loopback.popen(argv, env=self.environment(node), stdout=out, stderr=out)
-        assert daemon.wait(20) == 0, f"{argv}: {output.read_text()}"
+        assert daemon.wait(120) == 0, f"{argv}: {output.read_text()}"
 
     def start_agent(self, node: Node) -> None:
         log = (node.root / "agent.log").open("ab")
@@ -420,7 +422,7 @@ CompleteWait=0
         clear(self.directory)
         for node in self.nodes:
             if node.agent is not None:
-                node.agent.wait(5)
+                node.agent.wait(120)
         self.sink.close()
         name_in_claim(self._claim, "")
         self._claim.close()
@@ -428,7 +430,7 @@ CompleteWait=0
     # -- Slurm -------------------------------------------------------------------------------------------------------
     @staticmethod
     def run(argv: list[str], env: dict[str, str]) -> str:
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, f"{argv}: {done.stdout} {done.stderr}"
         return done.stdout
 
@@ -481,7 +483,7 @@ CompleteWait=0
             env=self.environment(node or self.controller),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         assert done.stdout, done.stderr

@@ -27,7 +27,12 @@ def cluster(tmp_path: Path) -> Iterator[AgentCluster]:
 def in_force(cluster: AgentCluster) -> bool:
     # Its status is 1 while slurmctld reads its configuration again, though it answers: it finds nobody to ping.
     asked = subprocess.run(
-        ["scontrol", "show", "config"], env=cluster.environment(cluster.controller), capture_output=True, text=True, timeout=20, check=False
+        ["scontrol", "show", "config"],
+        env=cluster.environment(cluster.controller),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     shown = asked.stdout
     if "EpilogSlurmctld" not in shown:

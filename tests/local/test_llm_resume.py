@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.support.forked_jobs import ForkedJob, running
-from tests.support.llm_modes import MODEL, noting_main, write_documents
+from tests.support.llm_modes import MODEL, hold, noting_main, write_documents
 
 from trainyard_trainers import nxd_layout
 from trainyard_trainers.data import Stream
@@ -44,9 +44,12 @@ def finished(run_dir: Path, attempt: int, argv: list[str], world_size: int) -> F
 
 
 def interrupted(run_dir: Path, argv: list[str], world_size: int, number: signal.Signals) -> ForkedJob:
-    with running(job(run_dir, 1, [*argv, "--step-seconds", "0.1"], world_size, every=2)) as first:
+    hold(run_dir).parent.mkdir()
+    hold(run_dir).touch()
+    with running(job(run_dir, 1, argv, world_size, every=2)) as first:
         first.until("a checkpoint", lambda: sorted(run_dir.glob("checkpoints/step-*")))
         first.signal(number)
+        hold(run_dir).unlink()
         assert set(first.wait()) == {143 if number == signal.SIGTERM else -number}, first.log()
     return first
 

@@ -108,7 +108,7 @@ def test_users_strings_reach_files_as_data_only(nodes: NodeCloud, cluster: Local
 def test_temporary_files_lie_in_the_clusters_directory_at_a_path_short_enough_for_sockets(nodes: NodeCloud, cluster: LocalCluster) -> None:
     for node in cluster.members():
         made = node.start(["python3", "-c", "import tempfile; print(tempfile.mkstemp()[1])"], stdout=subprocess.PIPE, text=True)
-        path = Path(made.communicate(timeout=30)[0].strip())
+        path = Path(made.communicate(timeout=120)[0].strip())
         assert path.resolve().parent == cluster.directory.resolve() / "tmp"
         assert len(str(path.parent)) < 40
 

@@ -76,7 +76,7 @@ def uninterrupted(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_fine_tuning_killed_in_the_middle_ends_with_the_bytes_of_one_that_was_not(
     tiny: Path, tmp_path: Path, uninterrupted: Path
 ) -> None:
-    with running(job(tmp_path / "run", 1, words(tiny, **{"step-seconds": 0.05}))) as first:
+    with running(job(tmp_path / "run", 1, words(tiny, **{"step-seconds": 0.5}))) as first:
         first.until("a checkpoint", lambda: list(first.checkpoints.glob("step-*")))
         first.kill()
     with running(job(tmp_path / "run", 2, words(tiny))) as second:

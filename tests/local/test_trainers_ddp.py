@@ -60,7 +60,8 @@ def test_a_run_killed_in_the_middle_of_a_block_of_batches_ends_with_the_bits_of_
     often = {"TRAINYARD_CHECKPOINT_EVERY_STEPS": "5"}
     with running(ForkedJob(tmp_path / "whole", 1, ddp.main, (arguments,))) as whole:
         assert whole.wait() == [0, 0], whole.log()
-    with running(ForkedJob(tmp_path / "run", 1, ddp.main, (arguments,), environment=often)) as killed:
+    slow = ["--steps", "200", "--step-seconds", "0.03"]
+    with running(ForkedJob(tmp_path / "run", 1, ddp.main, (slow,), environment=often)) as killed:
         killed.until(
             "a checkpoint after the first block", lambda: [path for path in killed.checkpoints.glob("step-*") if steps_of(path) > 70]
         )

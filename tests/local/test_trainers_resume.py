@@ -11,13 +11,24 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 import yaml
 
 STEPS = 60
+#: For what has to end before its last step.
+ENDLESS = ["--steps", "100000", "--step-seconds", "0.05"]
 pytestmark = pytest.mark.local
+
+
+def tcp_of(process: psutil.Process) -> list[Any]:
+    """None of a process that ended since it was seen."""
+    try:
+        return list(process.net_connections("tcp"))
+    except psutil.NoSuchProcess:
+        return []
 
 
 class Job:
@@ -65,7 +76,7 @@ class Job:
             return subprocess.Popen(command, env={**os.environ, **slurm, **place}, stdout=log, stderr=log, start_new_session=True)
 
     def wait_for_step(self, step: int) -> int:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if (self.directory / "progress.json").exists():
                 now = int(json.loads((self.directory / "progress.json").read_text())["step"])
@@ -81,10 +92,10 @@ class Job:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-            process.wait(20)
+            process.wait(120)
 
     def wait(self) -> list[int]:
-        return [process.wait(60) for process in self.processes]
+        return [process.wait(120) for process in self.processes]
 
     def report(self, rank: int = 0) -> dict[str, object]:
         return dict(json.loads((self.directory / f"launch-node-{rank}.json").read_text()))
@@ -96,7 +107,7 @@ class Job:
         """Where its processes listen."""
         launchers = [psutil.Process(process.pid) for process in self.processes]
         everything = [*launchers, *(child for launcher in launchers for child in launcher.children(recursive=True))]
-        return {port.laddr.ip for process in everything for port in process.net_connections("tcp") if port.status == psutil.CONN_LISTEN}
+        return {port.laddr.ip for process in everything for port in tcp_of(process) if port.status == psutil.CONN_LISTEN}
 
     def resumed_from(self) -> int | None:
         value = json.loads((self.directory / "progress.json").read_text())["resumedFrom"]
@@ -189,7 +200,7 @@ def test_a_stop_checkpoints_at_the_next_step_boundary_and_loses_nothing(
 
 
 def test_an_attempt_that_is_fenced_while_it_trains_commits_nothing_more_and_says_so(start: Callable[..., Job], tmp_path: Path) -> None:
-    job = start(1, step_seconds=0.05)
+    job = start(1, arguments=ENDLESS)
     job.wait_for_step(8)
     (tmp_path / "run" / "fence").write_text("2")
     assert job.wait() == [79], job.log()
@@ -207,7 +218,7 @@ def test_an_error_in_a_users_program_keeps_its_traceback(start: Callable[..., Jo
 
 
 def test_a_job_that_cannot_save_says_so_and_stops_after_three_times(start: Callable[..., Job], tmp_path: Path) -> None:
-    job = start(1, step_seconds=0.03, checkpointEverySteps=3)
+    job = start(1, arguments=ENDLESS, checkpointEverySteps=3)
     job.wait_for_step(5)
     checkpoints = tmp_path / "run" / "checkpoints"
     checkpoints.rename(tmp_path / "away")

@@ -71,7 +71,7 @@ def test_the_final_model_translates_lines_in_their_order_and_needs_nothing_but_i
     shutil.copytree(learned, moved)
     lines = SAMPLE.with_suffix(".en").read_text(encoding="utf-8").splitlines()
     program = [sys.executable, "-m", "trainyard_trainers.translate.translate", "--model", str(moved), "--search.sentences", "5"]
-    done = subprocess.run(program, input="\n".join([*lines[:7], "", *lines[7:]]), capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(program, input="\n".join([*lines[:7], "", *lines[7:]]), capture_output=True, text=True, check=True, timeout=240)
     said = (learned / "validation.de").read_text(encoding="utf-8").splitlines()
     assert done.stdout.splitlines() == [*said[:7], "", *said[7:]]
 

@@ -94,7 +94,7 @@ class Machines:
         eventually(f"{name} is gone", lambda: name not in [cluster["name"] for cluster in self._clusters()], 30)
 
     def _clusters(self) -> list[Json]:
-        return list(httpx.get(f"{self.local['endpoint']}/_trainyard/status", headers=self._token, timeout=30).json()["nodes"]["clusters"])
+        return list(httpx.get(f"{self.local['endpoint']}/_trainyard/status", headers=self._token, timeout=120).json()["nodes"]["clusters"])
 
     @property
     def _token(self) -> dict[str, str]:
@@ -108,7 +108,7 @@ class Machines:
 
     def fault(self, kind: str, cluster: str, node: Json, **more: Any) -> Json:
         body = {"kind": kind, "cluster": cluster, "node": node["instanceId"], **more}
-        answer = httpx.post(f"{self.local['endpoint']}/_trainyard/fault", json=body, headers=self._token, timeout=30)
+        answer = httpx.post(f"{self.local['endpoint']}/_trainyard/fault", json=body, headers=self._token, timeout=120)
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
@@ -124,7 +124,7 @@ class Machines:
         """Run a program on the node as root; what it printed."""
         enter = ["nsenter", "-t", str(self.init(node)), "-m", "-u", "-i", "-n", "-p", "-C", "-r", "-w", "--", *argv]
         environment = {"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
-        return subprocess.run(enter, env=environment, capture_output=True, text=True, timeout=30, check=False).stdout.strip()
+        return subprocess.run(enter, env=environment, capture_output=True, text=True, timeout=120, check=False).stdout.strip()
 
     def told(self, name: str, node: Json) -> dict[str, str]:
         """What the node's lifecycle script told, as it lies in CloudWatch."""

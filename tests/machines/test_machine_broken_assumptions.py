@@ -38,7 +38,6 @@ def smallest(quirk: str) -> Json:
     return {"name": "light", "cluster": {"spec": cluster}, "job": light_job(nodes=1, steps=10)}
 
 
-@pytest.mark.timeout(WHOLE_SECONDS + 60)
 def test_first_light_finds_what_only_a_machine_can_break(broken: Broken, system: System, machines: Machines, tmp_path: Path) -> None:
     with FirstLight(system, tmp_path, "--yes", "--without-resume", *broken.options, spec=smallest(broken.quirk)) as light:
         code, document = light.ended(WHOLE_SECONDS)

@@ -12,14 +12,14 @@ from tests.machines.conftest import Machines, system_of
 from tests.machines.test_machine_silence import TRIAL_SECONDS, Trials, unnoticed_cloud
 from tests.support.system import eventually
 
-pytestmark = [pytest.mark.local, pytest.mark.machines, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.local, pytest.mark.machines]
 
 STEPS = 500
 IMAGE_BYTES = 512 << 20
 
 
 def sudo(*argv: str) -> None:
-    subprocess.run(argv, check=True, capture_output=True, timeout=30)
+    subprocess.run(argv, check=True, capture_output=True, timeout=120)
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def on_a_file_system_of_its_own(tmp_path: Path) -> Iterator[tuple[Machines, Path
         try:
             yield machines, shared
         finally:
-            subprocess.run(["fsfreeze", "--unfreeze", str(shared)], capture_output=True, timeout=30, check=False)
-            subprocess.run(["umount", "--lazy", str(shared)], capture_output=True, timeout=30, check=False)
+            subprocess.run(["fsfreeze", "--unfreeze", str(shared)], capture_output=True, timeout=120, check=False)
+            subprocess.run(["umount", "--lazy", str(shared)], capture_output=True, timeout=120, check=False)
 
 
 def test_a_shared_directory_that_stands_still_for_twenty_seconds_loses_nothing(on_a_file_system_of_its_own: tuple[Machines, Path]) -> None:

@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.local, pytest.mark.machines]
 WHOLE_SECONDS = 540.0
 
 
-@pytest.mark.timeout(WHOLE_SECONDS + 60)
 def test_a_first_light_goes_through_every_stage_on_nodes_that_boot_and_sees_nothing_broken(machines: Machines, tmp_path: Path) -> None:
     assert PACKAGES.exists(), f"{PACKAGES} is missing: make test-machines builds it, and so does node_agent/build_packages.py"
     system = System(machines.state_dir, machines.local, Client.from_state_dir(machines.state_dir))

@@ -11,7 +11,7 @@ import pytest
 from tests.machines.conftest import FILESYSTEM, Json, Machines
 from tests.support.system import System, cluster_spec, eventually
 
-pytestmark = [pytest.mark.local, pytest.mark.machines, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.local, pytest.mark.machines]
 
 READY_SECONDS = 240.0
 CLUSTER = "people"
@@ -36,7 +36,7 @@ def wheel(directory: Path) -> None:
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("keys") / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ada", "-f", str(path)], check=True, timeout=30)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ada", "-f", str(path)], check=True, timeout=120)
     return path
 
 

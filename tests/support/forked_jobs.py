@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import PATIENCE
+
 from trainyard_trainers.attempt import Attempt
 
 FORKSERVER = multiprocessing.get_context("forkserver")
@@ -96,19 +98,19 @@ class ForkedJob:
 
     def wait(self, seconds: float = 60) -> list[int]:
         """Exit status of every rank; negative: killed by that signal."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE * seconds
         for process in self.processes:
             process.join(max(0.0, deadline - time.monotonic()))
         codes = [process.exitcode for process in self.processes]
-        assert None not in codes, f"still running after {seconds} s: {codes}\n{self.log()}"
+        assert None not in codes, f"still running after {PATIENCE * seconds:.0f} s: {codes}\n{self.log()}"
         return codes
 
     def until(self, what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
         """The condition's first true value, while the job runs."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE * seconds
         while not (found := condition()):
             codes = [process.exitcode for process in self.processes]
-            assert time.monotonic() < deadline, f"not within {seconds} s: {what}; exit codes so far: {codes}\n{self.log()}"
+            assert time.monotonic() < deadline, f"not within {PATIENCE * seconds:.0f} s: {what}; exit codes so far: {codes}\n{self.log()}"
             assert any(process.is_alive() for process in self.processes), f"ended before: {what}\n{self.log()}"
             time.sleep(0.002)
         return found

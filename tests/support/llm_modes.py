@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,10 @@ def run_modes(modes: dict[str, Mode], output: str) -> int:
     return 0
 
 
+#: Late enough for a checkpoint every two steps, which is written beside the next step.
+HELD_STEP = 5
+
+
 class NotingData(PackedData):
     """Notes the numbers of the samples that are read."""
 
@@ -120,7 +125,14 @@ class NotingLlm(train.Llm):
             path = Path(os.environ["TRAINYARD_RUN_DIR"]) / f"samples-{os.environ['TRAINYARD_ATTEMPT']}-{self.ranks.dp}.jsonl"
             with open(path, "a") as stream:
                 stream.write(json.dumps([self.step, self.data.noted]) + "\n")
+        while self.step >= HELD_STEP and hold(Path(os.environ["TRAINYARD_RUN_DIR"])).exists():
+            time.sleep(0.01)
         return result
+
+
+def hold(run_dir: Path) -> Path:
+    """While this file is there, no attempt of the run gets beyond HELD_STEP."""
+    return run_dir / "hold"
 
 
 def noting_main(argv: list[str]) -> int:

@@ -16,6 +16,7 @@ import boto3
 import psutil
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
+from tests.support.patience import PATIENCE
 from tests.support.spec_parts import FILESYSTEM
 
 from trainyard_agent import slurm_settings
@@ -46,12 +47,12 @@ def main():
 
 def eventually(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
     """The condition's first true value; AssertionError after `seconds`."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE * seconds
     while time.monotonic() < deadline:
         if value := condition():
             return value
         time.sleep(0.02)
-    raise AssertionError(f"not within {seconds} s: {what}")
+    raise AssertionError(f"not within {PATIENCE * seconds:.0f} s: {what}")
 
 
 class NodeCloud:
@@ -116,7 +117,7 @@ class NodeCloud:
     def slurm(self, cluster: LocalCluster, *argv: str) -> str:
         assert cluster.controller is not None
         environment = {"PATH": os.environ["PATH"] + ":/usr/sbin", "SLURM_CONF": str(cluster.controller.slurm_conf)}
-        return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=10, check=False).stdout
+        return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False).stdout
 
     def submit(self, cluster: LocalCluster, nodes: int = 1, seconds: int = 60, **variables: str) -> str:
         """A job that runs `sleep` on every node, in the environment the agent gives to jobs."""

@@ -144,7 +144,7 @@ class ScriptedSessions:
         with contextlib.suppress(ConnectionClosed):
             self.script(socket, self)
         socket.close()
-        reader.join(5)
+        reader.join(120)
 
     def _read(self, socket: ServerConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
@@ -177,4 +177,4 @@ def sessions(script: Callable[[ServerConnection, ScriptedSessions], None]) -> It
         yield scripted
     finally:
         server.shutdown()
-        thread.join(5)
+        thread.join(120)

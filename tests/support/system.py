@@ -17,6 +17,7 @@ import boto3
 import httpx
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from tests.support.patience import PATIENCE
 from tests.support.spec_parts import ON_FSX
 from ulid import ULID
 
@@ -33,9 +34,9 @@ LIGHT_TRAINER = (Path(__file__).parent / "light_trainer.py").read_text()
 
 def eventually(what: str, condition: Callable[[], Any], seconds: float = 60.0, *, poll: float = POLL_SECONDS) -> Any:
     """The condition's first true value; AssertionError with `what` after `seconds`."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE * seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {PATIENCE * seconds:.0f} s: {what}"
         time.sleep(poll)
     return found
 
@@ -188,14 +189,14 @@ class System:
     def fault(self, kind: str, cluster: str, **given: str) -> Json:
         """Inject a fault into the local cloud; returns what was done."""
         url = f"{self.local['endpoint']}/_trainyard/fault"
-        answer = httpx.post(url, json={"kind": kind, "cluster": cluster, **given}, headers=self._token(), timeout=30)
+        answer = httpx.post(url, json={"kind": kind, "cluster": cluster, **given}, headers=self._token(), timeout=120)
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
     def quirk(self, name: str, *, on: bool = True) -> None:
         """Let AWS differ from what is taken for true of it, or end that."""
         url = f"{self.local['endpoint']}/_trainyard/quirk"
-        answer = httpx.post(url, json={"name": name, "on": on}, headers=self._token(), timeout=30)
+        answer = httpx.post(url, json={"name": name, "on": on}, headers=self._token(), timeout=120)
         assert answer.status_code == 200, answer.text
 
     @contextmanager
@@ -227,7 +228,7 @@ class System:
     def status(self) -> Json:
         """The local cloud's own status."""
         url = f"{self.local['endpoint']}/_trainyard/status"
-        return dict(httpx.get(url, headers=self._token(), timeout=30).json())
+        return dict(httpx.get(url, headers=self._token(), timeout=120).json())
 
     def _token(self) -> dict[str, str]:
         return {"X-Trainyard-Token": self.local["adminToken"]}
@@ -313,7 +314,7 @@ class System:
         daemon = self.daemon(self.controller(cluster)["instanceId"])
         environment = {"PATH": os.environ["PATH"], "TRAINYARD_LOCAL": str(self.state_dir), "TMPDIR": daemon.environment["TMPDIR"]}
         environment["SLURM_CONF"] = daemon.environment["SLURM_CONF"]
-        done = subprocess.run(argv, env=environment, cwd="/", capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(argv, env=environment, cwd="/", capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, f"{argv}: {done.stderr}"
         return done.stdout.strip()
 

@@ -49,7 +49,7 @@ def converse(
         reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
         try:
             speaking = asyncio.ensure_future(client(reader, writer))
-            found = await asyncio.wait_for(asyncio.shield(result), 5)
+            found = await asyncio.wait_for(asyncio.shield(result), 60)
             await asyncio.gather(speaking, return_exceptions=True)
             return found
         finally:
@@ -164,7 +164,7 @@ def test_a_node_speaks_for_itself_only_although_all_nodes_have_the_key(name: str
                 await asyncio.sleep(0)
         else:
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-                await asyncio.wait_for(frames.receive(), 5)
+                await asyncio.wait_for(frames.receive(), 60)
         writer.close()
         server.close()
 

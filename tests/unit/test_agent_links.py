@@ -57,7 +57,7 @@ def with_server(directory: Path, story: Callable[[AgentConfig, LinkServer, Beats
             server.close()
         assert broken == [], "an error that nobody expected ends an agent"
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 BAD, GOOD = "ip-127-0-0-2", "ip-127-0-0-3"
@@ -180,4 +180,4 @@ def test_nor_a_nodes_agent(tmp_path: Path, line: bytes, monkeypatch: pytest.Monk
             await asyncio.wait({client}, timeout=0.05)
         listening.close()
 
-    asyncio.run(asyncio.wait_for(story(), 20))
+    asyncio.run(asyncio.wait_for(story(), 60))

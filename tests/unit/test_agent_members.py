@@ -112,7 +112,7 @@ def test_a_look_into_a_silence_that_breaks_ends_the_agent_instead_of_leaving_the
         while not broken:  # as daemon.break_off is told, though the node keeps its task
             await asyncio.sleep(0)
 
-    asyncio.run(asyncio.wait_for(story(), 10))
+    asyncio.run(asyncio.wait_for(story(), 60))
     assert [type(error) for error in broken] == [ZeroDivisionError]
 
 

@@ -216,7 +216,7 @@ def test_a_sender_ends_when_it_is_told_to(store: Store) -> None:
     sending = sender(store, Bus())
     sending.start()
     sending.stop()
-    sending.join(5)
+    sending.join(120)
     assert not sending.is_alive()
 
 

@@ -115,7 +115,7 @@ async def until(condition: Any) -> None:
         while not condition():
             await asyncio.sleep(0.01)
 
-    await asyncio.wait_for(poll(), 10)
+    await asyncio.wait_for(poll(), 60)
 
 
 def test_a_node_whose_port_accepts_and_whose_daemons_say_nothing_is_lost(tmp_path: Path) -> None:

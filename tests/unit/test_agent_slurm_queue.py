@@ -194,7 +194,7 @@ def test_a_waiting_job_may_exclude_as_many_nodes_as_the_largest_cluster_has(tmp_
         finally:
             server.close()
 
-    assert asyncio.run(asyncio.wait_for(story(), 10)) == {"waits": True}
+    assert asyncio.run(asyncio.wait_for(story(), 60)) == {"waits": True}
     [argument] = calls
     assert len(argument) < 1000
     assert sorted(expand(argument.removeprefix("excnodelist="))) == sorted(names)

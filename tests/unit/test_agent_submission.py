@@ -62,7 +62,7 @@ def after_a_crash(directory: Path, *serving: str, remembered: bool = True) -> tu
         attempt.state, attempt.job_id = attempts.known[RUN, 2].state, attempts.known[RUN, 2].job_id
         return list(slurm.calls)
 
-    return asyncio.run(asyncio.wait_for(story(), 10)), attempt
+    return asyncio.run(asyncio.wait_for(story(), 60)), attempt
 
 
 def test_its_lost_node_is_set_down_before_its_job_is_taken_up(tmp_path: Path) -> None:

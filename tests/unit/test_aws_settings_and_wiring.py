@@ -47,4 +47,4 @@ def test_wiring_builds_every_port_once_and_loads_no_client_for_it() -> None:
         "assert made.config.secret_prefix == 'trainyard/trainyard'; "
         "loaded = [name for name in ('boto3', 'websockets', 'moto') if name in sys.modules]; assert not loaded, loaded"
     )
-    subprocess.run([sys.executable, "-c", program], env={**ENVIRONMENT, "PATH": ""}, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], env={**ENVIRONMENT, "PATH": ""}, check=True, timeout=240)

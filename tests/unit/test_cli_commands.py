@@ -557,11 +557,11 @@ def test_ctrl_c_detaches_says_how_to_come_back_and_cancels_nothing(api: FakeApi,
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TRAINYARD_STATE_DIR": str(tmp_path)}
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while len(api.calls(f"GET /v1/runs/{RUN}")) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert f"Detached; run {RUN} goes on. Come back with: trainyard run watch {RUN}" in err
     assert {request["method"] for request in api.requests} == {"GET"}

@@ -109,7 +109,7 @@ def test_a_fault_with_seconds_passes_by_itself(admin: Admin, nodes: list[Any]) -
     inject(admin, kind="stand-still", node="ip-1", seconds=0.01)
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
-            thread.join(5)
+            thread.join(120)
     assert nodes[0].done == ["begins", "ends"]
 
 

@@ -102,7 +102,7 @@ def server() -> Iterator[LoopbackServer]:
 
 def exchange(server: LoopbackServer, sent: bytes) -> bytes:
     """Everything that the server answers until it closes the connection."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: connection.recv(65536), b""))

@@ -250,7 +250,7 @@ def test_progress_that_nobody_takes_holds_nothing_up() -> None:
     """As with Ctrl-S, or a pager that waits for a key."""
     reading, writing = os.pipe()
     program = "from trainyard_cli.first_light.command import _tell; [_tell('x' * 60000) for _ in range(48)]; _tell('y'); print('goes on')"
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=writing, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=writing, timeout=240, check=False)
     os.close(writing)
     with open(reading, "rb") as told:
         assert 40_000 < len(told.read()) <= 65_536
@@ -262,7 +262,7 @@ def test_progress_that_nobody_reads_any_more_ends_nothing() -> None:
     os.close(reading)
     program = "from trainyard_cli.first_light.command import _tell; _tell('one'); _tell('two'); print('goes on', flush=True)"
     try:
-        done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=writing, check=False, timeout=60)
+        done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=writing, check=False, timeout=240)
     finally:
         os.close(writing)
     assert done.stdout == b"goes on\n"

@@ -124,7 +124,7 @@ def test_launch_says_whether_the_kernel_killed_the_program_for_want_of_memory(tm
     subprocess.run(
         [sys.executable, "-m", "trainyard_trainers.launch", str(directory)],
         preexec_fn=lambda: (small_group / "cgroup.procs").write_text(str(os.getpid())) and None,
-        timeout=60,
+        timeout=240,
         check=False,
         capture_output=True,
     )

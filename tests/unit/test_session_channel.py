@@ -203,7 +203,7 @@ def test_a_command_that_never_ends_times_out_and_is_ended(service: Service) -> N
     def script(socket: ServerConnection, scripted: ScriptedSessions) -> None:
         socket.send(handshake())
         with scripted.changed:
-            assert scripted.changed.wait_for(lambda: scripted.terminated, timeout=5)
+            assert scripted.changed.wait_for(lambda: scripted.terminated, timeout=120)
 
     scripted = service(script)
     with pytest.raises(errors.CommandTimeout, match=r"0\.4 s"):
@@ -214,14 +214,14 @@ def test_a_command_that_never_ends_times_out_and_is_ended(service: Service) -> N
 def test_a_channel_that_never_says_a_word_is_given_up_long_before_the_commands_own_time(service: Service) -> None:
     def script(socket: ServerConnection, scripted: ScriptedSessions) -> None:
         with scripted.changed:
-            assert scripted.changed.wait_for(lambda: scripted.terminated, timeout=5)
+            assert scripted.changed.wait_for(lambda: scripted.terminated, timeout=120)
 
     scripted = service(script)
     start = SessionStart(scripted, limit=RateLimit(1000), sleep=lambda _seconds: None)
     began = time.monotonic()
     with pytest.raises(errors.NodeUnreachable, match=r"nothing came in 0\.3 s"):
-        SessionChannel(scripted, start=start, handshake_seconds=0.3).run(lambda _again: "t", ARGV, timeout_seconds=60)
-    assert time.monotonic() - began < 30
+        SessionChannel(scripted, start=start, handshake_seconds=0.3).run(lambda _again: "t", ARGV, timeout_seconds=600)
+    assert time.monotonic() - began < 300
     assert scripted.terminated == ["session-1"]
 
 

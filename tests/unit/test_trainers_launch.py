@@ -32,7 +32,7 @@ def write_job(attempt_dir: Path, **fields: object) -> Job:
 
 def run_launch(attempt_dir: Path) -> tuple[int, dict[str, object], str]:
     command = [sys.executable, "-m", "trainyard_trainers.launch", str(attempt_dir)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     return done.returncode, json.loads((attempt_dir / "launch-localhost.json").read_text()), done.stdout + done.stderr
 
 
@@ -117,7 +117,7 @@ def test_how_a_program_ends_is_told_apart(attempt_dir: Path, program: str, code:
 
 
 def appears(path: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} did not appear"
         time.sleep(0.01)
@@ -145,7 +145,7 @@ def test_a_part_that_does_not_hear_sigterm_is_ended_only_if_another_part_has_fai
     if not another_failed:
         assert not (attempt_dir / "part-failed").exists(), "one that was stopped has not failed"
         (files / "done").touch()
-    code = launcher.wait(30)
+    code = launcher.wait(120)
     report = json.loads((attempt_dir / "launch-localhost.json").read_text())
     assert (code, report["kind"]) == ((137, "peer") if another_failed else (0, None))
 
@@ -191,7 +191,7 @@ sys.exit(launch.main(sys.argv[1:]))
 def test_an_end_that_cannot_be_reported_is_still_told_by_the_exit_code(attempt_dir: Path) -> None:
     write_job(attempt_dir, program=["train.py"])
     (attempt_dir / "files/train.py").write_text("raise SystemExit(74)")
-    done = subprocess.run([sys.executable, "-c", REFUSED_END, str(attempt_dir)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", REFUSED_END, str(attempt_dir)], capture_output=True, text=True, timeout=240, check=False)
     assert (done.returncode, "No space left" in done.stderr) == (74, True)
     assert not list(attempt_dir.glob(".*.room")), "the room that was kept for the report is given up"
 

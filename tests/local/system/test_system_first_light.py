@@ -139,7 +139,6 @@ KILLED: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.timeout(400)
 def test_after_a_kill_in_any_stage_another_one_cleans_up_by_the_file(system: System, tmp_path: Path) -> None:
     def killed(stage: str) -> None:
         options, arguments = KILLED[stage]

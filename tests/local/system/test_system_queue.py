@@ -9,8 +9,8 @@ from tests.support.system import Json, System, light_job, total
 
 pytestmark = pytest.mark.local
 
-#: From the return of a node to the first step on it.
-BACK_TO_STEP_SECONDS = 15.0
+#: From the return of a node to the first step on it, however busy this machine is. `bench/recovery.py` holds it to 15.
+BACK_TO_STEP_SECONDS = 60.0
 
 
 def seconds_from_return(system: System, run: Json) -> float:
