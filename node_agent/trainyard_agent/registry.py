@@ -48,6 +48,8 @@ CENSUS_SECONDS_A_NODE = 0.0001
 OUR_REASONS = ("trainyard", "not responding", "node unexpectedly rebooted")
 #: In the store: the nodes that Slurm had when the control plane was told last.
 MEMBERS = "slurm-nodes"
+#: Nodes that one event says were added or removed; beside the whole list of the largest cluster more would pass AWS's 256 KB.
+CHANGES_TOLD = 2000
 REASON = "trainyard: node lost"
 #: A slurmctld that crashed gave a job's number to the next job, and drained the node that knew the older one. No drain by a person says so.
 DUPLICATE = "duplicate jobid"
@@ -473,24 +475,32 @@ class Registry:
         names = sorted(self.slurm_nodes)
         steady, self._members_seen = names == self._members_seen, names
         stored = self._reporter.store.flag(MEMBERS)
-        before: list[str] | None = None if stored is None else json.loads(stored)
-        if not names or not steady or before == names:
+        if not names or not steady or stored == json.dumps(names):
             return
-        removed = sorted(set(before or []) - set(names))
-        gone = [name for name in removed if self._forget(name)]
-
-        def change(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT OR REPLACE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(names)))
-            connection.executemany("DELETE FROM nodes WHERE node = ?", [(name,) for name in gone])
-
-        self._reporter.report(*([] if before is None else [self._members_event(names, before, removed)]), change=change)
+        if stored is None:
+            self._reporter.report(change=lambda db: db.execute("INSERT OR REPLACE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(names))))
+        else:
+            told = set(json.loads(stored))
+            while told != set(names):
+                told = self._tell_members(names, told)
         self.on_members()
 
-    def _members_event(self, names: list[str], before: list[str], removed: list[str]) -> NodesChanged:
-        partitions = Counter(partition for node in self.slurm_nodes.values() for partition in node.partitions)
-        added = sorted(set(names) - set(before))
+    def _tell_members(self, names: Collection[str], before: set[str]) -> set[str]:
+        """Of thousands that changed as many as an event can carry, the removed ones first; returns what was told until now."""
+        removed = sorted(before.difference(names))[:CHANGES_TOLD]
+        added = sorted(set(names) - before)[: CHANGES_TOLD - len(removed)]
+        gone = [name for name in removed if self._forget(name)]
+        told = sorted((before - set(removed)).union(added))
+        partitions = Counter(name for node in told if node in self.slurm_nodes for name in self.slurm_nodes[node].partitions)
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(told)))
+            connection.executemany("DELETE FROM nodes WHERE node = ?", [(name,) for name in gone])
+
         log.warning("Slurm's nodes changed: removed %s, added %s", ", ".join(removed) or "none", ", ".join(added) or "none")
-        return self._reporter.make(NodesChanged, nodes=names, added=added, removed=removed, partitions=dict(partitions))
+        event = self._reporter.make(NodesChanged, nodes=told, added=added, removed=removed, partitions=dict(partitions))
+        self._reporter.report(event, change=change)
+        return set(told)
 
     def _forget(self, name: str) -> bool:
         """Whether a node that Slurm no longer knows is forgotten, too; one that is linked is not."""

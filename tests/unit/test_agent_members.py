@@ -72,6 +72,19 @@ def test_a_changed_list_is_reported_once_two_looks_agree_and_a_lost_node_of_it_i
     assert told_again == []
 
 
+def test_thousands_of_nodes_that_changed_at_once_are_told_in_events_that_aws_takes(tmp_path: Path) -> None:
+    registry, told = registry_on(tmp_path, Slurm())
+    old, new = ([f"ip-10-{first}-{n // 256}-{n % 256}" for n in range(6758)] for first in (128, 129))
+    look(registry, nodes(*old))
+    look(registry, nodes(*new))
+    assert max(len(event.model_dump_json(by_alias=True)) for event in told) < 200 * 1024
+    assert sorted(name for event in told for name in event.removed) == sorted(old)
+    assert sorted(name for event in told for name in event.added) == sorted(new)
+    assert (told[-1].nodes, told[-1].partitions) == (sorted(new), {"main": len(new)})
+    look(registry, nodes(*new))
+    assert len(told) == 7
+
+
 def test_a_node_that_is_replaced_right_after_the_cluster_was_ready_is_told(tmp_path: Path) -> None:
     registry, told = registry_on(tmp_path, Slurm())
     registry.slurm_nodes = nodes("ip-1", "ip-2")
