@@ -61,6 +61,8 @@ class Nodes(Protocol):
 
     def evidence(self, name: str) -> NodeEvidence: ...
 
+    def set_up(self, name: str) -> bool: ...
+
     @property
     def slurm_nodes(self) -> dict[str, SlurmNode]: ...
 
@@ -387,12 +389,15 @@ class Attempts:
         log.info("%s attempt %d: job %s waits (%s)", attempt.run_id, attempt.number, attempt.job_id, reason)
 
     def _started(self, attempt: Attempt, job: Job) -> None:
+        waits_for = [node for node in job.nodes if not self.nodes.set_up(node)]
         event = self._reporter.make(
-            AttemptStarted, run_id=attempt.run_id, attempt=attempt.number, job_id=attempt.job_id, nodes=list(job.nodes)
+            AttemptStarted, run_id=attempt.run_id, attempt=attempt.number, job_id=attempt.job_id, nodes=list(job.nodes), waits_for=waits_for
         )  # fmt: skip
         attempt.running_since = time.monotonic()
         self.save(attempt, event, state="running", nodes=job.nodes)
         log.info("%s attempt %d: job %s runs on %s", attempt.run_id, attempt.number, attempt.job_id, ",".join(job.nodes))
+        if waits_for:
+            log.warning("%s attempt %d waits until %s is set up", attempt.run_id, attempt.number, ", ".join(waits_for))
 
     def _look_at_steps(self, attempt: Attempt) -> None:
         """Steps that stay away are the first sign of a node that is gone: its agent is asked before its beat is late, once a standstill."""

@@ -230,9 +230,13 @@ class Registry:
         node = self.nodes.get(name)
         return node is not None and node.suspect
 
+    def set_up(self, name: str) -> bool:
+        """Its agent, which is the last thing that starts when a node is set up, was linked once."""
+        return name in self.nodes
+
     def unready(self) -> set[str]:
-        """Nodes that Slurm has already and that are still being set up: their agents, which start last, were never linked."""
-        return self.slurm_nodes.keys() - self.nodes.keys()
+        """Nodes that Slurm has already and that are still being set up."""
+        return {name for name in self.slurm_nodes if not self.set_up(name)}
 
     def lost(self, name: str) -> bool:
         node = self.nodes.get(name)

@@ -31,7 +31,9 @@ def log_of(cluster: AgentCluster) -> str:
 def test_a_job_that_needs_every_node_trains_once_the_last_is_set_up(growing: AgentCluster) -> None:
     new = growing.worker_nodes[0]
     submit(growing, nodes=3, arguments=STEPS)
-    assert new.name in event(growing, "AttemptStarted")["nodes"]
+    started = event(growing, "AttemptStarted")
+    assert new.name in started["nodes"]
+    assert started["waitsFor"] == [new.name]
     wait_for(lambda: "being set up" in log_of(growing), what="the job that waits")
     assert log_of(growing).splitlines()[-1] == f"Waiting for nodes that are still being set up: {new.name}"
     assert growing.ranks(RUN, growing.worker_nodes[1].name) == []
@@ -42,7 +44,8 @@ def test_a_job_that_needs_every_node_trains_once_the_last_is_set_up(growing: Age
 def test_a_node_that_is_being_set_up_is_left_out_where_others_are_enough(growing: AgentCluster) -> None:
     submit(growing, nodes=2, arguments=STEPS)
     assert event(growing, "AttemptEnded")["outcome"] == "succeeded"
-    assert event(growing, "AttemptStarted")["nodes"] == [node.name for node in growing.worker_nodes[1:]]
+    started = event(growing, "AttemptStarted")
+    assert (started["nodes"], started["waitsFor"]) == ([node.name for node in growing.worker_nodes[1:]], [])
 
 
 def test_a_job_in_the_queue_may_use_a_node_as_soon_as_it_is_set_up(growing: AgentCluster) -> None:

@@ -59,6 +59,9 @@ class Nodes:
     def lost(self, name: str) -> bool:
         return name in self._lost
 
+    def set_up(self, name: str) -> bool:
+        return True
+
     async def confirm(self, names: Any) -> None:
         return
 

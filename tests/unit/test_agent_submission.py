@@ -53,7 +53,7 @@ def after_a_crash(directory: Path, *serving: str, remembered: bool = True) -> tu
         attempts = Attempts(settings, slurm, Reporter(settings, Store(directory / "outbox.sqlite")))
         if remembered:
             attempts.save(attempt)
-        registry: Any = SimpleNamespace(slurm_nodes={}, serving=lambda name: name in serving)
+        registry: Any = SimpleNamespace(slurm_nodes={}, nodes={}, unready=set, serving=lambda name: name in serving)
         nothing: Any = None
         control = JobControl(settings, slurm, attempts=attempts, registry=registry, link=nothing, s3=nothing, checkpoints=nothing)
         control.resume()

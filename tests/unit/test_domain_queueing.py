@@ -79,6 +79,12 @@ def test_the_reason_says_who_holds_the_node() -> None:
     assert after.reason == f"Attempt 2 starts on {ONE}, {TWO}."
 
 
+def test_the_reason_says_for_which_node_of_its_own_a_job_waits() -> None:
+    started = fact(5, "AttemptStarted", 2, 95, jobId="2", nodes=[ONE, TWO], waitsFor=[TWO])
+    after, _ = settled(waiting(), [LOST, started], 96)
+    assert (after.status, after.reason) == ("Recovering", f"Attempt 2 starts on {ONE}, {TWO}. It waits until {TWO} is set up.")
+
+
 def test_a_node_under_suspicion_is_used_again_when_a_minute_brought_no_other() -> None:
     suspect = Attempt(number=1, submitted_at=NOW, job_id="1", exclude=[ONE])
     current = run(status="Submitting", attempts=[suspect], excluded_nodes=[ONE])

@@ -61,6 +61,7 @@ class AttemptStarted(RunEvent):
 
     job_id: str
     nodes: list[str]
+    waits_for: list[str] = Field(default_factory=list, description="those of them that are still being set up, for which the job waits")
 
 
 class AttemptStepped(RunEvent):

@@ -44,7 +44,12 @@ def _queued(event: events.AttemptQueued) -> str:
 
 
 def _started(event: events.AttemptStarted) -> str:
-    return f"Attempt {event.attempt} runs as job {event.job_id} on {listed(event.nodes)}."
+    return f"Attempt {event.attempt} runs as job {event.job_id} on {listed(event.nodes)}.{setup_sentence(event.waits_for)}"
+
+
+def setup_sentence(names: Sequence[str]) -> str:
+    """' It waits until ip-1 is set up.', or '' if there is nothing to wait for."""
+    return f" It waits until {listed(names)} {'is' if len(names) == 1 else 'are'} set up." if names else ""
 
 
 def _stepped(event: events.AttemptStepped) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from trainyard.domain.causes import waiting_sentence
 from trainyard.domain.decisions import Draft
 from trainyard.domain.facts import CLUSTER_DELETED, node_of
+from trainyard.domain.messages import setup_sentence
 from trainyard.domain.records import Fact, Incident, RunStatus
 
 
@@ -41,10 +42,11 @@ def _started(draft: Draft, fact: Fact | None) -> None:
     if draft.run.outcome is not None:
         return
     waited = draft.book.last("AttemptQueued", attempt=attempt.number) is not None
-    if draft.run.status == "Submitting" or waited:
+    words = setup_sentence([str(node) for node in fact.data.get("waitsFor") or []])
+    if draft.run.status == "Submitting" or waited or words:
         draft.change(waiting_since=None)
         status: RunStatus = "Recovering" if draft.run.status == "WaitingForNode" else draft.run.status
-        draft.status(status, f"Attempt {attempt.number} starts on {', '.join(nodes[:16])}.")
+        draft.status(status, f"Attempt {attempt.number} starts on {', '.join(nodes[:16])}.{words}")
 
 
 def _stepped(draft: Draft, fact: Fact | None) -> None:
