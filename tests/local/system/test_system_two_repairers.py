@@ -22,6 +22,11 @@ def automatic(system: System) -> Iterator[str]:
     system.assert_gone(cluster)
 
 
+def told_of(system: System, run_id: str, kind: str, node: str) -> list[str]:
+    """Of this node only: another one may still be coming back when the run begins."""
+    return [line["message"] for line in system.timeline(run_id, kind) if node in line["message"]]
+
+
 def instances(system: System) -> set[str]:
     return {node["instanceId"] for node in system.api.nodes(NAME)}
 
@@ -52,9 +57,9 @@ def test_a_lost_node_that_hyperpod_reboots_is_left_to_it_while_the_run_goes_on_o
     system.fault("kill-node", automatic, node=node)
     resumed = system.training(run_id, attempt=2)["attempts"][1]
     assert node not in resumed["nodes"]
-    [held] = eventually("the repair is awaited", lambda: system.timeline(run_id, "RepairAwaited"))
-    assert "HyperPod repairs its nodes itself" in held["message"]
-    system.until(run_id, "the node is back", lambda run: system.timeline(run_id, "NodeReturned"))
+    [held] = eventually("the repair is awaited", lambda: told_of(system, run_id, "RepairAwaited", node))
+    assert "HyperPod repairs its nodes itself" in held
+    system.until(run_id, "the node is back", lambda run: told_of(system, run_id, "NodeReturned", node))
     system.until(run_id, "no repair is left to do", lambda run: not run["actions"])
     assert instances(system) == before, "the very instance came back: nobody asked for another one"
     system.api.cancel_run(run_id)
