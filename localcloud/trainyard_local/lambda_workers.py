@@ -6,6 +6,7 @@ is unpacked as SAM would build it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ from trainyard_local.runtime_api import Invocation, RuntimeApi
 #: A busy worker is usually free again sooner than a new interpreter starts, and starting one takes the CPU from all others.
 PATIENCE_SECONDS = 0.3
 INIT_SECONDS = 30.0  # Lambda allows 10; two busy cores that start everything at once need more
+END_SECONDS = 5.0
 _INHERITED = ("PATH", "HOME", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
 
 
@@ -98,6 +100,11 @@ class Worker:
             except ProcessLookupError:
                 pass
         self.api.close()
+
+    def ended(self, seconds: float) -> None:
+        """Wait until the killed process is gone: on a busy machine the kernel takes its time, and `down` counts who is left."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
 
     def _watch(self) -> None:
         """The process's end, not that of its output, counts: a child of it may hold the pipe open."""
@@ -240,6 +247,8 @@ class Pool:
             self._changed.notify_all()
         for worker in workers:
             worker.kill()
+        for worker in workers:
+            worker.ended(END_SECONDS)
 
     def report(self) -> dict[str, object]:
         with self._changed:

@@ -73,7 +73,8 @@ class MemoryRoles:
     def ensure(self, role: NodeRole) -> None:
         self.made[role.name] = role
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, path: str) -> None:
+        assert self.made.get(name) is None or self.made[name].path == path
         self.made.pop(name, None)
 
     def below(self, path: str) -> list[FoundRole]:

@@ -12,6 +12,7 @@ from typing import Any
 import boto3
 import cfnlint
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 from samtranslator.yaml_helper import yaml_parse
 from tests.support.spec_parts import ON_FSX
@@ -20,6 +21,7 @@ from trainyard.aws.roles import IamRoles
 from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster_request, role_arn
 from trainyard.backends.hyperpod_role import node_role
 from trainyard.domain import names
+from trainyard.domain.errors import TrainyardError
 from trainyard.domain.records import Cluster
 from trainyard_contracts.specs import ClusterSpec
 from trainyard_local import policies
@@ -182,13 +184,35 @@ def test_a_role_is_made_once_found_by_its_path_and_deleted_once(iam: Any) -> Non
     assert iam.get_role_policy(RoleName=wanted.name, PolicyName="node")["PolicyDocument"] == wanted.policy
     assert [(role.name, names.cluster_of_role(role.path)) for role in roles.below("/trainyard/yard/")] == [(wanted.name, ("a", 1))]
     assert roles.below("/trainyard/other/") == []
-    roles.delete(wanted.name)
-    roles.delete(wanted.name)
+    roles.delete(wanted.name, wanted.path)
+    roles.delete(wanted.name, wanted.path)
     assert roles.below("/trainyard/yard/") == []
 
 
 def test_a_role_that_lost_its_policy_halfway_is_deleted_all_the_same(iam: Any) -> None:
     roles, wanted = IamRoles(iam), replace(node_role(cluster("b"), SETTINGS), boundary="")
     iam.create_role(RoleName=wanted.name, Path=wanted.path, AssumeRolePolicyDocument=json.dumps(wanted.trust))
-    roles.delete(wanted.name)
+    roles.delete(wanted.name, wanted.path)
     assert roles.below("/trainyard/yard/") == []
+
+
+class Denying:
+    """IAM, which refuses whatever changes a role."""
+
+    def __init__(self, iam: Any) -> None:
+        self._iam = iam
+
+    def list_roles(self, **request: Any) -> Any:
+        return self._iam.list_roles(**request)
+
+    def delete_role_policy(self, **_: Any) -> None:
+        error = {"Code": "AccessDenied", "Message": "not authorized to perform: iam:DeleteRolePolicy on resource: role b"}
+        raise ClientError({"Error": error}, "DeleteRolePolicy")  # type: ignore[arg-type]
+
+
+def test_a_role_that_is_not_there_is_deleted_though_iam_refuses_to_say_so(iam: Any) -> None:
+    wanted = replace(node_role(cluster("b"), SETTINGS), boundary="")
+    IamRoles(Denying(iam)).delete(wanted.name, wanted.path)
+    iam.create_role(RoleName=wanted.name, Path=wanted.path, AssumeRolePolicyDocument=json.dumps(wanted.trust))
+    with pytest.raises(TrainyardError, match="which is there: not authorized"):
+        IamRoles(Denying(iam)).delete(wanted.name, wanted.path)

@@ -564,12 +564,20 @@ def test_admin_calls_need_the_token_that_only_the_owner_of_the_state_directory_c
     assert stat.S_IMODE((Path(local["stateDir"]) / "local.json").stat().st_mode) == 0o600
 
 
-def test_the_server_ends_in_good_order(tmp_path: Path) -> None:
+def test_the_server_ends_in_good_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = control.up(tmp_path / "state", 0, cloud_sample.write(tmp_path / "app"))
+    left: list[str] = []
+    kill = node_processes.kill
+
+    def noted(wanted: Any, spare: Any = ()) -> int:
+        left.extend(f"{process.pid} {process.command}" for process in node_processes.matching(wanted, spare))
+        return kill(wanted, spare)
+
+    monkeypatch.setattr(node_processes, "kill", noted)
     ended = control.down(tmp_path / "state")
     assert ended["stopped"]
     assert ended["graceful"]
-    assert ended["killed"] == 0
+    assert (ended["killed"], left) == (0, [])
     assert not node_processes.alive(facts["pid"])
 
 

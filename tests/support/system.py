@@ -363,7 +363,10 @@ class System:
     def assert_gone(self, cluster: Json) -> None:
         """A deleted cluster: AWS has it no more, and no process, secret, wait, machine or file of it is left."""
         name, short = cluster["name"], str(cluster["arn"] or "").rsplit("/", 1)[-1]
-        eventually(f"cluster {name} is Deleted", lambda: self.api.cluster(name)["status"] == "Deleted")
+        try:
+            eventually(f"cluster {name} is Deleted", lambda: self.api.cluster(name)["status"] == "Deleted")
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}: {self.api.cluster(name)}") from None
         assert name not in self.backend_clusters()
         if short:
             left = self.processes(TRAINYARD_CLUSTER=short)

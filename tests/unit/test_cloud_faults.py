@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,7 +44,13 @@ def admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: list[Any]) -> 
     (tmp_path / "trainyard" / "runs" / RUN).mkdir(parents=True)
     cluster = SimpleNamespace(name="c", id="c1", arn="arn:c", shared=tmp_path, members=lambda: nodes)
     cluster.closing, cluster.notice_later, cluster.healed = threading.Event(), lambda node: None, lambda node: None
-    cluster.in_background = lambda work: threading.Thread(target=work).start()
+    cluster.background = []
+
+    def in_background(work: Callable[[], None]) -> None:
+        cluster.background.append(threading.Thread(target=work))
+        cluster.background[-1].start()
+
+    cluster.in_background = in_background
     monkeypatch.setattr(faults, "of", lambda cloud: SimpleNamespace(lock=threading.Lock(), clusters={"c1": cluster}))
     return Admin(None, lambda: None)  # type: ignore[arg-type]
 

@@ -81,7 +81,7 @@ def test_the_reason_says_who_holds_the_node() -> None:
 
 def test_the_reason_says_for_which_node_of_its_own_a_job_waits() -> None:
     started = fact(5, "AttemptStarted", 2, 95, jobId="2", nodes=[ONE, TWO], waitsFor=[TWO])
-    after, _ = settled(waiting(), [LOST, started], 96)
+    after, _ = settled(waiting(), [LOST, BACK, started], 96)
     assert (after.status, after.reason) == ("Recovering", f"Attempt 2 starts on {ONE}, {TWO}. It waits until {TWO} is set up.")
 
 

@@ -20,15 +20,17 @@ UNANSWERED_SECONDS = 31
 def tear_down(world: World, watch: Watch, tell: Tell, *, force: bool, patience: float) -> str:
     """Through our API; where that does not do it within `patience` seconds, by SageMaker too: machines that are paid for go first.
 
-    Raises StageFailed when AWS has the cluster all the same.
+    Raises StageFailed when AWS has the cluster all the same, and when our API never says that it is deleted.
     """
     tries = _Teardown(world, tell, force)
     try:
         watch.until("the cluster is gone", lambda: tries.step(spent=watch.spent, late=watch.spent >= patience))
     except StageFailed as failure:
-        if not tries.gone_from_aws():
-            failure.next_step = f"Delete it by hand: aws sagemaker delete-cluster --cluster-name {world.cluster_name}"
-            raise
+        if tries.gone_from_aws():
+            detail = f"AWS has the cluster no more, so that it costs nothing, but our API does not call it deleted: {failure.detail}"
+            raise StageFailed(failure.title, detail, "Look at the teardown machine's executions, and at what its function logged") from None
+        failure.next_step = f"Delete it by hand: aws sagemaker delete-cluster --cluster-name {world.cluster_name}"
+        raise
     return "the cluster is deleted" + ("; our API did not do it alone, DeleteCluster was called beside it" if tries.by_hand else "")
 
 

@@ -354,8 +354,8 @@ class Roles(Protocol):
         """Make the role if it is not there, and give it its policy."""
         ...
 
-    def delete(self, name: str) -> None:
-        """Delete it if it is there."""
+    def delete(self, name: str, path: str) -> None:
+        """Delete it if it is there; `path` is where it was made."""
         ...
 
     def below(self, path: str) -> builtins.list[FoundRole]: ...

@@ -193,6 +193,15 @@ def test_a_cluster_that_outlived_its_run_is_deleted_by_the_sweep_and_the_timelin
     assert system.api.run(run_id)["clusterDeleted"]
 
 
+def test_a_cluster_whose_role_may_not_be_made_fails_with_the_reason_and_leaves_nothing(system: System) -> None:
+    with system.denied("StepsRole", "iam:CreateRole"):
+        system.api.create_cluster(cluster_spec("no-role"))
+        eventually("it failed and is deleted", lambda: system.api.cluster("no-role")["status"] == "Deleted")
+    cluster = system.api.cluster("no-role")
+    assert "AWS refused to create the role" in cluster["problem"]["detail"]
+    system.assert_gone(cluster)
+
+
 def test_a_stopped_cluster_machine_is_started_again_by_the_sweep(system: System) -> None:
     system.api.create_cluster(cluster_spec("restarted"))
     [arn] = eventually("its machine runs", lambda: system.running("cluster", "restarted"))

@@ -51,7 +51,7 @@ def _error(doing: str, refusal: ClientError, known: Mapping[str, type[errors.Tra
         return errors.Throttled(f"AWS throttled the call to {doing}: {message}")
     if code in _PASSING:
         return errors.RetryableError(f"AWS could not {doing} now ({code}): {message}")
-    return errors.TrainyardError(f"AWS refused to {doing} ({code}): {message}", next_step=_NEXT)
+    return errors.TrainyardError(f"AWS refused to {doing} ({code}): {message}", next_step=NEXT_STEP)
 
 
-_NEXT = "Look at the function's log for the call; an AccessDenied means that template.yaml lacks a permission."
+NEXT_STEP = "Look at the function's log for the call; an AccessDenied means that template.yaml lacks a permission."

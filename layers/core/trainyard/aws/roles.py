@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timezone
 from typing import Any
 
-from trainyard.aws.refusals import translated
+from trainyard.aws.refusals import NEXT_STEP, translated
 from trainyard.domain import errors
 from trainyard.ports import FoundRole, NodeRole
 
@@ -20,6 +20,10 @@ class _Exists(errors.TrainyardError):
 
 class _Missing(errors.TrainyardError):
     """The role, or its policy, is not there."""
+
+
+class _Denied(errors.TrainyardError):
+    """Refused: by the template's own policy, or because there is no such role."""
 
 
 _KNOWN: dict[str, type[errors.TrainyardError]] = {
@@ -52,17 +56,27 @@ class IamRoles:
         with translated(f"give the role {role.name} its policy", {**_KNOWN, "NoSuchEntity": errors.RetryableError}):
             self._iam.put_role_policy(RoleName=role.name, PolicyName=_POLICY, PolicyDocument=json.dumps(role.policy))
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, path: str) -> None:
+        """IAM knows no path of a role that is not there, so what our policy allows below a path only is refused: then the list tells."""
         try:
-            with translated(f"delete the policy of the role {name}", _KNOWN):
+            self._delete(name)
+        except _Denied as refused:
+            if any(role.name == name for role in self.below(path)):
+                message = f"AWS refused to delete the role {name}, which is there: {refused.detail}"
+                raise errors.TrainyardError(message, next_step=NEXT_STEP) from refused
+
+    def _delete(self, name: str) -> None:
+        known = {**_KNOWN, "AccessDenied": _Denied}
+        try:
+            with translated(f"delete the policy of the role {name}", known):
                 self._iam.delete_role_policy(RoleName=name, PolicyName=_POLICY)
         except _Missing:
             pass
         try:
-            with translated(f"delete the role {name}", _KNOWN):
+            with translated(f"delete the role {name}", known):
                 self._iam.delete_role(RoleName=name)
         except _Missing:
-            return
+            pass
 
     def below(self, path: str) -> list[FoundRole]:
         return list(self._found(path))

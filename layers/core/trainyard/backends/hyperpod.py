@@ -120,7 +120,8 @@ class HyperPod:
         return True
 
     def clean_up(self, name: str, generation: int) -> None:
-        self._roles.delete(names.node_role(self._settings.stage, name, generation))
+        stage = self._settings.stage
+        self._roles.delete(names.node_role(stage, name, generation), names.node_role_path(stage, name, generation))
 
     def remains(self) -> list[Remains]:
         found = self._roles.below(names.stage_path(self._settings.stage))
