@@ -510,5 +510,5 @@ class World:
             commands=wrap(self.commands), blobs=wrap(self.blobs), executions=wrap(self.executions),
             dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets),
             prices=MemoryPrices(), clock=self.clock, ids=self.ids,
-            config=Config(heartbeat_seconds=60, secret_prefix="trainyard/test"),
+            config=Config(heartbeat_seconds=60, secret_prefix="trainyard/test", data_bucket="trainyard-data"),
         )  # fmt: skip

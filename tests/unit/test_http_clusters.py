@@ -117,3 +117,14 @@ def test_a_cluster_without_a_network_is_refused_unless_the_stack_names_one(clien
         assert list(answer.fields) == ["network"]
     world.ports = replace(world.ports, config=replace(world.ports.config, has_network=True))
     assert client.post("/v1/clusters", body).status == 202
+
+
+def test_a_mount_of_the_stacks_own_bucket_is_refused_with_its_field(client: Client) -> None:
+    mounts = [{"bucket": "my-data", "mountPath": "/data"}, {"bucket": "trainyard-data", "mountPath": "/runs"}]
+    run = {"name": "r", "cluster": {"spec": {**cluster(), "s3Mounts": mounts}}, "job": {"nodes": 1, "module": "train"}}
+    for path, body, field in (("/v1/clusters", {**cluster(), "s3Mounts": mounts}, ""), ("/v1/runs", run, "cluster.spec.")):
+        for query in ({}, {"dryrun": "true"}):
+            answer = client.post(path, body, query=query)
+            is_a_problem(answer, 400, "invalid-request")
+            assert list(answer.fields) == [f"{field}s3Mounts.1.bucket"]
+    assert client.post("/v1/clusters", {**cluster(), "s3Mounts": mounts[:1]}).status == 202

@@ -238,7 +238,7 @@ class ClusterRef(Strict):
     @model_validator(mode="after")
     def _one(self) -> ClusterRef:
         if (self.name is None) == (self.spec is None):
-            raise ValueError("give either 'name' (an existing cluster) or 'spec' (a cluster made for this run), not both")
+            raise ValueError("give one of 'name' (an existing cluster) and 'spec' (a cluster made for this run)")
         return self
 
 
@@ -284,7 +284,7 @@ class JobSpec(Strict):
     @model_validator(mode="after")
     def _program(self) -> JobSpec:
         if (self.module is None) == (self.script is None):
-            raise ValueError("give either 'module' (an importable module) or 'script' (a path in 'files'), not both")
+            raise ValueError("give one of 'module' (an importable module) and 'script' (a path in 'files')")
         if self.script is not None and self.script not in self.files:
             raise ValueError(f"script: '{self.script}' is not in 'files'; add it there")
         if self.precompile and self.recipe != "neuron":

@@ -385,6 +385,8 @@ class Config:
     orphan_seconds: float = 600.0
     #: Whether the stack names subnets and security groups for clusters whose spec names none.
     has_network: bool = False
+    #: The stack's own bucket, of every cluster's runs.
+    data_bucket: str = ""
 
 
 @dataclass(frozen=True)

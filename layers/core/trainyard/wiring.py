@@ -83,4 +83,4 @@ def _machines(settings: Settings) -> dict[Machine, str]:
 
 def _config(settings: Settings) -> Config:
     has_network = bool(settings.default_subnet_ids and settings.default_security_group_ids)
-    return Config(settings.heartbeat_seconds, settings.secret_prefix, settings.orphan_seconds, has_network)
+    return Config(settings.heartbeat_seconds, settings.secret_prefix, settings.orphan_seconds, has_network, settings.data_bucket)

@@ -16,7 +16,7 @@ def create_cluster(
 
     Raises InvalidRequest, ClusterExists, IdempotencyConflict.
     """
-    check_network(ports, spec)
+    check_spec(ports, spec)
     now = ports.clock.now()
     named = spec.model_copy(update={"name": name}) if name else spec
     record = Cluster(
@@ -36,12 +36,27 @@ def create_cluster(
     return stored
 
 
-def check_network(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:
-    """Refuse a cluster that neither its spec nor the stack puts into a network: its filesystem is reached from there only."""
+def check_spec(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:
+    """Refuse what this stack cannot make, or must not. Raises InvalidRequest; fields begin with `prefix`."""
+    _check_network(ports, spec, prefix)
+    _check_mounts(ports, spec, prefix)
+
+
+def _check_network(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
+    """A cluster that neither its spec nor the stack puts into a network never reaches its filesystem."""
     if spec.network is None and not ports.config.has_network:
         field = f"{prefix}network"
         message = "is needed, for the stack names none; give subnetIds and securityGroupIds from which the sharedFilesystem is reached"
         raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])
+
+
+def _check_mounts(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
+    """Nodes read the runs of their own cluster only; a mount of the stack's bucket would show them everybody's."""
+    for number, mount in enumerate(spec.s3_mounts):
+        if mount.bucket == ports.config.data_bucket:
+            field = f"{prefix}s3Mounts.{number}.bucket"
+            message = f"'{mount.bucket}' is Trainyard's own bucket, with every cluster's runs; copy what is needed to another one"
+            raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])
 
 
 def _repeated(ports: Ports, record: Cluster) -> Cluster | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard.app.create_cluster import check_network
+from trainyard.app.create_cluster import check_spec
 from trainyard.app.submit_run import check_cluster
 from trainyard.domain import names, recipes, results
 from trainyard.domain.records import Cluster
@@ -42,7 +42,7 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
 
 def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None) -> DryRun:
     """The exact request of a cluster's creation, the files of its lifecycle bundle, its price."""
-    check_network(ports, spec)
+    check_spec(ports, spec)
     now = ports.clock.now()
     named = spec.model_copy(update={"name": name}) if name else spec
     request = ports.backend.plan(Cluster(name=named.name, spec=named, created_at=now, updated_at=now))

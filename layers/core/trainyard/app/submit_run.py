@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from trainyard.app.create_cluster import check_network
+from trainyard.app.create_cluster import check_spec
 from trainyard.domain import names, results
 from trainyard.domain.errors import ClusterInUse, ClusterNotFound, FieldError, InvalidRequest
 from trainyard.domain.records import Cluster, Run
@@ -73,7 +73,7 @@ def body_hash(spec: RunSpec) -> str:
 def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     """Refuse a run whose named cluster is unknown, going away, too small, or of the wrong kind, or whose own is in no network."""
     if spec.cluster.spec is not None:
-        check_network(ports, spec.cluster.spec, "cluster.spec.")
+        check_spec(ports, spec.cluster.spec, "cluster.spec.")
         return None
     assert spec.cluster.name is not None
     try:
