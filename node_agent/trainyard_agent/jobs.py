@@ -274,7 +274,9 @@ class JobControl:
 
     async def _stop(self, attempt: Attempt) -> None:
         if attempt.state == "running":
-            await self._cancel_job(attempt, "--signal=TERM")
+            # A job that waits for a node to be set up has no step yet: its script alone can hear.
+            waits = not set(attempt.nodes) <= set(self._hosts())
+            await self._cancel_job(attempt, "--signal=TERM", *(["--batch"] if waits else []))
             try:
                 await asyncio.wait_for(attempt.done.wait(), CANCEL_GRACE_SECONDS)
                 return

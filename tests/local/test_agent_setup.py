@@ -67,3 +67,11 @@ def test_an_agent_that_was_killed_while_a_job_waits_for_a_node_lets_it_go_on(gro
     growing.start_agent(new)
     growing.start_agent(growing.controller)
     assert event(growing, "AttemptEnded")["outcome"] == "succeeded"
+
+
+def test_a_job_that_waits_for_a_node_is_cancelled_without_a_kill(growing: AgentCluster) -> None:
+    submit(growing, nodes=3, arguments=STEPS)
+    wait_for(lambda: "being set up" in log_of(growing), what="the job that waits")
+    assert growing.agent("cancel", "--run", RUN) == {"state": "cancelling"}
+    assert event(growing, "AttemptEnded")["outcome"] == "cancelled"
+    assert "killing it" not in (growing.controller.root / "var/log/trainyard/agent.log").read_text()
