@@ -20,6 +20,27 @@ import yaml
 STEPS = 60
 #: For what has to end before its last step.
 ENDLESS = ["--steps", "100000", "--step-seconds", "0.05"]
+#: Loaded by every Python of a job: its trainer stands still at a step for as long as a file is there, so that what disturbs it comes
+#: before its end, however late.
+HELD = """
+import json, os, sys, time
+real = time.sleep
+
+def reached(attempt):
+    try:
+        with open(attempt + "/hold") as hold, open(attempt + "/progress.json") as progress:
+            return json.load(progress)["step"] >= int(hold.read())
+    except (OSError, ValueError):
+        return False
+
+def sleep(seconds):
+    real(seconds)
+    if sys._getframe(1).f_globals.get("__name__") == "trainyard_trainers.loop":
+        while reached(os.environ["TRAINYARD_ATTEMPT_DIR"]):
+            real(0.01)
+
+time.sleep = sleep
+"""
 pytestmark = pytest.mark.local
 
 
@@ -44,10 +65,15 @@ class Job:
         step_seconds: float = 0.01,
         script: str = "",
         name: str = "mine.py",
+        hold_at: int | None = None,
         **fields: object,
     ) -> None:
         self.directory = run_dir / "attempts" / str(attempt)
         (self.directory / "files").mkdir(parents=True)
+        if hold_at is not None:
+            (self.directory / "hold").write_text(str(hold_at))
+            (self.directory / "site").mkdir()
+            (self.directory / "site" / "sitecustomize.py").write_text(HELD)
         (self.directory / "files" / name).write_text(script)
         (run_dir / "fence").write_text(str(attempt))
         arguments = ["--steps", str(STEPS), "--step-seconds", str(step_seconds)]
@@ -70,7 +96,8 @@ class Job:
             "SLURM_NNODES": str(nodes),
             "SLURM_JOB_ID": f"{os.getpid()}-{time.monotonic_ns()}" if nodes == 1 else "5",
         }
-        place = {"SLURM_JOB_NODELIST": f"node-[0-{nodes - 1}]", "SLURMD_NODENAME": f"node-{rank}"}
+        path = os.pathsep.join(filter(None, [str(self.directory / "site"), os.environ.get("PYTHONPATH")]))
+        place = {"PYTHONPATH": path, "SLURM_JOB_NODELIST": f"node-[0-{nodes - 1}]", "SLURMD_NODENAME": f"node-{rank}"}
         command = [sys.executable, "-m", "trainyard_trainers.launch", str(self.directory)]
         with open(self.directory / f"node-{rank}.log", "wb") as log:
             return subprocess.Popen(command, env={**os.environ, **slurm, **place}, stdout=log, stderr=log, start_new_session=True)
@@ -85,6 +112,10 @@ class Job:
             assert any(process.poll() is None for process in self.processes), self.log()
             time.sleep(0.005)
         raise AssertionError(f"step {step} was not reached: {self.log()}")
+
+    def release(self) -> None:
+        """It trains on."""
+        (self.directory / "hold").unlink()
 
     def kill(self) -> None:
         for process in self.processes:
@@ -143,8 +174,9 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def test_a_run_killed_at_random_points_ends_with_equal_weights(start: Callable[..., Job], tmp_path: Path, uninterrupted: bytes) -> None:
     chance = random.Random(20261120)
     for attempt, step in ((1, 15), (2, 30), (3, 45)):
-        job = start(attempt)
-        job.wait_for_step(step + chance.randrange(7))
+        disturbed = step + chance.randrange(7)
+        job = start(attempt, hold_at=disturbed + 2)
+        job.wait_for_step(disturbed)
         time.sleep(chance.random() * 0.02)  # no condition to wait for: the point is to die anywhere, also in the middle of a save
         job.kill()
     newest = max(int(path.name[5:17]) for path in (tmp_path / "run" / "checkpoints").glob("step-*"))
@@ -157,11 +189,12 @@ def test_a_run_killed_at_random_points_ends_with_equal_weights(start: Callable[.
 def test_two_nodes_lose_a_worker_then_a_checkpoint_and_still_end_equal(
     start: Callable[..., Job], tmp_path: Path, uninterrupted: bytes
 ) -> None:
-    first = start(1, nodes=2, processes=1)
+    first = start(1, nodes=2, processes=1, hold_at=20)
     first.wait_for_step(20)
     assert first.addresses() == {"127.0.0.1"}
     worker = trainer_below(first.processes[1].pid)
     os.kill(worker, signal.SIGKILL)
+    first.release()
     assert first.wait() == [1, 137], first.log()
     assert (first.report(1)["kind"], first.report(1)["signal"], first.report(1)["rank"]) == ("signal", 9, 1)
     assert (first.report(0)["kind"], first.report(0)["signal"]) == ("peer", None)
@@ -183,11 +216,12 @@ def trainer_below(pid: int) -> int:
 def test_a_stop_checkpoints_at_the_next_step_boundary_and_loses_nothing(
     start: Callable[..., Job], tmp_path: Path, uninterrupted: bytes
 ) -> None:
-    first = start(1, checkpointEverySteps=1000)
+    first = start(1, checkpointEverySteps=1000, hold_at=30)
     first.wait_for_step(10)
     first.processes[0].send_signal(signal.SIGUSR2)  # a checkpoint, and on
     first.wait_for_step(20)
     os.killpg(first.processes[0].pid, signal.SIGTERM)  # as Slurm does it: every process of the step
+    first.release()
     assert first.wait() == [143], first.log()
     assert first.report()["kind"] == "stopped"
     steps = sorted(int(path.name[5:17]) for path in (tmp_path / "run" / "checkpoints").iterdir())

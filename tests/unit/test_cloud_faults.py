@@ -39,16 +39,21 @@ def nodes() -> list[Any]:
 
 
 @pytest.fixture
-def admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: list[Any]) -> Admin:
+def background() -> list[threading.Thread]:
+    """What the cluster does in the background."""
+    return []
+
+
+@pytest.fixture
+def admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: list[Any], background: list[threading.Thread]) -> Admin:
     """The admin calls of a cloud with one idle cluster, on which one run was."""
     (tmp_path / "trainyard" / "runs" / RUN).mkdir(parents=True)
     cluster = SimpleNamespace(name="c", id="c1", arn="arn:c", shared=tmp_path, members=lambda: nodes)
     cluster.closing, cluster.notice_later, cluster.healed = threading.Event(), lambda node: None, lambda node: None
-    cluster.background = []
 
     def in_background(work: Callable[[], None]) -> None:
-        cluster.background.append(threading.Thread(target=work))
-        cluster.background[-1].start()
+        background.append(threading.Thread(target=work))
+        background[-1].start()
 
     cluster.in_background = in_background
     monkeypatch.setattr(faults, "of", lambda cloud: SimpleNamespace(lock=threading.Lock(), clusters={"c1": cluster}))
@@ -112,11 +117,10 @@ def test_a_fault_that_a_node_offers_stays_until_the_node_is_healed(admin: Admin,
     assert nodes[0].done == ["begins 5", "ends"]
 
 
-def test_a_fault_with_seconds_passes_by_itself(admin: Admin, nodes: list[Any]) -> None:
+def test_a_fault_with_seconds_passes_by_itself(admin: Admin, nodes: list[Any], background: list[threading.Thread]) -> None:
     inject(admin, kind="stand-still", node="ip-1", seconds=0.01)
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join(120)
+    [passing] = background
+    passing.join(120)
     assert nodes[0].done == ["begins", "ends"]
 
 
