@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from tests.support.facts import fact
 from tests.support.story import Story, cluster_spec
 
 from trainyard.app.situation import think
@@ -14,6 +15,7 @@ from trainyard.app.steps.decide_run import save
 from trainyard.app.steps.inputs import StepInput
 from trainyard.domain import errors
 from trainyard.ports import BatchResult
+from trainyard_contracts.events import AttemptEnded, Fact
 
 
 def trained(**extra: object) -> Story:
@@ -39,11 +41,9 @@ def test_of_two_decisions_at_once_only_the_one_that_is_saved_is_told() -> None:
     assert "Resuming on other nodes" in story.said
 
 
-def _killed(story: Story):  # type: ignore[no-untyped-def]
-    from trainyard.domain.records import Fact
-
+def _killed(story: Story) -> Fact:
     data = {"jobId": story.job, "outcome": "failed", "errorKind": "signal", "signal": 9, "failedNode": "ip-127-0-1-13"}
-    return Fact(id="01END", type="AttemptEnded", at=story.world.clock.now(), attempt=1, data=data)
+    return fact(AttemptEnded, "01END", story.world.clock.now(), 1, **data)
 
 
 def test_a_wait_that_is_stored_late_does_not_take_the_place_of_the_one_that_is_waited_for() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from tests.support.story import Story, cluster_spec, make_cluster, record_fact, 
 
 from trainyard.domain import names
 from trainyard.domain.errors import RetryableError
+from trainyard.domain.facts import Book, LifecycleFailed, type_of
+from trainyard_contracts.events import NodeLost, NodeUnhealthy
 
 EVENTS = Path(__file__).parents[1] / "events"
 
@@ -75,7 +77,7 @@ def test_only_what_is_informational_is_dropped_and_never_a_failed_lifecycle_scri
     assert cluster_event(story, "EC2 Instance i-1 successfully provisioned", EventLevel="Info")[0] == "dropped"
     broken = "Instance lifecycle script execution for EC2 Instance i-1 has failed"
     assert cluster_event(story, broken)[0] == "recorded"
-    assert [fact.type for fact in story.world.clusters.facts(story.cluster.name)][-1] == "LifecycleFailed"
+    assert isinstance(story.world.clusters.facts(story.cluster.name)[-1], LifecycleFailed)
 
 
 def test_a_duplicate_is_one_fact_and_one_line() -> None:
@@ -97,7 +99,7 @@ def test_a_pruned_checkpoint_is_listed_as_such_whenever_and_however_often_it_is_
         assert delivered(story, name, step=40, path="checkpoints/step-000000000040-attempt-1") == ("recorded", "checkpoint of the run")
     assert listed(story) == [(40, "pruned")]
     assert len(story.said.splitlines()) == lines + 1, "that an old one made room is no news"
-    assert [fact for fact in story.world.runs.facts(story.run_id) if fact.type.startswith("Checkpoint")] == []
+    assert [fact for fact in story.world.runs.facts(story.run_id) if type_of(fact).startswith("Checkpoint")] == []
 
 
 def test_what_became_of_checkpoints_is_listed_also_when_it_is_told_after_the_runs_end() -> None:
@@ -267,10 +269,10 @@ def test_a_controller_whose_clock_is_wrong_loses_no_node_in_silence_and_dates_no
     story.training("ip-127-0-1-13", "ip-127-0-1-14")
     assert story.world.backend.replaced == ["i-00000012"]
     assert "0.0 s after the fault was noticed" in story.said
-    [lost] = [fact for fact in story.world.runs.facts(story.run_id) if fact.type == "NodeLost"]
+    [lost] = Book(story.world.runs.facts(story.run_id)).of(NodeLost)
     assert story.cluster.created_at <= lost.at <= story.world.clock.now()
-    reported = datetime.fromisoformat(lost.data["reportedAt"])
-    assert abs(reported - lost.at - wrong) < timedelta(seconds=1), "the time that the node gave is kept as evidence"
+    assert lost.reported_at is not None
+    assert abs(lost.reported_at - lost.at - wrong) < timedelta(seconds=1), "the time that the node gave is kept as evidence"
 
 
 def test_a_right_clock_is_left_alone() -> None:
@@ -278,8 +280,8 @@ def test_a_right_clock_is_left_alone() -> None:
     at = story.world.clock.now()
     story.world.clock.tick(1800)  # the outbox waited for the bus
     assert delivered(story, "node-lost.json", at=at.isoformat())[0] == "recorded"
-    [lost] = [fact for fact in story.world.runs.facts(story.run_id) if fact.type == "NodeLost"]
-    assert (lost.at, lost.data["reportedAt"]) == (at, None)
+    [lost] = Book(story.world.runs.facts(story.run_id)).of(NodeLost)
+    assert (lost.at, lost.reported_at) == (at, None)
 
 
 @pytest.mark.parametrize(("of_this_run", "attempt"), [(True, 1), (False, None)])
@@ -288,7 +290,7 @@ def test_what_is_told_of_a_node_names_an_attempt_to_the_run_only_whose_it_is(of_
     run_id = story.run_id if of_this_run else "run-01j0000000000000000000000z"
     told = 1 if of_this_run else 9
     assert delivered(story, "node-unhealthy.json", runId=run_id, attempt=told)[0] == "recorded"
-    [fact] = [fact for fact in story.world.runs.facts(story.run_id) if fact.type == "NodeUnhealthy"]
+    [fact] = Book(story.world.runs.facts(story.run_id)).of(NodeUnhealthy)
     assert fact.attempt == attempt
 
 

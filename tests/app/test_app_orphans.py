@@ -11,9 +11,9 @@ from tests.support.story import Story, cluster_spec, in_training, make_cluster
 from trainyard.app.create_cluster import create_cluster
 from trainyard.app.record_fact import record_fact
 from trainyard.app.sweep import UNKNOWN_CLUSTER, Swept, sweep
-from trainyard.domain import facts
+from trainyard.domain.facts import UnsavedRun
 from trainyard.domain.orphans import allowed
-from trainyard.domain.records import Cluster, Fact
+from trainyard.domain.records import Cluster
 from trainyard.ports import BackendCluster
 from trainyard_contracts.specs import ClusterSpec
 
@@ -147,7 +147,7 @@ def test_an_orphan_that_holds_the_only_copy_of_a_run_is_kept() -> None:
     story = Story()
     left_behind(story)
     now = story.world.clock.now()
-    story.world.clusters.record("late", Fact(id="u", type=facts.UNSAVED_RUN, at=now, data={"runId": "run-a", "generation": 1}))
+    story.world.clusters.record("late", UnsavedRun(id="u", at=now, run_id="run-a", generation=1))
     assert_kept(story, old_sweep(story), "late", "only copy of the checkpoints of run-a")
 
 

@@ -16,8 +16,10 @@ from trainyard.app.steps import run_step
 from trainyard.app.submit_run import submit_run
 from trainyard.app.sweep import sweep
 from trainyard.domain import errors
-from trainyard.domain.records import Cluster, Fact, Problem, Wait
+from trainyard.domain.facts import Book, ClusterLost
+from trainyard.domain.records import Cluster, Problem, Wait
 from trainyard.ports import BackendCluster, CommandResult
+from trainyard_contracts.events import Fact
 from trainyard_contracts.specs import ClusterSpec
 
 
@@ -627,7 +629,7 @@ def test_a_controller_that_came_back_and_is_lost_again_is_told_again() -> None:
         assert (story.run.status, problem(story).code) == ("Failed", "cluster-failed")
         assert story.said.count("The controller of cluster 'shared' is lost") >= 1
         controller_back(story)
-    assert len([fact for fact in story.world.clusters.facts("shared") if fact.type == "ClusterLost"]) == 2
+    assert len(Book(story.world.clusters.facts("shared")).of(ClusterLost)) == 2
 
 
 def test_a_controller_that_sends_heartbeats_again_is_no_reason_to_stop_a_run() -> None:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from tests.support.facts import fact
 from tests.support.memory import World
 from tests.support.spec_parts import ON_FSX
 from tests.support.store_table import mocked_dynamodb, new_table
@@ -19,15 +20,18 @@ from trainyard.app import read_metrics as metrics_module
 from trainyard.app.list_nodes import list_nodes
 from trainyard.app.read_metrics import read_metrics
 from trainyard.aws.clusters import TableClusters
+from trainyard.aws.items import document
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
 from trainyard.domain.decisions import Decision
+from trainyard.domain.facts import Book
 from trainyard.domain.history import MOST_NAMES, bounded
-from trainyard.domain.records import Attempt, Cluster, Fact, Incident, Run
+from trainyard.domain.records import Attempt, Cluster, Incident, Run
 from trainyard.domain.recovery import decide
 from trainyard.http.views import EventPage, MetricsView, NodeList, RunPage, RunSummary, RunView
 from trainyard_agent.heartbeats import portions
 from trainyard_contracts import events
+from trainyard_contracts.events import AgentEvent, Fact
 from trainyard_contracts.specs import ClusterSpec, RunSpec
 
 NODES, DEVICES, ATTEMPTS = 6758, 16, 1000
@@ -67,7 +71,7 @@ def cluster() -> Cluster:
     return Cluster(name="large", spec=made, status="Ready", created_at=T0, updated_at=T0, arn=ARN, ready_at=T0)
 
 
-def attempt_facts(number: int, nodes: list[str], at: datetime) -> list[Fact]:
+def attempt_facts(number: int, nodes: list[str], at: datetime) -> list[AgentEvent]:
     """What one attempt leaves: it starts, steps, loses a node in its own way, and ends."""
     lost = nodes[number % len(nodes)]
     made = {"at": at, "cluster_name": "large", "cluster_arn": ARN, "node": "ip-10-0-0-1"}
@@ -84,7 +88,7 @@ def attempt_facts(number: int, nodes: list[str], at: datetime) -> list[Fact]:
     ]  # fmt: skip
     for event in told:
         assert len(event.model_dump_json(by_alias=True)) < MOST_EVENT
-    return [Fact(id=e.id, type=type(e).__name__, at=e.at, attempt=number, data=e.model_dump(mode="json", by_alias=True)) for e in told]
+    return told
 
 
 def long_run() -> Run:
@@ -186,41 +190,45 @@ def test_small_runs_keep_every_attempts_nodes_and_words() -> None:
 def test_sixty_days_of_facts_are_stored_read_and_decided_with_each_list_of_nodes_kept_once(table: Table) -> None:
     runs = TableRuns(table)
     for number in range(1, 31):
-        for fact in attempt_facts(number, NAMES, T0 + timedelta(hours=number)):
-            assert runs.record(RUN, fact, "told")
-            assert not runs.record(RUN, fact, "told"), "the same event twice is one fact"
+        for event in attempt_facts(number, NAMES, T0 + timedelta(hours=number)):
+            assert runs.record(RUN, event, "told")
+            assert not runs.record(RUN, event, "told"), "the same event twice is one fact"
     found = runs.facts(RUN)
     assert largest_item(table) < MOST_ITEM // 2
-    started = [fact for fact in found if fact.type == "AttemptStarted"]
-    assert started[-1].data["nodes"] == NAMES
-    assert all("nodes" not in fact.data and fact.data["nodesCount"] == NODES for fact in started[:-1])
-    assert sum(len(fact.model_dump_json()) for fact in started[:-1]) < 30 * 2000
+    started = Book(found).of(events.AttemptStarted)
+    assert started[-1].nodes == NAMES
+    assert [fact.nodes for fact in started[:-1]] == [[]] * 29
+    items = [item for item in table.query(f"run#{RUN}", "fact#") if '"AttemptStarted"' in str(document(item))]
+    assert sum(len(document(item)) for item in items) < 30 * 2000
     newest = Attempt(number=30, job_id="30", submitted_at=T0)
     run = long_run().model_copy(update={"attempts": [newest], "incidents": [], "handled_facts": []})
-    assert decided(run, [fact for fact in found if fact.type != "AttemptEnded"]).run.attempts[-1].nodes == NAMES
+    assert decided(run, [fact for fact in found if not isinstance(fact, events.AttemptEnded)]).run.attempts[-1].nodes == NAMES
 
 
-def members_fact(number: int, names: list[str], removed: str) -> Fact:
+def members_fact(number: int, names: list[str], removed: str) -> events.NodesChanged:
     """Slurm's list after one node was replaced by one of another name."""
     data = {"nodes": names, "added": [f"ip-10-9-9-{number}"], "removed": [removed], "partitions": {"main": len(names)}}
-    return Fact(id=f"M{number:025d}", type="NodesChanged", at=T0 + timedelta(minutes=number), data=data)
+    found = fact("NodesChanged", f"M{number:025d}", T0 + timedelta(minutes=number), **data)
+    assert isinstance(found, events.NodesChanged)
+    return found
 
 
 def test_a_change_of_the_largest_list_of_nodes_forgets_no_node_that_is_still_in_it(table: Table) -> None:
     lost, left_out, former = NAMES[0], NAMES[1], NAMES[2:4]
     evidence = [{"node": node, "agent": "silent", "scheduler": "down"} for node in (lost, former[0])]
-    told = [Fact(id=f"L{n:025d}", type="NodeLost", at=T0, data={"lost": item}) for n, item in enumerate(evidence)]
+    told = [fact("NodeLost", f"K{n:025d}", T0, lost=item) for n, item in enumerate(evidence)]
     names = [name for name in NAMES if name != former[0]] + ["ip-10-9-9-1"]
     told.append(members_fact(1, names, former[0]))
     told.append(members_fact(2, [name for name in names if name != former[1]] + ["ip-10-9-9-2"], former[1]))
     runs, clusters = TableRuns(table), TableClusters(table)
-    for fact in told:
-        assert clusters.record("large", fact)
-        assert not clusters.record("large", fact), "the same event twice is one fact"
-        assert runs.record(RUN, fact, "told")
+    for one in told:
+        assert clusters.record("large", one)
+        assert not clusters.record("large", one), "the same event twice is one fact"
+        assert runs.record(RUN, one, "told")
     found = clusters.facts("large")
-    assert found[-1].data["nodes"] == told[-1].data["nodes"]
-    assert "nodes" not in found[-2].data, "of older lists it is known how they changed"
+    older, newest = Book(found).of(events.NodesChanged)
+    assert newest == told[-1]
+    assert (older.nodes, older.removed) == ([], [former[0]]), "of older lists it is known how they changed"
     run = long_run().model_copy(update={"attempts": [], "incidents": [], "excluded_nodes": [left_out, former[1]], "handled_facts": []})
     waiting = decided(run.model_copy(update={"opened_at": T0 + timedelta(days=59)}), runs.facts(RUN) + found).run
     assert waiting.reason.startswith(f"No spare is left: {NODES - 2} of {NODES} nodes are usable.")
@@ -230,11 +238,9 @@ def test_a_change_of_the_largest_list_of_nodes_forgets_no_node_that_is_still_in_
 def test_a_hundred_thousand_facts_are_decided() -> None:
     run = decided(long_run(), []).run
     flaps = [
-        Fact(
-            id=f"G{n:025d}", type="NodeLost" if n % 2 == 0 else "NodeReturned", at=T0 + timedelta(seconds=n),
-            data={"lost": {"node": NAMES[n // 2 % 50], "agent": "silent", "scheduler": "down"}} if n % 2 == 0
-            else {"returned": NAMES[n // 2 % 50]},
-        )
+        fact("NodeLost", f"G{n:025d}", T0 + timedelta(seconds=n), lost={"node": NAMES[n // 2 % 50], "agent": "silent", "scheduler": "down"})
+        if n % 2 == 0
+        else fact("NodeReturned", f"G{n:025d}", T0 + timedelta(seconds=n), returned=NAMES[n // 2 % 50])
         for n in range(100_000)
     ]  # fmt: skip
     after = decided(run, flaps)
@@ -331,12 +337,12 @@ def test_a_list_of_a_hundred_of_the_largest_runs_is_answered_without_their_specs
 def test_a_page_of_the_timeline_ends_before_its_answer_is_too_long(table: Table) -> None:
     runs = TableRuns(table)
     facts = [
-        fact.model_copy(update={"data": {**fact.data, "logTail": "x" * 100_000}})
+        ended.model_copy(update={"log_tail": "x" * 100_000})
         for n in range(1, 41)
-        for fact in attempt_facts(n, ["a"], T0 + timedelta(hours=n))[2:]
+        for ended in attempt_facts(n, ["a"], T0 + timedelta(hours=n))[2:]
     ]
-    for fact in facts:
-        runs.record(RUN, fact, "ended")
+    for event in facts:
+        runs.record(RUN, event, "ended")
     seen, token = [], None
     while True:
         page = runs.timeline(RUN, limit=100, token=token)

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from tests.support import store_implementations
+from tests.support.facts import fact as made_fact
 from tests.support.spec_parts import ON_FSX
 from tests.support.store_table import mocked_dynamodb
 
 from trainyard.domain import errors
-from trainyard.domain.records import Attempt, Checkpoint, Cluster, Fact, Run, TimelineEntry, Wait
+from trainyard.domain.records import Attempt, Checkpoint, Cluster, Run, TimelineEntry, Wait
 from trainyard.ports import Clusters, Runs, Waits
-from trainyard_contracts.events import ClusterHeartbeat, NodeSample
+from trainyard_contracts.events import AttemptStepped, ClusterHeartbeat, Fact, NodeSample, NodesChanged
 from trainyard_contracts.specs import ClusterSpec, RunSpec
 
 T0 = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=timezone.utc)
@@ -82,7 +83,10 @@ def cluster(name: str = "demo", second: float = 0, **changes: Any) -> Cluster:
 
 
 def fact(number: int, second: float = 0, attempt: int | None = None, **data: Any) -> Fact:
-    return Fact(id=f"{number:026d}", type="AttemptStepped", at=at(second), attempt=attempt, data=data)
+    """Of an attempt that it stepped, else of a node."""
+    if attempt is not None:
+        return made_fact(AttemptStepped, f"{number:026d}", at(second), attempt, **data)
+    return made_fact(NodesChanged, f"{number:026d}", at(second), **data)
 
 
 def create(stores: Stores, made: Run) -> Run:
@@ -218,9 +222,9 @@ def test_the_active_runs_of_a_cluster(stores: Stores) -> None:
 
 def test_a_fact_is_recorded_once_with_its_line(stores: Stores) -> None:
     made = create(stores, run(1))
-    assert stores.runs.record(made.id, fact(1, 5, attempt=1, step=100, loss=0.25), "stepped") is True
-    assert stores.runs.record(made.id, fact(1, 5, attempt=1, step=100, loss=0.25), "stepped") is False
-    assert stores.runs.facts(made.id) == [fact(1, 5, attempt=1, step=100, loss=0.25)]
+    assert stores.runs.record(made.id, fact(1, 5, attempt=1, step=100), "stepped") is True
+    assert stores.runs.record(made.id, fact(1, 5, attempt=1, step=100), "stepped") is False
+    assert stores.runs.facts(made.id) == [fact(1, 5, attempt=1, step=100)]
     (line,) = stores.runs.timeline(made.id, limit=10, token=None).items
     assert (line.id, line.kind, line.type, line.message, line.at, line.attempt) == (
         fact(1).id,

@@ -13,11 +13,12 @@ from tests.support.store_table import mocked_dynamodb, new_table
 
 from trainyard.aws import table as table_module
 from trainyard.aws.clusters import TableClusters
+from trainyard.aws.facts import Stored
 from trainyard.aws.items import COMPRESS_ABOVE_BYTES, pack, stamp, unpack, unstamp
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
 from trainyard.domain import errors
-from trainyard.domain.records import Fact, Run, TimelineEntry
+from trainyard.domain.records import Run, TimelineEntry
 
 T0 = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 
@@ -34,11 +35,11 @@ def table(dynamodb: Any) -> Table:
 
 
 def test_small_documents_stay_readable_and_large_ones_are_compressed() -> None:
-    small = Fact(id="a", type="T", at=T0, data={"ratio": 0.1, "n": None, "deep": {"x": [1, 2.5]}})
+    small = Stored(id="a", type="T", at=T0, data={"ratio": 0.1, "n": None, "deep": {"x": [1, 2.5]}})
     large = small.model_copy(update={"data": {"text": "x" * COMPRESS_ABOVE_BYTES}})
     assert "S" in pack(small)
     assert len(pack(large)["B"]) < 1000
-    assert [unpack(Fact, {"doc": pack(fact)}) for fact in (small, large)] == [small, large]
+    assert [unpack(Stored, {"doc": pack(fact)}) for fact in (small, large)] == [small, large]
 
 
 def test_times_sort_as_text_whatever_their_zone() -> None:

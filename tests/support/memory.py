@@ -11,10 +11,11 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from trainyard.domain import errors
+from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.orphans import RECORD_TAG, made_for, record_mark
-from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Fact, Run, TimelineEntry, Wait
+from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.ports import BackendCluster, BackendRequest, BatchResult, CommandResult, Config, DeadLetter, Page, Ports, Remains
-from trainyard_contracts.events import ClusterHeartbeat
+from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.specs import ClusterSpec
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
@@ -157,12 +158,12 @@ class MemoryRuns:
         if fact.id in known:
             return False
         known[fact.id] = fact
-        entry = TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=fact.type, message=message, attempt=fact.attempt, data=fact.data)
-        self.note(run_id, entry)
+        kind, attempt, data = type_of(fact), attempt_of(fact), data_of(fact)
+        self.note(run_id, TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=kind, message=message, attempt=attempt, data=data))
         return True
 
     def facts(self, run_id: str, attempt: int | None = None) -> list[Fact]:
-        found = [fact for fact in self.kept_facts.get(run_id, {}).values() if attempt is None or fact.attempt in (None, attempt)]
+        found = [fact for fact in self.kept_facts.get(run_id, {}).values() if attempt is None or attempt_of(fact) in (None, attempt)]
         return sorted(found, key=lambda fact: (fact.at, fact.id))
 
     def note(self, run_id: str, entry: TimelineEntry) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from tests.support.facts import fact as made_fact
 from tests.support.spec_parts import ON_FSX
 
-from trainyard.domain import facts
 from trainyard.domain.clusters import Seen, failure, judge
-from trainyard.domain.records import Attempt, Cluster, Export, Fact, Run
+from trainyard.domain.records import Attempt, Cluster, Export, Run
 from trainyard.domain.teardown import blocker
+from trainyard_contracts.events import Fact
 from trainyard_contracts.specs import ClusterSpec, RunSpec
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
@@ -29,8 +31,9 @@ def cluster(**update: Any) -> Cluster:
     return Cluster(name="c", spec=SPEC, status="Creating", created_at=NOW, updated_at=NOW, arn="arn:c/1").model_copy(update=update)
 
 
-def fact(type_: str, **data: Any) -> Fact:
-    return Fact(id=f"{type_}-{len(data)}-{sorted(map(str, data.values()))}", type=type_, at=NOW, data=data)
+def fact(type_: str | type[Fact], **data: Any) -> Fact:
+    digest = hashlib.sha256(f"{type_} {sorted(data.items())}".encode()).hexdigest()
+    return made_fact(type_, digest[:20].upper(), NOW, **data)
 
 
 def run(**update: Any) -> Run:
@@ -53,7 +56,7 @@ def test_a_failed_cluster_keeps_awss_reason() -> None:
 
 
 def test_a_lifecycle_script_that_fails_again_and_again_is_not_paid_for_without_end() -> None:
-    broken = [fact(facts.LIFECYCLE_FAILED, description=f"i-{number} failed") for number in range(3)]
+    broken = [fact("LifecycleFailed", description=f"i-{number} failed") for number in range(3)]
     assert judge(cluster(), broken[:2], Seen("InService"), NOW, 600).next == "await"
     assert judge(cluster(), broken, Seen("InService"), NOW, 600).next == "fail"
 
@@ -119,12 +122,12 @@ def test_a_cluster_in_use_or_with_the_only_copy_is_not_deleted() -> None:
     assert "used by run-1" in str(blocker(ready, [run(outcome="succeeded", attempts=trained)], []))
     verified = Export(id="x", state="verified", final=True, requested_at=NOW)
     assert blocker(ready, [run(outcome="succeeded", attempts=trained, export=verified)], []) is None
-    unsaved = fact(facts.UNSAVED_RUN, runId="run-9", generation=1)
+    unsaved = fact("UnsavedRun", runId="run-9", generation=1)
     assert "only copy of the checkpoints of run-9" in str(blocker(ready, [], [unsaved]))
-    saved = fact(facts.SAVED_RUN, runId="run-9", generation=1).model_copy(update={"at": NOW + timedelta(seconds=1)})
+    saved = fact("SavedRun", runId="run-9", generation=1).model_copy(update={"at": NOW + timedelta(seconds=1)})
     assert blocker(ready, [], [unsaved, saved]) is None
     assert blocker(cluster(status="Failed"), [run()], [unsaved]) is None
 
 
 def test_checkpoints_of_an_earlier_cluster_of_the_same_name_block_nothing() -> None:
-    assert blocker(cluster(status="Ready", generation=2), [], [fact(facts.UNSAVED_RUN, runId="run-9", generation=1)]) is None
+    assert blocker(cluster(status="Ready", generation=2), [], [fact("UnsavedRun", runId="run-9", generation=1)]) is None

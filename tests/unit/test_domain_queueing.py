@@ -9,8 +9,9 @@ from tests.unit.test_domain_recovery import NODES, NOW, acted, cluster, evidence
 from trainyard.domain.capacity import enough_nodes, usable_nodes
 from trainyard.domain.decisions import Decision, Draft
 from trainyard.domain.facts import Book
-from trainyard.domain.records import Attempt, Fact, Run
+from trainyard.domain.records import Attempt, Run
 from trainyard.domain.recovery import decide
+from trainyard_contracts.events import Fact
 
 ONE, TWO, SPARE = NODES[:3]
 FIRST = Attempt(number=1, submitted_at=NOW, started_at=NOW, first_step_at=NOW, job_id="1", nodes=[ONE, TWO])

@@ -8,12 +8,15 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.facts import fact as made_fact
 from tests.support.spec_parts import ON_FSX
 
 from trainyard.domain.decisions import Decision
+from trainyard.domain.facts import attempt_of, evidence_of
 from trainyard.domain.queueing import excluded
-from trainyard.domain.records import Attempt, Cluster, Export, Fact, Run
+from trainyard.domain.records import Attempt, Cluster, Export, Run
 from trainyard.domain.recovery import decide
+from trainyard_contracts.events import AttemptEnded, Fact
 from trainyard_contracts.specs import RunSpec
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
@@ -53,7 +56,7 @@ def evidence(node: str, agent: str = "silent", scheduler: str = "down") -> dict[
 
 
 def fact(number: int, type_: str, attempt: int | None, seconds: int, **data: Any) -> Fact:
-    return Fact(id=f"F{number:04d}", type=type_, at=NOW + timedelta(seconds=seconds), attempt=attempt, data=data)
+    return made_fact(type_, f"F{number:04d}", NOW + timedelta(seconds=seconds), attempt, **data)
 
 
 @st.composite
@@ -171,9 +174,7 @@ def test_budgets_are_never_overdrawn(found: list[Fact]) -> None:
 @relaxed
 @given(facts())
 def test_no_action_names_a_node_that_was_not_reported_lost(found: list[Fact]) -> None:
-    lost = {
-        entry["node"] for item in found for entry in [item.data.get("lost"), *(item.data.get("nodes") or [])] if isinstance(entry, dict)
-    }
+    lost = {entry.node for item in found for entry in evidence_of(item)}
     for _, decision in life(found):
         for action in decision.run.actions:
             if action.kind == "exclude":  # of a waiting job: what is lost, and what it was submitted without
@@ -206,10 +207,10 @@ def test_terminal_is_terminal(found: list[Fact], status: str) -> None:
 @relaxed
 @given(facts())
 def test_facts_of_older_attempts_never_act(found: list[Fact]) -> None:
-    old = [item for item in found if item.attempt in (1, 2)]
+    old = [item for item in found if attempt_of(item) in (1, 2)]
     attempts = [Attempt(number=n, submitted_at=NOW, ended_at=NOW if n < 3 else None, nodes=NODES[:2], started_at=NOW) for n in (1, 2, 3)]
     current = run(attempts=attempts, status="Running")
-    decision = decide(current, [item for item in old if item.type != "AttemptEnded" or not item.data["nodes"]], cluster(), NOW)
+    decision = decide(current, [item for item in old if not isinstance(item, AttemptEnded) or not item.nodes], cluster(), NOW)
     assert decision.next == "wait"
     assert decision.run.attempts == attempts
 

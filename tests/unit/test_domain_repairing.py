@@ -8,8 +8,9 @@ from typing import Any
 from tests.unit.test_domain_queueing import FIRST, LOST, ONE, TWO
 from tests.unit.test_domain_recovery import NOW, acted, cluster, fact, run
 
-from trainyard.domain.records import Action, Cluster, Fact, Run
+from trainyard.domain.records import Action, Cluster, Run
 from trainyard.domain.recovery import decide
+from trainyard_contracts.events import Fact
 
 STEPPED = [
     fact(5, "AttemptStarted", 2, 12, jobId="1", nodes=[TWO, "ip-127-0-1-14"]),
@@ -62,7 +63,7 @@ def test_a_node_whose_repair_hyperpod_announced_is_given_the_time_of_a_replaceme
     health = fact(8, "NodeHealth", None, 60, instanceId="i-12", status="Unhealthy", repairAction="Replace")
     _, done, said = story([LOST, *STEPPED, health], 320)
     assert (done, said[-1]) == ([], 60 + 1800 - 320 + 1)
-    other = health.model_copy(update={"data": {**health.data, "instanceId": "i-99"}})
+    other = health.model_copy(update={"instance_id": "i-99"})
     _, done, _ = story([LOST, *STEPPED, other], 320)
     assert [action.kind for action in done] == ["replace"]
 

@@ -11,11 +11,17 @@ from .base import Lenient
 SOURCE = "trainyard.agent"
 
 
-class AgentEvent(Lenient):
+class Fact(Lenient):
+    """Something that happened at `at`, recorded once by its `id` and never changed."""
+
+    id: str
+    at: AwareDatetime
+
+
+class AgentEvent(Fact):
     """Fields of every agent event. `id` is a ULID made on the node once: the fact's identity however often it is delivered."""
 
     id: str = Field(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")
-    at: AwareDatetime
     cluster_name: str = Field(min_length=1, max_length=63)
     cluster_arn: str
     node: str = Field(default="", description="Slurm name of the node that reports")

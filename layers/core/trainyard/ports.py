@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Fact, Run, TimelineEntry, Wait
-from trainyard_contracts.events import ClusterHeartbeat
+from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
+from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.specs import ClusterSpec
 
 T = TypeVar("T")

@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainyard.domain import facts
-from trainyard.domain.records import Fact
+from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
 from trainyard_contracts.events import CLUSTER_STATE_CHANGE, ClusterStateChange
 
 NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
@@ -19,17 +18,15 @@ CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
 
 @dataclass(frozen=True)
 class AwsEvent:
-    """A fact with the cluster it is about and its sentence."""
+    """A fact with the cluster it is about."""
 
     cluster_name: str
     cluster_arn: str
-    fact: Fact
-    message: str
+    fact: ClusterState | ClusterEvent | NodeHealth
 
     def because(self, reason: str) -> AwsEvent:
         """The same with the reason that only DescribeClusterEvent tells."""
-        fact = self.fact.model_copy(update={"data": {**self.fact.data, "failureMessage": reason}})
-        return replace(self, fact=fact, message=f"{self.message.rstrip('.')}: {reason}")
+        return replace(self, fact=self.fact.model_copy(update={"failure_message": reason}))
 
 
 def read_aws_event(envelope: Mapping[str, Any], now: datetime) -> AwsEvent | str:
@@ -47,9 +44,8 @@ def _state(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent |
         change = ClusterStateChange.model_validate(detail)
     except ValidationError as error:
         return f"malformed: {error.error_count()} errors"
-    data = {"status": change.cluster_status, "failureMessage": change.failure_message or ""}
-    fact = Fact(id=fact_id, type=facts.CLUSTER_STATE, at=now, data=data)
-    return AwsEvent(change.cluster_name, change.cluster_arn, fact, f"AWS says the cluster is {change.cluster_status}.")
+    fact = ClusterState(id=fact_id, at=now, status=change.cluster_status, failure_message=change.failure_message or "")
+    return AwsEvent(change.cluster_name, change.cluster_arn, fact)
 
 
 def _health(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent | str:
@@ -58,10 +54,8 @@ def _health(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent 
         return "malformed: no ClusterName or HealthSummary"
     instance, status = str(detail.get("InstanceId") or "?"), str(summary.get("HealthStatus") or "unknown")
     reason, action = str(summary.get("HealthStatusReason") or "no reason given"), str(summary.get("RepairAction") or "None")
-    data = {"instanceId": instance, "status": status, "reason": reason, "repairAction": action}
-    fact = Fact(id=fact_id, type="NodeHealth", at=now, data=data)
-    text = f"HyperPod's health agent says {instance} is {status} ({reason}); its repair action: {action}."
-    return AwsEvent(str(detail["ClusterName"]), str(detail.get("ClusterArn") or ""), fact, text)
+    fact = NodeHealth(id=fact_id, at=now, instance_id=instance, status=status, reason=reason, repair_action=action)
+    return AwsEvent(str(detail["ClusterName"]), str(detail.get("ClusterArn") or ""), fact)
 
 
 def _event(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent | str:
@@ -73,11 +67,7 @@ def _event(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent |
     broken = "lifecycle script" in text.lower() and "fail" in text.lower()
     if level == "Info" and not broken:
         return "an informational event of HyperPod"
-    data = {
-        "description": text,
-        "level": level,
-        "instanceId": str(inner.get("InstanceId") or ""),
-        "eventId": str(inner.get("EventId") or ""),
-    }
-    fact = Fact(id=fact_id, type=facts.LIFECYCLE_FAILED if broken else "ClusterEvent", at=now, data=data)
-    return AwsEvent(str(inner["ClusterName"]), str(inner.get("ClusterArn") or ""), fact, f"HyperPod: {text}")
+    instance, event = str(inner.get("InstanceId") or ""), str(inner.get("EventId") or "")
+    kind = LifecycleFailed if broken else ClusterEvent
+    fact = kind(id=fact_id, at=now, description=text, level=level, instance_id=instance, event_id=event)
+    return AwsEvent(str(inner["ClusterName"]), str(inner.get("ClusterArn") or ""), fact)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from trainyard.app.waking import wake_run
-from trainyard.domain import facts
 from trainyard.domain.errors import RunFinished
-from trainyard.domain.records import Fact, Run
+from trainyard.domain.facts import CancelRequested
+from trainyard.domain.kinds import sentence
+from trainyard.domain.records import Run
 from trainyard.ports import Ports
 
 
@@ -16,7 +17,7 @@ def cancel_run(ports: Ports, run_id: str) -> Run:
         if run.status == "Cancelled":
             return run
         raise RunFinished(f"Run {run_id} is {run.status}; there is nothing left to cancel.")
-    fact = Fact(id=f"cancel-{run_id}-{run.life}", type=facts.CANCEL_REQUESTED, at=ports.clock.now(), data={"life": run.life})
-    ports.runs.record(run_id, fact, "A person asked to cancel the run.")
-    wake_run(ports, run_id, fact.type)
+    fact = CancelRequested(id=f"cancel-{run_id}-{run.life}", at=ports.clock.now(), life=run.life)
+    ports.runs.record(run_id, fact, sentence(fact))
+    wake_run(ports, run_id, CancelRequested)
     return ports.runs.get(run_id)

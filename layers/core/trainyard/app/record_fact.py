@@ -12,11 +12,11 @@ from pydantic import ValidationError
 from trainyard.app import signatures
 from trainyard.app.aws_events import AwsEvent, read_aws_event
 from trainyard.app.situation import silent_since
-from trainyard.app.waking import WAKES, wake_cluster, wake_run
-from trainyard.domain import facts
+from trainyard.app.waking import wake_cluster, wake_run
 from trainyard.domain.errors import ClusterNotFound, RunNotFound, TrainyardError
-from trainyard.domain.messages import message
-from trainyard.domain.records import Checkpoint, Cluster, Fact, Run, TimelineEntry
+from trainyard.domain.facts import ClusterEvent, ClusterState, attempt_of, data_of, type_of
+from trainyard.domain.kinds import kind_of, sentence
+from trainyard.domain.records import Checkpoint, Cluster, Run, TimelineEntry
 from trainyard.ports import Ports
 from trainyard_contracts.events import (
     SOURCE,
@@ -106,9 +106,8 @@ def _tell_return(ports: Ports, cluster: Cluster, last: datetime, now: datetime) 
 
 def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
     event = _placed(event, cluster.created_at, ports.clock.now())
-    fact = _fact(event)
     if not isinstance(event, (RunEvent, ExportFinished)):  # of a node or the whole cluster, even where it names the run that it met
-        return _cluster_fact(ports, cluster, event, fact)
+        return _cluster_fact(ports, cluster, event)
     try:
         run = ports.runs.get(event.run_id)
     except RunNotFound:
@@ -118,46 +117,51 @@ def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
     if isinstance(event, RunEvent) and event.attempt > max((attempt.number for attempt in run.attempts), default=0):
         return _dropped(event, f"the run has no attempt {event.attempt}")
     if isinstance(event, (CheckpointCommitted, CheckpointPruned)):
-        return _listed(ports, run, event, fact)
+        return _listed(ports, run, event)
     if run.terminal:
         return _dropped(event, f"the run is {run.status}")
-    return _run_fact(ports, run, event, fact)
+    return _run_fact(ports, run, event)
 
 
-def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent, fact: Fact) -> Recorded:
+def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
     """A fact of the cluster is kept there, and told to every run on it."""
-    ports.clusters.record(cluster.name, fact)
-    met = getattr(event, "run_id", None)
+    ports.clusters.record(cluster.name, event)
     woken = []
     for run in ports.runs.on_cluster(cluster.name):
-        # The attempt that it met is one of one run's.
-        ports.runs.record(run.id, fact if run.id == met else fact.model_copy(update={"attempt": None}), message(event))
-        if not isinstance(event, ClusterReady) and wake_run(ports, run.id, fact.type):
+        ports.runs.record(run.id, _as_met_by(run, event), sentence(event))
+        if not isinstance(event, ClusterReady) and wake_run(ports, run.id, type(event)):
             woken.append(run.id)
-    if fact.type in WAKES["in-service"] and wake_cluster(ports, cluster.name, fact.type):
+    if "in-service" in kind_of(type(event)).wakes and wake_cluster(ports, cluster.name, type(event)):
         woken.append(cluster.name)
-    return Recorded("recorded", "fact of the cluster", fact.type, fact.id, cluster.name, woken=tuple(woken))
+    return Recorded("recorded", "fact of the cluster", type_of(event), event.id, cluster.name, woken=tuple(woken))
 
 
-def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPruned, fact: Fact) -> Recorded:
+def _as_met_by(run: Run, event: AgentEvent) -> AgentEvent:
+    """What happened on a cluster met the attempt of one of its runs; to the others it says nothing of any."""
+    if attempt_of(event) is None or getattr(event, "run_id", None) == run.id:
+        return event
+    return event.model_copy(update={"run_id": None, "attempt": None})
+
+
+def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPruned) -> Recorded:
     """No fact: a long run commits a hundred thousand, and every decision reads all facts; it reads the newest checkpoints instead.
 
     An ended run's list is kept true, too: the last ones are verified, and the oldest pruned, after the job's end was reported.
     """
     ports.runs.put_checkpoint(run.id, _checkpoint(event))
     if isinstance(event, CheckpointCommitted):  # that an old one made room is no news
-        ports.runs.note(run.id, _line(fact, message(event)))
-    return Recorded("recorded", "checkpoint of the run", fact.type, fact.id, run.cluster_name, run.id)
+        ports.runs.note(run.id, _line(event))
+    return Recorded("recorded", "checkpoint of the run", type_of(event), event.id, run.cluster_name, run.id)
 
 
-def _run_fact(ports: Ports, run: Run, event: AgentEvent, fact: Fact) -> Recorded:
+def _run_fact(ports: Ports, run: Run, event: AgentEvent) -> Recorded:
     if isinstance(event, CheckpointRejected):
         ports.runs.put_checkpoint(run.id, _checkpoint(event))
-    new = ports.runs.record(run.id, fact, message(event))
+    new = ports.runs.record(run.id, event, sentence(event))
     # A duplicate wakes too: the first delivery may have died between its record and its wake.
-    woken = wake_run(ports, run.id, fact.type)
+    woken = wake_run(ports, run.id, type(event))
     reason = "fact of the run" if new else "known already"
-    return Recorded("recorded", reason, fact.type, fact.id, run.cluster_name, run.id, (run.id,) if woken else ())
+    return Recorded("recorded", reason, type_of(event), event.id, run.cluster_name, run.id, (run.id,) if woken else ())
 
 
 def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
@@ -172,14 +176,10 @@ def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
     return event.model_copy(update={**moved, "reported_at": event.at})
 
 
-def _fact(event: AgentEvent) -> Fact:
-    data = event.model_dump(mode="json", by_alias=True)
-    attempt = getattr(event, "attempt", None)
-    return Fact(id=event.id, type=type(event).__name__, at=event.at, attempt=attempt, data=data)
-
-
-def _line(fact: Fact, words: str) -> TimelineEntry:
-    return TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=fact.type, message=words, attempt=fact.attempt, data=fact.data)
+def _line(fact: AgentEvent) -> TimelineEntry:
+    return TimelineEntry(
+        id=fact.id, at=fact.at, kind="fact", type=type_of(fact), message=sentence(fact), attempt=attempt_of(fact), data=data_of(fact)
+    )
 
 
 def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointRejected) -> Checkpoint:
@@ -203,21 +203,21 @@ def _aws_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     if cluster.arn is not None and read.cluster_arn != cluster.arn:
         return Recorded("dropped", "it is from another cluster of this name", kind, read.fact.id, read.cluster_name)
     read = _with_reason(ports, cluster, read)
+    told = sentence(read.fact)
     ports.clusters.record(cluster.name, read.fact)
-    if read.fact.type != facts.CLUSTER_STATE:
+    if not isinstance(read.fact, ClusterState):
         for run in ports.runs.on_cluster(cluster.name):
-            ports.runs.record(run.id, read.fact, read.message)
-    woken = wake_cluster(ports, cluster.name, read.fact.type)
-    return Recorded("recorded", read.message, read.fact.type, read.fact.id, cluster.name, woken=(cluster.name,) if woken else ())
+            ports.runs.record(run.id, read.fact, told)
+    woken = wake_cluster(ports, cluster.name, type(read.fact))
+    return Recorded("recorded", told, type_of(read.fact), read.fact.id, cluster.name, woken=(cluster.name,) if woken else ())
 
 
 def _with_reason(ports: Ports, cluster: Cluster, read: AwsEvent) -> AwsEvent:
     """Why a node could not be provisioned stands in the described event only. What cannot be described keeps its description."""
-    event_id = str(read.fact.data.get("eventId") or "")
-    if not event_id:
+    if not isinstance(read.fact, ClusterEvent) or not read.fact.event_id:
         return read
     try:
-        reason = ports.backend.event_reason(cluster.name, event_id)
+        reason = ports.backend.event_reason(cluster.name, read.fact.event_id)
     except TrainyardError:
         return read
     return read.because(reason[:1000]) if reason else read

@@ -5,9 +5,10 @@ from __future__ import annotations
 from trainyard.app.situation import cluster_of
 from trainyard.app.submit_run import start_run
 from trainyard.app.waking import wake_run
-from trainyard.domain import facts
 from trainyard.domain.errors import ConflictError
-from trainyard.domain.records import Fact, Run
+from trainyard.domain.facts import ExportRequested
+from trainyard.domain.kinds import sentence
+from trainyard.domain.records import Run
 from trainyard.domain.runs import left_on, reopened
 from trainyard.ports import Ports
 
@@ -20,9 +21,9 @@ def request_export(ports: Ports, run_id: str) -> Run:
     run = ports.runs.get(run_id)
     if run.terminal:
         return _export_ended(ports, run)
-    fact = Fact(id=f"export-{ports.ids.ulid().lower()}", type=facts.EXPORT_REQUESTED, at=ports.clock.now(), data={"life": run.life})
-    ports.runs.record(run_id, fact, "A person asked for an export.")
-    wake_run(ports, run_id, fact.type)
+    fact = ExportRequested(id=f"export-{ports.ids.ulid().lower()}", at=ports.clock.now(), life=run.life)
+    ports.runs.record(run_id, fact, sentence(fact))
+    wake_run(ports, run_id, ExportRequested)
     return ports.runs.get(run_id)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from trainyard.app.situation import cluster_of
 from trainyard.app.submit_run import start_run
-from trainyard.domain import facts, names
+from trainyard.domain import names
 from trainyard.domain.errors import ConflictError, RunActive, RunFinished
-from trainyard.domain.records import Fact, Run
+from trainyard.domain.facts import ResumeRequested
+from trainyard.domain.kinds import sentence
+from trainyard.domain.records import Run
 from trainyard.domain.runs import left_on, reopened
 from trainyard.ports import Ports
 
@@ -24,8 +26,8 @@ def resume_run(ports: Ports, run_id: str) -> Run:
     _check_checkpoints(ports, run)
     now = ports.clock.now()
     fresh = ports.runs.put(_below_its_cluster(reopened(run, now, outcome=None, reason="A person resumed the run.")))
-    fact = Fact(id=f"resume-{run_id}-{fresh.life}", type=facts.RESUME_REQUESTED, at=now, data={"life": fresh.life})
-    ports.runs.record(run_id, fact, "A person resumed the run.")
+    fact = ResumeRequested(id=f"resume-{run_id}-{fresh.life}", at=now, life=fresh.life)
+    ports.runs.record(run_id, fact, sentence(fact))
     start_run(ports, fresh)
     return fresh
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from trainyard.domain.decisions import Decision, Next
 from trainyard.domain.errors import ClusterNotFound
-from trainyard.domain.records import Checkpoint, Cluster, Fact, Run
+from trainyard.domain.records import Cluster, Run
 from trainyard.domain.recovery import decide
 from trainyard.ports import Ports
 
@@ -31,19 +31,6 @@ def silent_since(ports: Ports, cluster: Cluster) -> datetime | None:
     return last if cluster.status == "Ready" and last is not None and ports.clock.now() - last > limit else None
 
 
-def _told(checkpoint: Checkpoint) -> Fact:
-    """A checkpoint of the run's list as the fact that told it."""
-    type_ = "CheckpointCommitted" if checkpoint.status == "whole" else "CheckpointRejected"
-    data = {"step": checkpoint.step, "path": checkpoint.path}
-    return Fact(
-        id=f"checkpoint-{checkpoint.step}-{checkpoint.attempt}",
-        type=type_,
-        at=checkpoint.committed_at,
-        attempt=checkpoint.attempt,
-        data=data,
-    )
-
-
 def still(ports: Ports, run_id: str, next_: Next) -> bool:
     """Whether the run would still go that way. Asked after a failure: repeating it may have lost its sense meanwhile."""
     return think(ports, ports.runs.get(run_id)).next == next_
@@ -55,7 +42,5 @@ def think(ports: Ports, run: Run) -> Decision:
     facts = ports.runs.facts(run.id)
     if cluster is not None:
         facts = facts + ports.clusters.facts(cluster.name)
-    if run.attempt is not None:
-        newest = ports.runs.checkpoints(run.id, limit=NEWEST, token=None).items
-        facts = facts + [_told(checkpoint) for checkpoint in newest if checkpoint.status != "pruned"]
-    return decide(run, facts, cluster, ports.clock.now())
+    newest = ports.runs.checkpoints(run.id, limit=NEWEST, token=None).items if run.attempt is not None else ()
+    return decide(run, facts, cluster, ports.clock.now(), newest)

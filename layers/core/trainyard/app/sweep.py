@@ -19,11 +19,12 @@ from trainyard.app.steps.inputs import StepInput
 from trainyard.app.submit_run import start_run
 from trainyard.app.telling import tell_runs
 from trainyard.app.waking import wake, wake_cluster
-from trainyard.domain import facts, names, teardown
+from trainyard.domain import names, teardown
 from trainyard.domain.errors import ClusterNotFound, ConflictError, RunNotFound, TrainyardError
-from trainyard.domain.records import Cluster, Fact, Run, TimelineEntry, Wait
+from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent
+from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
 from trainyard.ports import DeadLetter, Ports, Remains
-from trainyard_contracts.events import ClusterHeartbeat
+from trainyard_contracts.events import ClusterHeartbeat, ExportFinished
 
 #: StartExecution follows the record's write within this; after it, it was lost.
 START_SECONDS = 30
@@ -106,7 +107,7 @@ def _overdue(ports: Ports, wait: Wait, now: datetime) -> bool:
 
 def _export_ended(ports: Ports, run: Run) -> bool:
     export = run.export.id if run.export else ""
-    return any(fact.type == "ExportFinished" and fact.data.get("exportId") == export for fact in ports.runs.facts(run.id))
+    return any(ended.export_id == export for ended in Book(ports.runs.facts(run.id)).of(ExportFinished))
 
 
 def dead_run(ports: Ports, run: Run) -> Iterator[Swept]:
@@ -169,10 +170,9 @@ def silent_controller(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         _tell_silence(ports, cluster, f"controller-silent-{silence}", last)
         return
     fact_id = f"cluster-lost-{silence}"
-    data = {"reason": reason, "generation": cluster.generation}
-    fact = Fact(id=fact_id, type=facts.CLUSTER_LOST, at=ports.clock.now(), data=data)
+    fact = ClusterLost(id=fact_id, at=ports.clock.now(), generation=cluster.generation, reason=reason)
     if ports.clusters.record(cluster.name, fact):
-        told = tell_runs(ports, cluster, fact, reason)
+        told = tell_runs(ports, cluster, fact)
         yield Swept("cluster lost", cluster.name, f"{reason} Told {len(told)} runs.")
 
 
@@ -207,8 +207,7 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         return
     used = max(moment for moment in (cluster.last_used_at, cluster.ready_at, cluster.created_at) if moment is not None)
     over = ports.clock.now() - used > timedelta(seconds=cluster.spec.idle_limit_seconds)
-    known = ports.clusters.facts(cluster.name)
-    lost = any(fact.type == facts.CLUSTER_LOST and fact.data.get("generation") == cluster.generation for fact in known)
+    lost = any(fact.generation == cluster.generation for fact in Book(ports.clusters.facts(cluster.name)).of(ClusterLost))
     gone = lost and ports.backend.describe(cluster.name) is None
     if not (over or gone):
         return
@@ -229,7 +228,7 @@ def _surely_idle(ports: Ports, cluster: Cluster) -> bool:
         return True
     now = ports.clock.now()
     fact_id = f"idle-and-silent-{cluster.name}-{cluster.generation}-{last:%Y%m%dT%H%M%S%f}"
-    ports.clusters.record(cluster.name, Fact(id=fact_id, type=facts.IDLE_AND_SILENT, at=now))
+    ports.clusters.record(cluster.name, IdleAndSilent(id=fact_id, at=now))
     first = next((fact.at for fact in ports.clusters.facts(cluster.name) if fact.id == fact_id), now)
     return now - first >= timedelta(seconds=ports.config.orphan_seconds)
 

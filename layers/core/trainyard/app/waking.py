@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainyard.domain import facts, names
+from trainyard.domain import names
+from trainyard.domain.kinds import kind_of
 from trainyard.domain.records import Run, Wait, WaitKind
 from trainyard.ports import Ports
+from trainyard_contracts.events import Fact
 
 if TYPE_CHECKING:
     from trainyard.app.steps.inputs import StepInput
-
-#: Which facts end which wait (docs/architecture.md). AttemptStarted is here because a node may be lost while a job starts.
-WAKES: dict[WaitKind, frozenset[str]] = {
-    "cluster": frozenset({"ClusterReady", facts.CLUSTER_FAILED, facts.CLUSTER_DELETED, facts.CLUSTER_LOST, facts.CANCEL_REQUESTED}),
-    "outcome": frozenset({
-        "AttemptQueued", "AttemptStarted", "AttemptStepped", "AttemptEnded", "NodeLost", "NodeReturned", "NodesChanged", "CheckpointRejected", "ExportFinished",
-        facts.CANCEL_REQUESTED, facts.EXPORT_REQUESTED, facts.CLUSTER_FAILED, facts.CLUSTER_DELETED, facts.CLUSTER_LOST,
-    }),
-    "export": frozenset({"ExportFinished", facts.CANCEL_REQUESTED, facts.CLUSTER_DELETED, facts.CLUSTER_LOST}),
-    "teardown": frozenset({facts.CLUSTER_DELETED}),
-    "in-service": frozenset({"ClusterReady", facts.CLUSTER_STATE, facts.LIFECYCLE_FAILED}),
-    "deleted": frozenset({facts.CLUSTER_STATE, facts.CLUSTER_DELETED}),
-}  # fmt: skip
 
 
 def store_wait(ports: Ports, owner: str, kind: WaitKind, given: StepInput) -> None:
@@ -36,10 +25,10 @@ def store_wait(ports: Ports, owner: str, kind: WaitKind, given: StepInput) -> No
         ports.executions.succeed(given.token, {})
 
 
-def wake(ports: Ports, owner: str, fact_type: str | None = None) -> bool:
-    """End the owner's wait if this fact (or, without one, anything) ends it; False if nothing waits for it."""
+def wake(ports: Ports, owner: str, kind: type[Fact] | None = None) -> bool:
+    """End the owner's wait if this kind of fact (or, without one, anything) ends it; False if nothing waits for it."""
     wait = ports.waits.get(owner)
-    if wait is None or (fact_type is not None and fact_type not in WAKES[wait.kind]):
+    if wait is None or (kind is not None and wait.kind not in kind_of(kind).wakes):
         return False
     if not ports.waits.mark_woken(owner, wait.token, ports.clock.now()):
         return False
@@ -49,14 +38,14 @@ def wake(ports: Ports, owner: str, fact_type: str | None = None) -> bool:
     return True
 
 
-def wake_run(ports: Ports, run_id: str, fact_type: str | None = None) -> bool:
-    return wake(ports, names.run_owner(run_id), fact_type)
+def wake_run(ports: Ports, run_id: str, kind: type[Fact] | None = None) -> bool:
+    return wake(ports, names.run_owner(run_id), kind)
 
 
-def wake_cluster(ports: Ports, cluster_name: str, fact_type: str | None = None) -> bool:
+def wake_cluster(ports: Ports, cluster_name: str, kind: type[Fact] | None = None) -> bool:
     """Wake whichever machine of the cluster waits: the one that makes it or the one that deletes it."""
-    making = wake(ports, names.cluster_owner(cluster_name), fact_type)
-    deleting = wake(ports, names.teardown_owner(cluster_name), fact_type)
+    making = wake(ports, names.cluster_owner(cluster_name), kind)
+    deleting = wake(ports, names.teardown_owner(cluster_name), kind)
     return making or deleting
 
 

@@ -6,13 +6,13 @@ import builtins
 from datetime import datetime, timedelta
 
 from trainyard.aws import page_tokens
-from trainyard.aws.facts import fact_item, names_item, read_facts, slim
+from trainyard.aws.facts import fact_item, names_item, read_facts, written
 from trainyard.aws.items import Item, Value, number, pack, stamp, text, unpack, unstamp
 from trainyard.aws.table import Table
 from trainyard.domain import errors
-from trainyard.domain.records import Cluster, Fact
+from trainyard.domain.records import Cluster
 from trainyard.ports import Page
-from trainyard_contracts.events import ClusterHeartbeat
+from trainyard_contracts.events import ClusterHeartbeat, Fact
 
 HEARTBEAT_LIFETIME = timedelta(days=7)
 _ACTIVE, _DELETED = "clusters#active", "clusters#deleted"
@@ -69,10 +69,10 @@ class TableClusters:
                 self._table.update(_pk(name), "cluster", f"SET {attribute} = :at", condition=forwards, values={":at": text(stamp(at))})
 
     def record(self, name: str, fact: Fact) -> bool:
-        pk, kept = _pk(name), slim(fact)
-        if kept is fact:
-            return self._table.put(fact_item(pk, fact), condition="attribute_not_exists(pk)")
-        return not self._table.transact(self._table.new(fact_item(pk, kept)), self._table.always(names_item(pk, fact)))
+        pk, (stored, names) = _pk(name), written(fact)
+        if names is None:
+            return self._table.put(fact_item(pk, stored), condition="attribute_not_exists(pk)")
+        return not self._table.transact(self._table.new(fact_item(pk, stored)), self._table.always(names_item(pk, fact.id, names)))
 
     def facts(self, name: str) -> builtins.list[Fact]:
         return read_facts(self._table, _pk(name))

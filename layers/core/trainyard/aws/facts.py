@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
+import logging
+from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from trainyard.aws.items import Item, number, pack, text, unpack
 from trainyard.aws.table import Table
-from trainyard.domain.records import Fact
+from trainyard.domain import facts
+from trainyard_contracts.events import Fact
 
+_LOG = logging.getLogger(__name__)
 #: Longer lists of a fact lie in an item of their own: every decision reads all facts, and a list of thousands of names once an attempt.
 _MOST_LISTED = 200
 #: What a line of the timeline keeps of such a list.
 _SHOWN = 16
 
 
+class Stored(BaseModel):
+    """A fact's document. `data` has its fields in camelCase; of a long list of nodes how many they are, and the first."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    type: str
+    at: datetime
+    attempt: int | None = None
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
 class NodeNames(BaseModel):
     nodes: list[str]
 
 
-def slim(fact: Fact) -> Fact:
-    """The fact with how many nodes it names in place of a long list of their names."""
-    names = fact.data.get("nodes")
+def written(fact: Fact) -> tuple[Stored, list[str] | None]:
+    """The fact as it goes into the table: its document, and the names of nodes that are too many for it."""
+    stored = Stored(id=fact.id, type=facts.type_of(fact), at=fact.at, attempt=facts.attempt_of(fact), data=facts.data_of(fact))
+    names = stored.data.get("nodes")
     if not isinstance(names, list) or len(names) <= _MOST_LISTED or not all(isinstance(name, str) for name in names):
-        return fact
-    kept = {key: value for key, value in fact.data.items() if key != "nodes"}
-    return fact.model_copy(update={"data": {**kept, "nodesCount": len(names), "nodesShown": names[:_SHOWN]}})
+        return stored, None
+    kept = {key: value for key, value in stored.data.items() if key != "nodes"}
+    return stored.model_copy(update={"data": {**kept, "nodesCount": len(names), "nodesShown": names[:_SHOWN]}}), names
 
 
-def names_item(pk: str, fact: Fact) -> Item:
-    return {"pk": text(pk), "sk": text(f"nodes#{fact.id}"), "doc": pack(NodeNames(nodes=fact.data["nodes"]))}
+def names_item(pk: str, fact_id: str, names: list[str]) -> Item:
+    return {"pk": text(pk), "sk": text(f"nodes#{fact_id}"), "doc": pack(NodeNames(nodes=names))}
 
 
-def fact_item(pk: str, fact: Fact) -> Item:
-    attempt = {} if fact.attempt is None else {"attempt": number(fact.attempt)}
-    return {"pk": text(pk), "sk": text(f"fact#{fact.id}"), "doc": pack(fact), **attempt}
+def fact_item(pk: str, stored: Stored) -> Item:
+    attempt = {} if stored.attempt is None else {"attempt": number(stored.attempt)}
+    return {"pk": text(pk), "sk": text(f"fact#{stored.id}"), "doc": pack(stored), **attempt}
 
 
 def read_facts(table: Table, pk: str, attempt: int | None = None) -> list[Fact]:
@@ -43,22 +60,29 @@ def read_facts(table: Table, pk: str, attempt: int | None = None) -> list[Fact]:
     only: dict[str, Any] = {}
     if attempt is not None:
         only = {"FilterExpression": "attribute_not_exists(attempt) OR attempt = :attempt", "values": {":attempt": number(attempt)}}
-    found = [unpack(Fact, item) for item in table.query(pk, "fact#", **only)]
+    found = [unpack(Stored, item) for item in table.query(pk, "fact#", **only)]
     found = sorted(found, key=lambda fact: (fact.at, fact.id))
     newest = max((fact.attempt for fact in found if fact.attempt is not None), default=None)
     newest_of_type = {fact.type: fact.id for fact in found if fact.attempt is None}
     asked = {fact.id for fact in found if fact.attempt is not None and fact.attempt == newest} | {*newest_of_type.values()}
-    return [_whole(table, pk, fact) if fact.id in asked else fact for fact in found]
+    return [_fact(_whole(table, pk, stored) if stored.id in asked else stored) for stored in found]
 
 
-def _whole(table: Table, pk: str, fact: Fact) -> Fact:
+def _fact(stored: Stored) -> Fact:
+    fact = facts.restored(stored.type, stored.id, stored.at, stored.attempt, stored.data)
+    if isinstance(fact, facts.Unreadable):
+        _LOG.error("fact %s of type %s cannot be read, and decides nothing", stored.id, stored.type)
+    return fact
+
+
+def _whole(table: Table, pk: str, stored: Stored) -> Stored:
     """Only the newest nodes are asked for: of the newest attempt, and of what else happened the last of its kind.
 
     Those of the others were read when they were new.
     """
-    if "nodesCount" not in fact.data or "nodes" in fact.data:
-        return fact
-    item = table.get(pk, f"nodes#{fact.id}")
+    if "nodesCount" not in stored.data or "nodes" in stored.data:
+        return stored
+    item = table.get(pk, f"nodes#{stored.id}")
     if item is None:  # an older version did not keep them
-        return fact
-    return fact.model_copy(update={"data": {**fact.data, "nodes": unpack(NodeNames, item).nodes}})
+        return stored
+    return stored.model_copy(update={"data": {**stored.data, "nodes": unpack(NodeNames, item).nodes}})

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from trainyard.aws import page_tokens
-from trainyard.aws.facts import fact_item, names_item, read_facts, slim
+from trainyard.aws.facts import fact_item, names_item, read_facts, written
 from trainyard.aws.items import Item, document, number, pack, stamp, text, unpack
 from trainyard.aws.table import Table
 from trainyard.domain import errors
-from trainyard.domain.records import TERMINAL, Checkpoint, Fact, Run, TimelineEntry
+from trainyard.domain.records import TERMINAL, Checkpoint, Run, TimelineEntry
 from trainyard.ports import Page
+from trainyard_contracts.events import Fact
 
 IDEMPOTENCY_LIFETIME = timedelta(hours=24)
 _ACTIVE, _ENDED = "runs#active", "runs#ended"
@@ -108,12 +109,12 @@ class TableRuns:
         return [run for run in self.active() if run.cluster_name == cluster_name]
 
     def record(self, run_id: str, fact: Fact, message: str) -> bool:
-        pk, kept = _pk(run_id), slim(fact)
+        pk, (stored, names) = _pk(run_id), written(fact)
         line = TimelineEntry(
-            id=fact.id, at=fact.at, kind="fact", type=fact.type, message=message, attempt=fact.attempt, data=kept.data
+            id=fact.id, at=fact.at, kind="fact", type=stored.type, message=message, attempt=stored.attempt, data=stored.data
         )  # fmt: skip
-        names = [] if kept is fact else [self._table.always(names_item(pk, fact))]
-        return not self._table.transact(self._table.new(fact_item(pk, kept)), self._table.always(_line_item(run_id, line)), *names)
+        beside = [] if names is None else [self._table.always(names_item(pk, fact.id, names))]
+        return not self._table.transact(self._table.new(fact_item(pk, stored)), self._table.always(_line_item(run_id, line)), *beside)
 
     def facts(self, run_id: str, attempt: int | None = None) -> builtins.list[Fact]:
         return read_facts(self._table, _pk(run_id), attempt)

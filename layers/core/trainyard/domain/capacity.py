@@ -18,9 +18,9 @@ def total_nodes(draft: Draft, cluster: Cluster) -> int:
     """Worker nodes, spares included, of the run's partition (of all when it names none): those that Slurm has, as far as it said."""
     run, members = draft.run, draft.book.members()
     partition = run.spec.job.partition or (cluster.spec.partitions[0] if len(cluster.spec.partitions) == 1 else None)
-    counts = members.data.get("partitions", {}) if members else {}
+    counts = members.partitions if members else {}
     if partition in counts:
-        return int(counts[partition])
+        return counts[partition]
     wanted = run.spec.job.partition
     groups = [group for group in cluster.spec.instance_groups if group.role == "worker"]
     return sum(group.count + group.spares for group in groups if wanted in (None, cluster.spec.partition_of(group)))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from trainyard.domain.capacity import enough_nodes
 from trainyard.domain.decisions import Draft
 from trainyard.domain.facts import evidence_of, is_dead
 from trainyard.domain.problems import problem
-from trainyard.domain.records import Action, Attempt, Fact, Problem
+from trainyard.domain.records import Action, Attempt, Problem
+from trainyard.domain.words import signals
+from trainyard_contracts.events import AttemptEnded, Fact, NodeEvidence
 
 #: A program that reports no steps and ran for longer did work, as far as anybody can tell.
 EARLY_SECONDS = 300
@@ -44,9 +46,9 @@ def find(draft: Draft, attempt: Attempt) -> Finding | None:
 
 def succeeded(draft: Draft, attempt: Attempt) -> Finding | None:
     end = _end(draft, attempt)
-    if end is None or end.data.get("outcome") != "succeeded":
+    if end is None or end.outcome != "succeeded":
         return None
-    step = end.data.get("lastStep")
+    step = end.last_step
     at = f" at step {step}" if step is not None else ""
     return Finding("finished", end, f"Training finished{at}.", outcome="succeeded", stop="succeeded")
 
@@ -55,7 +57,7 @@ def cluster_lost(draft: Draft, attempt: Attempt) -> Finding | None:
     lost = draft.lost_cluster
     if lost is None:
         return None
-    reason = str(lost.data.get("reason") or f"Cluster '{draft.run.cluster_name}' is lost.")
+    reason = lost.reason or f"Cluster '{draft.run.cluster_name}' is lost."
     return Finding("cluster-lost", lost, reason, outcome="lost", stop="failed", problem=problem("cluster-failed", reason))
 
 
@@ -71,9 +73,9 @@ def node_lost(draft: Draft, attempt: Attempt) -> Finding | None:
 def _seems_lost(draft: Draft, attempt: Attempt) -> Finding | None:
     """The job ended while a node showed both signals but was not judged yet: the next attempt avoids it, nothing else is done to it."""
     end = _end(draft, attempt)
-    if end is None or end.data.get("outcome") != "failed":
+    if end is None or end.outcome != "failed":
         return None
-    dead = [str(entry.get("node")) for entry in evidence_of(end) if is_dead(entry) and entry.get("node")]
+    dead = [entry.node for entry in evidence_of(end) if is_dead(entry) and entry.node]
     if not dead:
         return None
     because = " ".join(lost_sentence(end, node).replace("is lost", "seems lost") for node in dead)
@@ -84,21 +86,21 @@ def _seems_lost(draft: Draft, attempt: Attempt) -> Finding | None:
 
 def cancelled_on_cluster(draft: Draft, attempt: Attempt) -> Finding | None:
     end = _end(draft, attempt)
-    if end is None or end.data.get("outcome") != "cancelled":
+    if end is None or end.outcome != "cancelled":
         return None
-    because = f"Job {end.data.get('jobId', '?')} was cancelled on the cluster, by someone other than Trainyard."
+    because = f"Job {end.job_id} was cancelled on the cluster, by someone other than Trainyard."
     return Finding("cancelled-on-cluster", end, because, outcome="cancelled", stop="cancelled", problem=problem("cancelled", because))
 
 
 def out_of_memory(draft: Draft, attempt: Attempt) -> Finding | None:
     """The job needs more memory than it gets: no node is to blame. Only an attempt that came further than the last one is worth another."""
     end = _end(draft, attempt)
-    if end is None or end.data.get("outcome") != "failed" or end.data.get("errorKind") != "out-of-memory":
+    if end is None or end.outcome != "failed" or end.error_kind != "out-of-memory":
         return None
-    step, node = end.data.get("lastStep"), end.data.get("failedNode")
+    step, node = end.last_step, end.failed_node
     signature = f"out-of-memory|{-1 if step is None else step}"
     count = 1 + sum(_reached(incident.error_signature) >= (-1 if step is None else step) for incident in draft.incidents)
-    words = str(end.data.get("error") or "a process of the job was killed for want of memory")
+    words = end.error or "a process of the job was killed for want of memory"
     because = f"The job ran out of memory {_place(attempt, end)}{f' on {node}' if node else ''}: {words}."
     if count < draft.run.spec.recovery.same_error_limit:
         return Finding("out-of-memory", end, because, signature=signature, resume_as="Trying once more")
@@ -118,14 +120,14 @@ def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
     Before the first step it is the program's own doing if it comes again, on whatever node.
     """
     end = _end(draft, attempt)
-    if end is None or end.data.get("errorKind") not in ("signal", "node"):
+    if end is None or end.error_kind not in ("signal", "node"):
         return None
-    node = end.data.get("failedNode")
-    why = f": {end.data['error']}" if end.data.get("error") else ""
+    node = end.failed_node
+    why = f": {end.error}" if end.error else ""
     because = f"A worker process{f' on {node}' if node else ''} was killed{_by_signal(end)}{why}."
     # With a reason beside the signal (its node was restarted, say) it is not the program's.
-    if end.data.get("errorKind") == "signal" and not why and _early(attempt, end):
-        return _same_error(draft, end, "worker-process", f"signal {end.data.get('signal')}", because, _place(attempt, end), node)
+    if end.error_kind == "signal" and not why and _early(attempt, end):
+        return _same_error(draft, end, "worker-process", f"signal {end.signal}", because, _place(attempt, end), node)
     repeats = sum(incident.cause == "worker-process" and incident.node == node for incident in draft.incidents)
     if not node or repeats < draft.run.spec.recovery.in_place_restarts_per_node:
         return Finding("worker-process", end, because, node=node)
@@ -139,19 +141,19 @@ def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
 def program_error(draft: Draft, attempt: Attempt) -> Finding | None:
     """The program itself failed: one more attempt, but the same error at the same step is stopped with its evidence."""
     end = _end(draft, attempt)
-    if end is None or end.data.get("outcome") != "failed":
+    if end is None or end.outcome != "failed":
         return None
-    kind = str(end.data.get("errorKind") or "unknown")
-    error = str(end.data.get("error") or f"exit code {end.data.get('exitCode')}")
+    kind = end.error_kind or "unknown"
+    error = end.error or f"exit code {end.exit_code}"
     place = _place(attempt, end)
     # What the agent has from Slurm and not from the program, it says so.
     who = "The job" if error.startswith("Slurm: ") else "The program"
     return _same_error(draft, end, kind, error, f"{who} failed {place} with '{error}'.", place)
 
 
-def _same_error(draft: Draft, end: Fact, cause: str, error: str, because: str, place: str, node: str | None = None) -> Finding:
+def _same_error(draft: Draft, end: AttemptEnded, cause: str, error: str, because: str, place: str, node: str | None = None) -> Finding:
     """One more attempt, or the end of the run once the same error came at the same place `sameErrorLimit` times."""
-    signature = f"{end.data.get('errorKind') or 'unknown'}|{error}|{place}"
+    signature = f"{end.error_kind or 'unknown'}|{error}|{place}"
     count = 1 + sum(incident.error_signature == signature for incident in draft.incidents)
     if count < draft.run.spec.recovery.same_error_limit:
         return Finding(cause, end, because, signature=signature, node=node, resume_as="Trying once more")
@@ -162,19 +164,19 @@ def _same_error(draft: Draft, end: Fact, cause: str, error: str, because: str, p
     return Finding(cause, end, because, signature=signature, node=node, stop="failed", problem=problem(code, detail))
 
 
-def _place(attempt: Attempt, end: Fact) -> str:
+def _place(attempt: Attempt, end: AttemptEnded) -> str:
     """Where in training it happened. Of a program that reports no steps only the time is known, which hardly ever is the same twice."""
-    if end.data.get("lastStep") is not None:
-        return f"at step {end.data['lastStep']}"
+    if end.last_step is not None:
+        return f"at step {end.last_step}"
     return "before the first step" if _early(attempt, end) else f"{_seconds(attempt, end):.1f} s after its start, with no step reported"
 
 
-def _early(attempt: Attempt, end: Fact) -> bool:
+def _early(attempt: Attempt, end: AttemptEnded) -> bool:
     """No step is known, and not much time went by: what fails then fails again."""
-    return end.data.get("lastStep") is None and attempt.first_step_at is None and _seconds(attempt, end) < EARLY_SECONDS
+    return end.last_step is None and attempt.first_step_at is None and _seconds(attempt, end) < EARLY_SECONDS
 
 
-def _seconds(attempt: Attempt, end: Fact) -> float:
+def _seconds(attempt: Attempt, end: AttemptEnded) -> float:
     began = attempt.started_at or attempt.submitted_at
     return (end.at - began).total_seconds() if began else 0.0
 
@@ -190,7 +192,8 @@ def replacement(fact: Fact, node: str, instance_id: str = "") -> Action:
 
 def instance_of(fact: Fact, node: str) -> str:
     """The instance id that the fact names for the node; '' if it names none."""
-    return str(_evidence(fact, node).get("instanceId") or "")
+    evidence = _evidence(fact, node)
+    return evidence.instance_id if evidence else ""
 
 
 def lost_sentence(fact: Fact, node: str) -> str:
@@ -198,8 +201,8 @@ def lost_sentence(fact: Fact, node: str) -> str:
     return f"Node {node} is lost: {signals(_evidence(fact, node))}."
 
 
-def _evidence(fact: Fact, node: str) -> dict[str, Any]:
-    return next((item for item in evidence_of(fact) if item.get("node") == node), {})
+def _evidence(fact: Fact, node: str) -> NodeEvidence | None:
+    return next((entry for entry in evidence_of(fact) if entry.node == node), None)
 
 
 def _lost(node: str, fact: Fact) -> Finding:
@@ -208,43 +211,15 @@ def _lost(node: str, fact: Fact) -> Finding:
     return Finding("node-lost", fact, because, outcome="lost", node=node, actions=[action], resume_as="Resuming on other nodes")
 
 
-def waiting_sentence(number: int, data: Mapping[str, Any]) -> str:
-    """'Attempt 2 waits in Slurm's queue behind job 17 of alice on ip-10-0-0-2.' of an AttemptQueued's data."""
-    jobs = [entry for entry in data.get("ahead") or [] if isinstance(entry, dict)]
-    behind = ", ".join(_job_ahead(entry) for entry in jobs[:3])
-    more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
-    what = f"behind {behind}{more}" if jobs else f"though no other job holds its nodes; Slurm's reason: {data.get('reason') or 'none'}"
-    return f"Attempt {number} waits in Slurm's queue {what}."
-
-
-def _job_ahead(entry: Mapping[str, Any]) -> str:
-    nodes = [str(node) for node in entry.get("nodes") or []]
-    where = f"on {', '.join(nodes[:4])}{', ...' if len(nodes) > 4 else ''}" if nodes else "which waits, too"
-    return f"job {entry.get('jobId')} of {entry.get('user') or '?'} {where}"
-
-
-def describe(entry: dict[str, Any]) -> str:
-    """An evidence in words: its two signals, and in brackets what the agent measured."""
-    detail = str(entry.get("detail") or "").rstrip(".")
-    return f"{signals(entry)} ({detail})" if detail else signals(entry)
-
-
-def signals(entry: dict[str, Any]) -> str:
-    agent = {"silent": "its agent fell silent", "linked": "its agent still answers"}.get(str(entry.get("agent")), "its agent is not known")
-    daemon = {"down": "its Slurm daemon gives no answer", "up": "its Slurm daemon answers"}
-    return f"{agent} and {daemon.get(str(entry.get('scheduler')), 'its Slurm daemon does not answer')}"
-
-
-def _end(draft: Draft, attempt: Attempt) -> Fact | None:
+def _end(draft: Draft, attempt: Attempt) -> AttemptEnded | None:
     return draft.book.end_of(attempt)
 
 
-def _by_signal(end: Fact) -> str:
-    signal = end.data.get("signal")
+def _by_signal(end: AttemptEnded) -> str:
     names = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
-    return f" by {names.get(signal, f'signal {signal}')}" if signal else ""
+    return f" by {names.get(end.signal, f'signal {end.signal}')}" if end.signal else ""
 
 
-def _tail(end: Fact) -> str:
-    tail = str(end.data.get("logTail") or "").strip()
+def _tail(end: AttemptEnded) -> str:
+    tail = end.log_tail.strip()
     return f" End of the job's log:\n{tail[-2000:]}" if tail else ""

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from trainyard.domain import teardown
 from trainyard.domain.decisions import Decision, Draft
-from trainyard.domain.facts import CANCEL_REQUESTED
+from trainyard.domain.facts import CancelRequested
 from trainyard.domain.problems import problem
 from trainyard.domain.records import TERMINAL, Export, RunStatus
 from trainyard.domain.results import kept_because
@@ -48,7 +48,7 @@ def close(draft: Draft) -> Decision:
 
 def _cancelled_too_late(draft: Draft) -> None:
     """What was trained is exported and torn down in any case: there is nothing left that a cancel could stop."""
-    late = next((fact for fact in draft.book.of(CANCEL_REQUESTED) if fact.data.get("life") == draft.run.life), None)
+    late = next((fact for fact in draft.book.of(CancelRequested) if fact.life == draft.run.life), None)
     if late is not None and draft.run.outcome != "cancelled":
         draft.note(
             f"late-{late.id}", "CancelledTooLate", "Training was over when the cancel came: the run ends as planned, and loses nothing."

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from trainyard.domain.facts import CLUSTER_STATE, LIFECYCLE_FAILED, Book
+from trainyard.domain.facts import Book, ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.domain.problems import problem
-from trainyard.domain.records import Cluster, Fact, Problem
+from trainyard.domain.records import Cluster, Problem
+from trainyard_contracts.events import ClusterReady, Fact
 
 #: Events tell; a describe call this often is the fallback.
 LOOK_SECONDS = 60
@@ -47,7 +48,7 @@ def judge(cluster: Cluster, facts: Iterable[Fact], seen: Seen | None, now: datet
     book = Book(fact for fact in facts if fact.at >= cluster.created_at)
     if cluster.problem is not None:
         return ClusterDecision("fail", cluster.problem.detail, cluster.problem)
-    if book.of("ClusterReady"):
+    if book.of(ClusterReady):
         return ClusterDecision("ready", "Every node joined Slurm and its agent is linked.")
     found = _failure(cluster, book, seen, now, deadline_seconds)
     if found is not None:
@@ -64,16 +65,16 @@ def _reason(seen: Seen | None) -> str:
 def _failure(cluster: Cluster, book: Book, seen: Seen | None, now: datetime, deadline_seconds: int) -> Problem | None:
     age = (now - cluster.created_at).total_seconds()
     if seen is not None and seen.status == "Failed":
-        told = book.last(CLUSTER_STATE)
-        message = seen.failure_message or str((told.data.get("failureMessage") if told else "") or "")
+        told = book.last(ClusterState)
+        message = seen.failure_message or (told.failure_message if told else "")
         return failure(message or "AWS gave no reason.")
     if seen is not None and seen.controller == "Failure":
         return problem(
             "cluster-failed", f"The controller of cluster '{cluster.name}' was lost before the cluster was ready: it is in Failure."
         )
-    broken = book.of(LIFECYCLE_FAILED)
+    broken = book.of(LifecycleFailed)
     if len(broken) >= max(LIFECYCLE_FAILURES, cluster.spec.worker_count()):
-        return problem("lifecycle-failed", str(broken[-1].data.get("description") or "A lifecycle script failed again and again."))
+        return problem("lifecycle-failed", broken[-1].description or "A lifecycle script failed again and again.")
     if cluster.arn is not None and (seen is None or seen.status == "Deleting") and age > VISIBLE_SECONDS:
         return problem("cluster-failed", f"Cluster '{cluster.name}' was deleted outside Trainyard while it was made.")
     if age >= deadline_seconds:
@@ -83,8 +84,7 @@ def _failure(cluster: Cluster, book: Book, seen: Seen | None, now: datetime, dea
 
 def _overdue(book: Book, late: str) -> Problem:
     """Continuous provisioning never fails: it tries again without end. Why it did not succeed in time, its events say."""
-    reasons = [str(fact.data.get("failureMessage") or "") for fact in book.of(LIFECYCLE_FAILED, "ClusterEvent")]
-    told = [reason for reason in reasons if reason]
+    told = [fact.failure_message for fact in book.of(ClusterEvent) if fact.failure_message]
     capacity = [reason for reason in told if "sufficient capacity" in reason.lower()]
     if capacity:
         return problem("no-capacity", f"{late} HyperPod said: {capacity[-1]}")

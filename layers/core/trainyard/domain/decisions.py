@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from trainyard.domain.facts import CLUSTER_LOST, EXPORT_REQUESTED, Book
+from trainyard.domain.facts import Book, ClusterLost, ExportRequested
 from trainyard.domain.history import bounded
-from trainyard.domain.records import Action, Attempt, Cluster, Fact, Incident, Problem, Run, RunStatus, TimelineEntry
+from trainyard.domain.records import Action, Attempt, Cluster, Incident, Problem, Run, RunStatus, TimelineEntry
 from trainyard.domain.runs import Outcome, stopped
 
 Next = Literal["ensure-cluster", "submit", "wait", "repair", "export", "teardown", "finish"]
@@ -107,9 +107,9 @@ class Draft:
         return self.cluster is not None and self.cluster.status == "Ready"
 
     @property
-    def lost_cluster(self) -> Fact | None:
+    def lost_cluster(self) -> ClusterLost | None:
         """The fact that the cluster was lost in this life of the run; None if it sent heartbeats since: then it is back."""
-        lost = self.book.last(CLUSTER_LOST)
+        lost = self.book.last(ClusterLost)
         beat = self.cluster.last_heartbeat_at if self.cluster is not None else None
         if lost is None or lost.at < self.opened_at or (beat is not None and beat > lost.at):
             return None
@@ -118,7 +118,7 @@ class Draft:
     def freeze(self, next_: Next) -> Decision:
         earliest = min(self.deadlines, default=self.now + timedelta(seconds=LONGEST_WAIT_SECONDS))
         seconds = int((earliest - self.now).total_seconds()) + 1
-        requests = [fact.id for fact in self.book.of(EXPORT_REQUESTED)]
+        requests = [fact.id for fact in self.book.of(ExportRequested)]
         run = bounded(self.run, requests, self.book.lost_nodes())
         return Decision(
             next=next_,

@@ -1,59 +1,187 @@
-"""A book of facts: what happened to a run and its cluster, read in one place and never changed."""
+"""Facts: what happened to a run and its cluster. A class each; those that the control plane itself makes are here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from trainyard.domain.records import Attempt, Fact
+from pydantic import ValidationError
 
-#: Facts that the control plane makes itself, beside the agent's events.
-CLUSTER_FAILED = "ClusterFailed"
-CLUSTER_DELETED = "ClusterDeleted"
-CLUSTER_LOST = "ClusterLost"
-CLUSTER_STATE = "ClusterState"
-LIFECYCLE_FAILED = "LifecycleFailed"
-CANCEL_REQUESTED = "CancelRequested"
-EXPORT_REQUESTED = "ExportRequested"
-RESUME_REQUESTED = "ResumeRequested"
-UNSAVED_RUN = "UnsavedRun"
-SAVED_RUN = "SavedRun"
-IDLE_AND_SILENT = "IdleAndSilent"
+from trainyard.domain.records import Attempt, Checkpoint
+from trainyard_contracts.events import (
+    AGENT_EVENTS,
+    AttemptEnded,
+    CheckpointCommitted,
+    CheckpointRejected,
+    Fact,
+    NodeEvidence,
+    NodeLost,
+    NodeReturned,
+    NodesChanged,
+)
+
+F = TypeVar("F", bound=Fact)
+
+
+class ClusterFailed(Fact):
+    """The making of the cluster ended badly, or it is lost for good."""
+
+    cluster_name: str = ""
+    generation: int | None = None
+    reason: str = ""
+
+
+class ClusterDeleted(Fact):
+    """AWS has the cluster no more."""
+
+    cluster_name: str = ""
+    generation: int | None = None
+
+
+class ClusterLost(Fact):
+    """The controller is silent, and AWS says that it is gone, too."""
+
+    generation: int | None = None
+    reason: str = ""
+
+
+class ClusterState(Fact):
+    """HyperPod's word for the cluster changed."""
+
+    status: str = ""
+    failure_message: str = ""
+
+
+class ClusterEvent(Fact):
+    """HyperPod tells something that is no mere information."""
+
+    description: str = ""
+    level: str = ""
+    instance_id: str = ""
+    event_id: str = ""
+    failure_message: str = ""
+
+
+class LifecycleFailed(ClusterEvent):
+    """A lifecycle script failed on a node."""
+
+
+class NodeHealth(Fact):
+    """HyperPod's health agent judged an instance."""
+
+    instance_id: str = ""
+    status: str = ""
+    reason: str = ""
+    repair_action: str = ""
+
+
+class CancelRequested(Fact):
+    """A person wants this life of the run to end."""
+
+    life: int
+
+
+class ExportRequested(Fact):
+    """A person wants an export of what this life has so far."""
+
+    life: int
+
+
+class ResumeRequested(Fact):
+    """A person gave the ended run another life."""
+
+    life: int
+
+
+class UnsavedRun(Fact):
+    """This generation of the cluster holds the only copy of the run's checkpoints."""
+
+    run_id: str
+    generation: int | None = None
+
+
+class SavedRun(Fact):
+    """What UnsavedRun said is over: a verified export holds them."""
+
+    run_id: str
+    generation: int | None = None
+
+
+class IdleAndSilent(Fact):
+    """The sweep first found the cluster idle while its controller was silent."""
+
+
+OWN: tuple[type[Fact], ...] = (
+    ClusterFailed, ClusterDeleted, ClusterLost, ClusterState, ClusterEvent, LifecycleFailed, NodeHealth, CancelRequested, ExportRequested,
+    ResumeRequested, UnsavedRun, SavedRun, IdleAndSilent,
+)  # fmt: skip
+CLASSES: Mapping[str, type[Fact]] = {**AGENT_EVENTS, **{cls.__name__: cls for cls in OWN}}
+
+
+class Unreadable(Fact):
+    """A stored fact of a class that this version does not know, or that it cannot read: it decides nothing."""
+
+
+def type_of(fact: Fact) -> str:
+    """The name by which it is stored and told."""
+    return type(fact).__name__
+
+
+def attempt_of(fact: Fact) -> int | None:
+    """The attempt of the run that it is about."""
+    number = getattr(fact, "attempt", None)
+    return number if isinstance(number, int) else None
+
+
+def data_of(fact: Fact) -> dict[str, Any]:
+    """Its fields as JSON has them, in camelCase."""
+    return fact.model_dump(mode="json", by_alias=True)
+
+
+def restored(type_: str, identity: str, at: datetime, attempt: int | None, data: Mapping[str, Any]) -> Fact:
+    """The fact that was stored so; Unreadable where it cannot be read."""
+    # Of a long list of names only the newest facts keep the whole; older ones of their kind are asked for what changed.
+    given = {**({"nodes": []} if "nodesCount" in data else {}), **data, "id": identity, "at": at}
+    if "attempt" in data:  # what happened on a cluster is told to all its runs, and met an attempt of one of them
+        given["attempt"] = attempt
+    try:
+        return CLASSES[type_].model_validate(given)
+    except (KeyError, ValidationError):
+        return Unreadable(id=identity, at=at)
 
 
 class Book:
-    """Facts in order of time, each once. Facts that an agent wrote are read leniently: a missing key is None.
+    """Facts in order of time, each once.
 
     `made_at` is when the cluster was made: what was said of nodes before is of an earlier cluster of the same name.
+    `checkpoints` are the newest of the run's list, which is kept beside the facts.
     """
 
-    def __init__(self, facts: Iterable[Fact], *, made_at: datetime | None = None) -> None:
+    def __init__(self, facts: Iterable[Fact], *, made_at: datetime | None = None, checkpoints: Iterable[Checkpoint] = ()) -> None:
         self._made_at = made_at
         unique = {fact.id: fact for fact in facts}
         self._facts = sorted(unique.values(), key=lambda fact: (fact.at, fact.id))
-        self._lost: dict[str, Fact] | None = None
+        self._checkpoints = list(checkpoints)
+        self._lost: dict[str, NodeLost | AttemptEnded] | None = None
 
-    def __iter__(self) -> Iterator[Fact]:
-        return iter(self._facts)
+    def of(self, *types: type[F], attempt: int | None = None) -> list[F]:
+        """Facts of these classes; with `attempt`, only those of that very attempt."""
+        return [fact for fact in self._facts if isinstance(fact, types) and (attempt is None or attempt_of(fact) == attempt)]
 
-    def of(self, *types: str, attempt: int | None = None) -> list[Fact]:
-        """Facts of these types; with `attempt`, only those of that very attempt."""
-        return [fact for fact in self._facts if fact.type in types and (attempt is None or fact.attempt == attempt)]
-
-    def first(self, *types: str, attempt: int | None = None) -> Fact | None:
+    def first(self, *types: type[F], attempt: int | None = None) -> F | None:
         return next(iter(self.of(*types, attempt=attempt)), None)
 
-    def last(self, *types: str, attempt: int | None = None) -> Fact | None:
+    def last(self, *types: type[F], attempt: int | None = None) -> F | None:
         found = self.of(*types, attempt=attempt)
         return found[-1] if found else None
 
-    def end_of(self, attempt: Attempt) -> Fact | None:
+    def end_of(self, attempt: Attempt) -> AttemptEnded | None:
         """The end of the attempt's own job; an end of another job says nothing of this attempt, whoever sent it."""
-        ends = self.of("AttemptEnded", attempt=attempt.number)
-        return next((fact for fact in ends if attempt.job_id is None or fact.data.get("jobId") == attempt.job_id), None)
+        ends = self.of(AttemptEnded, attempt=attempt.number)
+        return next((end for end in ends if attempt.job_id is None or end.job_id == attempt.job_id), None)
 
-    def lost_nodes(self) -> dict[str, Fact]:
+    def lost_nodes(self) -> dict[str, NodeLost | AttemptEnded]:
         """Slurm nodes that are lost now, each with the fact that first said so.
 
         A job's end of kind 'node' says it as NodeLost does, and may arrive first; the agent sends NodeReturned after either.
@@ -63,60 +191,54 @@ class Book:
             self._lost = self._find_lost()
         return dict(self._lost)
 
-    def _find_lost(self) -> dict[str, Fact]:
-        lost: dict[str, Fact] = {}
-        for fact in self.of("NodeLost", "NodeReturned", "NodesChanged", "AttemptEnded"):
+    def _find_lost(self) -> dict[str, NodeLost | AttemptEnded]:
+        lost: dict[str, NodeLost | AttemptEnded] = {}
+        for fact in self._facts:
             if self._made_at is not None and fact.at < self._made_at:
                 continue
-            if fact.type == "NodeReturned":
-                lost.pop(node_of(fact), None)
-            if fact.type == "NodesChanged":
+            if isinstance(fact, NodeReturned):
+                lost.pop(fact.returned, None)
+            elif isinstance(fact, NodesChanged):
                 away = gone_nodes(fact, lost)
                 lost = {name: said for name, said in lost.items() if name not in away}
-                continue
-            for entry in evidence_of(fact):
-                if fact.type == "NodeLost" or (fact.data.get("errorKind") == "node" and entry.get("node") == fact.data.get("failedNode")):
-                    lost.setdefault(str(entry.get("node") or ""), fact)
+            elif isinstance(fact, NodeLost):
+                lost.setdefault(fact.lost.node, fact)
+            elif isinstance(fact, AttemptEnded) and fact.error_kind == "node":
+                for entry in fact.nodes:
+                    if entry.node == fact.failed_node:
+                        lost.setdefault(entry.node, fact)
         lost.pop("", None)
         return lost
 
-    def members(self) -> Fact | None:
+    def members(self) -> NodesChanged | None:
         """The newest change of Slurm's list of nodes; None while it has those that the cluster was made with."""
-        found = self.last("NodesChanged")
+        found = self.last(NodesChanged)
         return found if found is not None and (self._made_at is None or found.at >= self._made_at) else None
 
     def newest_checkpoint(self) -> int | None:
         """Step of the newest checkpoint that is whole as far as we know."""
-        rejected = {fact.data.get("path") for fact in self.of("CheckpointRejected")}
-        steps = [int(fact.data.get("step", 0)) for fact in self.of("CheckpointCommitted") if fact.data.get("path") not in rejected]
-        return max(steps, default=None)
+        rejected = {fact.path for fact in self.of(CheckpointRejected)}
+        known = [(fact.path, fact.step) for fact in self.of(CheckpointCommitted)]
+        known += [(found.path, found.step) for found in self._checkpoints if found.status == "whole"]
+        rejected |= {found.path for found in self._checkpoints if found.status == "rejected"}
+        return max((step for path, step in known if path not in rejected), default=None)
 
 
-def node_of(fact: Fact) -> str:
-    """The Slurm node that a node fact is about."""
-    for key in ("lost", "silent"):
-        evidence = fact.data.get(key)
-        if isinstance(evidence, dict):
-            return str(evidence.get("node") or "")
-    return str(fact.data.get("returned") or fact.data.get("back") or fact.data.get("node") or "")
-
-
-def gone_nodes(change: Fact, names: Iterable[str]) -> set[str]:
+def gone_nodes(change: NodesChanged, names: Iterable[str]) -> set[str]:
     """Those of the names that Slurm no longer had after this change of its list.
 
     Of a long list only the newest is kept; of an older one it is known whom it removed.
     """
-    if "nodes" in change.data:
-        return set(names) - set(change.data["nodes"])
-    return set(names) & set(change.data.get("removed", []))
+    return set(names) - set(change.nodes) if change.nodes else set(names) & set(change.removed)
 
 
-def evidence_of(fact: Fact) -> list[dict[str, Any]]:
+def evidence_of(fact: Fact) -> list[NodeEvidence]:
     """Every NodeEvidence that a fact carries."""
-    single = [fact.data[key] for key in ("lost", "silent") if isinstance(fact.data.get(key), dict)]
-    return single + [entry for entry in fact.data.get("nodes") or [] if isinstance(entry, dict)]
+    if isinstance(fact, NodeLost):
+        return [fact.lost]
+    return list(fact.nodes) if isinstance(fact, AttemptEnded) else []
 
 
-def is_dead(evidence: dict[str, Any]) -> bool:
+def is_dead(evidence: NodeEvidence) -> bool:
     """Unreachable is not dead: it takes two independent signals."""
-    return evidence.get("agent") == "silent" and evidence.get("scheduler") == "down"
+    return evidence.agent == "silent" and evidence.scheduler == "down"

@@ -5,62 +5,61 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from trainyard.domain.causes import waiting_sentence
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import CLUSTER_DELETED, node_of
-from trainyard.domain.messages import setup_sentence
-from trainyard.domain.records import Fact, Incident, RunStatus
+from trainyard.domain.facts import ClusterDeleted
+from trainyard.domain.records import Incident, RunStatus
+from trainyard.domain.words import setup_sentence, waiting_sentence
+from trainyard_contracts.events import AttemptQueued, AttemptStarted, AttemptStepped, NodeReturned
 
 
 def observe(draft: Draft) -> None:
     """Bring the newest attempt, the incidents and the excluded nodes up to what the facts say."""
     attempt = draft.attempt
     if attempt is not None:
-        _queued(draft, draft.book.last("AttemptQueued", attempt=attempt.number))
-        _started(draft, draft.book.first("AttemptStarted", attempt=attempt.number))
-        _stepped(draft, draft.book.first("AttemptStepped", attempt=attempt.number))
+        _queued(draft, draft.book.last(AttemptQueued, attempt=attempt.number))
+        _started(draft, draft.book.first(AttemptStarted, attempt=attempt.number))
+        _stepped(draft, draft.book.first(AttemptStepped, attempt=attempt.number))
     _returned(draft)
-    if draft.cluster is not None and draft.cluster.status == "Deleted" and draft.book.of(CLUSTER_DELETED):
+    if draft.cluster is not None and draft.cluster.status == "Deleted" and draft.book.of(ClusterDeleted):
         draft.change(cluster_deleted=True)
 
 
-def _queued(draft: Draft, fact: Fact | None) -> None:
+def _queued(draft: Draft, fact: AttemptQueued | None) -> None:
     """While the job waits, the run's reason says for whom: what was hoped for at its submission is not so."""
     attempt = draft.attempt
     if fact is None or attempt is None or not attempt.waits or draft.run.outcome is not None:
         return
     if draft.run.status in ("Submitting", "Recovering"):
-        draft.change(reason=waiting_sentence(attempt.number, fact.data))
+        draft.change(reason=waiting_sentence(fact))
 
 
-def _started(draft: Draft, fact: Fact | None) -> None:
+def _started(draft: Draft, fact: AttemptStarted | None) -> None:
     attempt = draft.attempt
     if fact is None or attempt is None or attempt.started_at is not None:
         return
-    nodes = [str(node) for node in fact.data.get("nodes") or []]
-    draft.change_attempt(started_at=fact.at, nodes=nodes, job_id=str(fact.data.get("jobId") or attempt.job_id))
+    draft.change_attempt(started_at=fact.at, nodes=fact.nodes, job_id=fact.job_id)
     if draft.run.outcome is not None:
         return
-    waited = draft.book.last("AttemptQueued", attempt=attempt.number) is not None
-    words = setup_sentence([str(node) for node in fact.data.get("waitsFor") or []])
+    waited = draft.book.last(AttemptQueued, attempt=attempt.number) is not None
+    words = setup_sentence(fact.waits_for)
     if draft.run.status == "Submitting" or waited or words:
         draft.change(waiting_since=None)
         status: RunStatus = "Recovering" if draft.run.status == "WaitingForNode" else draft.run.status
-        draft.status(status, f"Attempt {attempt.number} starts on {', '.join(nodes[:16])}.{words}")
+        draft.status(status, f"Attempt {attempt.number} starts on {', '.join(fact.nodes[:16])}.{words}")
 
 
-def _stepped(draft: Draft, fact: Fact | None) -> None:
+def _stepped(draft: Draft, fact: AttemptStepped | None) -> None:
     """The first step of the attempt closes every open incident: that is when the run really goes on."""
     attempt = draft.attempt
     if fact is None or attempt is None:
         return
-    at = _time(fact.data.get("steppedAt")) or fact.at
+    at = fact.stepped_at
     if attempt.first_step_at is None:
-        draft.change_attempt(first_step_at=at, resumed_from=fact.data.get("resumedFrom"))
+        draft.change_attempt(first_step_at=at, resumed_from=fact.resumed_from)
     opened = [incident for incident in draft.run.incidents if incident.resumed_at is None and incident.attempt < attempt.number]
     if opened:
         draft.change(incidents=[_closed(incident, at, attempt.number) for incident in draft.run.incidents])
-        start = fact.data.get("resumedFrom")
+        start = fact.resumed_from
         source = f"from step {start}" if start is not None else "from the beginning"
         seconds = max(0.0, (at - opened[0].started_at).total_seconds())
         cost = _cost(draft, opened, start or 0)
@@ -75,7 +74,7 @@ def _cost(draft: Draft, incidents: Sequence[Incident], start: int) -> str:
     """'; the last step reported before was 127, so 7 steps are lost', or '' where the end of an attempt is not known yet."""
     numbers = {incident.attempt for incident in incidents}
     ends = [draft.book.end_of(attempt) for attempt in draft.run.attempts if attempt.number in numbers]
-    steps = [int(end.data["lastStep"]) for end in ends if end is not None and end.data.get("lastStep") is not None]
+    steps = [end.last_step for end in ends if end is not None and end.last_step is not None]
     if None in ends or not steps:
         return ""
     lost = max(0, max(steps) - start)
@@ -91,7 +90,7 @@ def _closed(incident: Incident, at: datetime, attempt: int) -> Incident:
 
 def _returned(draft: Draft) -> None:
     """A node that came back after it was left out may be used again: it was replaced or repaired, or its whole cluster was."""
-    back = {node_of(fact): fact.at for fact in draft.book.of("NodeReturned")}
+    back = {fact.returned: fact.at for fact in draft.book.of(NodeReturned)}
     suspected = {incident.node: incident.started_at for incident in draft.run.incidents if incident.node}
     made_at = draft.cluster.created_at if draft.cluster else None
 
@@ -102,7 +101,3 @@ def _returned(draft: Draft) -> None:
     kept = [node for node in draft.run.excluded_nodes if not cleared(node)]
     if kept != draft.run.excluded_nodes:
         draft.change(excluded_nodes=kept)
-
-
-def _time(value: object) -> datetime | None:
-    return datetime.fromisoformat(value.replace("Z", "+00:00")) if isinstance(value, str) else None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trainyard.domain.records import Cluster, Fact, Run
+from trainyard.domain.records import Cluster, Run
 from trainyard.domain.teardown import has_something_to_lose, unsaved_runs
+from trainyard_contracts.events import Fact
 
 #: The tag that says which record a cluster was made for. A name is used again, a table is made anew: this is never the same twice.
 RECORD_TAG = "trainyard:record"

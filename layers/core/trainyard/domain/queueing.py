@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 
 from trainyard.domain.decisions import Draft
-from trainyard.domain.facts import node_of
-from trainyard.domain.records import Action, Attempt, Fact, Run
+from trainyard.domain.records import Action, Attempt, Run
+from trainyard_contracts.events import AttemptEnded, AttemptQueued, Fact, NodeLost, NodeReturned
 
 #: A node under suspicion is spared for this long. Then it is used again, since no other has become free.
 SUSPECTS_SECONDS = 60
 
 
-def queued(draft: Draft) -> Fact | None:
+def queued(draft: Draft) -> AttemptQueued | None:
     """The newest news of the newest attempt's job in Slurm's queue; None if it is not known to wait."""
     attempt = draft.attempt
-    return draft.book.last("AttemptQueued", attempt=attempt.number) if attempt is not None and attempt.waits else None
+    return draft.book.last(AttemptQueued, attempt=attempt.number) if attempt is not None and attempt.waits else None
 
 
 def without_exclusions(draft: Draft) -> None:
@@ -30,7 +30,7 @@ def review(draft: Draft, attempt: Attempt) -> None:
     nodes = sorted({*draft.book.lost_nodes(), *_suspects(draft, attempt)})
     if set(nodes) == set(attempt.exclude):
         return
-    news = draft.book.last("NodeLost", "NodeReturned", "AttemptEnded")
+    news: Fact | None = draft.book.last(NodeLost, NodeReturned, AttemptEnded)
     action_id = f"exclude-{attempt.number}-{news.id if news else 'none'}-{len(nodes)}"
     draft.act(Action(id=action_id, kind="exclude", attempt=attempt.number, nodes=nodes, reason=_reason(attempt, nodes)))
 
@@ -38,7 +38,7 @@ def review(draft: Draft, attempt: Attempt) -> None:
 def _suspects(draft: Draft, attempt: Attempt) -> set[str]:
     """What the attempt avoids although it is not lost; nothing more once it has waited long enough, or the node came back."""
     assert attempt.submitted_at is not None
-    back = {node_of(fact) for fact in draft.book.of("NodeReturned") if fact.at > attempt.submitted_at}
+    back = {fact.returned for fact in draft.book.of(NodeReturned) if fact.at > attempt.submitted_at}
     suspects = set(attempt.exclude) - set(attempt.down) - back
     until = attempt.submitted_at + timedelta(seconds=SUSPECTS_SECONDS)
     if not suspects or draft.now >= until:

@@ -32,16 +32,6 @@ class Problem(Record):
     next_step: str
 
 
-class Fact(Record):
-    """Something that happened, recorded once by its event id and never changed. `data` is the event's detail (camelCase)."""
-
-    id: str
-    type: str
-    at: datetime
-    attempt: int | None = None
-    data: dict[str, Any] = Field(default_factory=dict)
-
-
 class TimelineEntry(Record):
     """One line of a run's timeline: a fact, a decision with its reason, or a change of status."""
 

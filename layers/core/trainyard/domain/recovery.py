@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from trainyard.domain import causes, closing, queueing, repairing
 from trainyard.domain.capacity import bad_nodes, enough_nodes, usable_nodes
 from trainyard.domain.decisions import Decision, Draft, Next
-from trainyard.domain.facts import CANCEL_REQUESTED, EXPORT_REQUESTED, Book
+from trainyard.domain.facts import Book, CancelRequested, ExportRequested
 from trainyard.domain.observing import observe
 from trainyard.domain.problems import brief, problem
-from trainyard.domain.records import Action, Attempt, Cluster, Export, Fact, Incident, Problem, Run
+from trainyard.domain.records import Action, Attempt, Checkpoint, Cluster, Export, Incident, Problem, Run
+from trainyard_contracts.events import ExportFinished, Fact
 
 #: After its cluster's own deadline the run gives up too; the cluster's machine knows the reason better, so it goes first.
 GRACE_SECONDS = 120
@@ -19,13 +20,13 @@ GRACE_SECONDS = 120
 RESTART_SECONDS = 60
 
 
-def decide(run: Run, facts: Iterable[Fact], cluster: Cluster | None, now: datetime) -> Decision:
+def decide(run: Run, facts: Iterable[Fact], cluster: Cluster | None, now: datetime, checkpoints: Iterable[Checkpoint] = ()) -> Decision:
     """Decide what the run's machine does next.
 
-    `facts` are the run's and its cluster's. Deciding twice on the same state gives the same run and the same note ids, so the
+    `facts` are the run's and its cluster's, `checkpoints` the newest of its list. Deciding twice on the same state gives the same run and the same note ids, so the
     machine may repeat it at any point.
     """
-    book = Book(facts, made_at=cluster.created_at if cluster else None)
+    book = Book(facts, made_at=cluster.created_at if cluster else None, checkpoints=checkpoints)
     draft = Draft(run=run, book=book, cluster=cluster, now=now)
     if run.terminal:
         return draft.freeze("finish")
@@ -66,7 +67,7 @@ def _restart_goes_first(draft: Draft) -> bool:
 
 
 def _cancelled(draft: Draft) -> None:
-    request = next((fact for fact in draft.book.of(CANCEL_REQUESTED) if fact.data.get("life") == draft.run.life), None)
+    request = next((fact for fact in draft.book.of(CancelRequested) if fact.life == draft.run.life), None)
     if request is not None:
         reason = "Cancelled by a person."
         draft.stop("cancelled", reason, problem("cancelled", reason))
@@ -280,10 +281,10 @@ def _bystanders(draft: Draft, attempt: Attempt) -> None:
 
 def _export(draft: Draft) -> None:
     """A person asked for an export while the run trains."""
-    for request in draft.book.of(EXPORT_REQUESTED):
-        if request.data.get("life") == draft.run.life and draft.handle_once(request.id):
+    for request in draft.book.of(ExportRequested):
+        if request.life == draft.run.life and draft.handle_once(request.id):
             draft.change(export=Export(id=request.id, requested_at=request.at))
 
 
 def _export_finished(draft: Draft, export: Export) -> bool:
-    return any(fact.data.get("exportId") == export.id for fact in draft.book.of("ExportFinished"))
+    return any(fact.export_id == export.id for fact in draft.book.of(ExportFinished))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from trainyard.domain.decisions import Draft
-from trainyard.domain.records import Action, Fact
+from trainyard.domain.facts import NodeHealth
+from trainyard.domain.records import Action
+from trainyard_contracts.events import Fact, NodeReturned
 
 #: With nodeRecovery Automatic HyperPod reboots a node in one to three minutes; a replacement takes twenty to thirty.
 GRACE_SECONDS = 300
@@ -29,15 +31,15 @@ def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
     if draft.cluster is None or draft.cluster.spec.node_recovery != "Automatic":
         return None
     grace = lost.at + timedelta(seconds=GRACE_SECONDS)
-    back = max((fact.at for fact in draft.book.of("NodeReturned") if fact.data.get("returned") == action.node), default=None)
+    back = max((fact.at for fact in draft.book.of(NodeReturned) if fact.returned == action.node), default=None)
     # A repair that was announced before the node's last return is over.
     since = max(filter(None, (back, lost.at - timedelta(seconds=GRACE_SECONDS))))
-    said = [fact for fact in draft.book.of("NodeHealth") if _repairs(fact, action) and fact.at >= since]
+    said = [fact for fact in draft.book.of(NodeHealth) if _repairs(fact, action) and fact.at >= since]
     return max(grace, said[-1].at + timedelta(seconds=REPAIR_SECONDS)) if said else grace
 
 
-def _repairs(fact: Fact, action: Action) -> bool:
-    return fact.data.get("instanceId") == action.instance_id != "" and fact.data.get("repairAction") in ("Reboot", "Replace")
+def _repairs(fact: NodeHealth, action: Action) -> bool:
+    return fact.instance_id == action.instance_id != "" and fact.repair_action in ("Reboot", "Replace")
 
 
 def _hold(draft: Draft, action: Action, until: datetime) -> None:

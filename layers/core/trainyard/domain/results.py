@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainyard.domain.messages import counted, size
 from trainyard.domain.records import Run
+from trainyard.domain.words import counted, size
 from trainyard_contracts.files import ExportManifest
 from trainyard_contracts.specs import ExportSpec, RunSpec
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainyard.domain import facts
-from trainyard.domain.records import Cluster, Fact, Run
+from trainyard.domain.facts import Book, SavedRun, UnsavedRun
+from trainyard.domain.records import Cluster, Run
 from trainyard.domain.results import without_result
-from trainyard_contracts.events import OtherJobs
+from trainyard_contracts.events import Fact, OtherJobs
 
 
 def blocker(cluster: Cluster, active_runs: Iterable[Run], cluster_facts: Iterable[Fact], others: OtherJobs | None = None) -> str | None:
@@ -40,13 +40,14 @@ def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
     An FSx file system outlives the cluster, but it may be scratch or someone's to delete: only a verified export counts.
     """
     unsaved: dict[str, None] = {}
-    for fact in sorted(cluster_facts, key=lambda fact: (fact.at, fact.id)):
-        if fact.data.get("generation", cluster.generation) != cluster.generation:
+    told: list[UnsavedRun | SavedRun] = Book(cluster_facts).of(UnsavedRun, SavedRun)
+    for fact in told:
+        if fact.generation not in (None, cluster.generation):
             continue
-        if fact.type == facts.UNSAVED_RUN:
-            unsaved[str(fact.data["runId"])] = None
-        elif fact.type == facts.SAVED_RUN:
-            unsaved.pop(str(fact.data["runId"]), None)
+        if isinstance(fact, UnsavedRun):
+            unsaved[fact.run_id] = None
+        else:
+            unsaved.pop(fact.run_id, None)
     return list(unsaved)
 
 

@@ -8,10 +8,10 @@ from trainyard.app.create_cluster import start_teardown
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.trouble import cause_of
 from trainyard.app.telling import tell_runs
-from trainyard.domain import facts
 from trainyard.domain.errors import TrainyardError
+from trainyard.domain.facts import ClusterFailed
 from trainyard.domain.problems import brief, problem, with_log
-from trainyard.domain.records import Cluster, Fact, Problem
+from trainyard.domain.records import Cluster, Problem
 from trainyard.ports import Ports
 
 LOG_LINES = 40
@@ -28,11 +28,11 @@ def cluster_fail(ports: Ports, given: StepInput) -> dict[str, Any]:
         update = {"status": "Failed", "problem": found, "updated_at": ports.clock.now()}
         cluster = ports.clusters.put(cluster.model_copy(update=update))
     reason = brief(cluster.problem) if cluster.problem else "unknown"
-    data = {"generation": cluster.generation, "reason": reason}
-    fact = Fact(id=f"cluster-failed-{cluster.name}-{cluster.generation}", type=facts.CLUSTER_FAILED, at=cluster.updated_at, data=data)
+    fact_id = f"cluster-failed-{cluster.name}-{cluster.generation}"
+    fact = ClusterFailed(id=fact_id, at=cluster.updated_at, cluster_name=cluster.name, generation=cluster.generation, reason=reason)
     ports.clusters.record(cluster.name, fact)
     start_teardown(ports, cluster)
-    tell_runs(ports, cluster, fact, f"Cluster '{cluster.name}' failed: {reason}")
+    tell_runs(ports, cluster, fact)
     return {"status": "Failed", "reason": reason[:1000]}
 
 

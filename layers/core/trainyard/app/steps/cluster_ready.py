@@ -7,6 +7,7 @@ from typing import Any
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.waking import wake_run
 from trainyard.ports import Ports
+from trainyard_contracts.events import ClusterReady
 
 
 def cluster_ready(ports: Ports, given: StepInput) -> dict[str, Any]:
@@ -19,5 +20,5 @@ def cluster_ready(ports: Ports, given: StepInput) -> dict[str, Any]:
         ports.clusters.put(cluster.model_copy(update={"status": "Ready", "ready_at": now, "updated_at": now}))
         ports.clusters.touch(cluster.name, used_at=now)
     for run in ports.runs.on_cluster(cluster.name):
-        wake_run(ports, run.id, "ClusterReady")
+        wake_run(ports, run.id, ClusterReady)
     return {"status": "Ready"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -15,14 +16,25 @@ from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer
 from trainyard.app.waking import done, store_wait, superseded
-from trainyard.domain import facts, names, results
+from trainyard.domain import names, results
 from trainyard.domain.errors import BlobNotFound, CommandFailed, RetryableError
-from trainyard.domain.messages import counted, size
-from trainyard.domain.records import Export, Fact, Run, TimelineEntry
+from trainyard.domain.facts import Book, SavedRun
+from trainyard.domain.records import Export, Run, TimelineEntry
+from trainyard.domain.words import counted, size
 from trainyard.ports import Ports
+from trainyard_contracts.events import ExportFinished
 from trainyard_contracts.files import ExportedObject, ExportManifest
 
 EXPORT_COMMAND_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the agent says that the export ended: with a manifest, or with a reason why not."""
+
+    reason: str = ""
+    manifest_key: str = ""
+    manifest_sha256: str = ""
 
 
 def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
@@ -54,13 +66,11 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     return {"export": run.export.state if run.export else "none"}
 
 
-def conclude(ports: Ports, run: Run, export: Export, finished: Fact) -> Export:
+def conclude(ports: Ports, run: Run, export: Export, ended: Ended) -> Export:
     """Believe nothing: read the manifest and look at every object's size and checksum."""
-    key = str(finished.data.get("manifestKey") or run.export_manifest_key)
-    reason = "" if finished.data.get("ok") else str(finished.data.get("reason") or "the agent gave no reason")
-    manifest = None
+    key, reason, manifest = ended.manifest_key or run.export_manifest_key, ended.reason, None
     if not reason:
-        manifest, reason = _manifest(ports, run, key, str(finished.data.get("manifestSha256") or ""))
+        manifest, reason = _manifest(ports, run, key, ended.manifest_sha256)
     if manifest is not None:
         reason = _lacking(ports, run, export, manifest) or _first_wrong(ports, run, manifest.objects)
     if reason or manifest is None:
@@ -111,12 +121,15 @@ def _first_wrong(ports: Ports, run: Run, objects: list[ExportedObject]) -> str:
         return next((reason for reason in pool.map(wrong, objects) if reason), "")
 
 
-def _finished(ports: Ports, run: Run, export: Export) -> Fact | None:
-    found = [fact for fact in ports.runs.facts(run.id) if fact.type == "ExportFinished" and fact.data.get("exportId") == export.id]
-    return found[0] if found else None
+def _finished(ports: Ports, run: Run, export: Export) -> Ended | None:
+    told = next((fact for fact in Book(ports.runs.facts(run.id)).of(ExportFinished) if fact.export_id == export.id), None)
+    if told is None:
+        return None
+    reason = "" if told.ok else told.reason or "the agent gave no reason"
+    return Ended(reason, told.manifest_key, told.manifest_sha256)
 
 
-def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Fact | None]:
+def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None]:
     """Tell the agent to export. The same export id does not start a second one, so asking again finds an end that no event told."""
     cluster = ports.clusters.get(run.cluster_name)
     destination = names.s3_uri(ports.blobs.bucket, run.export_prefix)
@@ -129,15 +142,14 @@ def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Fact | None]:
     running = export.model_copy(update={"state": "running"})
     run = run if export.state == "running" else _save(ports, run, running)
     if answer.get("state") == "finished":
-        data = {"exportId": export.id, "ok": True, "manifestSha256": answer.get("manifestSha256")}
-        return run, Fact(id=f"asked-{export.id}", type="ExportFinished", at=ports.clock.now(), data=data)
+        return run, Ended(manifest_sha256=str(answer.get("manifestSha256") or ""))
     return run, _finished(ports, run, running)
 
 
 def _save(ports: Ports, run: Run, export: Export) -> Run:
     lines = [_entry(ports, export)] if export.state in ("verified", "failed") else []
     if export.state == "verified" and export.final and not export.left_behind:
-        remember_copies(ports, run, facts.SAVED_RUN)
+        remember_copies(ports, run, SavedRun)
     return ports.runs.put(run.model_copy(update={"export": export, "updated_at": ports.clock.now()}), lines)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 from trainyard.app.saved import remember_copies
 from trainyard.app.situation import cluster_of
 from trainyard.app.steps.inputs import StepInput
-from trainyard.domain import facts, teardown
+from trainyard.domain import teardown
 from trainyard.domain.closing import final_status
+from trainyard.domain.facts import UnsavedRun
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Cluster, Run, TimelineEntry
 from trainyard.ports import Ports
@@ -23,7 +24,7 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     if cluster is not None:
         ports.clusters.touch(cluster.name, used_at=ports.clock.now())
     if cluster is not None and cluster.status != "Deleted" and teardown.has_something_to_lose(run):
-        remember_copies(ports, run, facts.UNSAVED_RUN)
+        remember_copies(ports, run, UnsavedRun)
     now = ports.clock.now()
     ended = _ended(run, cluster).model_copy(update={"finished_at": now, "updated_at": now})
     message = f"The run is {ended.status}: {ended.reason}"

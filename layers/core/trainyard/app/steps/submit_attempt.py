@@ -12,9 +12,11 @@ from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.domain import names, recipes
 from trainyard.domain.errors import CommandFailed, RetryableError
-from trainyard.domain.messages import listed
+from trainyard.domain.facts import Book
 from trainyard.domain.records import Attempt, Cluster, Run, TimelineEntry
+from trainyard.domain.words import listed
 from trainyard.ports import CommandResult, Ports
+from trainyard_contracts.events import AttemptStarted
 
 #: The agent kills leftovers, raises the fence and waits for sbatch within this.
 SUBMIT_SECONDS = 60.0
@@ -45,9 +47,9 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
         answer = _ask(ports, cluster, argv, hashlib.sha256(body).hexdigest())
     except RetryableError as error:
         # A job that started was submitted, whatever became of the answer.
-        started = next((fact for fact in ports.runs.facts(run.id, attempt.number) if fact.type == "AttemptStarted"), None)
+        started = Book(ports.runs.facts(run.id, attempt.number)).first(AttemptStarted)
         if started is not None:
-            return _save(ports, run, attempt, cluster.filesystem, str(started.data.get("jobId") or ""), asked_at)
+            return _save(ports, run, attempt, cluster.filesystem, started.job_id, asked_at)
         if still(ports, run.id, "submit"):
             state = "was refused" if isinstance(error, BundleChanged) else "has no answer yet"
             key = f"submit-{attempt.number}{'-changed' if isinstance(error, BundleChanged) else ''}"

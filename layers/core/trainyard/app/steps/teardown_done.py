@@ -7,9 +7,11 @@ from typing import Any
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.telling import tell_runs
 from trainyard.app.waking import wake_cluster
-from trainyard.domain import facts, names
+from trainyard.domain import names
 from trainyard.domain.errors import RunNotFound
-from trainyard.domain.records import Cluster, Fact, TimelineEntry
+from trainyard.domain.facts import ClusterDeleted, data_of, type_of
+from trainyard.domain.kinds import sentence
+from trainyard.domain.records import Cluster, TimelineEntry
 from trainyard.ports import Ports
 
 
@@ -23,17 +25,17 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
             ports.secrets.delete(names.agent_key_secret(ports.config.secret_prefix, cluster.name))
             ports.backend.clean_up(cluster.name, cluster.generation)
         cluster = ports.clusters.put(cluster.model_copy(update={"status": "Deleted", "updated_at": ports.clock.now()}))
-    data = {"generation": cluster.generation}
-    fact = Fact(id=f"cluster-deleted-{cluster.name}-{cluster.generation}", type=facts.CLUSTER_DELETED, at=cluster.updated_at, data=data)
+    fact_id = f"cluster-deleted-{cluster.name}-{cluster.generation}"
+    fact = ClusterDeleted(id=fact_id, at=cluster.updated_at, cluster_name=cluster.name, generation=cluster.generation)
     ports.clusters.record(cluster.name, fact)
-    tell_runs(ports, cluster, fact, f"Cluster '{cluster.name}' is deleted.")
+    tell_runs(ports, cluster, fact)
     _tell_ended_owner(ports, cluster, fact)
     # A wait whose time ran out stays stored, since nobody else comes by: AWS has no event for a deletion.
     wake_cluster(ports, cluster.name)
     return {"status": "Deleted"}
 
 
-def _tell_ended_owner(ports: Ports, cluster: Cluster, fact: Fact) -> None:
+def _tell_ended_owner(ports: Ports, cluster: Cluster, fact: ClusterDeleted) -> None:
     """The run that the cluster was made for may have ended before it: no machine of its own will note the deletion."""
     try:
         owner = ports.runs.get(cluster.owner_run) if cluster.owner_run else None
@@ -41,7 +43,8 @@ def _tell_ended_owner(ports: Ports, cluster: Cluster, fact: Fact) -> None:
         return
     if owner is None or not owner.terminal or owner.cluster_generation not in (None, cluster.generation):
         return
-    message = f"Cluster '{cluster.name}' is deleted."
-    ports.runs.note(owner.id, TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=fact.type, message=message, data=fact.data))
+    ports.runs.note(
+        owner.id, TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=type_of(fact), message=sentence(fact), data=data_of(fact))
+    )
     if not owner.cluster_deleted:
         ports.runs.put(owner.model_copy(update={"cluster_deleted": True, "updated_at": ports.clock.now()}))

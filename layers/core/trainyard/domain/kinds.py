@@ -1,0 +1,145 @@
+"""What each kind of fact says to a person, and which waits it ends. A new kind of fact is its class and one entry here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from trainyard.domain import facts
+from trainyard.domain.records import WaitKind
+from trainyard.domain.words import counted, describe, listed, setup_sentence, size, waiting_sentence
+from trainyard_contracts import events
+from trainyard_contracts.events import Fact
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`sentence` is the fact's line in the timeline; `wakes` are the waits of state machines that it ends."""
+
+    sentence: Callable[[Any], str]
+    wakes: frozenset[WaitKind] = frozenset()
+
+
+def sentence(fact: Fact) -> str:
+    """The timeline line of a fact."""
+    return kind_of(type(fact)).sentence(fact)
+
+
+def kind_of(type_: type[Fact]) -> Kind:
+    """One that nobody is told of and that ends no wait has no entry."""
+    return KINDS.get(type_, _QUIET)
+
+
+def _ready(event: events.ClusterReady) -> str:
+    return f"The cluster is ready: {len(event.nodes)} nodes joined Slurm ({listed(event.nodes, 8)})."
+
+
+def _queued(event: events.AttemptQueued) -> str:
+    return waiting_sentence(event)
+
+
+def _started(event: events.AttemptStarted) -> str:
+    return f"Attempt {event.attempt} runs as job {event.job_id} on {listed(event.nodes)}.{setup_sentence(event.waits_for)}"
+
+
+def _stepped(event: events.AttemptStepped) -> str:
+    source = f"resumed from step {event.resumed_from}" if event.resumed_from is not None else "started from the beginning"
+    return f"Attempt {event.attempt} trains: it {source} and has finished its first step."
+
+
+def _committed(event: events.CheckpointCommitted) -> str:
+    return f"Checkpoint of step {event.step} is committed and verified: {counted(event.files, 'file')}, {size(event.bytes)}."
+
+
+def _rejected(event: events.CheckpointRejected) -> str:
+    return f"Checkpoint of step {event.step} does not verify ({event.reason}); it will not be resumed from."
+
+
+def _ended(event: events.AttemptEnded) -> str:
+    reason = f": {event.error}" if event.error else (f", killed by signal {event.signal}" if event.signal else "")
+    where = f" on {event.failed_node}" if event.failed_node else ""
+    step = f" after step {event.last_step}" if event.last_step is not None else ""
+    return f"Attempt {event.attempt} (job {event.job_id}) {event.outcome}{where}{step}{reason}."
+
+
+def _lost(event: events.NodeLost) -> str:
+    return f"Node {event.lost.node} is lost: {describe(event.lost)}."
+
+
+def _members(event: events.NodesChanged) -> str:
+    changes = [(event.removed, "no longer has"), (event.added, "has the new")]
+    words = " and ".join(f"{verb} {', '.join(names[:8])}" for names, verb in changes if names)
+    return f"Slurm {words}: {counted(len(event.nodes), 'node')} now."
+
+
+def _silent(event: events.AgentSilent) -> str:
+    node, detail = event.silent.node, event.silent.detail
+    if event.silent.scheduler == "up":
+        return f"The agent on {node} is silent, but its Slurm daemon answers: nothing is done to the job."
+    known = f" ({detail})" if detail else ""
+    return f"The agent on {node} is silent{known}. Whether the node is lost is not known yet: nothing is done to the job."
+
+
+def _unhealthy(event: events.NodeUnhealthy) -> str:
+    if event.severity == "healthy":
+        return f"Check '{event.check}' on {event.node} is healthy again."
+    return f"Check '{event.check}' on {event.node} reports {event.severity}: {event.detail}"
+
+
+def _exported(event: events.ExportFinished) -> str:
+    if not event.ok:
+        return f"The export failed on the cluster: {event.reason}"
+    return f"The export is uploaded: {counted(event.objects, 'object')}, {size(event.bytes)}; every object is verified next."
+
+
+def _pruned(event: events.CheckpointPruned) -> str:
+    return f"Checkpoint of step {event.step} made room; newer ones are whole."
+
+
+def _told(event: facts.ClusterEvent) -> str:
+    """With the reason that only DescribeClusterEvent tells."""
+    reason = event.failure_message
+    return f"HyperPod: {event.description.rstrip('.')}: {reason}" if reason else f"HyperPod: {event.description}"
+
+
+def _health(event: facts.NodeHealth) -> str:
+    judged = f"{event.instance_id} is {event.status} ({event.reason})"
+    return f"HyperPod's health agent says {judged}; its repair action: {event.repair_action}."
+
+
+def _kind(told: Callable[[Any], str], *wakes: WaitKind) -> Kind:
+    return Kind(told, frozenset(wakes))
+
+
+_QUIET = _kind(facts.type_of)
+#: AttemptStarted ends a wait because a node may be lost while a job starts.
+KINDS: dict[type[Fact], Kind] = {
+    events.ClusterReady: _kind(_ready, "cluster", "in-service"),
+    events.AttemptQueued: _kind(_queued, "outcome"),
+    events.AttemptStarted: _kind(_started, "outcome"),
+    events.AttemptStepped: _kind(_stepped, "outcome"),
+    events.CheckpointCommitted: _kind(_committed),
+    events.CheckpointRejected: _kind(_rejected, "outcome"),
+    events.CheckpointPruned: _kind(_pruned),
+    events.AttemptEnded: _kind(_ended, "outcome"),
+    events.NodeLost: _kind(_lost, "outcome"),
+    events.NodeReturned: _kind(lambda event: f"Node {event.returned} serves jobs again.", "outcome"),
+    events.NodesChanged: _kind(_members, "outcome"),
+    events.AgentSilent: _kind(_silent),
+    events.AgentBack: _kind(lambda event: f"The agent on {event.back} reports again."),
+    events.NodeUnhealthy: _kind(_unhealthy),
+    events.ExportFinished: _kind(_exported, "outcome", "export"),
+    facts.ClusterState: _kind(lambda fact: f"AWS says the cluster is {fact.status}.", "in-service", "deleted"),
+    facts.ClusterEvent: _kind(_told),
+    facts.LifecycleFailed: _kind(_told, "in-service"),
+    facts.NodeHealth: _kind(_health),
+    facts.ClusterFailed: _kind(lambda fact: f"Cluster '{fact.cluster_name}' failed: {fact.reason}", "cluster", "outcome"),
+    facts.ClusterLost: _kind(lambda fact: fact.reason, "cluster", "outcome", "export"),
+    facts.ClusterDeleted: _kind(
+        lambda fact: f"Cluster '{fact.cluster_name}' is deleted.", "cluster", "outcome", "export", "teardown", "deleted"
+    ),
+    facts.CancelRequested: _kind(lambda _: "A person asked to cancel the run.", "cluster", "outcome", "export"),
+    facts.ExportRequested: _kind(lambda _: "A person asked for an export.", "outcome"),
+    facts.ResumeRequested: _kind(lambda _: "A person resumed the run."),
+}
