@@ -219,7 +219,7 @@ class Registry:
             event = self._reporter.make(
                 NodeUnhealthy, check=check, severity=severity, detail=f"{name}: {detail}", **_of(activity)
             )  # fmt: skip
-            event = event.model_copy(update={"node": name})
+            event = event.changed(node=name)
             row = (name, check, severity, detail)
             self._reporter.report(event, change=lambda db, row=row: db.execute("INSERT OR REPLACE INTO verdicts VALUES(?, ?, ?, ?)", row))  # type: ignore[misc]
             log.warning("%s: check %s is %s: %s", name, check, severity, detail)
@@ -351,7 +351,7 @@ class Registry:
         activity = self._jobs.on_node(node.name)
         evidence = self.evidence(node.name)
         if activity is not None:
-            evidence = evidence.model_copy(update={"detail": f"{evidence.detail}; training stands still or ended"})
+            evidence = evidence.changed(detail=f"{evidence.detail}; training stands still or ended")
         node.task = node.questions = None
         self._set(node, "lost", self._reporter.make(NodeLost, lost=evidence, **_of(activity)))
         log.warning("node %s is lost: %s", node.name, evidence.detail)
@@ -364,7 +364,7 @@ class Registry:
         elif evidence.scheduler != "up" and activity is not None and activity.stepped_at is not None:
             why = f"training stepped {time.monotonic() - activity.stepped_at:.1f} s ago"
         if why:
-            evidence = evidence.model_copy(update={"detail": f"{evidence.detail}; {why}"})
+            evidence = evidence.changed(detail=f"{evidence.detail}; {why}")
         self._set(node, "silent", self._reporter.make(AgentSilent, silent=evidence, **_of(activity)))
         log.warning("the agent of %s is silent: %s", node.name, evidence.detail)
 

@@ -67,8 +67,8 @@ def test_clusters_of_others_are_never_looked_at() -> None:
 def test_an_empty_table_deletes_no_cluster_and_says_what_a_person_should_do() -> None:
     story = in_training()
     name = story.cluster.name
-    for twin in (story.world.runs, story.world.clusters, story.world.waits):
-        twin.__init__()  # type: ignore[misc]
+    for twin, *given in ((story.world.runs, story.world.clock), (story.world.clusters, story.world.clock), (story.world.waits,)):
+        twin.__init__(*given)  # type: ignore[misc]
     assert isinstance(story.world.clusters, MemoryClusters)
     assert isinstance(story.world.runs, MemoryRuns)
     assert isinstance(story.world.waits, MemoryWaits)

@@ -19,6 +19,7 @@ from tests.support.store_table import mocked_dynamodb, new_table
 from trainyard.app import read_metrics as metrics_module
 from trainyard.app.list_nodes import list_nodes
 from trainyard.app.read_metrics import read_metrics
+from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
 from trainyard.aws.items import document
 from trainyard.aws.runs import TableRuns
@@ -147,9 +148,9 @@ def wire(view: Any) -> int:
 
 def test_the_record_of_the_longest_run_on_the_largest_cluster_stays_far_below_an_items_limit(table: Table) -> None:
     run = decided(long_run(), [])
-    stored = TableRuns(table).create(run.run, idempotency_key=None, body_hash="h")
+    stored = TableRuns(table, SystemClock()).create(run.run, idempotency_key=None, body_hash="h")
     assert largest_item(table) < 0.9 * MOST_ITEM
-    assert TableRuns(table).get(RUN) == stored
+    assert TableRuns(table, SystemClock()).get(RUN) == stored
     assert wire(RunView.of(stored)) < MOST_ANSWER
     assert len(stored.attempts) == ATTEMPTS - 1
     assert stored.attempts[-1].nodes == [name for name in NAMES if name != NAMES[ATTEMPTS - 1]]
@@ -188,7 +189,7 @@ def test_small_runs_keep_every_attempts_nodes_and_words() -> None:
 
 
 def test_sixty_days_of_facts_are_stored_read_and_decided_with_each_list_of_nodes_kept_once(table: Table) -> None:
-    runs = TableRuns(table)
+    runs = TableRuns(table, SystemClock())
     for number in range(1, 31):
         for event in attempt_facts(number, NAMES, T0 + timedelta(hours=number)):
             assert runs.record(RUN, event, "told")
@@ -220,7 +221,7 @@ def test_a_change_of_the_largest_list_of_nodes_forgets_no_node_that_is_still_in_
     names = [name for name in NAMES if name != former[0]] + ["ip-10-9-9-1"]
     told.append(members_fact(1, names, former[0]))
     told.append(members_fact(2, [name for name in names if name != former[1]] + ["ip-10-9-9-2"], former[1]))
-    runs, clusters = TableRuns(table), TableClusters(table)
+    runs, clusters = TableRuns(table, SystemClock()), TableClusters(table, SystemClock())
     for one in told:
         assert clusters.record("large", one)
         assert not clusters.record("large", one), "the same event twice is one fact"
@@ -278,7 +279,7 @@ def test_every_heartbeat_of_the_largest_cluster_fits_an_event_and_an_item(table:
     assert [one.node for beat in beats for one in beat.nodes] == NAMES
     assert max(len(beat.model_dump_json(by_alias=True).encode()) for beat in beats) <= events.MOST_EVENT_BYTES
     for beat in beats[:3]:
-        TableClusters(table).put_heartbeat(beat)
+        TableClusters(table, SystemClock()).put_heartbeat(beat)
     assert largest_item(table) < MOST_ITEM // 2
 
 
@@ -335,7 +336,7 @@ def test_a_list_of_a_hundred_of_the_largest_runs_is_answered_without_their_specs
 
 
 def test_a_page_of_the_timeline_ends_before_its_answer_is_too_long(table: Table) -> None:
-    runs = TableRuns(table)
+    runs = TableRuns(table, SystemClock())
     facts = [
         ended.model_copy(update={"log_tail": "x" * 100_000})
         for n in range(1, 41)

@@ -12,6 +12,7 @@ from tests.contract.test_store_conformance import heartbeat, run
 from tests.support.store_table import mocked_dynamodb, new_table
 
 from trainyard.aws import table as table_module
+from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
 from trainyard.aws.facts import Stored
 from trainyard.aws.items import COMPRESS_ABOVE_BYTES, pack, stamp, unpack, unstamp
@@ -50,7 +51,7 @@ def test_times_sort_as_text_whatever_their_zone() -> None:
 
 
 def test_a_timeline_of_more_than_one_megabyte_is_read_whole(table: Table) -> None:
-    runs = TableRuns(table)
+    runs = TableRuns(table, SystemClock())
     made = runs.create(run(1), idempotency_key=None, body_hash="h")
     for number in range(12):
         entry = TimelineEntry(id=f"e{number:02d}", at=T0 + timedelta(seconds=number), kind="fact", type="T", message="x" * 120_000)
@@ -61,8 +62,8 @@ def test_a_timeline_of_more_than_one_megabyte_is_read_whole(table: Table) -> Non
 
 
 def test_keys_and_heartbeats_expire(table: Table) -> None:
-    TableRuns(table).create(run(1), idempotency_key="key", body_hash="h")
-    TableClusters(table).put_heartbeat(heartbeat(1, 0))
+    TableRuns(table, SystemClock()).create(run(1), idempotency_key="key", body_hash="h")
+    TableClusters(table, SystemClock()).put_heartbeat(heartbeat(1, 0))
     expiring = [item for item in table._dynamodb.scan(TableName=table.name)["Items"] if "expiresAt" in item]
     assert sorted(item["pk"]["S"].split("#")[0] for item in expiring) == ["beat", "key"]
 

@@ -11,6 +11,7 @@ import pytest
 from tests.contract.test_store_conformance import run
 from tests.support.store_table import mocked_dynamodb, new_table
 
+from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
@@ -45,7 +46,7 @@ def ulid(number: int) -> str:
 
 
 def test_facts_of_a_run_that_an_older_version_recorded_are_read(table: Table) -> None:
-    runs = TableRuns(table)
+    runs = TableRuns(table, SystemClock())
     made = runs.create(run(1), idempotency_key=None, body_hash="h")
     pk = f"run#{made.id}"
     put(table, pk, "cancel-1", "CancelRequested", None, life=1)
@@ -64,7 +65,7 @@ def test_facts_of_a_run_that_an_older_version_recorded_are_read(table: Table) ->
 def test_of_a_long_list_that_was_not_kept_it_is_known_how_it_changed(table: Table) -> None:
     shown = {"nodesCount": 300, "nodesShown": ["ip-2"], "added": ["ip-9"], "removed": ["ip-3"], "partitions": {"main": 300}}
     put(table, "cluster#demo", ulid(1), "NodesChanged", None, **AGENT, id=ulid(1), **shown)
-    [changed] = Book(TableClusters(table).facts("demo")).of(NodesChanged)
+    [changed] = Book(TableClusters(table, SystemClock()).facts("demo")).of(NodesChanged)
     assert (changed.nodes, changed.partitions) == ([], {"main": 300})
     assert gone_nodes(changed, ["ip-2", "ip-3"]) == {"ip-3"}
 
@@ -74,7 +75,7 @@ def test_a_fact_that_cannot_be_read_decides_nothing_and_is_told(table: Table, ca
     put(table, "cluster#demo", "b", "UnsavedRun", None, generation=1)
     put(table, "cluster#demo", "c", "UnsavedRun", None, runId="run-1", generation=1)
     with caplog.at_level(logging.ERROR):
-        found = TableClusters(table).facts("demo")
+        found = TableClusters(table, SystemClock()).facts("demo")
     assert [type(fact) for fact in found] == [Unreadable, Unreadable, UnsavedRun]
     assert [record.getMessage().split(" cannot")[0] for record in caplog.records] == [
         "fact a of type OfANewerVersion", "fact b of type UnsavedRun",

@@ -14,7 +14,7 @@ from trainyard.domain import errors
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.orphans import RECORD_TAG, made_for, record_mark
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
-from trainyard.ports import BackendCluster, BackendRequest, BatchResult, CommandResult, Config, DeadLetter, Page, Ports, Remains
+from trainyard.ports import BackendCluster, BackendRequest, BatchResult, Clock, CommandResult, Config, DeadLetter, Page, Ports, Remains
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.specs import ClusterSpec
 
@@ -105,7 +105,8 @@ def page(items: Sequence[Any], limit: int, token: str | None, query: str) -> Pag
 
 
 class MemoryRuns:
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.stored: dict[str, Run] = {}
         self.keys: dict[str, tuple[str, str]] = {}
         self.kept_facts: dict[str, dict[str, Fact]] = {}
@@ -137,7 +138,7 @@ class MemoryRuns:
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         if self.get(run.id).version != run.version:
             raise errors.ConflictError(f"Run {run.id} was changed in between.")
-        fresh = Run.model_validate_json(run.model_copy(update={"version": run.version + 1}).model_dump_json())
+        fresh = Run.model_validate_json(run.changed(version=run.version + 1, updated_at=self._clock.now()).model_dump_json())
         self.stored[run.id] = fresh
         for line in lines:
             self.note(run.id, line)
@@ -193,7 +194,8 @@ class MemoryRuns:
 
 
 class MemoryClusters:
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.stored: dict[str, Cluster] = {}
         self.kept_facts: dict[str, dict[str, Fact]] = {}
         self.beats: dict[str, dict[str, ClusterHeartbeat]] = {}
@@ -214,7 +216,7 @@ class MemoryClusters:
     def put(self, cluster: Cluster) -> Cluster:
         if self.get(cluster.name).version != cluster.version:
             raise errors.ConflictError(f"Cluster '{cluster.name}' was changed in between.")
-        fresh = Cluster.model_validate_json(cluster.model_copy(update={"version": cluster.version + 1}).model_dump_json())
+        fresh = Cluster.model_validate_json(cluster.changed(version=cluster.version + 1, updated_at=self._clock.now()).model_dump_json())
         self.stored[cluster.name] = fresh
         return fresh
 
@@ -492,8 +494,8 @@ class World:
     clock: MemoryClock = field(default_factory=MemoryClock)
     ids: MemoryIds = field(default_factory=MemoryIds)
     fuse: Fuse = field(default_factory=Fuse)
-    runs: MemoryRuns = field(default_factory=MemoryRuns)
-    clusters: MemoryClusters = field(default_factory=MemoryClusters)
+    runs: MemoryRuns = field(init=False)
+    clusters: MemoryClusters = field(init=False)
     waits: MemoryWaits = field(default_factory=MemoryWaits)
     commands: MemoryCommands = field(default_factory=MemoryCommands)
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
@@ -504,6 +506,7 @@ class World:
     ports: Ports = field(init=False)
 
     def __post_init__(self) -> None:
+        self.runs, self.clusters = MemoryRuns(self.clock), MemoryClusters(self.clock)
         self.backend = MemoryBackend(self.clock, "test")
         wrap = self.fuse.wrap
         self.ports = Ports(

@@ -7,6 +7,7 @@ from typing import Any
 from tests.support.memory import MemoryClusters, MemoryRuns, MemoryWaits
 from tests.support.store_table import new_table
 
+from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.waits import TableWaits
@@ -18,6 +19,6 @@ NAMES = ["dynamodb", "memory"]
 def opened(name: str, dynamodb: Any) -> tuple[Runs, Clusters, Waits]:
     """Empty stores of one implementation."""
     if name == "memory":
-        return MemoryRuns(), MemoryClusters(), MemoryWaits()
+        return MemoryRuns(SystemClock()), MemoryClusters(SystemClock()), MemoryWaits()
     table = new_table(dynamodb)
-    return TableRuns(table), TableClusters(table), TableWaits(table)
+    return TableRuns(table, SystemClock()), TableClusters(table, SystemClock()), TableWaits(table)

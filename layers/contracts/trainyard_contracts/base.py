@@ -1,10 +1,11 @@
-"""The two model bases: strict for what people send us, lenient for what other processes report."""
+"""The model bases: strict for what people send us, lenient for what other processes report. None is changed, only copied."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 #: SageMaker's own pattern for cluster and instance group names (botocore: ClusterName).
@@ -22,16 +23,38 @@ RunId = Annotated[str, StringConstraints(pattern=r"^run-[0-9a-hjkmnp-tv-z]{26}$"
 Sha256Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class Strict(BaseModel):
+M = TypeVar("M", bound="Unchanging")
+
+
+class Unchanging(BaseModel):
+    """A model whose changes are checked copies."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
+
+    def changed(self: M, **update: Any) -> M:
+        """A copy with these fields. Raises TypeError for a field that there is not, pydantic.ValidationError for a wrong type."""
+        checked = {name: _field(type(self), name).validate_python(value, strict=True) for name, value in update.items()}
+        return self.model_copy(update=checked)
+
+
+@cache
+def _field(model: type[BaseModel], name: str) -> TypeAdapter[Any]:
+    known = model.model_fields.get(name)
+    if known is None:
+        raise TypeError(f"{model.__name__} has no field '{name}'")
+    return TypeAdapter(Annotated[(known.annotation, *known.metadata)] if known.metadata else known.annotation)
+
+
+class Strict(Unchanging):
     """A model of something a person or client sends: camelCase on the wire, unknown fields refused.
 
     Types are as JSON has them: "1" and true are no numbers, and a spec that says so is a mistake somewhere.
     """
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Lenient(BaseModel):
+class Lenient(Unchanging):
     """A model of something another version of Trainyard may have written: unknown fields are ignored."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore")

@@ -103,7 +103,7 @@ class Runs(Protocol):
         ...
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
-        """Write if the stored version equals run.version; returns the run with version + 1. Raises errors.ConflictError.
+        """Write if the stored version equals run.version; returns it with version + 1 and updated_at. Raises errors.ConflictError.
 
         The timeline lines are written with it or not at all; one whose id is known changes nothing.
         """

@@ -36,12 +36,12 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.table import Table
     from trainyard.aws.waits import TableWaits
 
-    table = Table(Lazy("dynamodb", settings.region), settings.table_name)
+    table, clock = Table(Lazy("dynamodb", settings.region), settings.table_name), SystemClock()
     blobs = S3Blobs(Lazy("s3", settings.region), settings.data_bucket)
     backend = _backend(settings, blobs)
     return Ports(
-        runs=TableRuns(table),
-        clusters=TableClusters(table),
+        runs=TableRuns(table, clock),
+        clusters=TableClusters(table, clock),
         waits=TableWaits(table),
         backend=backend,
         commands=SessionCommands(SessionChannel(Lazy("ssm", settings.region)), backend.controller),
@@ -50,7 +50,7 @@ def build(settings: Settings) -> Ports:
         dead_letters=QueueDeadLetters(Lazy("sqs", settings.region), settings.dead_letters_url),
         secrets=SecretKeys(Lazy("secretsmanager", settings.region), settings.stage),
         prices=PriceList(Lazy("pricing", "us-east-1"), settings.region),
-        clock=SystemClock(),
+        clock=clock,
         ids=Ulids(),
         config=_config(settings),
     )

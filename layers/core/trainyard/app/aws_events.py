@@ -26,7 +26,7 @@ class AwsEvent:
 
     def because(self, reason: str) -> AwsEvent:
         """The same with the reason that only DescribeClusterEvent tells."""
-        return replace(self, fact=self.fact.model_copy(update={"failure_message": reason}))
+        return replace(self, fact=self.fact.changed(failure_message=reason))
 
 
 def read_aws_event(envelope: Mapping[str, Any], now: datetime) -> AwsEvent | str:

@@ -30,4 +30,4 @@ def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
         return OtherJobs()
     used = max(moment for moment in (cluster.last_used_at, cluster.ready_at, cluster.created_at) if moment is not None)
     waited = ports.clock.now() - used > timedelta(seconds=QUEUED_SECONDS)
-    return told.model_copy(update={"queued": 0}) if waited else told
+    return told.changed(queued=0) if waited else told

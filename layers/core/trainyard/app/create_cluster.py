@@ -18,7 +18,7 @@ def create_cluster(
     """
     check_spec(ports, spec)
     now = ports.clock.now()
-    named = spec.model_copy(update={"name": name}) if name else spec
+    named = spec.changed(name=name) if name else spec
     record = Cluster(
         name=named.name, spec=named, created_at=now, updated_at=now, owner_run=owner_run, last_used_at=now, idempotency_key=idempotency_key,
         signs_events=True,
@@ -85,6 +85,6 @@ def start_teardown(ports: Ports, cluster: Cluster) -> None:
     """Start the machine that deletes the cluster, unless it runs. One that ended (blocked, or dead) is followed by another."""
     name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
     if ports.executions.status("teardown", name) not in (None, "RUNNING"):
-        cluster = ports.clusters.put(cluster.model_copy(update={"machine_tries": cluster.machine_tries + 1}))
+        cluster = ports.clusters.put(cluster.changed(machine_tries=cluster.machine_tries + 1))
         name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
     ports.executions.start("teardown", name, {"clusterName": cluster.name, "generation": cluster.generation})

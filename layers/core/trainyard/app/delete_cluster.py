@@ -23,11 +23,11 @@ def delete_cluster(ports: Ports, name: str, *, force: bool = False) -> Cluster:
     if cluster.status == "Deleted":
         return cluster
     if force and not cluster.delete_forced:
-        cluster = cluster.model_copy(update={"delete_forced": True})
+        cluster = cluster.changed(delete_forced=True)
     reason = blocker_of(ports, cluster)
     if reason is not None:
         raise ClusterInUse(reason, next_step=NEXT_STEP)
     if force:
-        cluster = ports.clusters.put(cluster.model_copy(update={"updated_at": ports.clock.now()}))
+        cluster = ports.clusters.put(cluster)
     start_teardown(ports, cluster)
     return cluster

@@ -44,7 +44,7 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
     """The exact request of a cluster's creation, the files of its lifecycle bundle, its price."""
     check_spec(ports, spec)
     now = ports.clock.now()
-    named = spec.model_copy(update={"name": name}) if name else spec
+    named = spec.changed(name=name) if name else spec
     request = ports.backend.plan(Cluster(name=named.name, spec=named, created_at=now, updated_at=now))
     price = ports.prices.hourly_usd(spec)
     warnings = [] if price is not None else ["The price list does not say what these instances cost; look it up before you start."]

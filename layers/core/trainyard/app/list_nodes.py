@@ -41,4 +41,4 @@ def _joined(node: ClusterNode, sample: NodeSample | None) -> ClusterNode:
         return node
     wire = sample.model_dump(mode="json", by_alias=True)
     update = {"name": sample.node, "agent": sample.agent, "scheduler": sample.scheduler, "sample": wire}
-    return node.model_copy(update=update)
+    return node.changed(**update)

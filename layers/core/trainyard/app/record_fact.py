@@ -140,7 +140,7 @@ def _as_met_by(run: Run, event: AgentEvent) -> AgentEvent:
     """What happened on a cluster met the attempt of one of its runs; to the others it says nothing of any."""
     if attempt_of(event) is None or getattr(event, "run_id", None) == run.id:
         return event
-    return event.model_copy(update={"run_id": None, "attempt": None})
+    return event.changed(run_id=None, attempt=None)
 
 
 def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPruned) -> Recorded:
@@ -173,7 +173,7 @@ def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
         return event
     shift = now - event.at
     moved = {name: getattr(event, name) + shift for name in ("at", "stepped_at", "committed_at") if hasattr(event, name)}
-    return event.model_copy(update={**moved, "reported_at": event.at})
+    return event.changed(**moved, reported_at=event.at)
 
 
 def _line(fact: AgentEvent) -> TimelineEntry:
@@ -185,10 +185,10 @@ def _line(fact: AgentEvent) -> TimelineEntry:
 def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointRejected) -> Checkpoint:
     found = Checkpoint(step=event.step, attempt=event.attempt, path=event.path, bytes=0, files=0, committed_at=event.at)
     if isinstance(event, CheckpointCommitted):
-        return found.model_copy(update={"bytes": event.bytes, "files": event.files, "committed_at": event.committed_at})
+        return found.changed(bytes=event.bytes, files=event.files, committed_at=event.committed_at)
     if isinstance(event, CheckpointRejected):
-        return found.model_copy(update={"status": "rejected", "reason": event.reason})
-    return found.model_copy(update={"status": "pruned"})
+        return found.changed(status="rejected", reason=event.reason)
+    return found.changed(status="pruned")
 
 
 def _aws_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:

@@ -34,7 +34,7 @@ def resume_run(ports: Ports, run_id: str) -> Run:
 
 def _below_its_cluster(run: Run) -> Run:
     """Nodes reach objects below their own cluster's prefix only; a run from before that rule gets one there, for all that follows."""
-    return run.model_copy(update={"objects_prefix": run.objects_prefix or f"{names.runs_prefix(run.cluster_name)}/{run.id}"})
+    return run.changed(objects_prefix=run.objects_prefix or f"{names.runs_prefix(run.cluster_name)}/{run.id}")
 
 
 def _active(ports: Ports, run: Run) -> Run:

@@ -124,7 +124,7 @@ def dead_run(ports: Ports, run: Run) -> Iterator[Swept]:
         return
     died = generation > run.generation and not ports.runs.get(run.id).terminal
     if status is None and (died or _old(ports, run.updated_at)):
-        start_run(ports, run.model_copy(update={"generation": generation}))
+        start_run(ports, run.changed(generation=generation))
         what = "started" if generation == run.generation else "restarted"
         yield Swept(what, run.id, f"generation {generation} had no execution")
 
@@ -147,7 +147,7 @@ def dead_machine(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         start_teardown(ports, cluster)
     elif cluster.machine_tries < RESTART_LIMIT:
         tries = cluster.machine_tries + (status is not None)
-        start_cluster(ports, ports.clusters.put(cluster.model_copy(update={"machine_tries": tries})))
+        start_cluster(ports, ports.clusters.put(cluster.changed(machine_tries=tries)))
     else:
         error = {"Error": "MachineDied", "Cause": f"Its state machine died {RESTART_LIMIT} times."}
         cluster_fail(ports, StepInput("cluster-fail", cluster_name=cluster.name, generation=cluster.generation, error=error))

@@ -11,7 +11,7 @@ from trainyard.aws.items import Item, Value, number, pack, stamp, text, unpack, 
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.records import Cluster
-from trainyard.ports import Page
+from trainyard.ports import Clock, Page
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 
 HEARTBEAT_LIFETIME = timedelta(days=7)
@@ -22,8 +22,8 @@ _QUERY = ("clusters",)
 class TableClusters:
     """The port `Clusters` on DynamoDB."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table, self._clock = table, clock
 
     def create(self, cluster: Cluster) -> Cluster:
         item = self._table.get(_pk(cluster.name), "cluster")
@@ -45,7 +45,7 @@ class TableClusters:
         return _cluster(item)
 
     def put(self, cluster: Cluster) -> Cluster:
-        after = cluster.model_copy(update={"version": cluster.version + 1})
+        after = cluster.changed(version=cluster.version + 1, updated_at=self._clock.now())
         attributes = _attributes(after)
         expression = "SET " + ", ".join(f"{name} = :{name}" for name in attributes)
         values = {f":{name}": value for name, value in attributes.items()} | {":before": number(cluster.version)}
@@ -112,16 +112,13 @@ def _gone(cluster: Cluster) -> bool:
 
 
 def _next_generation(cluster: Cluster, before: Cluster) -> Cluster:
-    return cluster.model_copy(update={"generation": before.generation + 1, "version": before.version + 1})
+    return cluster.changed(generation=before.generation + 1, version=before.version + 1)
 
 
 def _cluster(item: Item) -> Cluster:
     """The document, with the times that `touch` writes beside it laid over."""
     cluster = unpack(Cluster, item)
-    return cluster.model_copy(update={
-        "last_used_at": _later(cluster.last_used_at, item.get("lastUsedAt")),
-        "last_heartbeat_at": _later(cluster.last_heartbeat_at, item.get("lastHeartbeatAt")),
-    })  # fmt: skip
+    return cluster.changed(last_used_at=_later(cluster.last_used_at, item.get("lastUsedAt")), last_heartbeat_at=_later(cluster.last_heartbeat_at, item.get("lastHeartbeatAt")))  # fmt: skip
 
 
 def _later(written: datetime | None, touched: Value | None) -> datetime | None:

@@ -6,11 +6,12 @@ import logging
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from trainyard.aws.items import Item, number, pack, text, unpack
 from trainyard.aws.table import Table
 from trainyard.domain import facts
+from trainyard_contracts.base import Lenient
 from trainyard_contracts.events import Fact
 
 _LOG = logging.getLogger(__name__)
@@ -20,10 +21,8 @@ _MOST_LISTED = 200
 _SHOWN = 16
 
 
-class Stored(BaseModel):
+class Stored(Lenient):
     """A fact's document. `data` has its fields in camelCase; of a long list of nodes how many they are, and the first."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     type: str
@@ -43,7 +42,7 @@ def written(fact: Fact) -> tuple[Stored, list[str] | None]:
     if not isinstance(names, list) or len(names) <= _MOST_LISTED or not all(isinstance(name, str) for name in names):
         return stored, None
     kept = {key: value for key, value in stored.data.items() if key != "nodes"}
-    return stored.model_copy(update={"data": {**kept, "nodesCount": len(names), "nodesShown": names[:_SHOWN]}}), names
+    return stored.changed(data={**kept, "nodesCount": len(names), "nodesShown": names[:_SHOWN]}), names
 
 
 def names_item(pk: str, fact_id: str, names: list[str]) -> Item:
@@ -85,4 +84,4 @@ def _whole(table: Table, pk: str, stored: Stored) -> Stored:
     item = table.get(pk, f"nodes#{stored.id}")
     if item is None:  # an older version did not keep them
         return stored
-    return stored.model_copy(update={"data": {**stored.data, "nodes": unpack(NodeNames, item).nodes}})
+    return stored.changed(data={**stored.data, "nodes": unpack(NodeNames, item).nodes})

@@ -13,7 +13,7 @@ from trainyard.aws.items import Item, document, number, pack, stamp, text, unpac
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.records import TERMINAL, Checkpoint, Run, TimelineEntry
-from trainyard.ports import Page
+from trainyard.ports import Clock, Page
 from trainyard_contracts.events import Fact
 
 IDEMPOTENCY_LIFETIME = timedelta(hours=24)
@@ -31,8 +31,8 @@ _LINES_AT_ONCE = 49
 class TableRuns:
     """The port `Runs` on DynamoDB."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self._table, self._clock = table, clock
 
     def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
         if idempotency_key is None:
@@ -64,7 +64,7 @@ class TableRuns:
         return unpack(Run, item)
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
-        after = run.model_copy(update={"version": run.version + 1})
+        after = run.changed(version=run.version + 1, updated_at=self._clock.now())
         for line in lines[_LINES_AT_ONCE:]:
             self.note(run.id, line)
         if not self._put(_run_item(after), run, lines[:_LINES_AT_ONCE]):
@@ -184,7 +184,7 @@ def _key_item(run: Run, idempotency_key: str, body_hash: str) -> Item:
 
 
 def _checkpoint(item: Item) -> Checkpoint:
-    return unpack(Checkpoint, item).model_copy(update={"status": item["verdict"]["S"]})
+    return unpack(Checkpoint, item).changed(status=item["verdict"]["S"])
 
 
 def _marker_item(run_id: str, entry: TimelineEntry) -> Item:

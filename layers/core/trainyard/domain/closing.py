@@ -101,7 +101,7 @@ def _exporting(draft: Draft) -> bool:
         return False
     if draft.now >= export.requested_at + timedelta(seconds=EXPORT_DEADLINE_SECONDS):
         reason = f"The export did not end within {EXPORT_DEADLINE_SECONDS // 3600} h."
-        draft.change(export=export.model_copy(update={"state": "failed", "reason": reason, "tries": EXPORT_TRIES}))
+        draft.change(export=export.changed(state="failed", reason=reason, tries=EXPORT_TRIES))
         _give_up(draft, reason)
         return False
     draft.status("Exporting")

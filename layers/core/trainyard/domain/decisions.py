@@ -42,11 +42,11 @@ class Draft:
     held: set[str] = field(default_factory=set)
 
     def change(self, **update: Any) -> None:
-        self.run = self.run.model_copy(update=update)
+        self.run = self.run.changed(**update)
 
     def change_attempt(self, **update: Any) -> None:
         """Change the newest attempt."""
-        self.change(attempts=[*self.run.attempts[:-1], self.run.attempts[-1].model_copy(update=update)])
+        self.change(attempts=[*self.run.attempts[:-1], self.run.attempts[-1].changed(**update)])
 
     def note(self, key: str, type_: str, message: str, *, kind: Literal["decision", "status"] = "decision", **data: Any) -> None:
         """Add a timeline line. `key` names the decision, so that repeating it repeats the id."""

@@ -85,7 +85,7 @@ def _cost(draft: Draft, incidents: Sequence[Incident], start: int) -> str:
 def _closed(incident: Incident, at: datetime, attempt: int) -> Incident:
     if incident.resumed_at is not None or incident.attempt >= attempt:
         return incident
-    return incident.model_copy(update={"resumed_at": at})
+    return incident.changed(resumed_at=at)
 
 
 def _returned(draft: Draft) -> None:

@@ -34,7 +34,7 @@ _LOG = " End of the lifecycle log:\n"
 def with_log(found: Problem, tail: str) -> Problem:
     """Lifecycle scripts fail far away: the end of their log is what a person needs."""
     text = f"{_LOG}{tail}" if tail else " The lifecycle log is empty."
-    return found.model_copy(update={"detail": f"{found.detail.rstrip('.')}.{text}"})
+    return found.changed(detail=f"{found.detail.rstrip('.')}.{text}")
 
 
 def brief(found: Problem) -> str:

@@ -59,5 +59,5 @@ def excluded(run: Run, action: Action) -> Run:
     if action.kind != "exclude" or attempt is None or attempt.number != action.attempt:
         return run
     down = sorted({*attempt.down, *(set(action.nodes) - set(attempt.exclude))})
-    changed = attempt.model_copy(update={"exclude": list(action.nodes), "down": down})
-    return run.model_copy(update={"attempts": [*run.attempts[:-1], changed]})
+    changed = attempt.changed(exclude=list(action.nodes), down=down)
+    return run.changed(attempts=[*run.attempts[:-1], changed])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
+from trainyard_contracts.base import Lenient
 from trainyard_contracts.specs import ClusterSpec, RunSpec
 
 RunStatus = Literal[
@@ -19,8 +19,8 @@ ClusterStatus = Literal["Pending", "Creating", "InService", "Ready", "Failed", "
 WaitKind = Literal["cluster", "outcome", "export", "teardown", "in-service", "deleted"]
 
 
-class Record(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+class Record(Lenient):
+    """What the table stores; a later version may have written it."""
 
 
 class Problem(Record):

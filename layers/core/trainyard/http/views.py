@@ -152,7 +152,7 @@ class NodeList(Record):
         """With the nodes' samples, as long as a Lambda function's answer holds them."""
         if sum(len(json.dumps(node.sample)) for node in nodes if node.sample) <= _MOST_SAMPLE_BYTES:
             return cls.model_construct(nodes=nodes)
-        bare = [node.model_copy(update={"sample": None}) for node in nodes]
+        bare = [node.changed(sample=None) for node in nodes]
         return cls.model_construct(nodes=bare, samples_left_out=True)
 
 

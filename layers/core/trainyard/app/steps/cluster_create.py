@@ -31,4 +31,4 @@ def cluster_create(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 
 def _put(ports: Ports, cluster: Cluster, **update: Any) -> Cluster:
-    return ports.clusters.put(cluster.model_copy(update={**update, "updated_at": ports.clock.now()}))
+    return ports.clusters.put(cluster.changed(**update))

@@ -25,7 +25,7 @@ def cluster_decide(ports: Ports, given: StepInput) -> dict[str, Any]:
     if decision.next == "fail" and cluster.problem is None:
         update["problem"] = decision.problem
     if update:
-        ports.clusters.put(cluster.model_copy(update={**update, "updated_at": ports.clock.now()}))
+        ports.clusters.put(cluster.changed(**update))
     return {"next": decision.next, "reason": decision.reason[:1000], "timeoutSeconds": decision.timeout_seconds}
 
 

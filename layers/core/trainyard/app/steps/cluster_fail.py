@@ -25,8 +25,8 @@ def cluster_fail(ports: Ports, given: StepInput) -> dict[str, Any]:
         return {"status": cluster.status}
     if cluster.status != "Failed":
         found = _with_log(ports, cluster, cluster.problem or problem("cluster-failed", cause_of(given)))
-        update = {"status": "Failed", "problem": found, "updated_at": ports.clock.now()}
-        cluster = ports.clusters.put(cluster.model_copy(update=update))
+        update = {"status": "Failed", "problem": found}
+        cluster = ports.clusters.put(cluster.changed(**update))
     reason = brief(cluster.problem) if cluster.problem else "unknown"
     fact_id = f"cluster-failed-{cluster.name}-{cluster.generation}"
     fact = ClusterFailed(id=fact_id, at=cluster.updated_at, cluster_name=cluster.name, generation=cluster.generation, reason=reason)

@@ -17,7 +17,7 @@ def cluster_ready(ports: Ports, given: StepInput) -> dict[str, Any]:
         return {"status": cluster.status}
     now = ports.clock.now()
     if cluster.status != "Ready":
-        ports.clusters.put(cluster.model_copy(update={"status": "Ready", "ready_at": now, "updated_at": now}))
+        ports.clusters.put(cluster.changed(status="Ready", ready_at=now))
         ports.clusters.touch(cluster.name, used_at=now)
     for run in ports.runs.on_cluster(cluster.name):
         wake_run(ports, run.id, ClusterReady)

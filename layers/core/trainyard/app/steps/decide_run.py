@@ -25,7 +25,7 @@ def decide_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     if given.generation < run.generation:
         return _superseded(given, "A newer execution owns the run.")
     if given.spent >= MOST_SPENT:
-        start_run(ports, run.model_copy(update={"generation": given.generation + 1}))
+        start_run(ports, run.changed(generation=given.generation + 1))
         return _superseded(given, "The next execution goes on: this one's history is nearly full.")
     decision = think(ports, run)
     save(ports, run, decision)
@@ -44,13 +44,13 @@ def _superseded(given: StepInput, reason: str) -> dict[str, Any]:
 
 
 def _told(action: Action) -> dict[str, Any]:
-    return action.model_copy(update={"reason": action.reason[:300]}).model_dump(mode="json", by_alias=True)
+    return action.changed(reason=action.reason[:300]).model_dump(mode="json", by_alias=True)
 
 
 def save(ports: Ports, run: Run, decision: Decision) -> Run:
     """Store what was decided; an unchanged run is not written."""
     if decision.run != run:
-        return ports.runs.put(decision.run.model_copy(update={"updated_at": ports.clock.now()}), decision.notes)
+        return ports.runs.put(decision.run, decision.notes)
     for note in decision.notes:
         ports.runs.note(run.id, note)
     return run

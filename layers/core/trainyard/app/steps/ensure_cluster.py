@@ -44,4 +44,4 @@ def _adopt(ports: Ports, run: Run, cluster: Cluster) -> Run:
     going = cluster.status in ("Failed", "Deleting", "Deleted")
     if going or run.cluster_generation == cluster.generation:
         return run
-    return ports.runs.put(run.model_copy(update={"cluster_generation": cluster.generation, "updated_at": ports.clock.now()}))
+    return ports.runs.put(run.changed(cluster_generation=cluster.generation))

@@ -74,11 +74,11 @@ def conclude(ports: Ports, run: Run, export: Export, ended: Ended) -> Export:
     if manifest is not None:
         reason = _lacking(ports, run, export, manifest) or _first_wrong(ports, run, manifest.objects)
     if reason or manifest is None:
-        return export.model_copy(update={"state": "failed", "reason": reason})
+        return export.changed(state="failed", reason=reason)
     size = sum(entry.bytes for entry in manifest.objects)
     update = {"state": "verified", "reason": "", "objects": len(manifest.objects), "bytes": size, "manifest_key": key}
     left = {"left_behind": results.left_behind(manifest), "found_nothing": results.found_nothing(manifest, run.spec.export)}
-    return export.model_copy(update={**update, **left})
+    return export.changed(**update, **left)
 
 
 def _lacking(ports: Ports, run: Run, export: Export, manifest: ExportManifest) -> str:
@@ -138,8 +138,8 @@ def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None]:
         result = ports.commands.run(cluster, [*argv, "--checkpoints", run.spec.export.checkpoints], timeout_seconds=EXPORT_COMMAND_SECONDS)
         answer = agent_answer(result, "export")
     except CommandFailed as failed:
-        return _save(ports, run, export.model_copy(update={"state": "failed", "reason": failed.detail})), None
-    running = export.model_copy(update={"state": "running"})
+        return _save(ports, run, export.changed(state="failed", reason=failed.detail)), None
+    running = export.changed(state="running")
     run = run if export.state == "running" else _save(ports, run, running)
     if answer.get("state") == "finished":
         return run, Ended(manifest_sha256=str(answer.get("manifestSha256") or ""))
@@ -150,7 +150,7 @@ def _save(ports: Ports, run: Run, export: Export) -> Run:
     lines = [_entry(ports, export)] if export.state in ("verified", "failed") else []
     if export.state == "verified" and export.final and not export.left_behind:
         remember_copies(ports, run, SavedRun)
-    return ports.runs.put(run.model_copy(update={"export": export, "updated_at": ports.clock.now()}), lines)
+    return ports.runs.put(run.changed(export=export), lines)
 
 
 def _entry(ports: Ports, export: Export) -> TimelineEntry:

@@ -26,7 +26,7 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     if cluster is not None and cluster.status != "Deleted" and teardown.has_something_to_lose(run):
         remember_copies(ports, run, UnsavedRun)
     now = ports.clock.now()
-    ended = _ended(run, cluster).model_copy(update={"finished_at": now, "updated_at": now})
+    ended = _ended(run, cluster).changed(finished_at=now)
     message = f"The run is {ended.status}: {ended.reason}"
     line = TimelineEntry(id=f"status-end-{run.life}", at=now, kind="status", type=ended.status, message=message)
     ports.runs.put(ended, [line])
@@ -40,4 +40,4 @@ def _ended(run: Run, cluster: Cluster | None) -> Run:
     deleted = run.cluster_deleted or (run.owns_cluster and cluster is not None and cluster.status == "Deleted")
     reason = run.reason if run.outcome != "succeeded" or trouble is None else trouble.detail
     status = final_status(run.outcome, trouble is not None)
-    return run.model_copy(update={"status": status, "problem": trouble, "cluster_deleted": deleted, "reason": reason, "actions": []})
+    return run.changed(status=status, problem=trouble, cluster_deleted=deleted, reason=reason, actions=[])

@@ -17,7 +17,7 @@ def plan_run(ports: Ports, given: StepInput) -> dict[str, Any]:
         now = ports.clock.now()
         message = f"The run's state machine was started again (generation {given.generation}); it goes on where the run stands."
         ports.runs.note(run.id, _entry(given, "MachineRestarted", message, now))
-        ports.runs.put(run.model_copy(update={"generation": given.generation, "updated_at": now}))
+        ports.runs.put(run.changed(generation=given.generation))
     elif run.life == 1 and given.generation == 1:
         ports.runs.note(run.id, _entry(given, "Accepted", f"Run '{run.name}' accepted for {run.spec.job.nodes} nodes.", run.created_at))
         for number, words in enumerate(run.warnings):

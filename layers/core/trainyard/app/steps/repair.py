@@ -36,7 +36,7 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
     entry = TimelineEntry(id=f"status-action-{action.id}", at=now, kind="status", type="Repair", message=message, attempt=number)
     ports.runs.note(run.id, entry)
     left = [planned for planned in run.actions if planned.id != action.id]
-    ports.runs.put(excluded(run, action).model_copy(update={"actions": left, "updated_at": now}))
+    ports.runs.put(excluded(run, action).changed(actions=left))
     return {"done": action.id, "message": message}
 
 

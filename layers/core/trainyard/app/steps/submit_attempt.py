@@ -97,11 +97,11 @@ def _save(ports: Ports, run: Run, attempt: Attempt, filesystem: str, job_id: str
             message=f"Attempt {attempt.number} is submitted to Slurm as job {job_id}{without}.", data={"jobId": job_id},
         ),
     )  # fmt: skip
-    submitted = attempt.model_copy(update={"submitted_at": now, "job_id": job_id})
+    submitted = attempt.changed(submitted_at=now, job_id=job_id)
     # A run that recovers keeps the reason why it does.
     queued = f"Job {job_id} is in Slurm's queue and starts when its nodes are free."
     reason = queued if run.status == "Submitting" else run.reason
-    changes = {"attempts": [*run.attempts[:-1], submitted], "filesystem": filesystem, "updated_at": now, "reason": reason}
-    ports.runs.put(run.model_copy(update=changes))
+    changes = {"attempts": [*run.attempts[:-1], submitted], "filesystem": filesystem, "reason": reason}
+    ports.runs.put(run.changed(**changes))
     ports.clusters.touch(run.cluster_name, used_at=now)
     return {"submitted": True, "jobId": job_id}

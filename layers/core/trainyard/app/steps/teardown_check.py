@@ -59,7 +59,7 @@ def _mark(ports: Ports, cluster: Cluster) -> Cluster:
     """Deleting from now on: new runs are refused, and the machine that makes the cluster ends."""
     if cluster.status == "Deleting":
         return cluster
-    marked = ports.clusters.put(cluster.model_copy(update={"status": "Deleting", "updated_at": ports.clock.now()}))
+    marked = ports.clusters.put(cluster.changed(status="Deleting"))
     wake(ports, names.cluster_owner(cluster.name))
     return marked
 

@@ -24,7 +24,7 @@ def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
             raise
     if cluster.delete_requested_at is None:
         now = ports.clock.now()
-        ports.clusters.put(cluster.model_copy(update={"delete_requested_at": now, "updated_at": now}))
+        ports.clusters.put(cluster.changed(delete_requested_at=now))
     return {"asked": True}
 
 

@@ -24,7 +24,7 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
         if ports.backend.describe(cluster.name) is None:  # one that was made for another record keeps its key and its role
             ports.secrets.delete(names.agent_key_secret(ports.config.secret_prefix, cluster.name))
             ports.backend.clean_up(cluster.name, cluster.generation)
-        cluster = ports.clusters.put(cluster.model_copy(update={"status": "Deleted", "updated_at": ports.clock.now()}))
+        cluster = ports.clusters.put(cluster.changed(status="Deleted"))
     fact_id = f"cluster-deleted-{cluster.name}-{cluster.generation}"
     fact = ClusterDeleted(id=fact_id, at=cluster.updated_at, cluster_name=cluster.name, generation=cluster.generation)
     ports.clusters.record(cluster.name, fact)
@@ -47,4 +47,4 @@ def _tell_ended_owner(ports: Ports, cluster: Cluster, fact: ClusterDeleted) -> N
         owner.id, TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=type_of(fact), message=sentence(fact), data=data_of(fact))
     )
     if not owner.cluster_deleted:
-        ports.runs.put(owner.model_copy(update={"cluster_deleted": True, "updated_at": ports.clock.now()}))
+        ports.runs.put(owner.changed(cluster_deleted=True))

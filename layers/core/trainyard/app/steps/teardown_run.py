@@ -37,4 +37,4 @@ def _kept(ports: Ports, run: Run, reason: str) -> Run:
     now = ports.clock.now()
     message = f"The cluster is kept for now. {reason}"
     line = TimelineEntry(id=f"status-kept-{run.life}", at=now, kind="status", type="ClusterKept", message=message)
-    return ports.runs.put(run.model_copy(update={"teardown_refused": reason, "updated_at": now}), [line])
+    return ports.runs.put(run.changed(teardown_refused=reason), [line])

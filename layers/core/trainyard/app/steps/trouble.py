@@ -33,8 +33,8 @@ def trouble(ports: Ports, given: StepInput) -> dict[str, Any]:
     now = ports.clock.now()
     count = run.troubles + (given.failed_step not in GIVEN_UP)
     line = TimelineEntry(id=f"status-trouble-{run.life}-{trouble_id}", at=now, kind="status", type="Trouble", message=detail)
-    update = {"troubles": count, "last_trouble": trouble_id, "updated_at": now}
-    ports.runs.put(_changed(run, given.failed_step, detail, now).model_copy(update=update), [line])
+    update = {"troubles": count, "last_trouble": trouble_id}
+    ports.runs.put(_changed(run, given.failed_step, detail, now).changed(**update), [line])
     return _next(count)
 
 
@@ -57,9 +57,9 @@ def cause_of(given: StepInput) -> str:
 def _changed(run: Run, failed_step: str, detail: str, now: datetime) -> Run:
     if failed_step == "repair":
         # What could not be repaired must not hold up training or the run's end.
-        return run.model_copy(update={"actions": []})
+        return run.changed(actions=[])
     if failed_step == "export" and run.export is not None:
-        return run.model_copy(update={"export": _failed(run.export, detail)})
+        return run.changed(export=_failed(run.export, detail))
     if run.outcome is None:
         found = problem(CODES.get(failed_step, "internal"), detail)
         return stopped(run, now, "failed", detail, found)
@@ -67,4 +67,4 @@ def _changed(run: Run, failed_step: str, detail: str, now: datetime) -> Run:
 
 
 def _failed(export: Export, reason: str) -> Export:
-    return export.model_copy(update={"state": "failed", "reason": reason})
+    return export.changed(state="failed", reason=reason)
