@@ -23,7 +23,8 @@ class Cloud:
 
     state_dir: Path
     port: int
-    session_port: int
+    session_port: int = 0
+    """Where sessions are served; 0 takes a free one, which then stands here."""
     region: str = "us-east-1"
     account_id: str = "123456789012"
     put_event: Callable[[str, str, Mapping[str, Any], list[str]], None] = field(repr=False, default=None)  # type: ignore[assignment]

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -189,7 +188,7 @@ def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], No
     from trainyard_local.machine_cloud import Machines
     from trainyard_local.schedules import Schedules
 
-    cloud = Cloud(state_dir=state_dir, port=port, session_port=_free_port())
+    cloud = Cloud(state_dir=state_dir, port=port)
     serving = Serving(cloud, end, port)
     cloud.access = Access(cloud.account_id, enforce=enforce_iam, quirks=cloud.quirks)
     cloud.credentials = cloud.access.environment
@@ -233,11 +232,6 @@ def _install_nodes(cloud: Cloud) -> None:
     hyperpod.install(cloud)
     sessions.install(cloud)
     cloud.reporters["nodes"] = lambda: faults.status(cloud)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def _read_prefix(cloud: Cloud, bucket: str, prefix: str) -> dict[str, bytes]:

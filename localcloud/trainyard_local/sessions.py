@@ -272,6 +272,7 @@ class Sessions:
         self._lock = threading.Lock()
         self._starts: deque[float] = deque(maxlen=STARTS_PER_SECOND)
         self._server = serve(self._channel, "127.0.0.1", cloud.session_port, compression=None, ping_interval=None, close_timeout=1)
+        cloud.session_port = int(self._server.socket.getsockname()[1])
         threading.Thread(target=self._server.serve_forever, daemon=True, name="sessions").start()
 
     def start(self, request: dict[str, Any]) -> dict[str, str]:

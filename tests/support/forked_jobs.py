@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,16 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.patience import PATIENCE
+from tests.support.ports import free_port
 
 from trainyard_trainers.attempt import Attempt
 
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["torch", "torch.distributed", "torch._dynamo", "trainyard_trainers.loop"])
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def run_rank(target: Callable[..., int], arguments: tuple[Any, ...], environment: Mapping[str, str], log: str) -> None:

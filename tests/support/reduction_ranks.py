@@ -17,7 +17,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from bench import plain_ddp
-from tests.support.forked_jobs import FORKSERVER, free_port, run_rank
+from tests.support.forked_jobs import FORKSERVER, run_rank
+from tests.support.ports import free_port
 
 from trainyard_trainers import allreduce, node_memory
 from trainyard_trainers.parallel import shared_adamw

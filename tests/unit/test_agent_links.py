@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.ports import free_port
 from tests.unit.agent_support import RUN, config
 
 from trainyard_agent.frames import Frames, greet_as_client, greet_as_server
@@ -35,12 +35,6 @@ class Beats:
 
     def unlinked(self, node: str) -> None:
         self.seen.put_nowait(f"{node} unlinked")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def with_server(directory: Path, story: Callable[[AgentConfig, LinkServer, Beats], Awaitable[None]]) -> None:
