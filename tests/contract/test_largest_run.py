@@ -29,7 +29,7 @@ from trainyard.domain.facts import Book
 from trainyard.domain.history import MOST_NAMES, bounded
 from trainyard.domain.records import Attempt, Cluster, Incident, Run
 from trainyard.domain.recovery import decide
-from trainyard.http.views import EventPage, MetricsView, NodeList, RunPage, RunSummary, RunView
+from trainyard.http.views import EventPage, MetricsView, NodeList, RunPage, RunSummary, RunView, TimelineEntry
 from trainyard_agent.heartbeats import portions
 from trainyard_contracts import events
 from trainyard_contracts.events import AgentEvent, Fact
@@ -301,7 +301,7 @@ def test_the_nodes_and_the_series_of_the_largest_cluster_are_answered(monkeypatc
             world.clusters.put_heartbeat(beat)
     world.clock.tick(1)
     metrics = read_metrics(world.ports, RUN)
-    view = MetricsView.of(metrics)
+    view = MetricsView.of_series(metrics)
     assert wire(view) < MOST_ANSWER
     assert (view.thinned, view.node_count) == (True, NODES)
     assert set(NAMES[-5:]) <= set(view.nodes), "the run's own nodes first"
@@ -347,7 +347,7 @@ def test_a_page_of_the_timeline_ends_before_its_answer_is_too_long(table: Table)
     seen, token = [], None
     while True:
         page = runs.timeline(RUN, limit=100, token=token)
-        assert wire(EventPage(events=page.items)) < MOST_ANSWER
+        assert wire(EventPage(events=[TimelineEntry.of(entry) for entry in page.items])) < MOST_ANSWER
         seen += [entry.id for entry in page.items]
         token = page.next_token
         if token is None:
@@ -370,7 +370,7 @@ def test_nodes_too_many_to_show_each_sample_are_shown_without_and_say_so() -> No
         world.clusters.put_heartbeat(beat.model_copy(update={"nodes": known}))
     nodes = list_nodes(world.ports, "large")
     assert all(node.sample for node in nodes)
-    view = NodeList.of(nodes)
+    view = NodeList.of_nodes(nodes)
     assert wire(view) < MOST_ANSWER
     assert (len(view.nodes), view.samples_left_out) == (len(ids), True)
-    assert not NodeList.of(nodes[:10]).samples_left_out
+    assert not NodeList.of_nodes(nodes[:10]).samples_left_out

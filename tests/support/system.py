@@ -21,6 +21,7 @@ from tests.support.patience import PATIENCE
 from tests.support.spec_parts import ON_FSX
 from ulid import ULID
 
+from trainyard.aws.items import document
 from trainyard_cli.client import Client
 from trainyard_contracts import signatures
 from trainyard_local import node_processes
@@ -349,7 +350,7 @@ class System:
         assert run["reason"], story
         assert run["finishedAt"], story
         assert all(attempt["endedAt"] and attempt["outcome"] for attempt in run["attempts"]), story
-        assert not run["actions"], story
+        assert not self.actions(run_id), story
         assert self.timeline(run_id, run["status"]), story
         if run["status"] == "Succeeded":
             assert run["problem"] is None, story
@@ -395,13 +396,19 @@ class System:
         key = {"pk": {"S": f"wait#{owner}"}, "sk": {"S": "wait"}}
         return self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True).get("Item")
 
+    def actions(self, run_id: str) -> list[Json]:
+        """What the run's record still has to be done."""
+        key = {"pk": {"S": f"run#{run_id}"}, "sk": {"S": "run"}}
+        item = self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True)["Item"]
+        return list(json.loads(document(item))["actions"])
+
     def change_document(self, pk: str, sk: str, change: Callable[[Json], Json]) -> None:
         """Change a stored record's document behind everybody's back."""
         key = {"pk": {"S": pk}, "sk": {"S": sk}}
         item = self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True)["Item"]
-        document = json.dumps(change(json.loads(item["doc"]["S"])))
+        changed = json.dumps(change(json.loads(item["doc"]["S"])))
         self.table.update_item(
-            TableName=self.local["table"], Key=key, UpdateExpression="SET doc = :doc", ExpressionAttributeValues={":doc": {"S": document}}
+            TableName=self.local["table"], Key=key, UpdateExpression="SET doc = :doc", ExpressionAttributeValues={":doc": {"S": changed}}
         )
 
 

@@ -12,6 +12,8 @@ from tests.support.spec_parts import ON_FSX
 
 from trainyard.domain.errors import CODES
 from trainyard.http import requests
+from trainyard_contracts.base import words_for
+from trainyard_contracts.specs import RunSpec
 
 HOSTILE = ["; rm -rf /", "$(reboot)", "`id`", "a && b | c > /etc/passwd", "'\"\\\n\t", "${HOME}", "--help", "\u202e\U0001f4a9"]
 
@@ -280,3 +282,17 @@ def test_a_repeated_key_is_found_in_one_pass_over_the_keys() -> None:
     with pytest.raises(ValueError, match="the key 'zz' twice"):
         requests._once([(name, 0) for name in [*names, CountedName("zz"), CountedName("zz")]])
     assert CountedName.compared < 5 * len(names)
+
+
+def patterns(schema: object) -> set[str]:
+    """Every pattern in a JSON schema."""
+    if isinstance(schema, dict):
+        own = {schema["pattern"]} if isinstance(schema.get("pattern"), str) else set()
+        return own.union(*(patterns(part) for part in schema.values()))
+    return set().union(*(patterns(part) for part in schema)) if isinstance(schema, list) else set()
+
+
+def test_every_pattern_of_a_spec_has_words_of_its_own() -> None:
+    found = patterns(RunSpec.model_json_schema())
+    assert len(found) > 10
+    assert [pattern for pattern in found if words_for(pattern).startswith("must match")] == []

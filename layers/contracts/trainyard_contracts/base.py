@@ -13,14 +13,33 @@ NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9])*$"
 #: A relative path of plain segments: no leading slash, no `..`, no control characters.
 RELATIVE_PATH_PATTERN = r"^(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_][A-Za-z0-9_.=+@-]*(/[A-Za-z0-9_][A-Za-z0-9_.=+@-]*)*$"
 
+_WORDS: dict[str, str] = {}
+
+
+def told(pattern: str, words: str) -> str:
+    """The pattern; `words` are what a person is told who gave something else: a regular expression helps nobody."""
+    _WORDS[pattern] = words
+    return pattern
+
+
+def matching(pattern: str, words: str, *, min_length: int | None = None, max_length: int | None = None) -> StringConstraints:
+    """A string of this pattern, with the words beside it."""
+    return StringConstraints(pattern=told(pattern, words), min_length=min_length, max_length=max_length)
+
+
+def words_for(pattern: str) -> str:
+    """What is told of a string that does not match."""
+    return _WORDS.get(pattern, f"must match {pattern}")
+
+
 Name = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=63, pattern=NAME_PATTERN),
+    matching(NAME_PATTERN, "must be letters, digits and inner hyphens, 1 to 63 of them (no underscore)", min_length=1, max_length=63),
     Field(description="1 to 63 letters, digits and inner hyphens; no underscore"),
 ]
 # pydantic's Rust regex engine has no look-around, so the path rule is a validator in specs.py.
-RunId = Annotated[str, StringConstraints(pattern=r"^run-[0-9a-hjkmnp-tv-z]{26}$")]
-Sha256Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+RunId = Annotated[str, matching(r"^run-[0-9a-hjkmnp-tv-z]{26}$", "must be the id of a run: run- and 26 letters and digits")]
+Sha256Hex = Annotated[str, matching(r"^[0-9a-f]{64}$", "must be a SHA-256 in hexadecimal: 64 digits and letters a to f")]
 
 
 M = TypeVar("M", bound="Unchanging")

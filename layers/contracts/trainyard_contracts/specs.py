@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from . import spec_rules
-from .base import RELATIVE_PATH_PATTERN, Name, Strict
+from .base import RELATIVE_PATH_PATTERN, Name, Strict, matching
 from .recipe_names import RecipeName
 
 _RELATIVE = re.compile(RELATIVE_PATH_PATTERN)
@@ -35,26 +35,33 @@ def _refuse(value: str, problem: str | None) -> str:
     return value
 
 
-PlainText = Annotated[str, StringConstraints(max_length=4096, pattern=r"^[^\x00]*$")]
-EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
-InstanceType = Annotated[str, StringConstraints(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9-]+$", max_length=64)]
+PlainText = Annotated[str, matching(r"^[^\x00]*$", "must not contain the NUL character", max_length=4096)]
+EnvironmentName = Annotated[
+    str,
+    matching(r"^[A-Za-z_][A-Za-z0-9_]{0,127}$", "must be a variable name: letters, digits and underscores, not starting with a digit"),
+]
+InstanceType = Annotated[str, matching(r"^ml\.[a-z0-9-]+\.[a-z0-9-]+$", "must be an instance type such as ml.c5.xlarge", max_length=64)]
 #: Instance types with Neuron devices begin so.
 NEURON_FAMILIES = ("ml.trn", "ml.inf2")
-S3Uri = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9.-]{3,63}(/[^\x00]*)?$", max_length=1024)]
 #: A package's name with extras and versions (PEP 508, and conda's single '='); never an option of the installer, a path or an address.
 Requirement = Annotated[
     str,
-    StringConstraints(
-        pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?( ?\[[A-Za-z0-9._-]+( ?, ?[A-Za-z0-9._-]+)*\])?"
+    matching(
+        r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?( ?\[[A-Za-z0-9._-]+( ?, ?[A-Za-z0-9._-]+)*\])?"
         r"( ?(===?|~=|!=|<=|>=|<|>|=) ?[A-Za-z0-9.*+!_]+( ?, ?(===?|~=|!=|<=|>=|<|>|=) ?[A-Za-z0-9.*+!_]+)*)?$",
+        "must be a package with extras and versions at most, such as numpy>=1.26,<3 (no options, no paths)",
         max_length=200,
     ),
 ]
-AbsolutePath = Annotated[str, StringConstraints(pattern=r"^(/[A-Za-z0-9_.-]+)+$", max_length=256), AfterValidator(_plain_path)]
+AbsolutePath = Annotated[
+    str,
+    matching(r"^(/[A-Za-z0-9_.-]+)+$", "must be an absolute path of letters, digits and _ . - such as /fsx", max_length=256),
+    AfterValidator(_plain_path),
+]
 MountPath = Annotated[AbsolutePath, AfterValidator(_mount_path)]
 #: Of the API (botocore: sagemaker SubnetId and SecurityGroupId), with the kind that EC2 gives them.
-SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-z]{8,25}$")]
-SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-[0-9a-z]{8,29}$")]
+SubnetId = Annotated[str, matching(r"^subnet-[0-9a-z]{8,25}$", "must be the id of a subnet such as subnet-0123456789abcdef0")]
+SecurityGroupId = Annotated[str, matching(r"^sg-[0-9a-z]{8,29}$", "must be the id of a security group such as sg-0123456789abcdef0")]
 
 
 class EbsVolume(Strict):
@@ -100,15 +107,22 @@ class SharedFilesystem(Strict):
     """FSx for Lustre, mounted on every node; holds runs and checkpoints while the cluster lives."""
 
     # The API's own patterns (botocore: sagemaker ClusterDnsName and ClusterMountName).
-    dns_name: Annotated[str, StringConstraints(pattern=r"^(fs|fc)i?-[0-9a-f]{8,}\.[A-Za-z0-9.-]{4,253}$", max_length=275)]
-    mount_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,8}$")]
+    dns_name: Annotated[
+        str,
+        matching(
+            r"^(fs|fc)i?-[0-9a-f]{8,}\.[A-Za-z0-9.-]{4,253}$",
+            "must be the DNS name of an FSx filesystem such as fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+            max_length=275,
+        ),
+    ]
+    mount_name: Annotated[str, matching(r"^[A-Za-z0-9_-]{1,8}$", "must be the filesystem's mount name: 1 to 8 letters, digits, _ and -")]
     mount_path: MountPath = "/fsx"
 
 
 class S3Mount(Strict):
     """A bucket mounted read-only with Mountpoint for Amazon S3."""
 
-    bucket: Annotated[str, StringConstraints(pattern=r"^[a-z0-9.-]{3,63}$")]
+    bucket: Annotated[str, matching(r"^[a-z0-9.-]{3,63}$", "must be a bucket name: 3 to 63 lower-case letters, digits, dots and hyphens")]
     mount_path: MountPath
     prefix: str | None = None
 
@@ -118,14 +132,20 @@ class S3Mount(Strict):
         return None if value is None else relative_path(value)
 
 
+SshKey = Annotated[
+    str,
+    matching(r"^(ssh-|ecdsa-)[^\x00\r\n]+$", "must be one line of a public key, such as 'ssh-ed25519 AAAA... ada'", max_length=2048),
+]
+
+
 class ClusterUser(Strict):
     """A POSIX user made on every node, with the same uid everywhere."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+    name: Annotated[
+        str, matching(r"^[a-z_][a-z0-9_-]{0,31}$", "must be a POSIX user name: lower-case letters, digits, _ and -, at most 32")
+    ]
     uid: int = Field(ge=1000, le=60000)
-    ssh_keys: list[Annotated[str, StringConstraints(pattern=r"^(ssh-|ecdsa-)[^\x00\r\n]+$", max_length=2048)]] = Field(
-        default_factory=list, max_length=16
-    )
+    ssh_keys: list[SshKey] = Field(default_factory=list, max_length=16)
 
 
 class PythonEnvironment(Strict):
@@ -140,7 +160,7 @@ class JobPythonEnvironment(Strict):
     """Packages of one job's own: built once on the shared filesystem, on top of the cluster's environment, before the job's first attempt."""
 
     kind: Literal["venv", "uv", "conda"] = Field(default="venv", description="'uv' and 'conda' need that program on the nodes")
-    python: Annotated[str, StringConstraints(pattern=r"^3\.[0-9]{1,2}$")] | None = Field(
+    python: Annotated[str, matching(r"^3\.[0-9]{1,2}$", "must be a version of Python such as 3.11")] | None = Field(
         default=None, description="version such as '3.11', for uv and conda; default: that of the cluster's environment"
     )
     requirements: list[Requirement] = Field(min_length=1, max_length=200)
@@ -242,13 +262,21 @@ class ClusterRef(Strict):
         return self
 
 
+ModuleName = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$", "must be the name of a Python module such as package.train", max_length=256
+    ),
+]
+
+
 class JobSpec(Strict):
     """What runs on the nodes. Every string reaches the process as data: no shell ever reads it."""
 
     recipe: RecipeName = Field(default="torchrun", description="the launcher of the job's processes")
     nodes: int = Field(ge=1, le=6758)
     processes_per_node: int = Field(default=1, ge=1, le=128)
-    module: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$", max_length=256)] | None = None
+    module: ModuleName | None = None
     script: str | None = Field(default=None, description="path of a file in 'files'")
     arguments: list[PlainText] = Field(default_factory=list, max_length=256)
     environment: dict[EnvironmentName, PlainText] = Field(default_factory=dict, max_length=128)

@@ -150,7 +150,7 @@ def test_steps_that_run_several_times_at_once_make_one_job_for_each_attempt_and_
     def storm() -> None:
         with ThreadPoolExecutor(4) as pool:
             while not stop.is_set():
-                actions = system.api.run(run_id)["actions"]
+                actions = system.actions(run_id)
                 calls = [{"step": "decide"}, {"step": "decide"}, {"step": "submit"}, {"step": "submit"}]
                 calls += [{"step": "repair", "action": action} for action in actions for _ in range(2)]
                 calls = [{**call, "runId": run_id, "generation": 1} for call in calls]

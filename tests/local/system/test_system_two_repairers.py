@@ -60,7 +60,7 @@ def test_a_lost_node_that_hyperpod_reboots_is_left_to_it_while_the_run_goes_on_o
     [held] = eventually("the repair is awaited", lambda: told_of(system, run_id, "RepairAwaited", node))
     assert "HyperPod repairs its nodes itself" in held
     system.until(run_id, "the node is back", lambda run: told_of(system, run_id, "NodeReturned", node))
-    system.until(run_id, "no repair is left to do", lambda run: not run["actions"])
+    system.until(run_id, "no repair is left to do", lambda _: not system.actions(run_id))
     assert instances(system) == before, "the very instance came back: nobody asked for another one"
     system.api.cancel_run(run_id)
     run = system.ended(run_id, "Cancelled")

@@ -131,6 +131,5 @@ def _tearing_down(draft: Draft) -> bool:
         draft.note("kept", "ClusterKept", f"Cluster '{cluster.name}' is kept: it holds the only copy of the run's checkpoints.")
         return False
     draft.status("TearingDown")
-    draft.change(teardown_started=True)
     draft.by(draft.now + timedelta(seconds=TEARDOWN_LOOK_SECONDS))
     return True

@@ -99,7 +99,7 @@ class Export(Record):
     """One export of the run; only `verified` permits deleting the cluster."""
 
     id: str
-    state: Literal["requested", "running", "finished", "failed", "verified"] = "requested"
+    state: Literal["requested", "running", "failed", "verified"] = "requested"
     final: bool = Field(default=False, description="made after training ended, so it holds everything that is whole")
     requested_at: datetime
     tries: int = 1
@@ -158,7 +158,6 @@ class Run(Record):
     reason: str = Field(default="", description="why the run is where it is, in words a person understands")
     problem: Problem | None = None
     export: Export | None = None
-    teardown_started: bool = False
     teardown_refused: str = Field(default="", description="why its own cluster was kept although the policy says to delete it")
     cluster_deleted: bool = False
     waiting_since: datetime | None = Field(default=None, description="when the run began to wait for a node")

@@ -34,7 +34,6 @@ def reopened(run: Run, now: datetime, *, outcome: Outcome | None, reason: str) -
         reason=reason,
         export=None,
         cluster_generation=None if outcome is None else run.cluster_generation,
-        teardown_started=False,
         teardown_refused="",
         cluster_deleted=False,
         waiting_since=None,

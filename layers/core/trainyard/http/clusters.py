@@ -40,7 +40,7 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
         idempotency_key: IdempotencyKey = None,
     ) -> Response[str]:
         if dryrun:
-            return answer(PlanView.of(dry_run_cluster(ports(), spec)))
+            return answer(PlanView.of_plan(dry_run_cluster(ports(), spec)))
         return _accepted(create_cluster(ports(), spec, idempotency_key=idempotency_key))
 
     @router.get("/v1/clusters", tags=TAGS, operation_id="listClusters", summary="List clusters",

@@ -8,7 +8,7 @@ from typing import Annotated
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path
 
 from trainyard.domain.errors import ClusterNotFound, MethodNotAllowed, NodeNotFound, RunNotFound
-from trainyard_contracts.base import NAME_PATTERN
+from trainyard_contracts.base import NAME_PATTERN, told
 
 RunPath = Annotated[str, Path(alias="runId", description="run-<ulid>")]
 ClusterPath = Annotated[str, Path(alias="clusterName")]
@@ -19,7 +19,7 @@ IdempotencyKey = Annotated[
         alias="Idempotency-Key",
         min_length=1,
         max_length=128,
-        pattern=r"^[\x20-\x7e]+$",
+        pattern=told(r"^[\x20-\x7e]+$", "must be 1 to 128 printable ASCII characters"),
         description="the same key and body again answer with the same resource; another body is refused",
     ),
 ]

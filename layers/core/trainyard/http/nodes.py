@@ -37,7 +37,7 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     @router.get("/v1/clusters/<clusterName>/nodes", tags=TAGS, operation_id="listNodes",
                 summary="Nodes as the backend, Slurm and their newest sample show them", responses=documented(200, NodeList, "The nodes", 404, 429))  # fmt: skip
     def listing(cluster: ClusterPath) -> Response[str]:
-        return answer(NodeList.of(list_nodes(ports(), cluster_name(cluster))))
+        return answer(NodeList.of_nodes(list_nodes(ports(), cluster_name(cluster))))
 
     return router
 

@@ -11,8 +11,8 @@ from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainyard.domain import errors as e
-from trainyard.http.hints import pattern_hint
 from trainyard.http.requests import UnsupportedMediaType
+from trainyard_contracts.base import words_for
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:trainyard:problem:"
@@ -111,7 +111,7 @@ def _message(mistake: Mapping[str, Any]) -> str:
     if kind == "extra_forbidden":
         return "is not a known field; remove it or correct its name"
     if kind == "string_pattern_mismatch":
-        return pattern_hint(str(context.get("pattern", "")))
+        return words_for(str(context.get("pattern", "")))
     if kind == "literal_error":
         return f"must be one of {context.get('expected', '')}"
     if kind in ("model_attributes_type", "model_type", "dict_type"):

@@ -22,7 +22,18 @@ from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import IdempotencyKey, RunPath
 from trainyard.http.identifiers import run_id as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken, WholeNumber
-from trainyard.http.views import CheckpointPage, EventPage, LogView, MetricsView, PlanView, RunPage, RunSummary, RunView
+from trainyard.http.views import (
+    Checkpoint,
+    CheckpointPage,
+    EventPage,
+    LogView,
+    MetricsView,
+    PlanView,
+    RunPage,
+    RunSummary,
+    RunView,
+    TimelineEntry,
+)
 from trainyard.ports import Ports, Runs
 from trainyard_contracts.specs import RunSpec
 
@@ -75,7 +86,7 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         idempotency_key: IdempotencyKey = None,
     ) -> Response[str]:
         if dryrun:
-            return answer(PlanView.of(dry_run_run(ports(), spec)))
+            return answer(PlanView.of_plan(dry_run_run(ports(), spec)))
         return _accepted(submit_run(ports(), spec, idempotency_key=idempotency_key))
 
     @router.get("/v1/runs", tags=TAGS, operation_id="listRuns", summary="List runs, newest first",
@@ -92,7 +103,7 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
                 responses=documented(200, RunView, "The run", 404))  # fmt: skip
     def show(run_id: RunPath) -> Response[str]:
         run, latest = show_run(ports(), known(run_id))
-        return answer(RunView.of(run, latest))
+        return answer(RunView.of(run, latest=latest))
 
 
 def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
@@ -100,13 +111,15 @@ def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
                 responses=documented(200, EventPage, "One page of the timeline", 404))  # fmt: skip
     def events(run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
         page = _of(ports(), run_id).timeline(run_id, limit=limit, token=next_token)
-        return answer(EventPage.model_construct(events=page.items, next_token=page.next_token))
+        return answer(EventPage.model_construct(events=[TimelineEntry.of(entry) for entry in page.items], next_token=page.next_token))
 
     @router.get("/v1/runs/<runId>/checkpoints", tags=TAGS, operation_id="listRunCheckpoints", summary="Checkpoints, newest step first",
                 responses=documented(200, CheckpointPage, "One page of checkpoints", 404))  # fmt: skip
     def checkpoints(run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
         page = _of(ports(), run_id).checkpoints(run_id, limit=limit, token=next_token)
-        return answer(CheckpointPage.model_construct(checkpoints=page.items, next_token=page.next_token))
+        return answer(
+            CheckpointPage.model_construct(checkpoints=[Checkpoint.of(found) for found in page.items], next_token=page.next_token)
+        )
 
     @router.get("/v1/runs/<runId>/logs", tags=TAGS, operation_id="getRunLog", summary="The tail of the job's or the lifecycle script's log",
                 responses=documented(200, LogView, "The tail", 404, 409, 429, 503))  # fmt: skip
@@ -126,4 +139,4 @@ def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         since_seconds: Annotated[WholeNumber, Query(alias="sinceSeconds", ge=1, le=7 * 86400, description="how far back")] = 3600,
     ) -> Response[str]:
         series = read_metrics(ports(), known(run_id), since_seconds=since_seconds)
-        return answer(MetricsView.of(series))
+        return answer(MetricsView.of_series(series))

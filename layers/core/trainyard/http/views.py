@@ -1,43 +1,175 @@
-"""What the API answers: records as they go over the wire, in camelCase and without what only the table needs."""
+"""What the API answers, field by field, in camelCase. What only the table or the state machines need is not here."""
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from trainyard.app.dry_run import DryRun
 from trainyard.app.read_metrics import Metrics
-from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Export, Problem, Record, Run, RunStatus, TimelineEntry
+from trainyard.domain import records
+from trainyard.domain.records import ClusterStatus, RunStatus
+from trainyard_contracts.base import Unchanging
 from trainyard_contracts.events import NodeSample, RunSample
+from trainyard_contracts.specs import ClusterSpec, RunSpec
 
 #: A Lambda function answers with 6 MB at most, in which an answer's text is escaped once more.
 _MOST_SAMPLE_BYTES = 2 * 1024 * 1024
+Outcome = Literal["succeeded", "failed", "cancelled"]
 
 
-class RunView(Run):
-    """A run, with the newest sample of its training."""
-
-    version: int = Field(default=0, exclude=True)
-    last_trouble: str = Field(default="", exclude=True)
-    former_nodes: list[str] = Field(default_factory=list, exclude=True)
-    latest: RunSample | None = None
+class View(Unchanging):
+    """Made of a record by the names of its fields; nothing is validated twice."""
 
     @classmethod
-    def of(cls, run: Run, latest: RunSample | None = None) -> RunView:
-        """The view of a stored run; nothing is validated twice."""
-        return cls.model_construct(**dict(run), latest=latest)
+    def of(cls, record: BaseModel, **other: Any) -> Self:
+        """`other` are fields that the record has in another form, or not at all."""
+        kept = {name: getattr(record, name) for name in cls.model_fields if name not in other}
+        return cls.made(**kept, **other)
+
+    @classmethod
+    def made(cls, **fields: Any) -> Self:
+        """Of fields that are right already."""
+        return cls.model_construct(**fields)  # type: ignore[return-value]  # pydantic's plugin of mypy does not know Self
 
 
-class RunSummary(Record):
+class Problem(View):
+    """Why something ended badly; `nextStep` tells what to do."""
+
+    code: str
+    title: str
+    detail: str
+    next_step: str
+
+
+class Attempt(View):
+    """One submission of the run's job."""
+
+    number: int
+    life: int = Field(description="Run.life it belongs to; budgets count within a life")
+    submitted_at: datetime | None
+    job_id: str | None
+    nodes: list[str]
+    started_at: datetime | None
+    first_step_at: datetime | None
+    resumed_from: int | None
+    ended_at: datetime | None
+    outcome: Literal["succeeded", "failed", "cancelled", "lost"] | None
+    reason: str
+    exclude: list[str]
+    down: list[str]
+
+
+class Incident(View):
+    """From the first bad fact to the first training step after it."""
+
+    cause: str
+    attempt: int
+    life: int
+    started_at: datetime
+    actions: list[str]
+    reason: str
+    node: str | None
+    resumed_at: datetime | None
+
+
+class Export(View):
+    """One export of the run; only `verified` permits deleting the cluster."""
+
+    id: str
+    state: Literal["requested", "running", "failed", "verified"]
+    final: bool = Field(description="made after training ended, so it holds everything that is whole")
+    requested_at: datetime
+    tries: int
+    reason: str
+    objects: int
+    bytes: int
+    manifest_key: str
+    left_behind: str = Field(description="what of the program's only the cluster holds, though every object is verified")
+    found_nothing: bool = Field(description="neither checkpoint nor model nor file of the program's: only logs")
+
+
+class Checkpoint(View):
+    """A checkpoint that was committed, and what is known of it now."""
+
+    step: int
+    attempt: int
+    path: str
+    bytes: int
+    files: int
+    committed_at: datetime
+    status: Literal["whole", "rejected", "pruned"] = Field(
+        description="whole: every hash verified; rejected: it does not verify; pruned: removed, newer ones are kept"
+    )
+    reason: str
+
+
+class TimelineEntry(View):
+    """One line of a run's timeline: a fact, a decision with its reason, or a change of status."""
+
+    id: str
+    at: datetime
+    kind: Literal["fact", "decision", "status"]
+    type: str
+    message: str
+    attempt: int | None
+    data: dict[str, Any]
+
+
+class RunView(View):
+    """A run, with the newest sample of its training."""
+
+    id: str
+    name: str
+    spec: RunSpec
+    status: RunStatus
+    generation: int = Field(description="of the state machine's execution; a restart adds one")
+    life: int = Field(description="a resume of an ended run begins a new life with new budgets")
+    created_at: datetime
+    updated_at: datetime
+    opened_at: datetime | None = Field(description="when this life began")
+    finished_at: datetime | None
+    warnings: list[str] = Field(description="what could surprise who submitted it, said at submission")
+    cluster_name: str
+    owns_cluster: bool
+    cluster_generation: int | None = Field(description="generation of its own cluster that this life uses")
+    cluster_deleted: bool
+    filesystem: str = Field(description="what the run's last attempt wrote lies on this filesystem: its DNS name and mount name")
+    objects_prefix: str = Field(description="where its objects lie in the data bucket; runs/<id> of older runs")
+    attempts: list[Attempt]
+    incidents: list[Incident]
+    excluded_nodes: list[str]
+    outcome: Outcome | None = Field(description="set when training is over; export and teardown may still be under way")
+    reason: str = Field(description="why the run is where it is, in words a person understands")
+    problem: Problem | None
+    export: Export | None
+    teardown_refused: str = Field(description="why its own cluster was kept although the policy says to delete it")
+    waiting_since: datetime | None = Field(description="when the run began to wait for a node")
+    stopping_since: datetime | None = Field(description="when training was told to stop")
+    latest: RunSample | None
+
+    @classmethod
+    def of(cls, record: BaseModel, **other: Any) -> Self:
+        assert isinstance(record, records.Run)
+        parts = {
+            "attempts": [Attempt.of(attempt) for attempt in record.attempts],
+            "incidents": [Incident.of(incident) for incident in record.incidents],
+            "problem": Problem.of(record.problem) if record.problem else None,
+            "export": Export.of(record.export) if record.export else None,
+        }
+        return super().of(record, **{"latest": None, **parts, **other})
+
+
+class RunSummary(View):
     """A run in a list: where it is and why, without its spec, its files and its attempts."""
 
     id: str
     name: str
     status: RunStatus
-    outcome: Literal["succeeded", "failed", "cancelled"] | None
+    outcome: Outcome | None
     reason: str
     problem: Problem | None
     generation: int
@@ -53,27 +185,33 @@ class RunSummary(Record):
     export: Export | None
 
     @classmethod
-    def of(cls, run: Run) -> RunSummary:
-        kept = {name: getattr(run, name) for name in cls.model_fields if name in Run.model_fields}
-        return cls.model_construct(**kept, attempt_count=run.attempt.number if run.attempt else 0)
+    def of(cls, record: BaseModel, **other: Any) -> Self:
+        assert isinstance(record, records.Run)
+        return super().of(
+            record,
+            attempt_count=record.attempt.number if record.attempt else 0,
+            problem=Problem.of(record.problem) if record.problem else None,
+            export=Export.of(record.export) if record.export else None,
+            **other,
+        )
 
 
-class RunPage(Record):
+class RunPage(View):
     runs: list[RunSummary]
     next_token: str | None = None
 
 
-class EventPage(Record):
+class EventPage(View):
     events: list[TimelineEntry]
     next_token: str | None = None
 
 
-class CheckpointPage(Record):
+class CheckpointPage(View):
     checkpoints: list[Checkpoint]
     next_token: str | None = None
 
 
-class LogView(Record):
+class LogView(View):
     """The tail of a log. `source` says where it was read: the node itself or the copy in S3."""
 
     kind: Literal["job", "lifecycle"]
@@ -88,7 +226,7 @@ class TimedRunSample(RunSample):
     at: datetime
 
 
-class MetricsView(Record):
+class MetricsView(View):
     """Series from the heartbeats, oldest first; `nodes` by Slurm node name."""
 
     nodes: dict[str, list[NodeSample]]
@@ -99,12 +237,12 @@ class MetricsView(Record):
     node_count: int = Field(default=0, description="nodes that have samples, shown or not")
 
     @classmethod
-    def of(cls, metrics: Metrics) -> MetricsView:
+    def of_series(cls, metrics: Metrics) -> Self:
         samples = [TimedRunSample.model_construct(**dict(sample), at=at) for at, sample in metrics.run]
-        return cls.model_construct(nodes=metrics.nodes, run=samples, thinned=metrics.thinned, node_count=metrics.node_count)
+        return cls.made(nodes=metrics.nodes, run=samples, thinned=metrics.thinned, node_count=metrics.node_count)
 
 
-class PlanView(Record):
+class PlanView(View):
     """What would be sent, with nothing sent: the backend's exact request, the files with their sizes, the price."""
 
     operation: str | None = None
@@ -115,7 +253,7 @@ class PlanView(Record):
     warnings: list[str] = Field(default_factory=list)
 
     @classmethod
-    def of(cls, plan: DryRun) -> PlanView:
+    def of_plan(cls, plan: DryRun) -> Self:
         return cls(
             request=plan.request,
             operation=plan.operation,
@@ -126,37 +264,65 @@ class PlanView(Record):
         )
 
 
-class ClusterView(Cluster):
+class ClusterView(View):
     """A cluster."""
 
-    version: int = Field(default=0, exclude=True)
-    signs_events: bool = Field(default=False, exclude=True)
-    idempotency_key: str | None = Field(default=None, exclude=True)
+    name: str
+    spec: ClusterSpec
+    status: ClusterStatus
+    generation: int
+    created_at: datetime
+    updated_at: datetime
+    arn: str | None
+    owner_run: str | None = Field(description="the run it was made for; null = stands on its own")
+    ready_at: datetime | None
+    last_used_at: datetime | None
+    last_heartbeat_at: datetime | None
+    delete_requested_at: datetime | None
+    delete_forced: bool = Field(description="a person gave up what only it holds, and people's jobs on it")
+    problem: Problem | None
 
     @classmethod
-    def of(cls, cluster: Cluster) -> ClusterView:
-        return cls.model_construct(**dict(cluster))
+    def of(cls, record: BaseModel, **other: Any) -> Self:
+        assert isinstance(record, records.Cluster)
+        return super().of(record, problem=Problem.of(record.problem) if record.problem else None, **other)
 
 
-class ClusterPage(Record):
+class ClusterNode(View):
+    """A node: backend state, Slurm state and the newest sample joined."""
+
+    instance_id: str
+    group: str
+    role: Literal["controller", "worker", "login"]
+    instance_type: str
+    status: str = Field(description="backend's state: Running, Pending, Failure, ShuttingDown, ...")
+    message: str
+    name: str | None = Field(description="Slurm node name ip-a-b-c-d")
+    address: str | None
+    launched_at: datetime | None
+    agent: str
+    scheduler: str
+    sample: dict[str, Any] | None
+
+
+class ClusterPage(View):
     clusters: list[ClusterView]
     next_token: str | None = None
 
 
-class NodeList(Record):
+class NodeList(View):
     nodes: list[ClusterNode]
     samples_left_out: bool = Field(default=False, description="the nodes are too many to show each one's sample too")
 
     @classmethod
-    def of(cls, nodes: list[ClusterNode]) -> NodeList:
+    def of_nodes(cls, nodes: list[records.ClusterNode]) -> Self:
         """With the nodes' samples, as long as a Lambda function's answer holds them."""
         if sum(len(json.dumps(node.sample)) for node in nodes if node.sample) <= _MOST_SAMPLE_BYTES:
-            return cls.model_construct(nodes=nodes)
-        bare = [node.changed(sample=None) for node in nodes]
-        return cls.model_construct(nodes=bare, samples_left_out=True)
+            return cls.made(nodes=[ClusterNode.of(node) for node in nodes])
+        return cls.made(nodes=[ClusterNode.of(node, sample=None) for node in nodes], samples_left_out=True)
 
 
-class BatchView(Record):
+class BatchView(View):
     """What the backend accepted; `failed` gives its reason by instance id."""
 
     successful: list[str]
