@@ -1,4 +1,4 @@
-"""`trainyard-agent`: a thin, fast client of the daemon's socket; it imports nothing heavy because the control plane waits for it."""
+"""`trainyard-agent`: a thin, fast client of the daemon's socket; it reads and imports nothing, because the control plane waits for it."""
 
 from __future__ import annotations
 
@@ -7,45 +7,26 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from trainyard_agent.local_socket import COMMAND_SOCKET, JOB_END_SOCKET, address
 
-USAGE = {
-    "submit": ("--run", "--attempt", "--bundle", "--sha256"),
-    "exclude": ("--run", "--attempt", "--nodes"),
-    "cancel": ("--run",),
-    "status": ("--run",),
-    "export": ("--run", "--export-id", "--destination", "--checkpoints"),
-    "logs": ("--run", "--attempt", "--lines"),
-    "nodes": (),
-    "daemon": ("--config",),
-    "notify-job-end": (),
-}
-DEFAULTS = {"--lines": "100", "--checkpoints": "last", "--sha256": ""}
 #: How long a command waits for a daemon that is just being restarted.
 PATIENCE_SECONDS = 5.0
 #: A submit takes well below a second; Slurm's own timeouts bound it, so this only guards against a wedged daemon.
 ANSWER_SECONDS = 120.0
 
 
-class Usage(Exception):
-    """The command line is wrong; the text says what would be right."""
-
-
 def main(argv: list[str] | None = None) -> int:
     """Run one command; print its JSON; 0 if it worked, 1 if not."""
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["daemon"]:
+        return _daemon(words[1:])
+    if words == ["notify-job-end"]:
+        return notify_job_end()
     try:
-        command, options = parse(sys.argv[1:] if argv is None else argv)
-        if command == "daemon":
-            from trainyard_agent.daemon import run_daemon
-
-            return run_daemon(options["config"])
-        if command == "notify-job-end":
-            return notify_job_end()
-        answer = ask({"command": command, **options})
-    except Usage as error:
-        answer = {"error": "invalid-request", "message": str(error)}
+        answer = ask(words)
     except TimeoutError:
         answer = {
             "error": "agent-silent",
@@ -60,26 +41,13 @@ def main(argv: list[str] | None = None) -> int:
     return 1 if "error" in answer else 0
 
 
-def parse(argv: list[str]) -> tuple[str, dict[str, str]]:
-    """Command and options. Raises Usage."""
-    if not argv or argv[0] not in USAGE:
-        raise Usage(f"the first argument must be one of {', '.join(USAGE)}; got {argv[0] if argv else 'nothing'!r}")
-    command, rest = argv[0], argv[1:]
-    allowed = USAGE[command]
-    options = {name: value for name, value in DEFAULTS.items() if name in allowed}
-    while rest:
-        name, _, value = rest.pop(0).partition("=")
-        if name not in allowed:
-            raise Usage(f"{name} is not an option of '{command}'; it takes {' '.join(allowed) or 'none'}")
-        if not _:
-            if not rest:
-                raise Usage(f"{name} needs a value")
-            value = rest.pop(0)
-        options[name] = value
-    missing = [name for name in allowed if name not in options]
-    if missing:
-        raise Usage(f"'{command}' needs {' '.join(missing)}")
-    return command, {name[2:].replace("-", "_"): value for name, value in options.items()}
+def _daemon(words: Sequence[str]) -> int:
+    if len(words) != 2 or words[0] != "--config":
+        print(json.dumps({"error": "invalid-request", "message": "it is: trainyard-agent daemon --config FILE"}))
+        return 1
+    from trainyard_agent.daemon import run_daemon
+
+    return run_daemon(words[1])
 
 
 def state_dir() -> str:
@@ -87,11 +55,11 @@ def state_dir() -> str:
     return os.path.join(os.environ.get("TRAINYARD_ROOT") or "/", "var/lib/trainyard")
 
 
-def ask(request: dict[str, Any]) -> dict[str, Any]:
-    """One request to the daemon, one answer."""
+def ask(words: Sequence[str]) -> dict[str, Any]:
+    """A command's words to the daemon, which reads them (trainyard_contracts.commands), and its answer."""
     with connect(time.monotonic() + PATIENCE_SECONDS) as connection:
         connection.settimeout(ANSWER_SECONDS)
-        connection.sendall(json.dumps(request).encode() + b"\n")
+        connection.sendall(json.dumps({"words": list(words)}).encode() + b"\n")
         with connection.makefile("rb") as stream:
             line = stream.readline()
     if not line:

@@ -6,25 +6,25 @@ import asyncio
 import json
 import logging
 import os
-import re
 import socket
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.attempt_files import NODE_NAME, BadBundle
+from trainyard_agent.attempt_files import BadBundle
 from trainyard_agent.errors import CommandRefused
 from trainyard_agent.fence import FenceBusy, Fenced
-from trainyard_agent.identifiers import RUN_ID
 from trainyard_agent.local_socket import COMMAND_SOCKET, JOB_END_SOCKET, address
 from trainyard_agent.slurm import SlurmError
+from trainyard_contracts.commands import Answer, Command, of_words
 
 log = logging.getLogger(__name__)
 
 #: Room for the names of all nodes of the largest cluster.
 MAX_LINE = 256 * 1024
-Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+#: By the command's class. What only people read may be any object.
+Handlers = Mapping[type[Command], Callable[[Any], Awaitable[Answer | dict[str, Any]]]]
 
 #: What a command may end with, besides its answer.
 _CODES: dict[type[Exception], str] = {
@@ -42,7 +42,7 @@ _CODES: dict[type[Exception], str] = {
 class CommandServer:
     """Listens on agent.sock (0600), and on job-end.sock for the epilog, which may run as another user and can only say 'look'."""
 
-    def __init__(self, state_dir: str, handlers: dict[str, Handler], on_job_end: Callable[[], None]) -> None:
+    def __init__(self, state_dir: str, handlers: Handlers, on_job_end: Callable[[], None]) -> None:
         self._state_dir, self._handlers, self._on_job_end = state_dir, handlers, on_job_end
         self._server: asyncio.Server | None = None
         self._datagrams: socket.socket | None = None
@@ -74,13 +74,9 @@ class CommandServer:
 
     async def _answer(self, line: bytes) -> dict[str, Any]:
         try:
-            request = json.loads(line)
-            handler = self._handlers.get(str(request.get("command"))) if isinstance(request, dict) else None
-            if handler is None:
-                raise CommandRefused(
-                    "invalid-request", f"this node's agent has no such command; it has {', '.join(self._handlers) or 'none'}"
-                )
-            return await handler(request)
+            command = of_words(_words(json.loads(line)))
+            answer = await self._handlers[type(command)](command)
+            return answer.as_json() if isinstance(answer, Answer) else answer
         except CommandRefused as error:
             return {"error": error.code, "message": str(error)}
         except tuple(_CODES) as error:
@@ -99,6 +95,14 @@ class CommandServer:
             Path(self._state_dir, name).unlink(missing_ok=True)
 
 
+def _words(request: object) -> list[str]:
+    """Raises ValueError."""
+    words = request.get("words") if isinstance(request, dict) else None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError('a request is {"words": [command, options...]}')
+    return words
+
+
 def _bind(directory: str, name: str, kind: socket.SocketKind, mode: int) -> socket.socket:
     """A bound unix socket; one left by a killed daemon is replaced."""
     Path(directory, name).unlink(missing_ok=True)
@@ -111,45 +115,3 @@ def _bind(directory: str, name: str, kind: socket.SocketKind, mode: int) -> sock
     finally:
         os.umask(before)
     return bound
-
-
-def run_of(request: dict[str, Any]) -> str:
-    """The request's run id. Raises CommandRefused."""
-    run = request.get("run")
-    if not isinstance(run, str) or not RUN_ID.fullmatch(run):
-        raise CommandRefused("invalid-request", f"--run must be a run's id (run-<26 characters>), got {str(run)[:64]!r}")
-    return run
-
-
-def number_of(request: dict[str, Any], name: str, highest: int) -> int:
-    """A whole number from 1. Raises CommandRefused."""
-    text = str(request.get(name, ""))
-    if not text.isdigit() or not 1 <= int(text[:12]) <= highest:
-        raise CommandRefused("invalid-request", f"--{name} must be a whole number from 1 to {highest}, got {text[:32]!r}")
-    return int(text)
-
-
-def text_of(request: dict[str, Any], name: str) -> str:
-    """Raises CommandRefused."""
-    value = request.get(name)
-    if not isinstance(value, str) or not value:
-        raise CommandRefused("invalid-request", f"--{name.replace('_', '-')} is missing")
-    return value
-
-
-def sha256_of(request: dict[str, Any]) -> str:
-    """A SHA-256 in hexadecimal, or an empty text where none is given. Raises CommandRefused."""
-    value = request.get("sha256", "")
-    if not isinstance(value, str) or not re.fullmatch(r"(?:[0-9a-f]{64})?", value):
-        raise CommandRefused("invalid-request", f"--sha256 must be 64 hexadecimal digits in lower case, got {str(value)[:80]!r}")
-    return value
-
-
-def nodes_of(request: dict[str, Any]) -> list[str]:
-    """Slurm node names, separated by commas; none is an empty text. Raises CommandRefused."""
-    text = request.get("nodes")
-    names = [name for name in text.split(",") if name] if isinstance(text, str) else [""]
-    wrong = next((name for name in names if not NODE_NAME.fullmatch(name)), None)
-    if wrong is not None:
-        raise CommandRefused("invalid-request", f"--nodes must be names of Slurm nodes, separated by commas; {wrong[:64]!r} is none")
-    return names

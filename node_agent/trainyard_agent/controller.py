@@ -11,7 +11,7 @@ from typing import Any
 
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import Checkpoints
-from trainyard_agent.commands import CommandServer, nodes_of, number_of, run_of, sha256_of, text_of
+from trainyard_agent.commands import CommandServer, Handlers
 from trainyard_agent.export import Exports
 from trainyard_agent.health import Health
 from trainyard_agent.heartbeats import portions
@@ -26,6 +26,7 @@ from trainyard_agent.sampling import Sampler
 from trainyard_agent.settings_watch import SettingsWatch
 from trainyard_agent.slurm import Slurm
 from trainyard_agent.store import Store, set_damaged_aside
+from trainyard_contracts import commands
 from trainyard_contracts.events import ClusterHeartbeat
 from trainyard_contracts.files import AgentConfig
 
@@ -61,15 +62,16 @@ class Controller:
         self._others = OtherJobsWatch(slurm, min(60.0, config.heartbeat_seconds))
         self._commands = CommandServer(config.state_dir, self._handlers(), self._attempts.job_ended_somewhere)
 
-    def _handlers(self) -> dict[str, Any]:
+    def _handlers(self) -> Handlers:
+        jobs = self._jobs
         return {
-            "submit": lambda r: self._jobs.submit(run_of(r), number_of(r, "attempt", 100000), text_of(r, "bundle"), sha256_of(r)),
-            "exclude": lambda r: self._jobs.exclude(run_of(r), number_of(r, "attempt", 100000), nodes_of(r)),
-            "cancel": lambda r: self._jobs.cancel(run_of(r)),
-            "status": self._status,
-            "export": self._export,
-            "logs": self._logs,
-            "nodes": self._nodes,
+            commands.Submit: lambda given: jobs.submit(given.run, given.attempt, given.bundle, given.sha256),
+            commands.Exclude: lambda given: jobs.exclude(given.run, given.attempt, given.nodes),
+            commands.Cancel: lambda given: jobs.cancel(given.run),
+            commands.Status: self._status,
+            commands.Export: self._export,
+            commands.Logs: self._logs,
+            commands.Nodes: self._nodes,
         }
 
     async def start(self) -> None:
@@ -106,17 +108,16 @@ class Controller:
         await self._jobs.upload_log(attempt)
 
     # -- commands ----------------------------------------------------------------------------------------------------
-    async def _status(self, request: dict[str, Any]) -> dict[str, Any]:
-        return self._jobs.status(run_of(request))
+    async def _status(self, given: commands.Status) -> dict[str, Any]:
+        return self._jobs.status(given.run)
 
-    async def _export(self, request: dict[str, Any]) -> dict[str, Any]:
-        names = ("export_id", "destination", "checkpoints")
-        return self._exports.start(run_of(request), *(text_of(request, name) for name in names))
+    async def _export(self, given: commands.Export) -> commands.Exporting:
+        return self._exports.start(given.run, given.export_id, given.destination, given.checkpoints)
 
-    async def _logs(self, request: dict[str, Any]) -> dict[str, Any]:
-        return self._jobs.logs(run_of(request), number_of(request, "attempt", 100000), number_of(request, "lines", 10000))
+    async def _logs(self, given: commands.Logs) -> commands.Tail:
+        return self._jobs.logs(given.run, given.attempt, given.lines)
 
-    async def _nodes(self, _: dict[str, Any]) -> dict[str, Any]:
+    async def _nodes(self, _: commands.Nodes) -> dict[str, Any]:
         samples = self._registry.samples(self._sampler.take())
         return {"nodes": [sample.model_dump(mode="json", by_alias=True) for sample in samples]}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import re
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from trainyard_agent.own_files import OwnFile
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.s3 import S3, Digest, Location, digest, parse_uri
 from trainyard_agent.signed_http import Refused, Unreachable
+from trainyard_contracts.commands import Exporting
 from trainyard_contracts.events import ExportFinished
 from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, ExportedObject, ExportManifest
 
@@ -39,7 +39,6 @@ READ_PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 60.0, 60.0, 60.0)
 PLANS = 5
 #: Nobody prunes these.
 _PERMANENT = frozenset({"final"})
-_ID = re.compile(r"^[A-Za-z0-9_.-]{1,128}$")
 
 
 class ExportFailed(Exception):
@@ -137,23 +136,19 @@ class Exports:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._uploads = asyncio.Semaphore(AT_ONCE)
 
-    def start(self, run_id: str, export_id: str, destination: str, selection: str) -> dict[str, Any]:
+    def start(self, run_id: str, export_id: str, destination: str, selection: str) -> Exporting:
         """Begin, or say how the export of this id stands; one that failed begins again where it stopped."""
-        if not _ID.fullmatch(export_id) or selection not in ("all", "last", "none"):
-            raise CommandRefused(
-                "invalid-request", "--export-id needs 1 to 128 letters, digits, '_', '.', '-'; --checkpoints all, last or none"
-            )
         parse_uri(destination)
         row = self._reporter.store.connection.execute("SELECT run, state, manifest FROM exports WHERE id = ?", (export_id,)).fetchone()
         if row is not None and row[0] != run_id:
             raise CommandRefused("conflict", f"export {export_id} is of another run")
         if row is not None and row[1] == "finished":
-            return {"state": "finished", "manifestSha256": row[2]}
+            return Exporting("finished", row[2])
         if export_id not in self._running:
             values = (export_id, run_id, destination, selection, "running", "")
             self._reporter.store.apply_now(lambda db: db.execute("INSERT OR REPLACE INTO exports VALUES(?, ?, ?, ?, ?, ?, '')", values))
             self._spawn(run_id, export_id, destination, selection)
-        return {"state": "running"}
+        return Exporting("running")
 
     def resume(self) -> None:
         """After a restart."""

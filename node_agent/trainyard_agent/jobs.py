@@ -26,6 +26,7 @@ from trainyard_agent.s3 import S3, parse_uri
 from trainyard_agent.signed_http import Refused, Unreachable
 from trainyard_agent.slurm import Slurm, SlurmError, compress
 from trainyard_agent.traces import log_tail, read_tail
+from trainyard_contracts.commands import Cancelling, Excluded, Submitted, Tail
 from trainyard_contracts.files import AgentConfig, JobBundle
 
 log = logging.getLogger(__name__)
@@ -59,13 +60,13 @@ class JobControl:
         self._background = Background()
 
     # -- submit ------------------------------------------------------------------------------------------------------
-    async def submit(self, run_id: str, number: int, bundle_uri: str, sha256: str = "") -> dict[str, Any]:
+    async def submit(self, run_id: str, number: int, bundle_uri: str, sha256: str = "") -> Submitted:
         """Submit the attempt's job, or say which job it already has. `sha256`: of the bundle, in hexadecimal; empty: not checked."""
         async with self._locks[run_id]:
             attempt = self._attempts.known.get((run_id, number))
             if attempt is None or not attempt.job_id:
                 attempt = await self._submit(run_id, number, bundle_uri, sha256, attempt)
-            return {"jobId": attempt.job_id, "state": attempt.state, "attempt": number}
+            return Submitted(attempt.job_id, attempt.state, number)
 
     async def _submit(self, run_id: str, number: int, bundle_uri: str, sha256: str, before: Attempt | None) -> Attempt:
         newest = self._attempts.newest(run_id)
@@ -97,19 +98,19 @@ class JobControl:
         self._background.spawn(self._cancel_older(run_id, number))
         return attempt
 
-    async def exclude(self, run_id: str, number: int, nodes: Sequence[str]) -> dict[str, Any]:
+    async def exclude(self, run_id: str, number: int, nodes: Sequence[str]) -> Excluded:
         """Which nodes the attempt's waiting job must not use, all of them. One that runs or ended keeps what it had."""
         async with self._locks[run_id]:
             attempt = self._attempts.known.get((run_id, number))
             if attempt is not None and attempt.state == "submitting":
                 await self._take_up(attempt)
             if attempt is None or attempt.state != "submitted":
-                return {"state": attempt.state if attempt else "unknown", "waits": False}
+                return Excluded(attempt.job_id if attempt else "", attempt.state if attempt else "unknown")
             known = await self._slurm.nodes()  # which refuses to exclude any other
             waits = await self._slurm.exclude(attempt.job_id, sorted(node for node in set(nodes) if node in known))
             attempt.wake.set()
             log.info("%s attempt %d: job %s excludes %s now", run_id, number, attempt.job_id, ",".join(nodes) or "nothing")
-            return {"jobId": attempt.job_id, "state": attempt.state, "waits": waits}
+            return Excluded(attempt.job_id, attempt.state, waits)
 
     async def _fetch(self, uri: str, sha256: str) -> bytes:
         try:
@@ -224,20 +225,20 @@ class JobControl:
                 older.wake.set()
 
     # -- cancel ------------------------------------------------------------------------------------------------------
-    async def cancel(self, run_id: str) -> dict[str, Any]:
+    async def cancel(self, run_id: str) -> Cancelling:
         """Ask the job to stop; end it by force if it does not in time."""
         async with self._locks[run_id]:
             attempt = self._attempts.newest(run_id)
             if attempt is None:
-                return {"state": "none"}
+                return Cancelling("none")
             if attempt.state == "submitting":
                 await self._take_up(attempt)
             if not attempt.active:
-                return {"state": "ended"}
+                return Cancelling("ended")
             if not self._attempts.cancelled(attempt):
                 self._attempts.request_cancel(attempt)
                 self._background.spawn(self._stop(attempt))
-            return {"state": "cancelling"}
+            return Cancelling("cancelling")
 
     def resume(self) -> None:
         """After a restart: find the jobs of submissions that were cut short, go on with what was being cancelled or replaced."""
@@ -316,10 +317,10 @@ class JobControl:
             "checkpoints": self._checkpoints.known(run_id),
         }
 
-    def logs(self, run_id: str, number: int, lines: int) -> dict[str, Any]:
+    def logs(self, run_id: str, number: int, lines: int) -> Tail:
         """The tail of the attempt's log."""
         text = read_tail(attempt_dir(self._config, run_id, number) / "job.log", MAX_LOG_BYTES)
-        return {"text": "\n".join(text.splitlines()[-max(1, lines) :])}
+        return Tail("\n".join(text.splitlines()[-max(1, lines) :]))
 
     async def upload_log(self, attempt: Attempt) -> None:
         """Keep an ended attempt's log where it outlives the cluster."""

@@ -444,7 +444,7 @@ def test_a_cancelled_run_stops_its_job_exports_and_leaves_nothing() -> None:
     assert story.run.problem.code == "cancelled"
     assert story.run.export is not None
     assert story.run.export.state == "verified"
-    assert ["trainyard-agent", "cancel", "--run", story.run_id] in story.world.commands.ran
+    assert ["trainyard-agent", "cancel", f"--run={story.run_id}"] in story.world.commands.ran
     assert story.cancel().status == "Cancelled"
     assert_nothing_left(story)
 

@@ -19,6 +19,7 @@ from trainyard.domain import errors
 from trainyard.domain.facts import Book, ClusterLost
 from trainyard.domain.records import Cluster, Problem, Wait
 from trainyard.ports import BackendCluster, CommandResult
+from trainyard_contracts.commands import Submit, of_words
 from trainyard_contracts.events import Fact
 from trainyard_contracts.specs import ClusterSpec
 
@@ -729,7 +730,9 @@ def test_a_bundle_that_somebody_overwrote_is_told_and_written_again() -> None:
     def overwritten(cluster: Cluster, argv: list[str]) -> CommandResult:
         if not refusals:
             return story.agent(cluster, argv)
-        story.world.blobs.objects[argv[argv.index("--bundle") + 1].split("/", 3)[3]] = b"{}"
+        command = of_words(argv[1:])
+        assert isinstance(command, Submit)
+        story.world.blobs.objects[command.bundle.split("/", 3)[3]] = b"{}"
         return CommandResult(1, refusals.pop(), "")
 
     story.world.commands.answer = overwritten
@@ -747,7 +750,7 @@ def test_an_agent_that_knows_no_hash_of_bundles_is_asked_without_it() -> None:
     story = Story()
 
     def older(cluster: Cluster, argv: list[str]) -> CommandResult:
-        if argv[1] == "submit" and "--sha256" in argv:
+        if argv[1] == "submit" and any(word.startswith("--sha256") for word in argv):
             return CommandResult(1, json.dumps({"error": "invalid-request", "message": OLDER_AGENT}), "")
         return story.agent(cluster, argv)
 

@@ -22,7 +22,6 @@ from tests.unit.test_agent_checkpoints import commit
 from trainyard_agent import export, own_files, s3
 from trainyard_agent.attempts import Attempts
 from trainyard_agent.checkpoints import Checkpoints
-from trainyard_agent.errors import CommandRefused
 from trainyard_agent.export import Exports
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.s3 import S3, Location
@@ -70,7 +69,7 @@ def run_export(directory: Path, selection: str = "all", *, start: bool = True) -
         exports.resume()
         if start:
             exports.start(RUN, "e-1", f"s3://{PREFIX}", selection)
-            assert exports.start(RUN, "e-1", f"s3://{PREFIX}", selection)["state"] in ("running", "finished")
+            assert exports.start(RUN, "e-1", f"s3://{PREFIX}", selection).state in ("running", "finished")
         while exports._running:
             await asyncio.wait(list(exports._running.values()))
             await asyncio.sleep(0)
@@ -154,8 +153,6 @@ def test_a_final_model_that_does_not_verify_fails_the_export(tmp_path: Path, sin
 def test_a_bad_destination_is_refused(tmp_path: Path, sink: Sink, root: Path) -> None:
     with pytest.raises(ValueError, match="s3://bucket/key"):
         s3.parse_uri("https://elsewhere/x")
-    with pytest.raises(CommandRefused):
-        Exports.start(None, RUN, "e;1", f"s3://{PREFIX}", "all")  # type: ignore[arg-type]
 
 
 def test_s3_refuses_a_file_that_changed_after_it_was_hashed(tmp_path: Path, sink: Sink) -> None:

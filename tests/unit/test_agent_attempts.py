@@ -29,6 +29,7 @@ from trainyard_agent.reporting import Reporter
 from trainyard_agent.signed_http import Answer, SignedHttp, Unreachable
 from trainyard_agent.slurm import Job, SlurmError, SlurmNode
 from trainyard_agent.store import Store
+from trainyard_contracts.commands import Cancelling
 from trainyard_contracts.events import NodeEvidence
 from trainyard_contracts.files import JobBundle, Progress
 
@@ -115,7 +116,7 @@ def test_a_cancel_that_slurm_does_not_take_is_repeated_until_it_does(tmp_path: P
         slurm = BusySlurm()
         controller = Controller(tmp_path, slurm)
         controller.add(1, "submitted")
-        assert await controller.jobs.cancel(RUN) == {"state": "cancelling"}
+        assert await controller.jobs.cancel(RUN) == Cancelling("cancelling")
         await slurm.cancelled.wait()
         assert slurm.calls == [("101",)] * 3
 

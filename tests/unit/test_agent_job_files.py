@@ -258,7 +258,9 @@ def test_a_part_that_broke_ends_the_agent_whatever_broke_it(monkeypatch: pytest.
     assert codes == [70]
 
 
-@pytest.mark.parametrize("line", [b"[" * 60_000, b"[]", b"null", b"\xff", b'{"command": ["x"]}', b""])
+@pytest.mark.parametrize(
+    "line", [b"[" * 60_000, b"[]", b"null", b"\xff", b'{"words": "nodes"}', b'{"words": ["x", 1]}', b'{"words": ["explode"]}', b""]
+)
 def test_a_command_that_is_none_is_refused_and_the_agent_goes_on(tmp_path: Path, line: bytes) -> None:
     server = CommandServer(str(tmp_path), {}, lambda: None)
     assert asyncio.run(server._answer(line))["error"] == "invalid-request"

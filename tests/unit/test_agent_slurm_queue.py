@@ -12,13 +12,13 @@ from tests.unit.agent_support import RUN, config
 
 from trainyard_agent import cli
 from trainyard_agent.attempts import Attempt, Attempts
-from trainyard_agent.commands import CommandServer, nodes_of
-from trainyard_agent.errors import CommandRefused
+from trainyard_agent.commands import CommandServer
 from trainyard_agent.jobs import JobControl
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.slurm import Job, Slurm, SlurmError, SlurmNode, expand
 from trainyard_agent.slurm_queue import ahead, parse_queue
 from trainyard_agent.store import Store
+from trainyard_contracts.commands import Exclude, Excluded
 from trainyard_contracts.events import AttemptQueued
 
 QUEUE = """21|PENDING|root||main|4294901740|Resources
@@ -52,17 +52,6 @@ def test_a_job_that_holds_nodes_through_another_partition_is_in_the_way() -> Non
 def test_a_user_name_that_is_none_is_not_repeated() -> None:
     [job] = parse_queue("17|RUNNING|\x1b[2J|ip-10-0-0-2|main|5|None").values()
     assert job.user == "?"
-
-
-@pytest.mark.parametrize(("text", "names"), [("", []), ("ip-1,ip-2", ["ip-1", "ip-2"])])
-def test_node_names_of_a_command_are_read(text: str, names: list[str]) -> None:
-    assert nodes_of({"nodes": text}) == names
-
-
-@pytest.mark.parametrize("wrong", [None, "a b", "$(x)", "-x", "a;b"])
-def test_node_names_that_are_none_are_refused(wrong: object) -> None:
-    with pytest.raises(CommandRefused, match="--nodes"):
-        nodes_of({"nodes": wrong})
 
 
 class Queue:
@@ -145,11 +134,11 @@ def test_a_waiting_job_is_given_other_nodes_and_one_that_runs_is_left_alone(tmp_
     nothing: Any = None
     control = JobControl(config(tmp_path), slurm, attempts=attempts, registry=nothing, link=nothing, s3=nothing, checkpoints=nothing)
     wanted = ["ip-10-0-0-2", "ip-gone"]
-    assert asyncio.run(control.exclude(RUN, 1, wanted)) == {"jobId": "21", "state": "submitted", "waits": True}
+    assert asyncio.run(control.exclude(RUN, 1, wanted)) == Excluded("21", "submitted", True)
     assert slurm.excluded == [("21", ["ip-10-0-0-2"])]
     attempt.state = "running"
-    assert asyncio.run(control.exclude(RUN, 1, [])) == {"state": "running", "waits": False}
-    assert asyncio.run(control.exclude(RUN, 7, [])) == {"state": "unknown", "waits": False}
+    assert asyncio.run(control.exclude(RUN, 1, [])) == Excluded("21", "running", False)
+    assert asyncio.run(control.exclude(RUN, 7, [])) == Excluded("", "unknown", False)
     assert len(slurm.excluded) == 1
 
 
@@ -182,19 +171,19 @@ def test_a_waiting_job_may_exclude_as_many_nodes_as_the_largest_cluster_has(tmp_
     slurm = Slurm(config(tmp_path))
     monkeypatch.setattr(slurm, "_run", run)
 
-    async def exclude(request: dict[str, Any]) -> dict[str, Any]:
-        return {"waits": await slurm.exclude("21", nodes_of(request))}
+    async def exclude(given: Exclude) -> Excluded:
+        return Excluded("21", "PENDING", await slurm.exclude("21", given.nodes))
 
     async def story() -> dict[str, Any]:
-        server = CommandServer(str(tmp_path), {"exclude": exclude}, lambda: None)
+        server = CommandServer(str(tmp_path), {Exclude: exclude}, lambda: None)
         await server.start()
         monkeypatch.setattr(cli, "state_dir", lambda: str(tmp_path))
         try:
-            return await asyncio.to_thread(cli.ask, {"command": "exclude", "nodes": ",".join(names)})
+            return await asyncio.to_thread(cli.ask, Exclude("run-01j0000000000000000000000a", 1, tuple(names)).argv()[1:])
         finally:
             server.close()
 
-    assert asyncio.run(asyncio.wait_for(story(), 60)) == {"waits": True}
+    assert asyncio.run(asyncio.wait_for(story(), 60)) == {"jobId": "21", "state": "PENDING", "waits": True}
     [argument] = calls
     assert len(argument) < 1000
     assert sorted(expand(argument.removeprefix("excnodelist="))) == sorted(names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +9,7 @@ from trainyard.app.situation import cluster_of
 from trainyard.domain.errors import AttemptNotFound, BlobNotFound, FieldError, RetryableError
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
+from trainyard_contracts import commands
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, lines: 
     nothing = LogTail("job", attempt, "none", "")
     if cluster is None or cluster.status != "Ready":
         return nothing
-    argv = ["trainyard-agent", "logs", "--run", run.id, "--attempt", str(attempt), "--lines", str(lines)]
     try:
-        result = ports.commands.run(cluster, argv, timeout_seconds=20)
-        text = str(json.loads(result.stdout)["text"]) if result.exit_code == 0 else ""
-    except (RetryableError, ValueError, KeyError):
+        result = ports.commands.run(cluster, commands.Logs(run.id, attempt, lines).argv(), timeout_seconds=20)
+    except RetryableError:
         return nothing
+    answer = commands.answer_of(result.stdout) if result.exit_code == 0 else None
+    text = commands.Tail.of(answer).text if answer else ""
     return LogTail("job", attempt, "node", text) if text else nothing

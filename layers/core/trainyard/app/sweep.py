@@ -24,6 +24,7 @@ from trainyard.domain.errors import ClusterNotFound, ConflictError, RunNotFound,
 from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent
 from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
 from trainyard.ports import DeadLetter, Ports, Remains
+from trainyard_contracts.commands import Cancel
 from trainyard_contracts.events import ClusterHeartbeat, ExportFinished
 
 #: StartExecution follows the record's write within this; after it, it was lost.
@@ -267,7 +268,7 @@ def stray_job(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
             run = _run(ports, sample.run_id)
             if run is None or run.finished_at is None or beat.at - run.finished_at < timedelta(seconds=STRAY_SECONDS):
                 continue
-            ports.commands.run(cluster, ["trainyard-agent", "cancel", "--run", run.id], timeout_seconds=STOP_COMMAND_SECONDS)
+            ports.commands.run(cluster, Cancel(run.id).argv(), timeout_seconds=STOP_COMMAND_SECONDS)
             yield Swept("job stopped", run.id, f"the run is {run.status}, but its job still ran on {cluster.name}")
 
 

@@ -48,7 +48,7 @@ class Action(Record):
     """Something the run's machine has still to do about nodes or the job; repeating it changes nothing."""
 
     id: str
-    kind: Literal["replace", "reboot", "cancel-job", "exclude"]
+    kind: Literal["replace", "cancel-job", "exclude"]
     node: str = Field(default="", description="Slurm name of the node")
     instance_id: str = ""
     attempt: int | None = Field(default=None, description="of an exclude: the attempt whose job waits in Slurm's queue")

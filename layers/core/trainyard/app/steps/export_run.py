@@ -22,6 +22,7 @@ from trainyard.domain.facts import Book, SavedRun
 from trainyard.domain.records import Export, Run, TimelineEntry
 from trainyard.domain.words import counted, size
 from trainyard.ports import Ports
+from trainyard_contracts import commands
 from trainyard_contracts.events import ExportFinished
 from trainyard_contracts.files import ExportedObject, ExportManifest
 
@@ -133,16 +134,16 @@ def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None]:
     """Tell the agent to export. The same export id does not start a second one, so asking again finds an end that no event told."""
     cluster = ports.clusters.get(run.cluster_name)
     destination = names.s3_uri(ports.blobs.bucket, run.export_prefix)
-    argv = ["trainyard-agent", "export", "--run", run.id, "--export-id", export.id, "--destination", destination]
+    command = commands.Export(run.id, export.id, destination, run.spec.export.checkpoints)
     try:
-        result = ports.commands.run(cluster, [*argv, "--checkpoints", run.spec.export.checkpoints], timeout_seconds=EXPORT_COMMAND_SECONDS)
-        answer = agent_answer(result, "export")
+        result = ports.commands.run(cluster, command.argv(), timeout_seconds=EXPORT_COMMAND_SECONDS)
+        answer = commands.Exporting.of(agent_answer(result, "export"))
     except CommandFailed as failed:
         return _save(ports, run, export.changed(state="failed", reason=failed.detail)), None
     running = export.changed(state="running")
     run = run if export.state == "running" else _save(ports, run, running)
-    if answer.get("state") == "finished":
-        return run, Ended(manifest_sha256=str(answer.get("manifestSha256") or ""))
+    if answer.state == "finished":
+        return run, Ended(manifest_sha256=answer.manifest_sha256)
     return run, _finished(ports, run, running)
 
 

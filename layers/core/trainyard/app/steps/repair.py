@@ -12,6 +12,7 @@ from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictErro
 from trainyard.domain.queueing import excluded
 from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
 from trainyard.ports import BatchResult, Ports
+from trainyard_contracts import commands
 
 #: The agent answers at once and stops the job in the background; well within the function's own limit.
 CANCEL_SECONDS = 60.0
@@ -42,12 +43,14 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
 
 def _exclude(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
     """Change which nodes a waiting job may use; the attempt, its number and its fence stay what they are."""
-    argv = ["trainyard-agent", "exclude", "--run", run.id, "--attempt", str(action.attempt), f"--nodes={','.join(action.nodes)}"]
+    assert action.attempt is not None
+    command = commands.Exclude(run.id, action.attempt, tuple(action.nodes))
     try:
-        answer = agent_answer(ports.commands.run(cluster, argv, timeout_seconds=EXCLUDE_SECONDS), "exclude")
+        result = ports.commands.run(cluster, command.argv(), timeout_seconds=EXCLUDE_SECONDS)
+        answer = commands.Excluded.of(agent_answer(result, "exclude"))
     except CommandFailed as failed:
         return f"The nodes of the waiting job could not be changed: {failed.detail}"
-    if not answer.get("waits"):
+    if not answer.waits:
         return f"Attempt {action.attempt} waits no more; its nodes stay what they are."
     return f"Told Slurm that attempt {action.attempt}, which waits in its queue, {action.reason}."
 
@@ -65,22 +68,15 @@ def _replace(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
     return _said(result, node, f"Asked AWS to replace {action.node} ({node.instance_id}) behind the run's back.")
 
 
-def _reboot(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
-    node = _find(ports, cluster, action)
-    if node is None:
-        return f"{action.node} is gone; there is nothing to reboot."
-    return _said(ports.backend.reboot(cluster.name, [node.instance_id]), node, f"Asked AWS to reboot {action.node}.")
-
-
 def _cancel_job(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
     if cluster.status != "Ready":
         return "There is no job to stop: the cluster is not ready."
-    argv = ["trainyard-agent", "cancel", "--run", run.id]
     try:
-        answer = agent_answer(ports.commands.run(cluster, argv, timeout_seconds=CANCEL_SECONDS), "cancel")
+        result = ports.commands.run(cluster, commands.Cancel(run.id).argv(), timeout_seconds=CANCEL_SECONDS)
+        answer = commands.Cancelling.of(agent_answer(result, "cancel"))
     except CommandFailed as failed:
         return f"The job could not be stopped: {failed.detail}"
-    return f"Told the job to stop ({answer.get('state', 'done')})."
+    return f"Told the job to stop ({answer.state})."
 
 
 def _find(ports: Ports, cluster: Cluster, action: Action) -> ClusterNode | None:
@@ -100,7 +96,6 @@ def _said(result: BatchResult, node: ClusterNode, success: str) -> str:
 
 DOERS: dict[str, Callable[[Ports, Cluster, Run, Action], str]] = {
     "replace": _replace,
-    "reboot": _reboot,
     "cancel-job": _cancel_job,
     "exclude": _exclude,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,14 +16,13 @@ from trainyard.domain.facts import Book
 from trainyard.domain.records import Attempt, Cluster, Run, TimelineEntry
 from trainyard.domain.words import listed
 from trainyard.ports import CommandResult, Ports
+from trainyard_contracts.commands import UNKNOWN_OPTION, Submit, Submitted, answer_of
 from trainyard_contracts.events import AttemptStarted
 
 #: The agent kills leftovers, raises the fence and waits for sbatch within this.
 SUBMIT_SECONDS = 60.0
 #: Answers of the agent that a repetition does not change.
 FINAL_ERRORS = frozenset({"bundle-refused", "invalid-request", "fenced", "conflict"})
-#: What an agent says that is older than the option: a cluster goes on with the agent that it was made with.
-UNKNOWN_OPTION = "--sha256 is not an option of 'submit'"
 
 
 class BundleChanged(RetryableError):
@@ -41,10 +40,10 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
     body = recipes.job_bundle(run, attempt, cluster.spec).model_dump_json(by_alias=True).encode()
     ports.blobs.put(key, body)
     bundle = names.s3_uri(ports.blobs.bucket, key)
-    argv = ["trainyard-agent", "submit", "--run", run.id, "--attempt", str(attempt.number), "--bundle", bundle]
+    command = Submit(run.id, attempt.number, bundle, hashlib.sha256(body).hexdigest())
     asked_at = ports.clock.now()
     try:
-        answer = _ask(ports, cluster, argv, hashlib.sha256(body).hexdigest())
+        answer = _ask(ports, cluster, command)
     except RetryableError as error:
         # A job that started was submitted, whatever became of the answer.
         started = Book(ports.runs.facts(run.id, attempt.number)).first(AttemptStarted)
@@ -56,24 +55,21 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
             tell_delay(ports, run.id, key, f"The submission of attempt {attempt.number} {state}", error)
             raise
         return {"submitted": False}
-    return _save(ports, run, attempt, cluster.filesystem, str(answer.get("jobId") or ""), asked_at)
+    return _save(ports, run, attempt, cluster.filesystem, answer.job_id, asked_at)
 
 
-def _ask(ports: Ports, cluster: Cluster, argv: list[str], sha256: str) -> dict[str, Any]:
+def _ask(ports: Ports, cluster: Cluster, command: Submit) -> Submitted:
     """Name the bundle's hash too, so that nobody can put another one in its place between our write and the agent's read."""
-    result = ports.commands.run(cluster, [*argv, "--sha256", sha256], timeout_seconds=SUBMIT_SECONDS)
-    if result.exit_code != 0 and UNKNOWN_OPTION in result.stdout:
-        result = ports.commands.run(cluster, argv, timeout_seconds=SUBMIT_SECONDS)
-    return agent_answer(result, "submit")
+    result = ports.commands.run(cluster, command.argv(), timeout_seconds=SUBMIT_SECONDS)
+    if result.exit_code != 0 and f"--sha256 {UNKNOWN_OPTION}" in result.stdout:
+        result = ports.commands.run(cluster, replace(command, sha256="").argv(), timeout_seconds=SUBMIT_SECONDS)
+    return Submitted.of(agent_answer(result, "submit"))
 
 
 def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
     """The agent's JSON answer. Raises RetryableError, or CommandFailed when a repetition would not help."""
-    try:
-        answer = json.loads(result.stdout)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
+    answer = answer_of(result.stdout)
+    if answer is None:
         if result.exit_code == 0:  # nobody knows what was done
             raise RetryableError(f"trainyard-agent {command}: its answer is not whole: {result.stdout[:200]!r}")
         answer = {}

@@ -1,0 +1,256 @@
+"""The commands of `trainyard-agent` and their answers: one class each, made into words here and read back here.
+
+Standard library only, so that whoever only sends a command need not wait for more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, TypeVar
+
+PROGRAM = "trainyard-agent"
+#: What an agent says that is older than the option: a cluster goes on with the agent that it was made with.
+UNKNOWN_OPTION = "is not an option of"
+HIGHEST_ATTEMPT, MOST_LINES = 100_000, 10_000
+NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,254}")
+EXPORT_ID = r"[A-Za-z0-9_.-]{1,128}"
+
+C = TypeVar("C", bound="Command")
+A = TypeVar("A", bound="Answer")
+
+
+class BadCommand(ValueError):
+    """A command that cannot be read; says which option is wrong and what would be right."""
+
+
+def _text(pattern: str, words: str) -> Callable[[str], str]:
+    known = re.compile(pattern)
+
+    def read(given: str) -> str:
+        if not known.fullmatch(given):
+            raise BadCommand(f"must be {words}, got {given[:64]!r}")
+        return given
+
+    return read
+
+
+def _number(highest: int) -> Callable[[str], int]:
+    def read(given: str) -> int:
+        if not (given.isascii() and given.isdigit()) or not 1 <= int(given[:12]) <= highest:
+            raise BadCommand(f"must be a whole number from 1 to {highest}, got {given[:32]!r}")
+        return int(given)
+
+    return read
+
+
+def _nodes(given: str) -> tuple[str, ...]:
+    names = tuple(name for name in given.split(",") if name)
+    wrong = next((name for name in names if not NODE_NAME.fullmatch(name)), None)
+    if wrong is not None:
+        raise BadCommand(f"must be names of Slurm nodes, separated by commas; {wrong[:64]!r} is none")
+    return names
+
+
+_run = _text(r"run-[0-9a-hjkmnp-tv-z]{26}", "a run's id (run-<26 characters>)")
+_some = _text(r"[^\x00]+", "some text")
+
+
+def _option(read: Callable[[str], Any], default: Any = MISSING) -> Any:
+    return field(default=default, metadata={"read": read}) if default is not MISSING else field(metadata={"read": read})
+
+
+@dataclass(frozen=True)
+class Command:
+    """`argv` and `parse` are each other's reverse; `options` are the same as texts by the option's name without its dashes."""
+
+    name: ClassVar[str]
+
+    def argv(self) -> list[str]:
+        """The words of the command line. Each value is one word with its option, so that none is taken for another option."""
+        return [PROGRAM, self.name, *(f"--{name}={value}" for name, value in self.options().items())]
+
+    def options(self) -> dict[str, str]:
+        """Without those that are what they are anyway: an older agent may not know them."""
+        given = {_name(option): getattr(self, option.name) for option in fields(self) if getattr(self, option.name) != option.default}
+        return {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in given.items()}
+
+    @classmethod
+    def parse(cls: type[C], options: Mapping[str, str]) -> C:
+        """Raises BadCommand."""
+        known = {_name(option): option for option in fields(cls)}
+        unknown = next((name for name in options if name not in known), None)
+        if unknown is not None:
+            takes = " ".join(f"--{name}" for name in known) or "none"
+            raise BadCommand(f"--{unknown} {UNKNOWN_OPTION} '{cls.name}'; it takes {takes}")
+        missing = [f"--{name}" for name, option in known.items() if name not in options and option.default is MISSING]
+        if missing:
+            raise BadCommand(f"'{cls.name}' needs {' '.join(missing)}")
+        return cls(**{known[name].name: _read(known[name], value) for name, value in options.items()})
+
+
+def _name(option: Field[Any]) -> str:
+    return option.name.replace("_", "-")
+
+
+def _read(option: Field[Any], value: str) -> Any:
+    try:
+        return option.metadata["read"](value)
+    except BadCommand as error:
+        raise BadCommand(f"--{_name(option)} {error}") from None
+
+
+@dataclass(frozen=True)
+class Submit(Command):
+    """Give Slurm the attempt's job. The same again answers with the same job."""
+
+    name: ClassVar[str] = "submit"
+    run: str = _option(_run)
+    attempt: int = _option(_number(HIGHEST_ATTEMPT))
+    bundle: str = _option(_some)
+    sha256: str = _option(_text(r"(?:[0-9a-f]{64})?", "64 hexadecimal digits in lower case"), "")
+
+
+@dataclass(frozen=True)
+class Exclude(Command):
+    """Which nodes the attempt's waiting job must not use, all of them."""
+
+    name: ClassVar[str] = "exclude"
+    run: str = _option(_run)
+    attempt: int = _option(_number(HIGHEST_ATTEMPT))
+    nodes: tuple[str, ...] = _option(_nodes)
+
+
+@dataclass(frozen=True)
+class Cancel(Command):
+    """Ask the run's job to stop; it is ended by force if it does not in time."""
+
+    name: ClassVar[str] = "cancel"
+    run: str = _option(_run)
+
+
+@dataclass(frozen=True)
+class Status(Command):
+    """Where the run's newest attempt stands."""
+
+    name: ClassVar[str] = "status"
+    run: str = _option(_run)
+
+
+@dataclass(frozen=True)
+class Export(Command):
+    """Upload the run's results. The same id does not start a second one."""
+
+    name: ClassVar[str] = "export"
+    run: str = _option(_run)
+    export_id: str = _option(_text(EXPORT_ID, "1 to 128 letters, digits, '_', '.' and '-'"))
+    destination: str = _option(_some)
+    checkpoints: str = _option(_text("none|last|all", "none, last or all"), "last")
+
+
+@dataclass(frozen=True)
+class Logs(Command):
+    """The tail of the attempt's log."""
+
+    name: ClassVar[str] = "logs"
+    run: str = _option(_run)
+    attempt: int = _option(_number(HIGHEST_ATTEMPT))
+    lines: int = _option(_number(MOST_LINES), 100)
+
+
+@dataclass(frozen=True)
+class Nodes(Command):
+    """Every node's newest sample."""
+
+    name: ClassVar[str] = "nodes"
+
+
+COMMANDS: dict[str, type[Command]] = {cls.name: cls for cls in (Submit, Exclude, Cancel, Status, Export, Logs, Nodes)}
+
+
+def of_words(words: Sequence[str]) -> Command:
+    """The command of a command line without the program: `--option value` or `--option=value`. Raises BadCommand."""
+    if not words or words[0] not in COMMANDS:
+        raise BadCommand(f"the first argument must be one of {', '.join(COMMANDS)}; got {words[0] if words else 'nothing'!r}")
+    options: dict[str, str] = {}
+    rest = list(words[1:])
+    while rest:
+        option, equals, value = rest.pop(0).partition("=")
+        if not option.startswith("--"):
+            raise BadCommand(f"{option[:64]!r} {UNKNOWN_OPTION} '{words[0]}'; options begin with --")
+        if not equals:
+            if not rest:
+                raise BadCommand(f"{option} needs a value")
+            value = rest.pop(0)
+        options[option[2:]] = value
+    return COMMANDS[words[0]].parse(options)
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Answer:
+    """One JSON object in camelCase. What an older agent does not say has its default, and what a newer one says besides is not read."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {_camel(part.name): getattr(self, part.name) for part in fields(self)}
+
+    @classmethod
+    def of(cls: type[A], given: Mapping[str, Any]) -> A:
+        known = {part.name: given[_camel(part.name)] for part in fields(cls) if given.get(_camel(part.name)) is not None}
+        return cls(**known)
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.title() for word in others)
+
+
+@dataclass(frozen=True)
+class Submitted(Answer):
+    """Slurm's number of the job, and its state there."""
+
+    job_id: str = ""
+    state: str = ""
+    attempt: int = 0
+
+
+@dataclass(frozen=True)
+class Excluded(Answer):
+    """`waits`: the job still waits, with these nodes excluded."""
+
+    job_id: str = ""
+    state: str = ""
+    waits: bool = False
+
+
+@dataclass(frozen=True)
+class Cancelling(Answer):
+    """`state`: none, ended or cancelling."""
+
+    state: str = "done"
+
+
+@dataclass(frozen=True)
+class Exporting(Answer):
+    """`state`: running or finished; then with the SHA-256 of the manifest."""
+
+    state: str = ""
+    manifest_sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Tail(Answer):
+    """The last lines of a log."""
+
+    text: str = ""
+
+
+def answer_of(text: str) -> dict[str, Any] | None:
+    """The object that an agent printed; None where it is not whole."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
