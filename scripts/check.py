@@ -48,6 +48,7 @@ def checks() -> list[Check]:
         Check("import rules", [str(BIN / "lint-imports")]),
         Check("openapi fresh", python("scripts/openapi.py", "--check")),
         Check("schemas fresh", python("scripts/schemas.py", "--check")),
+        Check("reference fresh", python("scripts/reference.py", "--check")),
         Check("ruff format", [str(BIN / "ruff"), "format", "--check", "."]),
         Check("ruff check", [str(BIN / "ruff"), "check", "."]),
     ]

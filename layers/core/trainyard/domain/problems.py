@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard.domain.records import Problem
 
-_TEXTS: dict[str, tuple[str, str]] = {
+TEXTS: dict[str, tuple[str, str]] = {
     "cluster-failed": ("The cluster could not be made or kept", "Read AWS's reason in the detail, correct the cluster's specification, submit again."),
     "lifecycle-failed": ("A lifecycle script failed on a node", "Read the tail of its log in the detail, correct what it says, submit again."),
     "cluster-deadline": ("The cluster was not ready in time", "Look at the lifecycle log; raise limits.clusterDeadlineSeconds if it only needs longer."),
@@ -47,5 +47,5 @@ def brief(found: Problem) -> str:
 
 def problem(code: str, detail: str) -> Problem:
     """The problem of a code; an unknown code is a bug and raises KeyError."""
-    title, next_step = _TEXTS[code]
+    title, next_step = TEXTS[code]
     return Problem(code=code, title=title, detail=detail, next_step=next_step)

@@ -1,0 +1,191 @@
+"""Write docs/reference/*.md from the code, or with --check say which pages are stale."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from trainyard.domain import errors, facts, kinds, problems
+from trainyard.domain.records import WaitKind
+from trainyard.http.problems import STATUS
+from trainyard_contracts import commands
+from trainyard_contracts.events import AGENT_EVENTS, AgentEvent, Fact, RunEvent
+from trainyard_contracts.specs import ClusterSpec, RunSpec
+
+DIRECTORY = Path(__file__).resolve().parents[1] / "docs/reference"
+HEAD = "<!-- Written by scripts/reference.py from the code; `make check` compares it. -->\n"
+#: Which wait of a state machine is which.
+WAITS: dict[WaitKind, str] = {
+    "cluster": "a run waits for its cluster",
+    "outcome": "a run waits for what becomes of its attempt",
+    "export": "a run waits for its export",
+    "teardown": "a run waits until its cluster is deleted",
+    "in-service": "a cluster is being made",
+    "deleted": "a cluster is being deleted",
+}
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [list(head), *([cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def words(cls: type) -> str:
+    """A class's docstring in one line."""
+    return " ".join((inspect.getdoc(cls) or "").split())
+
+
+def events() -> str:
+    parts = [
+        HEAD,
+        "# Events and facts\n",
+        "What each is for, and how they travel: [events.md](../events.md). A *wait* is a state machine that sleeps until something happens.\n",
+        table(["wait", "meaning"], ([f"`{name}`", meaning] for name, meaning in WAITS.items())),
+        "## Sent by agents\n",
+        f"Each has {fields_of(AgentEvent)}. Those of a run's attempt also have `runId` and `attempt`.\n",
+        table(["event", "meaning", "fields besides", "wakes"], map(event_row, AGENT_EVENTS.values())),
+        "## Made by the control plane\n",
+        f"Each has {fields_of(Fact)}.\n",
+        table(["fact", "meaning", "fields besides", "wakes"], map(event_row, facts.OWN)),
+    ]
+    return "\n".join(parts)
+
+
+def event_row(cls: type[Fact]) -> list[str]:
+    base = next(known for known in (RunEvent, AgentEvent, Fact) if issubclass(cls, known))
+    waits = ", ".join(f"`{name}`" for name in WAITS if name in kinds.kind_of(cls).wakes)
+    return [f"`{cls.__name__}`", words(cls), fields_of(cls, besides=base), waits]
+
+
+def fields_of(cls: type[BaseModel], besides: type[BaseModel] | None = None) -> str:
+    known = besides.model_fields if besides else {}
+    shown = {name: field for name, field in cls.model_fields.items() if name not in known}
+    return ", ".join(f"`{field.alias or name}`{f' ({field.description})' if field.description else ''}" for name, field in shown.items())
+
+
+def agent_commands() -> str:
+    rows = [[f"`{usage(cls)}`", words(cls)] for cls in commands.COMMANDS.values()]
+    answers = [
+        cls for cls in vars(commands).values() if inspect.isclass(cls) and issubclass(cls, commands.Answer) and cls is not commands.Answer
+    ]
+    return "\n".join([
+        HEAD,
+        "# Commands of the agent\n",
+        f"`{commands.PROGRAM}` on a cluster's controller. Each prints one JSON object; status 0, or 1 with `error` and `message`.\n",
+        table(["command", "meaning"], rows),
+        "## Answers\n",
+        table(["answer", "meaning", "fields"], ([f"`{cls.__name__}`", words(cls), ", ".join(f"`{name}`" for name in cls().as_json())] for cls in answers)),
+    ])  # fmt: skip
+
+
+def usage(cls: type[commands.Command]) -> str:
+    options = []
+    for option in dataclasses.fields(cls):
+        text = f"--{option.name.replace('_', '-')}={option.name.upper()}"
+        options.append(text if option.default is dataclasses.MISSING else f"[{text}]")
+    return " ".join([commands.PROGRAM, cls.name, *options])
+
+
+def problem_codes() -> str:
+    known = sorted(subclasses(errors.TrainyardError), key=lambda cls: cls.code)
+    unique = {cls.code: cls for cls in reversed(known)}
+    status = {cls.code: next(STATUS[parent] for parent in cls.__mro__ if parent in STATUS) for cls in known}
+    return "\n".join([
+        HEAD,
+        "# Codes of problems\n",
+        "Programs branch on the code and never on the words.\n",
+        "## Answers of the API\n",
+        table(["code", "status", "meaning", "what to do"], ([f"`{code}`", str(status[code]), unique[code].title, unique[code].next_step] for code in sorted(unique))),
+        "## Ends of runs and clusters\n",
+        table(["code", "meaning", "what to do"], ([f"`{code}`", *problems.TEXTS[code]] for code in sorted(problems.TEXTS))),
+    ])  # fmt: skip
+
+
+def subclasses(cls: type[errors.TrainyardError]) -> Iterator[type[errors.TrainyardError]]:
+    yield cls
+    for below in cls.__subclasses__():
+        if below.__module__ == errors.__name__:
+            yield from subclasses(below)
+
+
+def specs() -> str:
+    parts = [HEAD, "# Fields of a spec\n", "A run's, as `POST /v1/runs` takes it; `cluster.spec` is also what `POST /v1/clusters` takes.\n"]
+    schema = RunSpec.model_json_schema(by_alias=True)
+    for title, part in (("Run", schema), *((name, found) for name, found in schema["$defs"].items() if found.get("properties"))):
+        parts += [f"## {title if title != 'Run' else 'RunSpec'}\n", " ".join(part.get("description", "").split()) + "\n"]
+        required = part.get("required", [])
+        parts.append(
+            table(["field", "type", "default", "limits"], (spec_row(name, found, required) for name, found in part["properties"].items()))
+        )
+    assert ClusterSpec.__name__ in schema["$defs"]
+    return "\n".join(parts)
+
+
+def spec_row(name: str, found: dict[str, Any], required: list[str]) -> list[str]:
+    given = found.get("default")
+    default = (
+        "required"
+        if name in required
+        else "those of its fields"
+        if isinstance(given, dict) and given
+        else f"`{given}`"
+        if given not in (None, [], {})
+        else ""
+    )
+    described = [found["description"]] if found.get("description") else []
+    return [f"`{name}`", type_of(found), default, "; ".join([*described, *limits_of(found)])]
+
+
+def type_of(found: dict[str, Any]) -> str:
+    if "$ref" in found:
+        return str(found["$ref"]).rsplit("/", 1)[-1]
+    if "anyOf" in found:
+        return " or ".join(type_of(part) for part in found["anyOf"] if part.get("type") != "null")
+    if "enum" in found:
+        return " or ".join(f"`{value}`" for value in found["enum"])
+    if found.get("type") == "array":
+        return f"list of {type_of(found.get('items', {}))}"
+    return str(found.get("type", "any"))
+
+
+def limits_of(found: dict[str, Any]) -> list[str]:
+    from trainyard_contracts.base import words_for
+
+    told = []
+    for part in [found, *found.get("anyOf", []), found.get("items") or {}]:
+        names = {"minimum": "from", "maximum": "to", "exclusiveMinimum": "over", "maxLength": "at most {} characters", "maxItems": "at most {}",
+                 "maxProperties": "at most {}"}  # fmt: skip
+        told += [text.format(part[key]) if "{}" in text else f"{text} {part[key]}" for key, text in names.items() if key in part]
+        if "pattern" in part:
+            told.append(words_for(part["pattern"]))
+    return list(dict.fromkeys(told))
+
+
+PAGES = {"events.md": events, "commands.md": agent_commands, "problems.md": problem_codes, "specs.md": specs}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit status 1 if --check finds a difference."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    check = parser.parse_args(argv).check
+    DIRECTORY.mkdir(exist_ok=True)
+    stale = [name for name, page in PAGES.items() if not (DIRECTORY / name).exists() or (DIRECTORY / name).read_text() != page()]
+    for name in stale:
+        if check:
+            print(f"{DIRECTORY / name} is stale; run: python scripts/reference.py")
+        else:
+            (DIRECTORY / name).write_text(PAGES[name]())
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
