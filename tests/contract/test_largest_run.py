@@ -14,7 +14,6 @@ import pytest
 from tests.support.facts import fact
 from tests.support.memory import World
 from tests.support.spec_parts import ON_FSX
-from tests.support.store_table import mocked_dynamodb, new_table
 
 from trainyard.app import read_metrics as metrics_module
 from trainyard.app.list_nodes import list_nodes
@@ -118,17 +117,6 @@ def long_run() -> Run:
         attempts=attempts, incidents=incidents, excluded_nodes=NAMES[:ATTEMPTS],
         handled_facts=[f"D{number:025d}-{NAMES[number % NODES]}" for number in range(20_000)],
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def dynamodb() -> Iterator[Any]:
-    with mocked_dynamodb() as client:
-        yield client
-
-
-@pytest.fixture
-def table(dynamodb: Any) -> Table:
-    return new_table(dynamodb)
 
 
 def largest_item(table: Table) -> int:

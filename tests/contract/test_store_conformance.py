@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import permutations
@@ -12,7 +11,6 @@ import pytest
 from tests.support import store_implementations
 from tests.support.facts import fact as made_fact
 from tests.support.spec_parts import ON_FSX
-from tests.support.store_table import mocked_dynamodb
 
 from trainyard.domain import errors
 from trainyard.domain.records import Attempt, Checkpoint, Cluster, Run, TimelineEntry, Wait
@@ -46,12 +44,6 @@ DURABLE_ONLY = {
     "test_the_name_of_a_deleted_cluster_may_be_used_again_by_the_next_generation",
     "test_touching_a_cluster_never_moves_time_backwards_nor_the_version",
 }
-
-
-@pytest.fixture(scope="module")
-def dynamodb() -> Iterator[Any]:
-    with mocked_dynamodb() as client:
-        yield client
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 from tests.contract.test_store_conformance import heartbeat, run
-from tests.support.store_table import mocked_dynamodb, new_table
 
 from trainyard.aws import table as table_module
 from trainyard.aws.clock import SystemClock
@@ -22,17 +20,6 @@ from trainyard.domain import errors
 from trainyard.domain.records import Run, TimelineEntry
 
 T0 = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
-
-
-@pytest.fixture(scope="module")
-def dynamodb() -> Iterator[Any]:
-    with mocked_dynamodb() as client:
-        yield client
-
-
-@pytest.fixture
-def table(dynamodb: Any) -> Table:
-    return new_table(dynamodb)
 
 
 def test_small_documents_stay_readable_and_large_ones_are_compressed() -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.contract.test_store_conformance import run
-from tests.support.store_table import mocked_dynamodb, new_table
 
 from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
@@ -21,17 +19,6 @@ from trainyard_contracts.events import AttemptStarted, ClusterHeartbeat, Fact, N
 
 AT = "2026-11-20T12:00:00Z"
 AGENT = {"at": AT, "clusterName": "demo", "clusterArn": "arn:c/1", "node": "ip-1", "reportedAt": None}
-
-
-@pytest.fixture(scope="module")
-def dynamodb() -> Iterator[Any]:
-    with mocked_dynamodb() as client:
-        yield client
-
-
-@pytest.fixture
-def table(dynamodb: Any) -> Table:
-    return new_table(dynamodb)
 
 
 def put(table: Table, pk: str, identity: str, type_: str, of_attempt: int | None, **data: Any) -> None:

@@ -11,6 +11,7 @@ from tests.support.facts import fact as made_fact
 from tests.support.spec_parts import ON_FSX
 
 from trainyard.domain.clusters import Seen, failure, judge
+from trainyard.domain.facts import Unreadable
 from trainyard.domain.records import Attempt, Cluster, Export, Run
 from trainyard.domain.teardown import blocker
 from trainyard_contracts.events import Fact
@@ -131,3 +132,11 @@ def test_a_cluster_in_use_or_with_the_only_copy_is_not_deleted() -> None:
 
 def test_checkpoints_of_an_earlier_cluster_of_the_same_name_block_nothing() -> None:
     assert blocker(cluster(status="Ready", generation=2), [], [fact("UnsavedRun", runId="run-9", generation=1)]) is None
+
+
+def test_a_cluster_of_which_something_cannot_be_read_is_kept_until_a_person_gives_it_up() -> None:
+    unknown = Unreadable(id="of-a-newer-version", at=NOW)
+    why = blocker(cluster(status="Ready"), [], [unknown])
+    assert why is not None
+    assert "a run of which fact of-a-newer-version tells, which cannot be read" in why
+    assert blocker(cluster(status="Ready", delete_forced=True), [], [unknown]) is None

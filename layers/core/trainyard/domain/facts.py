@@ -120,7 +120,7 @@ CLASSES: Mapping[str, type[Fact]] = {**AGENT_EVENTS, **{cls.__name__: cls for cl
 
 
 class Unreadable(Fact):
-    """A stored fact of a class that this version does not know, or that it cannot read: it decides nothing."""
+    """A stored fact of a class that this version does not know, or that it cannot read: it decides nothing, and its cluster is kept."""
 
 
 def type_of(fact: Fact) -> str:

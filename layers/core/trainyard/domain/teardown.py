@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainyard.domain.facts import Book, SavedRun, UnsavedRun
+from trainyard.domain.facts import Book, SavedRun, Unreadable, UnsavedRun
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.results import without_result
 from trainyard_contracts.events import Fact, OtherJobs
@@ -40,7 +40,8 @@ def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
     An FSx file system outlives the cluster, but it may be scratch or someone's to delete: only a verified export counts.
     """
     unsaved: dict[str, None] = {}
-    told: list[UnsavedRun | SavedRun] = Book(cluster_facts).of(UnsavedRun, SavedRun)
+    book = Book(cluster_facts)
+    told: list[UnsavedRun | SavedRun] = book.of(UnsavedRun, SavedRun)
     for fact in told:
         if fact.generation not in (None, cluster.generation):
             continue
@@ -48,7 +49,8 @@ def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
             unsaved[fact.run_id] = None
         else:
             unsaved.pop(fact.run_id, None)
-    return list(unsaved)
+    # What another version wrote may say so of a run, too.
+    return [*unsaved, *(f"a run of which fact {fact.id} tells, which cannot be read" for fact in book.of(Unreadable))]
 
 
 def has_something_to_lose(run: Run) -> bool:
