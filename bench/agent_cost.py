@@ -32,14 +32,20 @@ def cpu_seconds(pid: int) -> float:
 
 
 def resident_mb(pid: int) -> float:
-    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    line = next(
+        line
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith("VmRSS")
+    )
     return int(line.split()[1]) / 1024
 
 
 def measure(cluster: AgentCluster, seconds: int) -> dict[str, Any]:
     """Median, highest and mean of the one-second samples of each role."""
     pids = {"controller": [cluster.controller], "worker": cluster.worker_nodes}
-    running = {role: [node.agent.pid for node in nodes if node.agent] for role, nodes in pids.items()}
+    running = {
+        role: [node.agent.pid for node in nodes if node.agent] for role, nodes in pids.items()
+    }
     shares: dict[str, list[float]] = {role: [] for role in running}
     memory: dict[str, list[float]] = {role: [] for role in running}
     began = {pid: cpu_seconds(pid) for group in running.values() for pid in group}
@@ -56,7 +62,9 @@ def measure(cluster: AgentCluster, seconds: int) -> dict[str, Any]:
     wall = time.monotonic() - start
     return {
         role: {
-            "cpuPercentOfOneCore": round(statistics.mean(100 * (before[pid] - began[pid]) / wall for pid in group), 3),
+            "cpuPercentOfOneCore": round(
+                statistics.mean(100 * (before[pid] - began[pid]) / wall for pid in group), 3
+            ),
             "cpuPercentMedianSecond": round(statistics.median(shares[role]), 3),
             "residentMbMedian": round(statistics.median(memory[role]), 1),
             "residentMbHighest": round(max(memory[role]), 1),
@@ -83,18 +91,29 @@ def main() -> int:
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as directory,
-        agent_cluster(Path(directory) / "c", workers=options.nodes, heartbeatSeconds=60.0) as cluster,
+        agent_cluster(
+            Path(directory) / "c", workers=options.nodes, heartbeatSeconds=60.0
+        ) as cluster,
     ):
         wait_for(lambda: cluster.sink.of("ClusterReady"), 60, "ClusterReady")
         time.sleep(options.settle)
         roles = measure(cluster, options.seconds)
         command = command_milliseconds(cluster)
     within = all(
-        role["cpuPercentOfOneCore"] <= CPU_LIMIT_PERCENT and role["residentMbHighest"] <= MEMORY_LIMIT_MB for role in roles.values()
+        role["cpuPercentOfOneCore"] <= CPU_LIMIT_PERCENT
+        and role["residentMbHighest"] <= MEMORY_LIMIT_MB
+        for role in roles.values()
     )
     print(
         json.dumps(
-            {"seconds": options.seconds, "nodes": options.nodes, **roles, "commandMsMedian": command, "withinLimits": within}, indent=1
+            {
+                "seconds": options.seconds,
+                "nodes": options.nodes,
+                **roles,
+                "commandMsMedian": command,
+                "withinLimits": within,
+            },
+            indent=1,
         )
     )
     return 0 if within else 1

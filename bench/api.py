@@ -16,7 +16,9 @@ TARGET_P50_SECONDS, TARGET_P99_SECONDS = 0.025, 0.080
 ENDED = ("Succeeded", "Failed", "Cancelled")
 
 
-def measure(cloud: LocalCloud, cluster: str, samples: int, *, warm_up: int = 5, deadline: float) -> dict[str, Any]:
+def measure(
+    cloud: LocalCloud, cluster: str, samples: int, *, warm_up: int = 5, deadline: float
+) -> dict[str, Any]:
     """Submit runs one after another onto `cluster`; each is cancelled and over before the next, so that only one request runs."""
     seconds = []
     for number in range(warm_up + samples):
@@ -78,7 +80,12 @@ def _cluster() -> dict[str, Any]:
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": 1},
     ]
-    return {"name": "latency", "instanceGroups": groups, **ON_FSX, "environment": {"kind": "existing"}}
+    return {
+        "name": "latency",
+        "instanceGroups": groups,
+        **ON_FSX,
+        "environment": {"kind": "existing"},
+    }
 
 
 if __name__ == "__main__":

@@ -50,7 +50,9 @@ def measure(lines: list[dict[str, Any]], every: int) -> list[dict[str, float]]:
     """For each save: stall and slowdown in seconds. The first steps, which allocate, and the last save, which is waited for, do not count."""
     seconds = {after["step"]: after["at"] - before["at"] for before, after in pairwise(lines)}
     saves = range(every, max(seconds) - every, every)
-    quiet = median([value for step, value in seconds.items() if step > 4 and (step - 1) % every >= every // 2])
+    quiet = median(
+        [value for step, value in seconds.items() if step > 4 and (step - 1) % every >= every // 2]
+    )
     assert quiet is not None
     return [
         {
@@ -75,7 +77,10 @@ def main(argv: list[str] | None = None) -> int:
     found: dict[str, list[dict[str, float]]] = {"plain": [], "beside": []}
     saved = 0
     for number in range(options.rounds):
-        for how, program in (("plain", ["-m", "bench.checkpoint_stall", "--one-rank"]), ("beside", ["-m", "trainyard_trainers.llm.train"])):
+        for how, program in (
+            ("plain", ["-m", "bench.checkpoint_stall", "--one-rank"]),
+            ("beside", ["-m", "trainyard_trainers.llm.train"]),
+        ):
             every = options.every if how == "beside" else 10**6
             run_dir = state / f"{how}-{number}"
             environment = {
@@ -84,12 +89,29 @@ def main(argv: list[str] | None = None) -> int:
                 "BENCH_EVERY": str(options.every),
             }
             found[how] += measure(torchrun([*program, *words], run_dir, environment), options.every)
-            saved = sum(path.stat().st_size for path in max((run_dir / "checkpoints").glob("step-*")).rglob("*"))
+            saved = sum(
+                path.stat().st_size
+                for path in max((run_dir / "checkpoints").glob("step-*")).rglob("*")
+            )
             shutil.rmtree(run_dir)
-            print(json.dumps({"round": number + 1, "how": how, "saves": found[how][-options.saves :]}), flush=True)
-    medians = {how: {key: rounded(median([save[key] for save in saves])) for key in saves[0]} for how, saves in found.items()}
+            print(
+                json.dumps(
+                    {"round": number + 1, "how": how, "saves": found[how][-options.saves :]}
+                ),
+                flush=True,
+            )
+    medians = {
+        how: {key: rounded(median([save[key] for save in saves])) for key in saves[0]}
+        for how, saves in found.items()
+    }
     share = (medians["beside"]["stallSeconds"] or 0) / (medians["plain"]["stallSeconds"] or 1)
-    document = {"goal": GOAL, "share": rounded(share), "checkpointBytes": saved, **medians, "machine": machine()}
+    document = {
+        "goal": GOAL,
+        "share": rounded(share),
+        "checkpointBytes": saved,
+        **medians,
+        "machine": machine(),
+    }
     (ROOT / "build/bench/checkpoint_stall.json").write_text(json.dumps(document, indent=1))
     print(json.dumps(document, indent=1))
     print(

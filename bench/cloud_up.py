@@ -20,7 +20,11 @@ def measure(rounds: int, port: int, state_dir: Path) -> dict[str, Any]:
     for _ in range(rounds):
         with local_cloud(state_dir, port) as cloud:
             seconds.append(round(cloud.up_seconds, 3))
-    return {"seconds": seconds, "medianSeconds": rounded(median(seconds)), "targetSeconds": TARGET_SECONDS}
+    return {
+        "seconds": seconds,
+        "medianSeconds": rounded(median(seconds)),
+        "targetSeconds": TARGET_SECONDS,
+    }
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -29,7 +33,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=4782)
     parser.add_argument("--state-dir", type=Path, default=REPOSITORY / "build/bench/cloud-up")
     arguments = parser.parse_args(argv)
-    print(json.dumps(measure(arguments.rounds, arguments.port, arguments.state_dir) | {"machine": machine()}, indent=2))
+    print(
+        json.dumps(
+            measure(arguments.rounds, arguments.port, arguments.state_dir) | {"machine": machine()},
+            indent=2,
+        )
+    )
     return 0
 
 

@@ -55,7 +55,9 @@ class EmptyTable(BaseHTTPRequestHandler):
 
 def built_layers() -> Path:
     """/opt as Lambda would unpack it, from what `sam build` made; built first where nothing is there."""
-    if not all((sam.BUILD / layer / "python").is_dir() for layer in LAYERS) and (status := sam.main()):
+    if not all((sam.BUILD / layer / "python").is_dir() for layer in LAYERS) and (
+        status := sam.main()
+    ):
         sys.exit(status)
     opt = WORK / "opt"
     shutil.rmtree(opt, ignore_errors=True)
@@ -76,7 +78,18 @@ def native_packages(python: str) -> Path:
     target = WORK / "native"
     if not (target / "awslambdaric").is_dir():
         lock = ["--constraint", str(sam.ROOT / "requirements/runtime.txt")]
-        command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(target), *lock, *NATIVE]
+        command = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--target",
+            str(target),
+            *lock,
+            *NATIVE,
+        ]
         subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return target
 
@@ -86,7 +99,9 @@ def first_answer(python: str, opt: Path, native: Path, table: str) -> dict[str, 
     api = RuntimeApi()
     environment = {
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join(map(str, (native, opt / "python", sam.ROOT / "functions/api"))),
+        "PYTHONPATH": os.pathsep.join(
+            map(str, (native, opt / "python", sam.ROOT / "functions/api"))
+        ),
         "PYTHONDONTWRITEBYTECODE": "1",  # /opt is read-only on Lambda
         "AWS_LAMBDA_RUNTIME_API": api.address,
         "AWS_LAMBDA_FUNCTION_NAME": "api",
@@ -97,10 +112,16 @@ def first_answer(python: str, opt: Path, native: Path, table: str) -> dict[str, 
         "POWERTOOLS_SERVICE_NAME": "trainyard",
         **dict.fromkeys(SETTINGS, "arn:aws:iam::123456789012:role/cold-start"),
     }
-    call = Invocation(json.dumps(_event()).encode(), time.time() + ANSWER_SECONDS, "arn:aws:lambda:us-east-1:123456789012:function:api")
+    call = Invocation(
+        json.dumps(_event()).encode(),
+        time.time() + ANSWER_SECONDS,
+        "arn:aws:lambda:us-east-1:123456789012:function:api",
+    )
     started = time.perf_counter()
     command = [python, "-m", "awslambdaric", "handler.handler"]
-    process = subprocess.Popen(command, cwd=sam.ROOT / "functions/api", env=environment, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=sam.ROOT / "functions/api", env=environment, stdout=subprocess.DEVNULL
+    )
     try:
         api.ready.wait(ANSWER_SECONDS)
         ready = time.perf_counter()
@@ -112,14 +133,32 @@ def first_answer(python: str, opt: Path, native: Path, table: str) -> dict[str, 
         _, process.returncode, used = os.wait4(process.pid, 0)
         api.close()
     if not answered or call.failed or json.loads(call.result)["statusCode"] != 200:
-        raise RuntimeError(f"the API's first answer is not 200: {call.result[:2000]!r} {api.init_error!r}")
+        raise RuntimeError(
+            f"the API's first answer is not 200: {call.result[:2000]!r} {api.init_error!r}"
+        )
     cpu = used.ru_utime + used.ru_stime
-    return {"init": (ready - started) * 1000, "firstAnswer": (ended - started) * 1000, "cpu": cpu * 1000}
+    return {
+        "init": (ready - started) * 1000,
+        "firstAnswer": (ended - started) * 1000,
+        "cpu": cpu * 1000,
+    }
 
 
 def _event() -> dict[str, Any]:
-    request = {"method": "GET", "path": "/v1/runs", "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "bench"}
-    context = {"http": request, "requestId": "cold-start", "accountId": "123456789012", "stage": "$default", "timeEpoch": 0}
+    request = {
+        "method": "GET",
+        "path": "/v1/runs",
+        "protocol": "HTTP/1.1",
+        "sourceIp": "127.0.0.1",
+        "userAgent": "bench",
+    }
+    context = {
+        "http": request,
+        "requestId": "cold-start",
+        "accountId": "123456789012",
+        "stage": "$default",
+        "timeEpoch": 0,
+    }
     return {
         "version": "2.0", "routeKey": "ANY /v1/{proxy+}", "rawPath": "/v1/runs", "rawQueryString": "",
         "headers": {"host": "127.0.0.1"}, "requestContext": context, "isBase64Encoded": False,
@@ -138,20 +177,30 @@ def measure(samples: int) -> dict[str, Any]:
     threading.Thread(target=table.serve_forever, daemon=True).start()
     for _ in range(samples + 1):  # the first of each reads the files from the disk
         for kind, layers in kinds.items():
-            taken[kind].append(first_answer(python, layers, native, f"http://127.0.0.1:{table.server_port}"))
+            taken[kind].append(
+                first_answer(python, layers, native, f"http://127.0.0.1:{table.server_port}")
+            )
     table.shutdown()
     return {kind: _medians(found[1:]) for kind, found in taken.items()}
 
 
 def _medians(found: list[dict[str, float]]) -> dict[str, float | None]:
-    return {f"{name}Milliseconds": rounded(median([one[name] for one in found]), 0) for name in ("init", "firstAnswer", "cpu")}
+    return {
+        f"{name}Milliseconds": rounded(median([one[name] for one in found]), 0)
+        for name in ("init", "firstAnswer", "cpu")
+    }
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.cold_start", description=__doc__)
     parser.add_argument("--samples", type=int, default=5)
     arguments = parser.parse_args(argv)
-    print(json.dumps({"samples": arguments.samples, **measure(arguments.samples), "machine": machine()}, indent=2))
+    print(
+        json.dumps(
+            {"samples": arguments.samples, **measure(arguments.samples), "machine": machine()},
+            indent=2,
+        )
+    )
     return 0
 
 

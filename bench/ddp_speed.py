@@ -35,7 +35,12 @@ OUTPUT = REPOSITORY / "build/bench/ddp_speed.json"
 BATCH, WIDTH, RANKS, NODES = 32, 26, 8, 2
 WARM_UP = 50
 GOAL_SAME_RANKS, GOAL_TWO_RANKS = 10.0, 3.0
-ENVIRONMENT = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore"}
+ENVIRONMENT = {
+    "GLOO_SOCKET_IFNAME": "lo",
+    "OMP_NUM_THREADS": "1",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+    "PYTHONWARNINGS": "ignore",
+}
 
 
 def free_port() -> int:
@@ -54,17 +59,34 @@ def wait(processes: list[subprocess.Popen[str]]) -> list[str]:
 
 def start(command: list[str], **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command, env={**os.environ, **ENVIRONMENT, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        env={**os.environ, **ENVIRONMENT, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
 
 
 def plain(ranks: int, nodes: int, steps: int) -> float:
     """Samples a second of the tutorial's program under torchrun."""
-    place = [f"--nnodes={nodes}", f"--nproc-per-node={ranks // nodes}", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
-    program = [str(REPOSITORY / "bench/plain_ddp.py"), "--steps", str(steps), "--warm-up", str(WARM_UP)]
+    place = [
+        f"--nnodes={nodes}",
+        f"--nproc-per-node={ranks // nodes}",
+        "--master-addr=127.0.0.1",
+        f"--master-port={free_port()}",
+    ]
+    program = [
+        str(REPOSITORY / "bench/plain_ddp.py"),
+        "--steps",
+        str(steps),
+        "--warm-up",
+        str(WARM_UP),
+    ]
     torchrun = [sys.executable, "-m", "torch.distributed.run", *place]
     outputs = wait([start([*torchrun, f"--node-rank={node}", *program]) for node in range(nodes)])
-    told = next(line for line in "".join(outputs).splitlines() if line.startswith('{"samplesPerSecond"'))
+    told = next(
+        line for line in "".join(outputs).splitlines() if line.startswith('{"samplesPerSecond"')
+    )
     return float(json.loads(told)["samplesPerSecond"])
 
 
@@ -74,12 +96,26 @@ def ours(ranks: int, nodes: int, steps: int) -> float:
         attempt = Path(directory) / "run" / "attempts" / "1"
         attempt.mkdir(parents=True)
         arguments = ["--steps", str(steps), "--noise", "0"]
-        job = {"runId": "bench", "attempt": 1, "program": ["-m", "trainyard_trainers.ddp"], "arguments": arguments}
+        job = {
+            "runId": "bench",
+            "attempt": 1,
+            "program": ["-m", "trainyard_trainers.ddp"],
+            "arguments": arguments,
+        }
         (attempt / "job.json").write_text(json.dumps({**job, "processesPerNode": ranks // nodes}))
         (attempt / "hosts").write_text("".join(f"node-{node} 127.0.0.1\n" for node in range(nodes)))
-        everywhere = {"SLURM_NNODES": str(nodes), "SLURM_JOB_ID": str(time.time_ns()), "SLURM_JOB_NODELIST": f"node-[0-{nodes - 1}]"}
+        everywhere = {
+            "SLURM_NNODES": str(nodes),
+            "SLURM_JOB_ID": str(time.time_ns()),
+            "SLURM_JOB_NODELIST": f"node-[0-{nodes - 1}]",
+        }
         command = [sys.executable, "-m", "trainyard_trainers.launch", str(attempt)]
-        wait([start(command, SLURM_PROCID=str(node), SLURMD_NODENAME=f"node-{node}", **everywhere) for node in range(nodes)])
+        wait(
+            [
+                start(command, SLURM_PROCID=str(node), SLURMD_NODENAME=f"node-{node}", **everywhere)
+                for node in range(nodes)
+            ]
+        )
         lines = [json.loads(line) for line in (attempt / "steps.jsonl").read_text().splitlines()]
     first, last = lines[WARM_UP], lines[-2]  # the last one waits for the last checkpoint
     return float((last["step"] - first["step"]) * BATCH * ranks / (last["at"] - first["at"]))
@@ -89,7 +125,10 @@ def reduction(ranks: int, nodes: int, times: int, kind: str) -> float:
     """Microseconds of one reduction of the job's 26 numbers with nothing between two of them, in processes forked from this one."""
     reader, writer = os.pipe()
     port = str(free_port())
-    pids = [fork(partial(time_reduction, rank, ranks, nodes, port, times, kind, writer)) for rank in range(ranks)]
+    pids = [
+        fork(partial(time_reduction, rank, ranks, nodes, port, times, kind, writer))
+        for rank in range(ranks)
+    ]
     os.close(writer)
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     with os.fdopen(reader) as told:
@@ -111,8 +150,16 @@ def fork(work: Callable[[], None]) -> int:
     return pid
 
 
-def time_reduction(rank: int, ranks: int, nodes: int, port: str, times: int, kind: str, told: int) -> None:
-    place = {"RANK": rank, "WORLD_SIZE": ranks, "GROUP_RANK": rank // (ranks // nodes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+def time_reduction(
+    rank: int, ranks: int, nodes: int, port: str, times: int, kind: str, told: int
+) -> None:
+    place = {
+        "RANK": rank,
+        "WORLD_SIZE": ranks,
+        "GROUP_RANK": rank // (ranks // nodes),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+    }
     os.environ.update({**ENVIRONMENT, **{name: str(value) for name, value in place.items()}})
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -150,14 +197,22 @@ def verdict(rounds: list[dict[str, float]]) -> dict[str, Any]:
     """Medians over the rounds, their ratios, and how near the job comes to the reduction alone."""
     middle = {name: median([found[name] for found in rounds]) or 0.0 for name in rounds[0]}
     limit = RANKS * BATCH / middle["reductionMicroseconds"] * 1e6
-    ratios = {"toPlain8": middle["ours8"] / middle["plain8"], "toPlain2": middle["ours8"] / middle["plain2"]}
+    ratios = {
+        "toPlain8": middle["ours8"] / middle["plain8"],
+        "toPlain2": middle["ours8"] / middle["plain2"],
+    }
     return {
-        "samplesPerSecond": {name: rounded(middle[name], 0) for name in ("plain8", "ours8", "plain2", "ours2")},
+        "samplesPerSecond": {
+            name: rounded(middle[name], 0) for name in ("plain8", "ours8", "plain2", "ours2")
+        },
         "stepMicroseconds": {
             "plain8": rounded(RANKS * BATCH / middle["plain8"] * 1e6, 0),
             "ours8": rounded(RANKS * BATCH / middle["ours8"] * 1e6, 0),
         },
-        "reductionMicroseconds": {"shared": rounded(middle["reductionMicroseconds"], 1), "gloo": rounded(middle["glooMicroseconds"], 1)},
+        "reductionMicroseconds": {
+            "shared": rounded(middle["reductionMicroseconds"], 1),
+            "gloo": rounded(middle["glooMicroseconds"], 1),
+        },
         "shareOfReductionLimit": rounded(middle["ours8"] / limit),
         "ratios": {name: rounded(ratio, 2) for name, ratio in ratios.items()},
         "goals": {"toPlain8": GOAL_SAME_RANKS, "toPlain2": GOAL_TWO_RANKS},
@@ -168,16 +223,28 @@ def verdict(rounds: list[dict[str, float]]) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=4000, help="of the trainer, and reductions alone")
+    parser.add_argument(
+        "--steps", type=int, default=4000, help="of the trainer, and reductions alone"
+    )
     parser.add_argument("--plain-steps", type=int, default=300)
     options = parser.parse_args()
     rounds = []
     for number in range(options.rounds):
         rounds.append(one_round(options))
-        print(json.dumps({"round": number + 1, **{name: rounded(value, 1) for name, value in rounds[-1].items()}}), flush=True)
+        print(
+            json.dumps(
+                {
+                    "round": number + 1,
+                    **{name: rounded(value, 1) for name, value in rounds[-1].items()},
+                }
+            ),
+            flush=True,
+        )
     found = verdict(rounds)
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
-    OUTPUT.write_text(json.dumps({"machine": machine(), **found, "rounds": rounds}, indent=1) + "\n")
+    OUTPUT.write_text(
+        json.dumps({"machine": machine(), **found, "rounds": rounds}, indent=1) + "\n"
+    )
     print(json.dumps(found, indent=1))
     print(
         f"8 ranks on 2 nodes: {found['ratios']['toPlain8']} times the plain program with 8 ranks (goal {GOAL_SAME_RANKS:.0f}), "

@@ -48,15 +48,26 @@ BIG = ModelConfig(
     rope_theta=500000.0,
 )
 TINY = replace(
-    BIG, vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2
+    BIG,
+    vocab_size=256,
+    hidden_size=64,
+    intermediate_size=128,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
 )
 
 
 def operations_a_token(model: ModelConfig, sequence: int) -> float:
     """Floating-point operations of one trained token."""
     sizes = {name: torch.Size(shape).numel() for name, shape in parameter_shapes(model).items()}
-    weights = sum(sizes.values()) - (0 if model.tie_word_embeddings else sizes["model.embed_tokens.weight"])
-    return 6.0 * weights + 12.0 * model.num_hidden_layers * model.num_attention_heads * model.head_size * sequence
+    weights = sum(sizes.values()) - (
+        0 if model.tie_word_embeddings else sizes["model.embed_tokens.weight"]
+    )
+    return (
+        6.0 * weights
+        + 12.0 * model.num_hidden_layers * model.num_attention_heads * model.head_size * sequence
+    )
 
 
 def step_seconds(settings: LlmConfig, steps: int, warm: int) -> tuple[list[float], list[float]]:
@@ -75,7 +86,9 @@ def step_seconds(settings: LlmConfig, steps: int, warm: int) -> tuple[list[float
 def measure(tiny: bool, batch: int, micro_batch: int, checkpointing: bool) -> dict[str, Any]:
     model, sequence, steps, warm = (TINY, 64, 4, 1) if tiny else (BIG, 4096, 25, 10)
     with tempfile.TemporaryDirectory() as place:
-        tokens = torch.randint(model.vocab_size, (4 * batch, sequence), generator=torch.Generator().manual_seed(0)).tolist()
+        tokens = torch.randint(
+            model.vocab_size, (4 * batch, sequence), generator=torch.Generator().manual_seed(0)
+        ).tolist()
         write_shard(Path(place) / "random.tokens", tokens, model.vocab_size)
         settings = LlmConfig(
             steps=steps,
@@ -91,7 +104,10 @@ def measure(tiny: bool, batch: int, micro_batch: int, checkpointing: bool) -> di
             parallel=ParallelConfig(device="cpu" if tiny else "cuda", data="fsdp"),
         )
         dist.init_process_group(
-            process_group_backend(settings.parallel), store=torch._C._distributed_c10d.HashStore(), rank=0, world_size=1
+            process_group_backend(settings.parallel),
+            store=torch._C._distributed_c10d.HashStore(),
+            rank=0,
+            world_size=1,
         )
         seconds, losses = step_seconds(settings, steps, warm)
         dist.destroy_process_group()
@@ -115,14 +131,19 @@ def measure(tiny: bool, batch: int, micro_batch: int, checkpointing: bool) -> di
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--micro-batch", type=int, default=4)
     parser.add_argument("--activation-checkpointing", action="store_true")
     given = parser.parse_args()
     if not given.tiny and not torch.cuda.is_available():
-        print("llm_gpu: no CUDA device: not measured (--tiny only shows that the program works)", file=sys.stderr)
+        print(
+            "llm_gpu: no CUDA device: not measured (--tiny only shows that the program works)",
+            file=sys.stderr,
+        )
         return 3
     found = measure(given.tiny, given.batch, given.micro_batch, given.activation_checkpointing)
     print(json.dumps(found, indent=1))

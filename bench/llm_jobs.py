@@ -13,7 +13,13 @@ from typing import Any
 from trainyard_trainers import config
 
 #: About 50 million parameters.
-MODEL_50M = {"hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 13, "num_attention_heads": 8, "num_key_value_heads": 8}
+MODEL_50M = {
+    "hidden_size": 512,
+    "intermediate_size": 1408,
+    "num_hidden_layers": 13,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+}
 VOCABULARY = 8192
 
 
@@ -37,18 +43,48 @@ def make_tokens(directory: Path, tokens: int) -> Path:
     return directory
 
 
-def arguments(data: Path, steps: int, sequence: int, batch: int, model: Mapping[str, int]) -> list[str]:
+def arguments(
+    data: Path, steps: int, sequence: int, batch: int, model: Mapping[str, int]
+) -> list[str]:
     """The llm trainer's command line."""
-    options: dict[str, Any] = {"data": data, "steps": steps, "sequence": sequence, "batch": batch, "log-every": 1000}
+    options: dict[str, Any] = {
+        "data": data,
+        "steps": steps,
+        "sequence": sequence,
+        "batch": batch,
+        "log-every": 1000,
+    }
     options |= {f"model.{name}": value for name, value in model.items()}
-    return [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    return [
+        word
+        for name, value in options.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
 
 
-def torchrun(program: Sequence[str], run_dir: Path, environment: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+def torchrun(
+    program: Sequence[str], run_dir: Path, environment: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
     """Run a trainer on 2 ranks to its end; returns the lines of its steps.jsonl. Raises SystemExit with its last words when it fails."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29611", *program]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        "29611",
+        *program,
+    ]
     ours = {"TRAINYARD_RUN_DIR": str(run_dir), "OMP_NUM_THREADS": "1", **(environment or {})}
-    done = subprocess.run(command, env={**os.environ, **ours}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env={**os.environ, **ours}, capture_output=True, text=True, check=False
+    )
     if done.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
-    return [json.loads(line) for line in (run_dir / "attempts" / "1" / "steps.jsonl").read_text().splitlines()]
+        raise SystemExit(
+            f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+        )
+    return [
+        json.loads(line)
+        for line in (run_dir / "attempts" / "1" / "steps.jsonl").read_text().splitlines()
+    ]

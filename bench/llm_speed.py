@@ -48,7 +48,11 @@ MODELS: dict[str, dict[str, Any]] = {
 SEQUENCE, BATCH, LEARNING_RATE, WARM, TURN = 256, 8, 3e-4, 5, 3
 PORT = 29871
 REFERENCE = "transformers"
-OURS = {"eager": [], "zero1": ["--parallel.data", "zero1"], "compiled": ["--build.compile", "inductor"]}
+OURS = {
+    "eager": [],
+    "zero1": ["--parallel.data", "zero1"],
+    "compiled": ["--build.compile", "inductor"],
+}
 
 
 def job(name: str, model: dict[str, Any], data: Path, place: Path, steps: int, port: int) -> Job:
@@ -58,17 +62,50 @@ def job(name: str, model: dict[str, Any], data: Path, place: Path, steps: int, p
     environment = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": path}
     if name == REFERENCE:
         ends = place / "ends"
-        argv = ["-m", "bench.llm_speed", "--as-trainer", str(data), str(ends), str(steps), json.dumps(model)]
-        return _started(name, argv, {**environment, "ACCELERATE_USE_CPU": "true"}, ends, place / "log", port)
-    options = {"data": data, "steps": steps, "sequence": SEQUENCE, "batch": BATCH, "packing": "plain", "warmup": 10, "log-every": 1000}
-    options |= {f"model.{key}": value for key, value in model.items()} | {"optimizer.learning-rate": LEARNING_RATE}
-    words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+        argv = [
+            "-m",
+            "bench.llm_speed",
+            "--as-trainer",
+            str(data),
+            str(ends),
+            str(steps),
+            json.dumps(model),
+        ]
+        return _started(
+            name, argv, {**environment, "ACCELERATE_USE_CPU": "true"}, ends, place / "log", port
+        )
+    options = {
+        "data": data,
+        "steps": steps,
+        "sequence": SEQUENCE,
+        "batch": BATCH,
+        "packing": "plain",
+        "warmup": 10,
+        "log-every": 1000,
+    }
+    options |= {f"model.{key}": value for key, value in model.items()} | {
+        "optimizer.learning-rate": LEARNING_RATE
+    }
+    words = [
+        word
+        for key, value in options.items()
+        for word in (f"--{key.replace('_', '-')}", str(value))
+    ]
     environment |= {"TRAINYARD_RUN_DIR": str(place), "TRAINYARD_CHECKPOINT_EVERY_STEPS": "1000000"}
     ends = place / "attempts" / "1" / "steps.jsonl"
-    return _started(name, ["-m", "trainyard_trainers.llm.train", *words, *OURS[name]], environment, ends, place / "log", port)
+    return _started(
+        name,
+        ["-m", "trainyard_trainers.llm.train", *words, *OURS[name]],
+        environment,
+        ends,
+        place / "log",
+        port,
+    )
 
 
-def _started(name: str, argv: list[str], environment: dict[str, str], ends: Path, log: Path, port: int) -> Job:
+def _started(
+    name: str, argv: list[str], environment: dict[str, str], ends: Path, log: Path, port: int
+) -> Job:
     def times() -> list[float]:
         """Of whole lines: {"at": seconds} or seconds."""
         lines = ends.read_text().split("\n")[:-1] if ends.exists() else []
@@ -83,7 +120,13 @@ def as_trainer(data: Path, ends: Path, steps: int, shape: dict[str, Any]) -> Non
     import time
 
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback, TrainingArguments
+    from transformers import (
+        LlamaConfig,
+        LlamaForCausalLM,
+        Trainer,
+        TrainerCallback,
+        TrainingArguments,
+    )
 
     from trainyard_trainers import config
     from trainyard_trainers.llm.config import ModelConfig, to_hf
@@ -134,7 +177,9 @@ def make_data(directory: Path, tokens: int, vocabulary: int) -> Path:
     from trainyard_trainers.llm.tokens import write_shard
 
     directory.mkdir()
-    numbers = torch.randint(vocabulary, (tokens // 200, 200), generator=torch.Generator().manual_seed(0)).tolist()
+    numbers = torch.randint(
+        vocabulary, (tokens // 200, 200), generator=torch.Generator().manual_seed(0)
+    ).tolist()
     write_shard(directory / "random.tokens", numbers, vocabulary)
     return directory
 
@@ -146,8 +191,12 @@ def measure(model: dict[str, Any], rounds: int, programs: list[str]) -> dict[str
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         data = make_data(Path(place) / "tokens", 2 * per_step * steps, model["vocab_size"])
         jobs = {}
-        for number, name in enumerate(seconds):  # one after the other, so that none is compiled while another counts
-            jobs[name] = stack.enter_context(job(name, model, data, Path(place) / name, steps, PORT + number))
+        for number, name in enumerate(
+            seconds
+        ):  # one after the other, so that none is compiled while another counts
+            jobs[name] = stack.enter_context(
+                job(name, model, data, Path(place) / name, steps, PORT + number)
+            )
             jobs[name].turn(WARM)
         for _ in range(rounds):
             for name, found in seconds.items():
@@ -163,7 +212,10 @@ def measure(model: dict[str, Any], rounds: int, programs: list[str]) -> dict[str
     return {
         "ranks": 2,
         "tokensAStep": per_step,
-        "tokensPerSecond": {name: round(per_step / statistics.median(itertools.chain(*found)), 1) for name, found in seconds.items()},
+        "tokensPerSecond": {
+            name: round(per_step / statistics.median(itertools.chain(*found)), 1)
+            for name, found in seconds.items()
+        },
         "rounds": {name: [round(value, 1) for value in middle(name)] for name in seconds},
         "ratios": {name: [round(value, 3) for value in times(name)] for name in programs},
         "timesTransformers": {name: round(statistics.median(times(name)), 3) for name in programs},

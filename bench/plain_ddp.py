@@ -45,7 +45,9 @@ def batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
 def train(options: argparse.Namespace) -> None:
     torch.manual_seed(options.seed)
     model = DistributedDataParallel(nn.Linear(FEATURES, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=options.learning_rate, momentum=options.momentum)
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=options.learning_rate, momentum=options.momentum
+    )
     began, warm_up = time.perf_counter(), min(options.warm_up, options.steps - 1)
     for step, (inputs, targets) in enumerate(batches(options.seed), 1):
         optimizer.zero_grad()
@@ -61,7 +63,15 @@ def train(options: argparse.Namespace) -> None:
     seconds = time.perf_counter() - began
     if dist.get_rank() == 0:
         samples = (options.steps - warm_up) * BATCH * dist.get_world_size()
-        print(json.dumps({"samplesPerSecond": samples / seconds, "stepSeconds": seconds / (options.steps - warm_up)}), flush=True)
+        print(
+            json.dumps(
+                {
+                    "samplesPerSecond": samples / seconds,
+                    "stepSeconds": seconds / (options.steps - warm_up),
+                }
+            ),
+            flush=True,
+        )
         if options.weights:
             torch.save(model.module.state_dict(), options.weights)
 

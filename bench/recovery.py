@@ -74,7 +74,15 @@ KINDS = (
     Kind("node stands still, other worker", "freeze-node", -1, "node-lost", None, 6.0),
     Kind("node stands still, batch host", "freeze-node", 0, "node-lost", None, 6.0),
     Kind("worker process killed", "kill-process", -1, "worker-process", None, 8.0),
-    Kind("node killed while another job holds the spare", "kill-node", -1, "node-lost", None, None, return_target=15.0),
+    Kind(
+        "node killed while another job holds the spare",
+        "kill-node",
+        -1,
+        "node-lost",
+        None,
+        None,
+        return_target=15.0,
+    ),
     Kind("node falls silent, other worker", "cut-link", -1, "node-lost", None, 6.0, "machines"),
     Kind("node falls silent, batch host", "cut-link", 0, "node-lost", None, 6.0, "machines"),
     Kind("power cut, other worker", "kill-node", -1, "node-lost", None, 6.0, "machines"),
@@ -118,10 +126,16 @@ class Bench:
     def prepare(self) -> None:
         """Make the cluster and train once without a fault, for the weights to compare with."""
         self.cloud.api.create_cluster(_cluster(self.nodes))
-        self._wait("the cluster is ready", lambda: self.cloud.api.cluster(CLUSTER)["status"] == "Ready", 180)
+        self._wait(
+            "the cluster is ready",
+            lambda: self.cloud.api.cluster(CLUSTER)["status"] == "Ready",
+            180,
+        )
         run = self._train_to_the_end(self._submit("reference")["id"])
         if run["status"] != "Succeeded":
-            raise RuntimeError(f"the undisturbed run {run['id']} is {run['status']}: {run['reason']}")
+            raise RuntimeError(
+                f"the undisturbed run {run['id']} is {run['status']}: {run['reason']}"
+            )
         self.reference = self._weights(run["id"])
 
     def round(self, kind: Kind, number: int) -> Round:
@@ -136,11 +150,17 @@ class Bench:
 
     def _play(self, kind: Kind, found: Round) -> None:
         found.run_id = run_id = str(self._submit(f"round-{found.number}")["id"])
-        first = self._wait("the first attempt trains and has a checkpoint", lambda: self._ready_for_a_fault(run_id), 90)
+        first = self._wait(
+            "the first attempt trains and has a checkpoint",
+            lambda: self._ready_for_a_fault(run_id),
+            90,
+        )
         with self._job_of_a_person() if kind.return_target else nullcontext():
             # Strike about half way between two checkpoints, so that there is something to lose.
             time.sleep(CHECKPOINT_SECONDS / 2)
-            found.node = node = str(node_of(self.cloud.api, CLUSTER, first["nodes"][kind.host])["instanceId"])
+            found.node = node = str(
+                node_of(self.cloud.api, CLUSTER, first["nodes"][kind.host])["instanceId"]
+            )
             at = self.cloud.fault(kind.fault, CLUSTER, node=node, run=run_id)
             self._wait("the second attempt makes a step", lambda: self._stepped(run_id, 2), 120)
         last_step = self.cloud.last_step(run_id, 1)
@@ -153,11 +173,19 @@ class Bench:
         found.fault_to_submit_seconds = cost.fault_to_submit_seconds
         found.fault_to_start_seconds = seconds_between(at, (attempt(run, 2) or {}).get("startedAt"))
         found.fault_to_resumed_step_seconds = cost.fault_to_resumed_step_seconds
-        found.return_to_resumed_step_seconds = self._since_return(run) if kind.return_target else None
+        found.return_to_resumed_step_seconds = (
+            self._since_return(run) if kind.return_target else None
+        )
         found.resumed_from, found.steps_lost = cost.resumed_from, cost.steps_lost
-        found.lost_exactly_after_last_checkpoint = whole is not None and cost.resumed_from == whole and last_step is not None
-        found.final_weights_equal = bool(self.reference) and not differences(self.reference, self._weights(run_id))
-        found.recovered = run["status"] == "Succeeded" and len(run["attempts"]) == 2 and cost.complete
+        found.lost_exactly_after_last_checkpoint = (
+            whole is not None and cost.resumed_from == whole and last_step is not None
+        )
+        found.final_weights_equal = bool(self.reference) and not differences(
+            self.reference, self._weights(run_id)
+        )
+        found.recovered = (
+            run["status"] == "Succeeded" and len(run["attempts"]) == 2 and cost.complete
+        )
         found.causes = [str(incident["cause"]) for incident in run["incidents"]]
         if kind.nodes == "machines":
             self._wait("every node serves again", self._all_serve, 120)
@@ -167,30 +195,51 @@ class Bench:
     @contextmanager
     def _job_of_a_person(self) -> Iterator[None]:
         """Somebody's job holds the spare until the end of the block."""
-        job = self._on_controller("sbatch", "--parsable", "--exclusive", "--nodes=1", "--output=/dev/null", "--wrap=sleep 600")
+        job = self._on_controller(
+            "sbatch",
+            "--parsable",
+            "--exclusive",
+            "--nodes=1",
+            "--output=/dev/null",
+            "--wrap=sleep 600",
+        )
         try:
-            self._wait(f"job {job} runs", lambda: self._on_controller("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING", 30)
+            self._wait(
+                f"job {job} runs",
+                lambda: self._on_controller("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING",
+                30,
+            )
             yield
         finally:
             self._on_controller("scancel", job)
 
     def _on_controller(self, *argv: str) -> str:
         """One of Slurm's commands as a person runs it in a session on the controller."""
-        controller = next(node for node in self.cloud.api.nodes(CLUSTER) if node["role"] == "controller")
+        controller = next(
+            node for node in self.cloud.api.nodes(CLUSTER) if node["role"] == "controller"
+        )
         arn = self.cloud.api.cluster(CLUSTER)["arn"]
         target = f"sagemaker-cluster:{arn.rpartition('/')[2]}_{controller['group']}-{controller['instanceId']}"
-        done = SessionChannel(self.cloud.aws("ssm")).run(lambda again: target, list(argv), timeout_seconds=30)
+        done = SessionChannel(self.cloud.aws("ssm")).run(
+            lambda again: target, list(argv), timeout_seconds=30
+        )
         if done.exit_code:
             raise RuntimeError(f"{' '.join(argv)}: {done.stderr or done.stdout}")
         return done.stdout.strip()
 
     def _until_lost(self, run_id: str, fault_at: float) -> float | None:
         """When the controller's agent held the node for lost; None of a fault that loses none."""
-        losses = [entry["at"] for entry in self.cloud.api.events(run_id) if entry["type"] == "NodeLost"]
+        losses = [
+            entry["at"] for entry in self.cloud.api.events(run_id) if entry["type"] == "NodeLost"
+        ]
         return seconds_between(fault_at, losses[0]) if losses else None
 
     def _since_return(self, run: dict[str, Any]) -> float | None:
-        returns = [entry["at"] for entry in self.cloud.api.events(run["id"]) if entry["type"] == "NodeReturned"]
+        returns = [
+            entry["at"]
+            for entry in self.cloud.api.events(run["id"])
+            if entry["type"] == "NodeReturned"
+        ]
         return since_return(returns, (attempt(run, 2) or {}).get("firstStepAt"))
 
     def _repair(self, kind: Kind, instance_id: str) -> None:
@@ -209,18 +258,24 @@ class Bench:
     def _all_serve(self) -> bool:
         workers = [node for node in self.cloud.api.nodes(CLUSTER) if node["role"] == "worker"]
         return len(workers) == 3 and all(
-            node["status"] == "Running" and node["agent"] == "linked" and node["scheduler"].startswith(("idle", "mixed", "alloc"))
+            node["status"] == "Running"
+            and node["agent"] == "linked"
+            and node["scheduler"].startswith(("idle", "mixed", "alloc"))
             for node in workers
         )
 
     def _ready_for_a_fault(self, run_id: str) -> dict[str, Any] | None:
         run = self.cloud.api.run(run_id)
         if run["status"] in ENDED:
-            raise RuntimeError(f"run {run_id} was {run['status']} before the fault: {run['reason']}")
+            raise RuntimeError(
+                f"run {run_id} was {run['status']} before the fault: {run['reason']}"
+            )
         current = attempt(run, 1)
         if not current or not current["firstStepAt"] or not current["nodes"]:
             return None
-        whole = [found for found in self.cloud.api.checkpoints(run_id) if found["status"] == "whole"]
+        whole = [
+            found for found in self.cloud.api.checkpoints(run_id) if found["status"] == "whole"
+        ]
         return dict(current) if whole else None
 
     def _stepped(self, run_id: str, number: int) -> dict[str, Any] | None:
@@ -243,7 +298,12 @@ class Bench:
         return run
 
     def _weights(self, run_id: str) -> dict[str, bytes]:
-        exported = verify_export(self.cloud.aws("s3"), self.cloud.local["bucket"], run_id, self.cloud.api.run(run_id)["objectsPrefix"])
+        exported = verify_export(
+            self.cloud.aws("s3"),
+            self.cloud.local["bucket"],
+            run_id,
+            self.cloud.api.run(run_id)["objectsPrefix"],
+        )
         if exported.wrong:
             raise RuntimeError(f"the export of {run_id} does not verify: {exported.wrong[0]}")
         return weights(exported.final)
@@ -274,9 +334,21 @@ class Bench:
 def _cluster(nodes: str) -> dict[str, Any]:
     groups = [
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
-        {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": 2, "spares": 1},
+        {
+            "name": "workers",
+            "role": "worker",
+            "instanceType": "ml.c5.xlarge",
+            "count": 2,
+            "spares": 1,
+        },
     ]
-    spec = {"name": CLUSTER, "instanceGroups": groups, **ON_FSX, "environment": {"kind": "existing"}, "nodeRecovery": "None"}
+    spec = {
+        "name": CLUSTER,
+        "instanceGroups": groups,
+        **ON_FSX,
+        "environment": {"kind": "existing"},
+        "nodeRecovery": "None",
+    }
     return {**spec, **(MACHINES if nodes == "machines" else {})}
 
 
@@ -318,7 +390,9 @@ def summary(kind: Kind, rounds: list[Round]) -> dict[str, Any]:
         "medianReturnToResumedStepSeconds": rounded(median(returns)),
         "maxReturnToResumedStepSeconds": rounded(max(returns, default=None)),
         "targetMaxReturnToResumedStepSeconds": kind.return_target,
-        "lostExactlyAfterLastCheckpoint": sum(found.lost_exactly_after_last_checkpoint for found in rounds),
+        "lostExactlyAfterLastCheckpoint": sum(
+            found.lost_exactly_after_last_checkpoint for found in rounds
+        ),
         "finalWeightsEqual": sum(found.final_weights_equal for found in rounds),
     }
 
@@ -339,14 +413,21 @@ def _seen(values: Iterable[float | None]) -> list[float]:
 def reached(figures: dict[str, Any]) -> bool:
     """Whether a kind's figures are what they must be: all recovered, all causes right, all exact, medians within their targets."""
     everyone = figures["rounds"]
-    counts = ("recovered", "causeNamedRightly", "lostExactlyAfterLastCheckpoint", "finalWeightsEqual")
+    counts = (
+        "recovered",
+        "causeNamedRightly",
+        "lostExactlyAfterLastCheckpoint",
+        "finalWeightsEqual",
+    )
     exact = all(figures[name] == everyone > 0 for name in counts)
     pairs = [
         (figures["medianFaultToSubmitSeconds"], figures["targetFaultToSubmitSeconds"]),
         (figures["medianFaultToResumedStepSeconds"], figures["targetFaultToResumedStepSeconds"]),
         (figures["maxReturnToResumedStepSeconds"], figures["targetMaxReturnToResumedStepSeconds"]),
     ]
-    return exact and all(target is None or (value is not None and value <= target) for value, target in pairs)
+    return exact and all(
+        target is None or (value is not None and value <= target) for value, target in pairs
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -362,10 +443,13 @@ def main(argv: list[str] | None = None) -> int:
     except (*TROUBLE, ControlError) as error:
         report["error"] = f"{type(error).__name__}: {error}"
     report["kinds"] = [
-        summary(kind, [Round(**found) for found in report["rounds"] if found["kind"] == kind.name]) for kind in kinds(arguments, report)
+        summary(kind, [Round(**found) for found in report["rounds"] if found["kind"] == kind.name])
+        for kind in kinds(arguments, report)
     ]
     whole = all(figures["rounds"] == arguments.rounds for figures in report["kinds"])
-    report["reached"] = "error" not in report and whole and all(map(reached, report["kinds"])) and fast(report)
+    report["reached"] = (
+        "error" not in report and whole and all(map(reached, report["kinds"])) and fast(report)
+    )
     report["machine"]["loadAverageAtEnd"] = list(os.getloadavg())
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=2) + "\n")
@@ -373,7 +457,9 @@ def main(argv: list[str] | None = None) -> int:
     return 0 if report["reached"] else 1
 
 
-def _measure(arguments: argparse.Namespace, console: Console, deadline: float, report: dict[str, Any]) -> None:
+def _measure(
+    arguments: argparse.Namespace, console: Console, deadline: float, report: dict[str, Any]
+) -> None:
     if missing := left_out(arguments):
         report["leftOut"] = missing
         console.print(f"Left out: {missing}.", highlight=False)
@@ -387,10 +473,17 @@ def _measure(arguments: argparse.Namespace, console: Console, deadline: float, r
                 _play_all(chosen, Bench(cloud, console, deadline, nodes), arguments, report)
 
 
-def _play_all(chosen: list[Kind], bench: Bench, arguments: argparse.Namespace, report: dict[str, Any]) -> None:
+def _play_all(
+    chosen: list[Kind], bench: Bench, arguments: argparse.Namespace, report: dict[str, Any]
+) -> None:
     bench.prepare()
     if bench.nodes == "processes":
-        report["api"] = api.measure(bench.cloud, CLUSTER, arguments.samples, deadline=min(bench.deadline, time.monotonic() + 240))
+        report["api"] = api.measure(
+            bench.cloud,
+            CLUSTER,
+            arguments.samples,
+            deadline=min(bench.deadline, time.monotonic() + 240),
+        )
     # Kinds take turns, so that a machine that gets slower is unfair to none of them.
     for number in range(1, arguments.rounds + 1):
         for kind in chosen:
@@ -406,7 +499,10 @@ def left_out(arguments: argparse.Namespace) -> str | None:
     """The kinds of fault that were asked for and cannot be here, why, and what to do about it."""
     missing = machine_host.missing()
     if missing is None and not PACKAGES.exists():
-        missing = "the agent's packages are not built", "make node_agent/packages/pip.whl builds them"
+        missing = (
+            "the agent's packages are not built",
+            "make node_agent/packages/pip.whl builds them",
+        )
     if arguments.nodes == "processes" or missing is None:
         return None
     return f"{', '.join(kind.name for kind in KINDS if kind.nodes == 'machines' and arguments.only in kind.name)}: {'. '.join(missing)}"
@@ -423,7 +519,9 @@ def fast(report: dict[str, Any]) -> bool:
     """Whether the API and the local cloud are as fast as they must be, where they were measured."""
     latency, up = report.get("api"), report.get("cloudUp")
     if latency is not None and (
-        not latency["samples"] or latency["p50Seconds"] > latency["targetP50Seconds"] or latency["p99Seconds"] > latency["targetP99Seconds"]
+        not latency["samples"]
+        or latency["p50Seconds"] > latency["targetP50Seconds"]
+        or latency["p99Seconds"] > latency["targetP99Seconds"]
     ):
         return False
     return up is None or bool(up["medianSeconds"] <= up["targetSeconds"])
@@ -436,8 +534,14 @@ def _line(found: Round) -> str:
         "lost": found.fault_to_loss_seconds, "submitted": found.fault_to_submit_seconds,
         "started": found.fault_to_start_seconds, "first step": found.fault_to_resumed_step_seconds,
     }  # fmt: skip
-    told = ", ".join(f"{what} after {seconds} s" for what, seconds in times.items() if seconds is not None)
-    since = f" ({found.return_to_resumed_step_seconds} s after a node's return)" if found.return_to_resumed_step_seconds is not None else ""
+    told = ", ".join(
+        f"{what} after {seconds} s" for what, seconds in times.items() if seconds is not None
+    )
+    since = (
+        f" ({found.return_to_resumed_step_seconds} s after a node's return)"
+        if found.return_to_resumed_step_seconds is not None
+        else ""
+    )
     return (
         f"{found.number:2} {found.kind}: {told}{since}, {found.steps_lost} steps lost, weights equal: {found.final_weights_equal}, "
         f"cause: {' then '.join(found.causes) or 'none'}"
@@ -446,19 +550,38 @@ def _line(found: Round) -> str:
 
 def _targets(figures: dict[str, Any]) -> str:
     """What its medians must be; from a node's return it is the longest that counts."""
-    submit, step, back = (figures[f"target{name}Seconds"] for name in ("FaultToSubmit", "FaultToResumedStep", "MaxReturnToResumedStep"))
+    submit, step, back = (
+        figures[f"target{name}Seconds"]
+        for name in ("FaultToSubmit", "FaultToResumedStep", "MaxReturnToResumedStep")
+    )
     told = [f"submitted {submit}" if submit else "", f"first step {step}" if step else ""]
     seen = figures["maxReturnToResumedStepSeconds"]
-    told += [f"{back} from a return (longest: {'none seen' if seen is None else seen})" if back else ""]
+    told += [
+        f"{back} from a return (longest: {'none seen' if seen is None else seen})" if back else ""
+    ]
     return ", ".join(filter(None, told))
 
 
 def _show(console: Console, report: dict[str, Any], output: Path) -> None:
     table = Table(title="Recovery: seconds from the fault, medians")
-    for column in ("fault", "recovered", "lost", "submitted", "started", "first step", "target", "exact", "weights equal", "cause"):
+    for column in (
+        "fault",
+        "recovered",
+        "lost",
+        "submitted",
+        "started",
+        "first step",
+        "target",
+        "exact",
+        "weights equal",
+        "cause",
+    ):
         table.add_column(column)
     for figures in report["kinds"]:
-        stages = (figures[f"medianFaultTo{stage}Seconds"] for stage in ("Loss", "Submit", "Start", "ResumedStep"))
+        stages = (
+            figures[f"medianFaultTo{stage}Seconds"]
+            for stage in ("Loss", "Submit", "Start", "ResumedStep")
+        )
         table.add_row(
             figures["kind"],
             f"{figures['recovered']} of {figures['rounds']}",
@@ -473,20 +596,35 @@ def _show(console: Console, report: dict[str, Any], output: Path) -> None:
         console.print(f"It ended early: {report['error']}", highlight=False, markup=False)
     for name in ("api", "cloudUp"):
         if name in report:
-            console.print(f"{name}: { {key: value for key, value in report[name].items() if key != 'seconds'} }", highlight=False)
-    console.print(f"{'Every target is reached.' if report['reached'] else 'Not every target is reached.'} {output}", highlight=False)
+            console.print(
+                f"{name}: { {key: value for key, value in report[name].items() if key != 'seconds'} }",
+                highlight=False,
+            )
+    console.print(
+        f"{'Every target is reached.' if report['reached'] else 'Not every target is reached.'} {output}",
+        highlight=False,
+    )
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.recovery", description="Faults, many times over, timed.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.recovery", description="Faults, many times over, timed."
+    )
     parser.add_argument("--rounds", type=int, default=10, help="faults of each kind")
-    parser.add_argument("--nodes", choices=("both", "processes", "machines"), default="both", help="kinds of node (machines: as root)")
+    parser.add_argument(
+        "--nodes",
+        choices=("both", "processes", "machines"),
+        default="both",
+        help="kinds of node (machines: as root)",
+    )
     parser.add_argument("--only", default="", help="kinds of fault whose name contains this")
     parser.add_argument("--samples", type=int, default=50, help="timed POST /v1/runs")
     parser.add_argument("--port", type=int, default=4784)
     parser.add_argument("--state-dir", type=Path, default=REPOSITORY / "build/bench/recovery")
     parser.add_argument("--output", type=Path, default=OUTPUT)
-    parser.add_argument("--timeout-seconds", type=float, default=3600, help="start no further round after this long")
+    parser.add_argument(
+        "--timeout-seconds", type=float, default=3600, help="start no further round after this long"
+    )
     return parser.parse_args(argv)
 
 

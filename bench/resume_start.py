@@ -74,7 +74,9 @@ def resume(run_dir: Path, attempt: int, words: list[str]) -> tuple[float, float]
         code = subprocess.run(command, stdout=log, stderr=log, check=False).returncode
     progress = json.loads((attempt_dir / "progress.json").read_text()) if code == 0 else {}
     if progress.get("resumedFrom") != SAVED_STEP:
-        raise SystemExit(f"the attempt did not resume (exit status {code}):\n{(attempt_dir / 'log').read_text()[-3000:]}")
+        raise SystemExit(
+            f"the attempt did not resume (exit status {code}):\n{(attempt_dir / 'log').read_text()[-3000:]}"
+        )
     done = float(progress["firstStepAt"]) - began
     first = json.loads((attempt_dir / "steps.jsonl").read_text().splitlines()[0])
     return done - float(first["stepSeconds"]), done
@@ -98,23 +100,52 @@ def main(argv: list[str] | None = None) -> int:
     plain = state / "plain" / "plain.pt"
     plain.parent.mkdir()
     run([sys.executable, "-m", "bench.plain_resume", "save", str(plain)])
-    seconds: dict[str, list[float]] = {"importTorch": [], "read": [], "plain": [], "resume": [], "firstStep": []}
+    seconds: dict[str, list[float]] = {
+        "importTorch": [],
+        "read": [],
+        "plain": [],
+        "resume": [],
+        "firstStep": [],
+    }
     for number in range(options.rounds):
         seconds["importTorch"].append(run([sys.executable, "-c", "import torch"]))
         size = evict(saved)
         seconds["read"].append(read_all(saved))
         evict(plain.parent)
-        seconds["plain"].append(run([sys.executable, "-m", "bench.plain_resume", "resume", str(plain)]))
+        seconds["plain"].append(
+            run([sys.executable, "-m", "bench.plain_resume", "resume", str(plain)])
+        )
         evict(saved)
-        for name, value in zip(("resume", "firstStep"), resume(run_dir, number + 2, words(SAVED_STEP + 1)), strict=True):
+        for name, value in zip(
+            ("resume", "firstStep"), resume(run_dir, number + 2, words(SAVED_STEP + 1)), strict=True
+        ):
             seconds[name].append(value)
-        for made in (run_dir / "final", *(path for path in (run_dir / "checkpoints").glob("step-*") if path != saved)):
+        for made in (
+            run_dir / "final",
+            *(path for path in (run_dir / "checkpoints").glob("step-*") if path != saved),
+        ):
             shutil.rmtree(made)
-        print(json.dumps({"round": number + 1, **{name: round(values[-1], 3) for name, values in seconds.items()}}), flush=True)
-    medians = {f"{name}Seconds": rounded(statistics.median(values)) for name, values in seconds.items()}
+        print(
+            json.dumps(
+                {
+                    "round": number + 1,
+                    **{name: round(values[-1], 3) for name, values in seconds.items()},
+                }
+            ),
+            flush=True,
+        )
+    medians = {
+        f"{name}Seconds": rounded(statistics.median(values)) for name, values in seconds.items()
+    }
     bound = statistics.median(seconds["importTorch"]) + statistics.median(seconds["read"])
     ratio = statistics.median(seconds["resume"]) / bound
-    document = {"goal": GOAL, "ratio": rounded(ratio), "checkpointBytes": size, **medians, "machine": machine()}
+    document = {
+        "goal": GOAL,
+        "ratio": rounded(ratio),
+        "checkpointBytes": size,
+        **medians,
+        "machine": machine(),
+    }
     (ROOT / "build/bench/resume_start.json").write_text(json.dumps(document, indent=1))
     print(json.dumps(document, indent=1))
     print(

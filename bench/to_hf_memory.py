@@ -42,7 +42,9 @@ print(json.dumps({"beforeBytes": before, "peakBytes": status("VmHWM")}))
 def model_of(megabytes: int) -> ModelConfig:
     """A float32 model of at least this size: as many layers as it takes."""
     layer = sum(
-        torch.Size(shape).numel() for name, shape in parameter_shapes(ModelConfig(256, 1024, 4096, 1, 8)).items() if "layers" in name
+        torch.Size(shape).numel()
+        for name, shape in parameter_shapes(ModelConfig(256, 1024, 4096, 1, 8)).items()
+        if "layers" in name
     )
     return ModelConfig(256, 1024, 4096, max(1, -(-megabytes * 10**6 // (4 * layer))), 8)
 
@@ -53,9 +55,14 @@ def parts(model: ModelConfig, tp: int, xser: bool) -> Iterator[tuple[str, object
         weights = {}
         for name, shape in parameter_shapes(model).items():
             dim = tp_dim(name)
-            weights[name] = torch.full([length // tp if place == dim else length for place, length in enumerate(shape)], 0.5)
+            weights[name] = torch.full(
+                [length // tp if place == dim else length for place, length in enumerate(shape)],
+                0.5,
+            )
         place = nxd_layout.Ranks(0, 1, rank, tp)
-        yield from nxd_layout.iter_files("step_1", place, model=weights, user_content={"config": to_hf(model)}, xser=xser)
+        yield from nxd_layout.iter_files(
+            "step_1", place, model=weights, user_content={"config": to_hf(model)}, xser=xser
+        )
 
 
 def main() -> None:
@@ -68,9 +75,18 @@ def main() -> None:
     model = model_of(words.megabytes)
     with tempfile.TemporaryDirectory() as directory:
         source = nxd_layout.write(Path(directory), "step_1", parts(model, words.tp, words.xser))
-        command = [sys.executable, "-c", _CONVERT, str(source), str(Path(directory) / "hf"), str(words.shard * 10**6)]
+        command = [
+            sys.executable,
+            "-c",
+            _CONVERT,
+            str(source),
+            str(Path(directory) / "hf"),
+            str(words.shard * 10**6),
+        ]
         began = time.perf_counter()
-        measured = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        measured = json.loads(
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        )
         seconds = time.perf_counter() - began
     size = 4 * sum(torch.Size(shape).numel() for shape in parameter_shapes(model).values())
     growth = measured["peakBytes"] - measured["beforeBytes"]

@@ -33,10 +33,18 @@ def start(attempt_dir: Path, nodes: int, attempt: int) -> float:
     began = time.time()
     processes = []
     for rank in range(nodes):
-        slurm = {"SLURM_PROCID": str(rank), "SLURM_NNODES": str(nodes), "SLURM_JOB_ID": str(os.getpid())}
+        slurm = {
+            "SLURM_PROCID": str(rank),
+            "SLURM_NNODES": str(nodes),
+            "SLURM_JOB_ID": str(os.getpid()),
+        }
         place = {"SLURM_JOB_NODELIST": f"node-[0-{nodes - 1}]", "SLURMD_NODENAME": f"node-{rank}"}
         command = [sys.executable, "-m", "trainyard_trainers.launch", str(attempt_dir)]
-        processes.append(subprocess.Popen(command, env={**os.environ, **slurm, **place}, stdout=subprocess.DEVNULL))
+        processes.append(
+            subprocess.Popen(
+                command, env={**os.environ, **slurm, **place}, stdout=subprocess.DEVNULL
+            )
+        )
     codes = [process.wait(120) for process in processes]
     if any(codes):
         raise SystemExit(f"the job failed with exit codes {codes}")
@@ -52,8 +60,21 @@ def main() -> None:
     for repetition in range(arguments.repeat):
         with tempfile.TemporaryDirectory() as directory:
             seconds.append(start(Path(directory) / "run" / "attempts" / "1", arguments.nodes, 1))
-        print(json.dumps({"repetition": repetition + 1, "launchToFirstStepSeconds": round(seconds[-1], 2)}), flush=True)
-    print(json.dumps({"nodes": arguments.nodes, "medianSeconds": round(statistics.median(seconds), 2), "cores": os.cpu_count()}))
+        print(
+            json.dumps(
+                {"repetition": repetition + 1, "launchToFirstStepSeconds": round(seconds[-1], 2)}
+            ),
+            flush=True,
+        )
+    print(
+        json.dumps(
+            {
+                "nodes": arguments.nodes,
+                "medianSeconds": round(statistics.median(seconds), 2),
+                "cores": os.cpu_count(),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -31,12 +31,23 @@ class Job:
         ranks: int = 2,
     ) -> None:
         self.name, self._times, self._log = name, times, log
-        shared = {**os.environ, **environment, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCAL_WORLD_SIZE": str(ranks)}
+        shared = {
+            **os.environ,
+            **environment,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "LOCAL_WORLD_SIZE": str(ranks),
+        }
         with log.open("wb") as output:
             self._ranks = [
                 subprocess.Popen(
                     argv,
-                    env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)},
+                    env={
+                        **shared,
+                        "RANK": str(rank),
+                        "LOCAL_RANK": str(rank),
+                        "WORLD_SIZE": str(ranks),
+                    },
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
@@ -47,7 +58,12 @@ class Job:
     def __enter__(self) -> Job:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._signal(signal.SIGKILL)
         for rank in self._ranks:
             rank.wait()

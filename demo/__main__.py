@@ -25,14 +25,23 @@ def main(argv: list[str] | None = None) -> int:
     """Exit status 0 only if everything the demo claims was measured and is true."""
     arguments = _arguments(argv)
     # A terminated demo tears down like an interrupted one.
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell has ignored of what it starts in the background
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # which a shell has ignored of what it starts in the background
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     console = Console(width=None if sys.stdout.isatty() else 140)
     measured, recording = Measured(), Recording()
     started = time.monotonic()
     state_dir: Path = arguments.state_dir.resolve()
     try:
-        _play(console, measured, recording, state_dir, arguments.port, started + arguments.timeout_seconds)
+        _play(
+            console,
+            measured,
+            recording,
+            state_dir,
+            arguments.port,
+            started + arguments.timeout_seconds,
+        )
     except KeyboardInterrupt:
         measured.trouble.append("it was interrupted")
     except Exception as error:  # noqa: BLE001  (whatever goes wrong is part of the verdict, and the exit status)
@@ -42,24 +51,40 @@ def main(argv: list[str] | None = None) -> int:
     _write(arguments.output, measured)
     _show(console, measured, arguments.output, state_dir)
     if arguments.record:
-        recording.save(arguments.record, lambda recorder: _show(recorder, measured, arguments.output, state_dir))
+        recording.save(
+            arguments.record,
+            lambda recorder: _show(recorder, measured, arguments.output, state_dir),
+        )
     return 0 if not measured.failures() else 1
 
 
-def _play(console: Console, measured: Measured, recording: Recording, state_dir: Path, port: int, deadline: float) -> None:
+def _play(
+    console: Console,
+    measured: Measured,
+    recording: Recording,
+    state_dir: Path,
+    port: int,
+    deadline: float,
+) -> None:
     console.rule("[bold]Trainyard")
     console.print("Starting the local cloud and deploying template.yaml ...")
     with local_cloud(state_dir, port, LOCAL_PARAMETERS) as cloud:
-        console.print(f"It is up after {cloud.up_seconds:.1f} s: {cloud.local['apiUrl']}", highlight=False)
+        console.print(
+            f"It is up after {cloud.up_seconds:.1f} s: {cloud.local['apiUrl']}", highlight=False
+        )
         Story(cloud, console, measured, recording, deadline).play()
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     parser.add_argument("--state-dir", type=Path, default=REPOSITORY / "build/demo/cloud")
-    parser.add_argument("--port", type=int, default=0, help="loopback port of the local cloud; 0 takes a free one")
+    parser.add_argument(
+        "--port", type=int, default=0, help="loopback port of the local cloud; 0 takes a free one"
+    )
     parser.add_argument("--output", type=Path, default=REPOSITORY / "build/demo.json")
-    parser.add_argument("--timeout-seconds", type=float, default=600, help="give up after this long")
+    parser.add_argument(
+        "--timeout-seconds", type=float, default=600, help="give up after this long"
+    )
     parser.add_argument("--record", type=Path, help="also write what is shown as an SVG")
     return parser.parse_args(argv)
 
@@ -80,7 +105,10 @@ def _show(console: Console, measured: Measured, output: Path, state_dir: Path) -
     for failure in failures:
         console.print(f"[red]not true:[/] {escape(failure)}", highlight=False)
     if failures:
-        console.print(f"Logs: {state_dir}/ (server, functions, and clusters/*/nodes/*/root/var/log/trainyard/)", highlight=False)
+        console.print(
+            f"Logs: {state_dir}/ (server, functions, and clusters/*/nodes/*/root/var/log/trainyard/)",
+            highlight=False,
+        )
     verdict = "[green]Everything is true.[/]" if not failures else "[red]The demo failed.[/]"
     shown = output.relative_to(Path.cwd()) if output.is_relative_to(Path.cwd()) else output
     console.print(f"{verdict} {shown}", highlight=False)

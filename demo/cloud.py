@@ -21,8 +21,14 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 Json = dict[str, Any]
 #: What every cluster's spec names; the local cloud has it by any name.
 ON_FSX: Json = {
-    "network": {"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]},
-    "sharedFilesystem": {"dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "mountName": "abcdefgh"},
+    "network": {
+        "subnetIds": ["subnet-0123456789abcdef0"],
+        "securityGroupIds": ["sg-0123456789abcdef0"],
+    },
+    "sharedFilesystem": {
+        "dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+        "mountName": "abcdefgh",
+    },
 }
 
 
@@ -35,7 +41,9 @@ class LocalCloud:
     api: Client
     up_seconds: float
 
-    def fault(self, kind: str, cluster: str, *, node: str | None = None, run: str | None = None) -> float:
+    def fault(
+        self, kind: str, cluster: str, *, node: str | None = None, run: str | None = None
+    ) -> float:
         """Inject a fault; returns the epoch time just before it was asked for, so that no time is left out."""
         at = time.time()
         self.api.fault(kind, cluster, node=node, run=run)
@@ -56,30 +64,54 @@ class LocalCloud:
         try:
             self.aws("sagemaker").describe_cluster(ClusterName=name)
         except ClientError as error:
-            return error.response["Error"]["Code"] in ("ResourceNotFound", "ResourceNotFoundException")
+            return error.response["Error"]["Code"] in (
+                "ResourceNotFound",
+                "ResourceNotFoundException",
+            )
         return False
 
     def last_step(self, run_id: str, number: int) -> int | None:
         """The last step the attempt's trainer finished, from the trainer's own file on the shared filesystem."""
         shared = [*self.state_dir.glob("fsx/*"), *self.state_dir.glob("clusters/*/shared")]
-        found = [path for path in (place / f"trainyard/runs/{run_id}/attempts/{number}/progress.json" for place in shared) if path.exists()]
+        found = [
+            path
+            for path in (
+                place / f"trainyard/runs/{run_id}/attempts/{number}/progress.json"
+                for place in shared
+            )
+            if path.exists()
+        ]
         return Progress.model_validate_json(found[0].read_bytes()).step if found else None
 
     def node_processes(self) -> dict[int, str]:
         """Processes of nodes (Slurm, agents, jobs) that are alive now."""
         server = {int(self.local["pid"])}
-        return {pid: command for pid, command in processes_of(self.state_dir, "TRAINYARD_NODE").items() if pid not in server}
+        return {
+            pid: command
+            for pid, command in processes_of(self.state_dir, "TRAINYARD_NODE").items()
+            if pid not in server
+        }
 
 
 @contextmanager
 def local_cloud(
-    state_dir: Path, port: int, parameters: Mapping[str, str] | None = None, *, nodes: str = "processes"
+    state_dir: Path,
+    port: int,
+    parameters: Mapping[str, str] | None = None,
+    *,
+    nodes: str = "processes",
 ) -> Iterator[LocalCloud]:
     """A fresh local cloud; taken down on every way out, an interrupt included."""
     control.down(state_dir)  # whatever an earlier, killed demo left behind
     started = time.monotonic()
     try:
-        local = control.up(state_dir=state_dir, port=port, template=REPOSITORY / "template.yaml", parameters=parameters, nodes=nodes)
+        local = control.up(
+            state_dir=state_dir,
+            port=port,
+            template=REPOSITORY / "template.yaml",
+            parameters=parameters,
+            nodes=nodes,
+        )
         seconds = time.monotonic() - started
         yield LocalCloud(state_dir, dict(local), Client.from_state_dir(state_dir), seconds)
     finally:
@@ -89,6 +121,8 @@ def local_cloud(
 def node_of(api: Client, cluster: str, slurm_name: str) -> Mapping[str, Any]:
     """The cluster's node of that Slurm name. Raises LookupError."""
     for node in api.nodes(cluster):
-        if node["name"] == slurm_name or node["address"] == slurm_name.removeprefix("ip-").replace("-", "."):
+        if node["name"] == slurm_name or node["address"] == slurm_name.removeprefix("ip-").replace(
+            "-", "."
+        ):
             return node
     raise LookupError(f"cluster {cluster} has no node {slurm_name}")

@@ -21,7 +21,12 @@ class Recovery:
 
     @property
     def complete(self) -> bool:
-        return None not in (self.fault_to_submit_seconds, self.fault_to_resumed_step_seconds, self.resumed_from, self.steps_lost)
+        return None not in (
+            self.fault_to_submit_seconds,
+            self.fault_to_resumed_step_seconds,
+            self.resumed_from,
+            self.steps_lost,
+        )
 
 
 def seconds_between(since: float, moment: str | None) -> float | None:
@@ -48,5 +53,9 @@ def recovery(run: Json, *, number: int, fault_at: float, last_step: int) -> Reco
 
 def newest_whole_step(checkpoints: Sequence[Json], *, attempts: set[int]) -> int | None:
     """Step of the newest checkpoint that one of these attempts committed whole, though it may be pruned by now."""
-    steps = [found["step"] for found in checkpoints if found["status"] != "rejected" and found["attempt"] in attempts]
+    steps = [
+        found["step"]
+        for found in checkpoints
+        if found["status"] != "rejected" and found["attempt"] in attempts
+    ]
     return max(steps, default=None)

@@ -36,7 +36,9 @@ def verify_export(s3: Any, bucket: str, run_id: str, objects_prefix: str = "") -
     if MANIFEST not in listed:
         found.wrong.append(f"s3://{bucket}/{prefix}{MANIFEST} is missing")
         return found
-    manifest = ExportManifest.model_validate_json(s3.get_object(Bucket=bucket, Key=prefix + MANIFEST)["Body"].read())
+    manifest = ExportManifest.model_validate_json(
+        s3.get_object(Bucket=bucket, Key=prefix + MANIFEST)["Body"].read()
+    )
     found.last_step = manifest.last_step
     if manifest.run_id != run_id:
         found.wrong.append(f"the manifest is of {manifest.run_id}")
@@ -51,7 +53,10 @@ def verify_export(s3: Any, bucket: str, run_id: str, objects_prefix: str = "") -
         found.size += len(body)
         if item.key.startswith("final/"):
             found.final[item.key] = body
-    found.wrong += [f"{key} is not in the manifest" for key in listed.keys() - {MANIFEST} - {item.key for item in manifest.objects}]
+    found.wrong += [
+        f"{key} is not in the manifest"
+        for key in listed.keys() - {MANIFEST} - {item.key for item in manifest.objects}
+    ]
     if not manifest.objects:
         found.wrong.append("the manifest is empty")
     return found
@@ -81,7 +86,9 @@ def _collect(name: str, value: Any, found: dict[str, bytes]) -> None:
     import torch
 
     if isinstance(value, torch.Tensor):
-        found[f"{name} {tuple(value.shape)} {value.dtype}"] = bytes(value.contiguous().flatten().view(torch.uint8).tolist())
+        found[f"{name} {tuple(value.shape)} {value.dtype}"] = bytes(
+            value.contiguous().flatten().view(torch.uint8).tolist()
+        )
     elif isinstance(value, dict):
         for key, item in value.items():
             _collect(f"{name}/{key}", item, found)

@@ -25,13 +25,24 @@ class Recording:
         """Called with every snapshot of the run."""
         self.last = snapshot
         attempt = snapshot.attempt
-        training_again = attempt and attempt["number"] > 1 and attempt["firstStepAt"] and snapshot.run["status"] == "Running"
+        training_again = (
+            attempt
+            and attempt["number"] > 1
+            and attempt["firstStepAt"]
+            and snapshot.run["status"] == "Running"
+        )
         if training_again and snapshot.step is not None and len(snapshot.nodes) > 1:
             self.scene = snapshot
 
     def save(self, path: Path, *rest: Callable[[Console], None]) -> None:
         """Write the SVG; `rest` print what follows the timeline."""
-        console = Console(record=True, file=io.StringIO(), width=WIDTH, force_terminal=True, color_system="truecolor")
+        console = Console(
+            record=True,
+            file=io.StringIO(),
+            width=WIDTH,
+            force_terminal=True,
+            color_system="truecolor",
+        )
         if self.scene is not None:
             scene: RenderableType = picture(self.scene)
             console.print(scene)

@@ -62,10 +62,16 @@ class Saboteur:
             run = self.cloud.api.run(self.run_id)
             current = attempt(run, self.fault.attempt)
             if run["status"] in ("Succeeded", "Failed", "Cancelled", "Exporting", "TearingDown"):
-                self.fault.error = f"the run was {run['status']} before it had {self.checkpoints} checkpoints"
+                self.fault.error = (
+                    f"the run was {run['status']} before it had {self.checkpoints} checkpoints"
+                )
                 return None
             if current and current["firstStepAt"] and current["nodes"]:
-                whole = [found for found in self.cloud.api.checkpoints(self.run_id) if found["status"] == "whole"]
+                whole = [
+                    found
+                    for found in self.cloud.api.checkpoints(self.run_id)
+                    if found["status"] == "whole"
+                ]
                 if len(whole) >= self.checkpoints:
                     return run
             self._stop.wait(POLL_SECONDS)
@@ -75,11 +81,17 @@ class Saboteur:
         current = attempt(run, self.fault.attempt)
         assert current is not None
         self.fault.node = current["nodes"][-1]
-        self.fault.instance_id = str(node_of(self.cloud.api, run["clusterName"], self.fault.node)["instanceId"])
+        self.fault.instance_id = str(
+            node_of(self.cloud.api, run["clusterName"], self.fault.node)["instanceId"]
+        )
         # Strike between two checkpoints, so that there are steps to lose and to train again.
         time.sleep(1.0)
-        self.fault.at = self.cloud.fault("kill-node", run["clusterName"], node=self.fault.instance_id)
-        self.tell(f"Killed node {self.fault.node} ({self.fault.instance_id}): SIGKILL of everything on it.")
+        self.fault.at = self.cloud.fault(
+            "kill-node", run["clusterName"], node=self.fault.instance_id
+        )
+        self.tell(
+            f"Killed node {self.fault.node} ({self.fault.instance_id}): SIGKILL of everything on it."
+        )
 
     def _read_last_step(self) -> None:
         """Read how far the struck attempt came, once a newer one is submitted: from then on it cannot come further."""

@@ -25,7 +25,14 @@ EXAMPLE = REPOSITORY / "examples/ddp-demo.yaml"
 class Story:
     """Runs the acts in order and writes what it sees into `measured`."""
 
-    def __init__(self, cloud: LocalCloud, console: Console, measured: Measured, recording: Recording, deadline: float) -> None:
+    def __init__(
+        self,
+        cloud: LocalCloud,
+        console: Console,
+        measured: Measured,
+        recording: Recording,
+        deadline: float,
+    ) -> None:
         self.cloud, self.console, self.measured, self.deadline = cloud, console, measured, deadline
         self.recording = recording
         self.spec: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
@@ -46,14 +53,23 @@ class Story:
         self.measured.run_status = final["status"]
         self.measured.attempts = len(final["attempts"])
         self._measure_recovery(final, saboteur.fault)
-        if self.console.is_terminal and self.recording.last:  # without a terminal its lines were printed one by one
+        if (
+            self.console.is_terminal and self.recording.last
+        ):  # without a terminal its lines were printed one by one
             self.console.rule("The whole timeline")
             print_timeline(self.console, self.recording.last.events)
-        exported = verify_export(self.cloud.aws("s3"), self.cloud.local["bucket"], run["id"], run["objectsPrefix"])
-        self.measured.exported_objects, self.measured.exported_bytes = exported.objects, exported.size
+        exported = verify_export(
+            self.cloud.aws("s3"), self.cloud.local["bucket"], run["id"], run["objectsPrefix"]
+        )
+        self.measured.exported_objects, self.measured.exported_bytes = (
+            exported.objects,
+            exported.size,
+        )
         self.measured.export_verified = not exported.wrong
         self.measured.trouble += [f"export: {wrong}" for wrong in exported.wrong[:5]]
-        self._say(f"Downloaded and checked {exported.objects} exported objects, {exported.size:,} bytes.")
+        self._say(
+            f"Downloaded and checked {exported.objects} exported objects, {exported.size:,} bytes."
+        )
         return final, exported
 
     def _without_a_fault(self) -> Exported:
@@ -63,7 +79,9 @@ class Story:
         final = self._watch(self._submit(spec)["id"])
         self.measured.reference_status = final["status"]
         self.measured.reference_attempts = len(final["attempts"])
-        return verify_export(self.cloud.aws("s3"), self.cloud.local["bucket"], final["id"], final["objectsPrefix"])
+        return verify_export(
+            self.cloud.aws("s3"), self.cloud.local["bucket"], final["id"], final["objectsPrefix"]
+        )
 
     def _compare(self, exported: Exported, undisturbed: Exported) -> None:
         one, other = weights(exported.final), weights(undisturbed.final)
@@ -72,18 +90,26 @@ class Story:
         self.measured.trouble += [f"weights differ: {name}" for name in differing[:5]]
 
     def _clusters_gone(self, run: dict[str, Any]) -> None:
-        self.measured.cluster_deleted = run["clusterDeleted"] and self.cloud.cluster_is_gone(run["clusterName"])
+        self.measured.cluster_deleted = run["clusterDeleted"] and self.cloud.cluster_is_gone(
+            run["clusterName"]
+        )
         nodes = self.cloud.node_processes()
         self.measured.trouble += named("processes of nodes outlived their clusters", nodes)
 
     def _measure_recovery(self, run: dict[str, Any], fault: Fault) -> None:
         if fault.at is None:
-            self.measured.trouble.append(f"no fault was injected: {fault.error or 'training ended too soon'}")
+            self.measured.trouble.append(
+                f"no fault was injected: {fault.error or 'training ended too soon'}"
+            )
             return
         self.measured.last_step_before_fault = fault.last_step
         checkpoints = self.cloud.api.checkpoints(run["id"])
-        self.measured.newest_whole_step_before_fault = newest_whole_step(checkpoints, attempts={fault.attempt})
-        cost = recovery(run, number=fault.attempt + 1, fault_at=fault.at, last_step=fault.last_step or 0)
+        self.measured.newest_whole_step_before_fault = newest_whole_step(
+            checkpoints, attempts={fault.attempt}
+        )
+        cost = recovery(
+            run, number=fault.attempt + 1, fault_at=fault.at, last_step=fault.last_step or 0
+        )
         self.measured.fault_to_submit_seconds = cost.fault_to_submit_seconds
         self.measured.fault_to_resumed_step_seconds = cost.fault_to_resumed_step_seconds
         self.measured.resumed_from = cost.resumed_from
@@ -95,7 +121,13 @@ class Story:
 
     def _watch(self, run_id: str, recording: Recording | None = None) -> dict[str, Any]:
         left = self.deadline - time.monotonic()
-        return watch(self.cloud.api, run_id, self.console, on_update=(recording or Recording()).see, timeout_seconds=left)
+        return watch(
+            self.cloud.api,
+            run_id,
+            self.console,
+            on_update=(recording or Recording()).see,
+            timeout_seconds=left,
+        )
 
     def _say(self, words: str) -> None:
         self.console.print(words, highlight=False, markup=False)

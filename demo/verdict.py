@@ -41,17 +41,35 @@ class Measured:
         checks = [
             (self.run_status == "Succeeded", f"the run is {self.run_status}, not Succeeded"),
             (self.attempts == 2, f"the run took {self.attempts} attempts, not 2"),
-            (self.fault_to_submit_seconds is not None, "no new attempt was submitted after the fault"),
-            (self.fault_to_resumed_step_seconds is not None, "no training step was seen after the fault"),
+            (
+                self.fault_to_submit_seconds is not None,
+                "no new attempt was submitted after the fault",
+            ),
+            (
+                self.fault_to_resumed_step_seconds is not None,
+                "no training step was seen after the fault",
+            ),
             (self.steps_lost is not None, "it was not seen how many steps were lost"),
             (
                 self.resumed_from == self.newest_whole_step_before_fault,
                 f"training resumed from step {self.resumed_from}, but the newest whole checkpoint was of step {self.newest_whole_step_before_fault}",
             ),
-            (self.steps_lost is None or self.steps_lost >= 0, "training resumed beyond the last step before the fault"),
-            (self.reference_status == "Succeeded", f"the run without a fault is {self.reference_status}, not Succeeded"),
-            (self.reference_attempts == 1, f"the run without a fault took {self.reference_attempts} attempts"),
-            (self.final_weights_equal is True, "the final weights are not equal to the uninterrupted run's"),
+            (
+                self.steps_lost is None or self.steps_lost >= 0,
+                "training resumed beyond the last step before the fault",
+            ),
+            (
+                self.reference_status == "Succeeded",
+                f"the run without a fault is {self.reference_status}, not Succeeded",
+            ),
+            (
+                self.reference_attempts == 1,
+                f"the run without a fault took {self.reference_attempts} attempts",
+            ),
+            (
+                self.final_weights_equal is True,
+                "the final weights are not equal to the uninterrupted run's",
+            ),
             (bool(self.exported_objects), "nothing was exported"),
             (self.export_verified is True, "the export does not verify"),
             (self.cluster_deleted is True, "the cluster was not deleted"),

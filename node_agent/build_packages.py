@@ -36,7 +36,14 @@ def main(argv: Sequence[str]) -> int:
         with tempfile.TemporaryDirectory() as scratch:
             site = Path(scratch, "site")
             for python in PYTHONS:
-                install(machine, python, site, pins() if python == PYTHONS[0] else [pin for pin in pins() if pin.startswith(PER_PYTHON)])
+                install(
+                    machine,
+                    python,
+                    site,
+                    pins()
+                    if python == PYTHONS[0]
+                    else [pin for pin in pins() if pin.startswith(PER_PYTHON)],
+                )
             pack(site, target / f"linux-{machine}.zip")
     fetch_pip(target / "pip.whl")
     return 0
@@ -44,9 +51,24 @@ def main(argv: Sequence[str]) -> int:
 
 def fetch_pip(wheel: Path) -> None:
     """pip itself, which runs from its wheel: environments of jobs are made with it where the image has no ensurepip."""
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps", "--only-binary=:all:", PIP]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+        PIP,
+    ]
     with tempfile.TemporaryDirectory() as own:
-        subprocess.run([*command, "--dest", own], check=True, stdin=subprocess.DEVNULL, env=without_constraints())
+        subprocess.run(
+            [*command, "--dest", own],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            env=without_constraints(),
+        )
         (found,) = Path(own).glob("pip-*.whl")
         shutil.copyfile(found, wheel)
 
@@ -57,20 +79,33 @@ def pins() -> list[str]:
 
 def install(machine: str, python: str, site: Path, packages: Sequence[str]) -> None:
     """Unpack the pinned wheels of one kind of processor and Python into `site`; nothing is built or run."""
-    platforms = [f"manylinux2014_{machine}", f"manylinux_2_17_{machine}", f"manylinux_2_28_{machine}"]
+    platforms = [
+        f"manylinux2014_{machine}",
+        f"manylinux_2_17_{machine}",
+        f"manylinux_2_28_{machine}",
+    ]
     command = [
         sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--no-compile", "--upgrade",
         "--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *(f"--platform={name}" for name in platforms),
         *packages,
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as own:
-        subprocess.run([*command, "--target", own], check=True, stdin=subprocess.DEVNULL, env=without_constraints())
+        subprocess.run(
+            [*command, "--target", own],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            env=without_constraints(),
+        )
         shutil.copytree(own, site, dirs_exist_ok=True)
 
 
 def without_constraints() -> dict[str, str]:
     """packages.txt is exact; what else constrains pip here is about other environments."""
-    return {name: value for name, value in os.environ.items() if name not in ("PIP_CONSTRAINT", "PIP_TARGET")}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PIP_CONSTRAINT", "PIP_TARGET")
+    }
 
 
 def pack(site: Path, archive: Path) -> None:
@@ -88,7 +123,9 @@ def pack(site: Path, archive: Path) -> None:
 def wanted(site: Path) -> Iterator[Path]:
     data = site / "botocore" / "data"
     for path in sorted(site.rglob("*")):
-        described = path.is_relative_to(data) and not (path.parent == data and path.name in KEPT_DATA)
+        described = path.is_relative_to(data) and not (
+            path.parent == data and path.name in KEPT_DATA
+        )
         tests = {"tests", "bin", "__pycache__"} & set(path.relative_to(site).parts[:-1])
         if path.is_file() and not described and not tests:
             yield path

@@ -23,7 +23,12 @@ def ensure_validator(npm: str) -> Path:
     WHERE.mkdir(parents=True, exist_ok=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(LOCK / name, WHERE / name)
-    subprocess.run([npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=WHERE, stdin=subprocess.DEVNULL, check=True)
+    subprocess.run(
+        [npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"],
+        cwd=WHERE,
+        stdin=subprocess.DEVNULL,
+        check=True,
+    )
     stamp.write_bytes(lock)
     return program
 
@@ -31,14 +36,19 @@ def ensure_validator(npm: str) -> Path:
 def main() -> int:
     npm = shutil.which("npm")
     if npm is None:
-        print("asl-validator needs node and npm, which are not installed: sudo apt-get install -y nodejs npm", file=sys.stderr)
+        print(
+            "asl-validator needs node and npm, which are not installed: sudo apt-get install -y nodejs npm",
+            file=sys.stderr,
+        )
         return 1 if os.environ.get("CI") else 0
     machines = sorted((ROOT / "statemachines").glob("*.asl.json"))
     if not machines:
         print("no state machine found in statemachines/", file=sys.stderr)
         return 1
     paths = [part for machine in machines for part in ("--json-path", str(machine))]
-    return subprocess.run([str(ensure_validator(npm)), *paths], stdin=subprocess.DEVNULL, check=False).returncode
+    return subprocess.run(
+        [str(ensure_validator(npm)), *paths], stdin=subprocess.DEVNULL, check=False
+    ).returncode
 
 
 if __name__ == "__main__":

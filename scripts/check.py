@@ -43,8 +43,14 @@ def checks() -> list[Check]:
         Check("asl-validator", python("scripts/asl.py")),
         Check("cfn-lint", [str(BIN / "cfn-lint"), "template.yaml", "network.yaml"]),
         # Handlers share one module name, so each is a program of its own to mypy.
-        *(Check(f"mypy, {path.relative_to(ROOT)}", [str(BIN / "mypy"), str(path)]) for path in handlers),
-        *(Check(f"mypy, {path.relative_to(ROOT)}", [str(BIN / "mypy"), str(path)]) for path in sorted(ROOT.glob("scripts/*.py"))),
+        *(
+            Check(f"mypy, {path.relative_to(ROOT)}", [str(BIN / "mypy"), str(path)])
+            for path in handlers
+        ),
+        *(
+            Check(f"mypy, {path.relative_to(ROOT)}", [str(BIN / "mypy"), str(path)])
+            for path in sorted(ROOT.glob("scripts/*.py"))
+        ),
         Check("import rules", [str(BIN / "lint-imports")]),
         Check("openapi fresh", python("scripts/openapi.py", "--check")),
         Check("schemas fresh", python("scripts/schemas.py", "--check")),
@@ -56,7 +62,11 @@ def checks() -> list[Check]:
 
 def run(check: Check) -> bool:
     started = time.monotonic()
-    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "AWS_DEFAULT_REGION": "us-east-1"}
+    environment = {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
     done = subprocess.run(
         check.command,
         cwd=ROOT,
@@ -81,7 +91,10 @@ def main() -> int:
     with ThreadPoolExecutor(max_workers=2) as workers:
         results = list(workers.map(run, checks()))
     failed = results.count(False)
-    print(f"check: {len(results) - failed} of {len(results)} passed in {time.monotonic() - started:.0f} s", flush=True)
+    print(
+        f"check: {len(results) - failed} of {len(results)} passed in {time.monotonic() - started:.0f} s",
+        flush=True,
+    )
     return 1 if failed else 0
 
 

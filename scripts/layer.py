@@ -30,14 +30,32 @@ def _install(requirements: Path, target: Path) -> None:
     """The locked versions, in wheels for the functions' machine; nothing of theirs is built or run here."""
     platforms = [option for platform in PLATFORMS for option in ("--platform", platform)]
     version = ".".join(map(str, PYTHON))
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    command += ["--target", str(target), *platforms, "--python-version", version, "--only-binary", ":all:"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-compile",
+    ]
+    command += [
+        "--target",
+        str(target),
+        *platforms,
+        "--python-version",
+        version,
+        "--only-binary",
+        ":all:",
+    ]
     command += ["--constraint", str(LOCK), "--requirement", str(requirements)]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
 
 
 def _copy(package: Path, target: Path) -> None:
-    shutil.copytree(package, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    shutil.copytree(
+        package, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
+    )
 
 
 def compile_all(target: Path) -> None:
@@ -55,7 +73,8 @@ def main(arguments: list[str]) -> int:
     if sys.version_info[:2] != PYTHON:
         wanted = ".".join(map(str, PYTHON))
         print(
-            f"the layers are for Python {wanted}, the functions' runtime, not {sys.version.split()[0]}: run python{wanted}", file=sys.stderr
+            f"the layers are for Python {wanted}, the functions' runtime, not {sys.version.split()[0]}: run python{wanted}",
+            file=sys.stderr,
         )
         return 1
     source, artifacts = map(Path, arguments)

@@ -36,16 +36,33 @@ def frozen(source: Path, python: str, basis: Path | None = None) -> list[str]:
             subprocess.run([*pip, "install", "-q", "-r", str(basis)], check=True)
         # DeepSpeed must find the torch of the basis when it is built.
         on_top = ["--no-build-isolation", "-c", str(basis)] if basis else []
-        subprocess.run([*pip, "install", "-q", *on_top, "-r", str(source)], check=True, env={**os.environ, **DEEPSPEED})
-        listing = subprocess.run([*pip, "list", "--format=freeze"], check=True, capture_output=True, text=True).stdout
+        subprocess.run(
+            [*pip, "install", "-q", *on_top, "-r", str(source)],
+            check=True,
+            env={**os.environ, **DEEPSPEED},
+        )
+        listing = subprocess.run(
+            [*pip, "list", "--format=freeze"], check=True, capture_output=True, text=True
+        ).stdout
     pins = [LOCAL_VERSION.sub("", line.strip()) for line in listing.splitlines()]
-    return sorted((pin for pin in pins if pin not in held and not pin.startswith("pip==") and not MACHINE.match(pin)), key=str.lower)
+    return sorted(
+        (
+            pin
+            for pin in pins
+            if pin not in held and not pin.startswith("pip==") and not MACHINE.match(pin)
+        ),
+        key=str.lower,
+    )
 
 
 def write(source: Path, python: str, basis: Path | None = None) -> None:
     target = source.with_suffix(".txt")
     more = f"; only what {basis.name} does not hold" if basis else ""
-    target.write_text(HEADER.format(source=source.name, more=more) + "\n".join(frozen(source, python, basis)) + "\n")
+    target.write_text(
+        HEADER.format(source=source.name, more=more)
+        + "\n".join(frozen(source, python, basis))
+        + "\n"
+    )
     print(f"wrote {target.relative_to(ROOT)}")
 
 
@@ -61,7 +78,14 @@ def main() -> int:
         return 1
     write(ROOT / "requirements" / "sam.in", python313)
     subprocess.run(
-        ["npm", "install", "--package-lock-only", "--omit-lockfile-registry-resolved", "--no-audit", "--no-fund"],
+        [
+            "npm",
+            "install",
+            "--package-lock-only",
+            "--omit-lockfile-registry-resolved",
+            "--no-audit",
+            "--no-fund",
+        ],
         cwd=ROOT / "requirements" / "asl",
         check=True,
     )

@@ -90,7 +90,9 @@ def repeat(tests: Sequence[str], number: int, tally: Tally) -> int:
     results.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", *tests, f"--junitxml={results}", "--tb=long"]
     with log.open("w", encoding="utf-8") as output:
-        status = subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+        status = subprocess.run(
+            command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, check=False
+        ).returncode
     tally.add(results, status)
     if status == 0:
         results.unlink(missing_ok=True)
@@ -103,7 +105,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tests", nargs="*", default=list(TESTS), help="files or test ids")
     parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no repetition later")
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="start no repetition later"
+    )
     options = parser.parse_args(argv)
     KEPT.mkdir(parents=True, exist_ok=True)
     tally, started, failed, done = Tally(), time.monotonic(), 0, 0
@@ -112,8 +116,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             began = time.monotonic()
             status = repeat(options.tests, done + 1, tally)
             done, failed = done + 1, failed + (status != 0)
-            said = "passed" if status == 0 else f"failed, see {(KEPT / f'{done}.log').relative_to(ROOT)}"
-            print(f"{done:3} of {options.times}: {said} ({time.monotonic() - began:.0f} s)", flush=True)
+            said = (
+                "passed"
+                if status == 0
+                else f"failed, see {(KEPT / f'{done}.log').relative_to(ROOT)}"
+            )
+            print(
+                f"{done:3} of {options.times}: {said} ({time.monotonic() - began:.0f} s)",
+                flush=True,
+            )
     except KeyboardInterrupt:
         print("interrupted: what was seen until now", flush=True)
     print(f"\n{failed} of {done} repetitions failed\n{tally.table()}")

@@ -33,7 +33,10 @@ WAITS: dict[WaitKind, str] = {
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [list(head), *([cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows)]
+    lines = [
+        list(head),
+        *([cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows),
+    ]
     lines.insert(1, ["---"] * len(lines[0]))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
@@ -51,7 +54,9 @@ def events() -> str:
         table(["wait", "meaning"], ([f"`{name}`", meaning] for name, meaning in WAITS.items())),
         "## Sent by agents\n",
         f"Each has {fields_of(AgentEvent)}. Those of a run's attempt also have `runId` and `attempt`.\n",
-        table(["event", "meaning", "fields besides", "wakes"], map(event_row, AGENT_EVENTS.values())),
+        table(
+            ["event", "meaning", "fields besides", "wakes"], map(event_row, AGENT_EVENTS.values())
+        ),
         "## Made by the control plane\n",
         f"Each has {fields_of(Fact)}.\n",
         table(["fact", "meaning", "fields besides", "wakes"], map(event_row, facts.OWN)),
@@ -68,13 +73,18 @@ def event_row(cls: type[Fact]) -> list[str]:
 def fields_of(cls: type[BaseModel], besides: type[BaseModel] | None = None) -> str:
     known = besides.model_fields if besides else {}
     shown = {name: field for name, field in cls.model_fields.items() if name not in known}
-    return ", ".join(f"`{field.alias or name}`{f' ({field.description})' if field.description else ''}" for name, field in shown.items())
+    return ", ".join(
+        f"`{field.alias or name}`{f' ({field.description})' if field.description else ''}"
+        for name, field in shown.items()
+    )
 
 
 def agent_commands() -> str:
     rows = [[f"`{usage(cls)}`", words(cls)] for cls in commands.COMMANDS.values()]
     answers = [
-        cls for cls in vars(commands).values() if inspect.isclass(cls) and issubclass(cls, commands.Answer) and cls is not commands.Answer
+        cls
+        for cls in vars(commands).values()
+        if inspect.isclass(cls) and issubclass(cls, commands.Answer) and cls is not commands.Answer
     ]
     return "\n".join([
         HEAD,
@@ -97,7 +107,10 @@ def usage(cls: type[commands.Command]) -> str:
 def problem_codes() -> str:
     known = sorted(subclasses(errors.TrainyardError), key=lambda cls: cls.code)
     unique = {cls.code: cls for cls in reversed(known)}
-    status = {cls.code: next(STATUS[parent] for parent in cls.__mro__ if parent in STATUS) for cls in known}
+    status = {
+        cls.code: next(STATUS[parent] for parent in cls.__mro__ if parent in STATUS)
+        for cls in known
+    }
     return "\n".join([
         HEAD,
         "# Codes of problems\n",
@@ -117,13 +130,26 @@ def subclasses(cls: type[errors.TrainyardError]) -> Iterator[type[errors.Trainya
 
 
 def specs() -> str:
-    parts = [HEAD, "# Fields of a spec\n", "A run's, as `POST /v1/runs` takes it; `cluster.spec` is also what `POST /v1/clusters` takes.\n"]
+    parts = [
+        HEAD,
+        "# Fields of a spec\n",
+        "A run's, as `POST /v1/runs` takes it; `cluster.spec` is also what `POST /v1/clusters` takes.\n",
+    ]
     schema = RunSpec.model_json_schema(by_alias=True)
-    for title, part in (("Run", schema), *((name, found) for name, found in schema["$defs"].items() if found.get("properties"))):
-        parts += [f"## {title if title != 'Run' else 'RunSpec'}\n", " ".join(part.get("description", "").split()) + "\n"]
+    for title, part in (
+        ("Run", schema),
+        *((name, found) for name, found in schema["$defs"].items() if found.get("properties")),
+    ):
+        parts += [
+            f"## {title if title != 'Run' else 'RunSpec'}\n",
+            " ".join(part.get("description", "").split()) + "\n",
+        ]
         required = part.get("required", [])
         parts.append(
-            table(["field", "type", "default", "limits"], (spec_row(name, found, required) for name, found in part["properties"].items()))
+            table(
+                ["field", "type", "default", "limits"],
+                (spec_row(name, found, required) for name, found in part["properties"].items()),
+            )
         )
     assert ClusterSpec.__name__ in schema["$defs"]
     return "\n".join(parts)
@@ -163,13 +189,22 @@ def limits_of(found: dict[str, Any]) -> list[str]:
     for part in [found, *found.get("anyOf", []), found.get("items") or {}]:
         names = {"minimum": "from", "maximum": "to", "exclusiveMinimum": "over", "maxLength": "at most {} characters", "maxItems": "at most {}",
                  "maxProperties": "at most {}"}  # fmt: skip
-        told += [text.format(part[key]) if "{}" in text else f"{text} {part[key]}" for key, text in names.items() if key in part]
+        told += [
+            text.format(part[key]) if "{}" in text else f"{text} {part[key]}"
+            for key, text in names.items()
+            if key in part
+        ]
         if "pattern" in part:
             told.append(words_for(part["pattern"]))
     return list(dict.fromkeys(told))
 
 
-PAGES = {"events.md": events, "commands.md": agent_commands, "problems.md": problem_codes, "specs.md": specs}
+PAGES = {
+    "events.md": events,
+    "commands.md": agent_commands,
+    "problems.md": problem_codes,
+    "specs.md": specs,
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -178,7 +213,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     check = parser.parse_args(argv).check
     DIRECTORY.mkdir(exist_ok=True)
-    stale = [name for name, page in PAGES.items() if not (DIRECTORY / name).exists() or (DIRECTORY / name).read_text() != page()]
+    stale = [
+        name
+        for name, page in PAGES.items()
+        if not (DIRECTORY / name).exists() or (DIRECTORY / name).read_text() != page()
+    ]
     for name in stale:
         if check:
             print(f"{DIRECTORY / name} is stale; run: python scripts/reference.py")

@@ -28,7 +28,9 @@ def find_python313() -> str | None:
     """python3.13 from the PATH or from pyenv's versions, or None."""
     candidates = [found] if (found := shutil.which("python3.13")) else []
     if pyenv := shutil.which("pyenv"):
-        root = subprocess.run([pyenv, "root"], capture_output=True, text=True, check=False).stdout.strip()
+        root = subprocess.run(
+            [pyenv, "root"], capture_output=True, text=True, check=False
+        ).stdout.strip()
         candidates += sorted(str(path) for path in Path(root).glob("versions/3.13*/bin/python3.13"))
     return next((python for python in candidates if _runs(python)), None)
 
@@ -46,7 +48,14 @@ def ensure_environment(python: str) -> Path:
     wanted = hashlib.sha256(LOCK.read_bytes() + str(ROOT).encode()).hexdigest()
     if not stamp.exists() or stamp.read_text() != wanted:
         subprocess.run([python, "-m", "venv", str(VENV)], check=True)
-        pip = [str(VENV / "bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        pip = [
+            str(VENV / "bin/python"),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+        ]
         subprocess.run([*pip, "-r", str(LOCK)], check=True, stdin=subprocess.DEVNULL)
         stamp.write_text(wanted)
     return VENV / "bin"
@@ -68,9 +77,19 @@ def main() -> int:
     for command in (
         [sam, "validate", "--lint", "--template", str(ROOT / "template.yaml")],
         [sam, "validate", "--lint", "--template", str(ROOT / "network.yaml")],
-        [sam, "build", "--parallel", "--template", str(ROOT / "template.yaml"), "--build-dir", str(BUILD)],
+        [
+            sam,
+            "build",
+            "--parallel",
+            "--template",
+            str(ROOT / "template.yaml"),
+            "--build-dir",
+            str(BUILD),
+        ],
     ):
-        done = subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, check=False
+        )
         if done.returncode:
             return done.returncode
     found = faults(BUILD)
@@ -84,15 +103,27 @@ def faults(build: Path) -> list[str]:
     core = build / "CoreLayer/python"
     unwanted = [name for name in ("torch", "moto") if (core / name).exists()]
     wrong = unwanted or not (core / "trainyard").is_dir()
-    found = [f"{core} holds {unwanted or 'no trainyard'}: the layer's requirements.txt is wrong"] if wrong else []
+    found = (
+        [f"{core} holds {unwanted or 'no trainyard'}: the layer's requirements.txt is wrong"]
+        if wrong
+        else []
+    )
     for layer in (build / "ContractsLayer/python", core):
         bare = [module for module in layer.rglob("*.py") if not _compiled(module).exists()]
         if bare:
-            found.append(f"{layer} holds {len(bare)} modules that are not compiled, {bare[0]} first: a cold start would compile them")
+            found.append(
+                f"{layer} holds {len(bare)} modules that are not compiled, {bare[0]} first: a cold start would compile them"
+            )
     packages = build / "NodeBundleLayer/packages"
-    missing = [name for name in ("linux-x86_64.zip", "linux-aarch64.zip", "pip.whl") if not (packages / name).is_file()]
+    missing = [
+        name
+        for name in ("linux-x86_64.zip", "linux-aarch64.zip", "pip.whl")
+        if not (packages / name).is_file()
+    ]
     if missing:
-        found.append(f"{packages} lacks {', '.join(missing)}: nodes would have no packages for their agent")
+        found.append(
+            f"{packages} lacks {', '.join(missing)}: nodes would have no packages for their agent"
+        )
     return found
 
 

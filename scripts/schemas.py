@@ -15,9 +15,14 @@ RECIPES = CONTRACTS / "recipe_names.py"
 
 def recipe_names() -> str:
     """A recipe is a file among the launchers; the contracts may not import those."""
-    names = sorted(found.name for found in pkgutil.iter_modules([str(ROOT / "trainers/trainyard_trainers/launchers")]))
+    names = sorted(
+        found.name
+        for found in pkgutil.iter_modules([str(ROOT / "trainers/trainyard_trainers/launchers")])
+    )
     kept = RECIPES.read_text().partition("RecipeName =")[0]
-    return f"{kept}RecipeName = Literal[{', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}]\n"
+    return (
+        f"{kept}RecipeName = Literal[{', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}]\n"
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -35,7 +40,9 @@ def main(argv: list[str] | None = None) -> int:
     wanted = schema_files()
     have = {path.name: path.read_text() for path in DIRECTORY.glob("*.json")}
     if check:
-        stale = sorted(name for name in wanted.keys() | have.keys() if wanted.get(name) != have.get(name))
+        stale = sorted(
+            name for name in wanted.keys() | have.keys() if wanted.get(name) != have.get(name)
+        )
         for name in stale:
             print(f"{DIRECTORY / name} is stale; run: python scripts/schemas.py")
         return 1 if stale else 0

@@ -35,7 +35,11 @@ class SetupError(Exception):
 def fingerprint() -> str:
     """What the environment depends on: the lock, the members' metadata and the interpreter."""
     digest = hashlib.sha256(sys.version.encode())
-    for path in [ROOT / "requirements/dev.txt", *(ROOT / member / "pyproject.toml" for member in MEMBERS), Path(__file__)]:
+    for path in [
+        ROOT / "requirements/dev.txt",
+        *(ROOT / member / "pyproject.toml" for member in MEMBERS),
+        Path(__file__),
+    ]:
         digest.update(path.read_bytes())
     # A moved clone has stale editable paths and stale shebangs.
     digest.update(str(ROOT).encode())
@@ -46,7 +50,10 @@ def privilege() -> list[str] | None:
     """The prefix that makes apt-get run as root without asking anything, or None."""
     if os.geteuid() == 0:
         return []
-    if shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
+    if (
+        shutil.which("sudo")
+        and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    ):
         return ["sudo", "-n"]
     return None
 
@@ -56,11 +63,19 @@ def apt(packages: tuple[str, ...], why: str) -> None:
     by_hand = f"sudo apt-get update && sudo {' '.join(APT_INSTALL)} {' '.join(packages)}"
     prefix = privilege()
     if shutil.which("apt-get") is None or prefix is None:
-        raise SetupError(f"{why}. This user may not install packages; run this once, then the same make command again:\n\n    {by_hand}\n")
+        raise SetupError(
+            f"{why}. This user may not install packages; run this once, then the same make command again:\n\n    {by_hand}\n"
+        )
     print(f"setup: {why}; installing {' '.join(packages)}", flush=True)
     environment = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive"]
     for command in (["apt-get", "update", "-qq"], [*APT_INSTALL, "-qq", *packages]):
-        done = subprocess.run([*environment, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*environment, *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             raise SetupError(
                 f"{why}, and '{' '.join(command)}' failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}\nBy hand:\n\n    {by_hand}\n"
@@ -78,7 +93,9 @@ def ensure_slurm() -> None:
     if missing:
         apt(SLURM_PACKAGES, f"Slurm is not complete (missing: {', '.join(missing)})")
     if still := missing_slurm():
-        raise SetupError(f"the Slurm packages are installed, but {', '.join(still)} is not on the PATH nor in /usr/sbin")
+        raise SetupError(
+            f"the Slurm packages are installed, but {', '.join(still)} is not on the PATH nor in /usr/sbin"
+        )
 
 
 def missing_trainer_programs() -> list[str]:
@@ -91,7 +108,9 @@ def ensure_trainer_programs() -> None:
         packages = tuple(TRAINER_PROGRAMS[program] for program in missing)
         apt(packages, f"the trainers' tests need {' and '.join(missing)}")
     if still := missing_trainer_programs():
-        raise SetupError(f"the packages are installed, but {' and '.join(still)} is not on the PATH")
+        raise SetupError(
+            f"the packages are installed, but {' and '.join(still)} is not on the PATH"
+        )
 
 
 def ensure_venv() -> None:
@@ -101,15 +120,30 @@ def ensure_venv() -> None:
     create = [sys.executable, "-m", "venv", str(VENV)]
     if subprocess.run(create, capture_output=True, check=False).returncode:
         shutil.rmtree(VENV, ignore_errors=True)
-        apt((f"python{sys.version_info.major}.{sys.version_info.minor}-venv",), "this Python cannot make virtual environments")
+        apt(
+            (f"python{sys.version_info.major}.{sys.version_info.minor}-venv",),
+            "this Python cannot make virtual environments",
+        )
         subprocess.run(create, check=True)
 
 
 def pip(*arguments: str, **environment: str) -> None:
-    command = [str(VENV / "bin/python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False, env={**os.environ, **environment})
+    command = [
+        str(VENV / "bin/python"),
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        *arguments,
+    ]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, check=False, env={**os.environ, **environment}
+    )
     if done.returncode:
-        raise SetupError(f"pip failed (above); the network or the package index may be away. Command:\n\n    {' '.join(command)}\n")
+        raise SetupError(
+            f"pip failed (above); the network or the package index may be away. Command:\n\n    {' '.join(command)}\n"
+        )
 
 
 def install_packages() -> None:
@@ -123,9 +157,18 @@ def install_packages() -> None:
 def install_trainer_packages() -> None:
     """The lock holds all of them, so nothing is resolved, and torch is never looked at."""
     print("setup: installing the packages of the trainers' tests (once)", flush=True)
-    lock = [line for line in (ROOT / "requirements/trainers.txt").read_text().splitlines() if not line.startswith("#")]
+    lock = [
+        line
+        for line in (ROOT / "requirements/trainers.txt").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     pip("--no-deps", *(line for line in lock if not line.startswith("deepspeed==")))
-    pip("--no-deps", "--no-build-isolation", *(line for line in lock if line.startswith("deepspeed==")), **DEEPSPEED)
+    pip(
+        "--no-deps",
+        "--no-build-isolation",
+        *(line for line in lock if line.startswith("deepspeed==")),
+        **DEEPSPEED,
+    )
 
 
 def ensure_basis() -> str:
@@ -142,7 +185,9 @@ def ensure_basis() -> str:
 def ensure_trainers(basis: str) -> None:
     """What the tests and measurements of the trainers need besides."""
     ensure_trainer_programs()
-    wanted = hashlib.sha256(basis.encode() + (ROOT / "requirements/trainers.txt").read_bytes()).hexdigest()
+    wanted = hashlib.sha256(
+        basis.encode() + (ROOT / "requirements/trainers.txt").read_bytes()
+    ).hexdigest()
     if not TRAINERS_STAMP.exists() or TRAINERS_STAMP.read_text() != wanted:
         install_trainer_packages()
         TRAINERS_STAMP.write_text(wanted)

@@ -53,11 +53,20 @@ class Client:
         timeout = httpx.Timeout(timeout_seconds, connect=5.0)
         # Reading the system's certificates takes a tenth of a second that plain loopback has no use for; nor has a proxy a way to it.
         self._http = httpx.Client(
-            timeout=timeout, transport=transport, verify=connection.api_url.startswith("https:"), trust_env=connection.local is None
+            timeout=timeout,
+            transport=transport,
+            verify=connection.api_url.startswith("https:"),
+            trust_env=connection.local is None,
         )
 
     @classmethod
-    def connect(cls, endpoint: str | None = None, state_dir: str | Path | None = None, *, for_terminal: bool = False) -> Client:
+    def connect(
+        cls,
+        endpoint: str | None = None,
+        state_dir: str | Path | None = None,
+        *,
+        for_terminal: bool = False,
+    ) -> Client:
         """By `endpoint`, TRAINYARD_API_URL, or the local cloud of `state_dir` (TRAINYARD_STATE_DIR, ./.trainyard)."""
         return cls(Connection.find(endpoint, state_dir), for_terminal=for_terminal)
 
@@ -72,7 +81,12 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     # Runs
@@ -105,19 +119,29 @@ class Client:
 
     def event_page(self, run_id: str, token: str | None = None) -> Json:
         """One page of the timeline: {events, nextToken}."""
-        return self._call("GET", f"/v1/runs/{_segment(run_id)}/events", {"limit": "100", "nextToken": token})
+        return self._call(
+            "GET", f"/v1/runs/{_segment(run_id)}/events", {"limit": "100", "nextToken": token}
+        )
 
     def checkpoints(self, run_id: str) -> list[Json]:
         """Newest step first."""
         return self._all(f"/v1/runs/{_segment(run_id)}/checkpoints", "checkpoints")
 
-    def logs(self, run_id: str, *, attempt: int | None = None, lines: int = 100, kind: str = "job") -> Json:
+    def logs(
+        self, run_id: str, *, attempt: int | None = None, lines: int = 100, kind: str = "job"
+    ) -> Json:
         """{kind, attempt, source, text}: the tail of the job's or the lifecycle scripts' log."""
-        return self._call("GET", f"/v1/runs/{_segment(run_id)}/logs", {"attempt": attempt, "lines": lines, "kind": kind})
+        return self._call(
+            "GET",
+            f"/v1/runs/{_segment(run_id)}/logs",
+            {"attempt": attempt, "lines": lines, "kind": kind},
+        )
 
     def metrics(self, run_id: str, *, since_seconds: int = 3600) -> Json:
         """{nodes: {name: [sample]}, run: [sample]}, oldest first."""
-        return self._call("GET", f"/v1/runs/{_segment(run_id)}/metrics", {"sinceSeconds": since_seconds})
+        return self._call(
+            "GET", f"/v1/runs/{_segment(run_id)}/metrics", {"sinceSeconds": since_seconds}
+        )
 
     def cancel_run(self, run_id: str) -> Json:
         return self._call("POST", f"/v1/runs/{_segment(run_id)}:cancel")
@@ -145,23 +169,40 @@ class Client:
         return self._all("/v1/clusters", "clusters", None, at_most)
 
     def delete_cluster(self, name: str, *, force: bool = False) -> Json:
-        return self._call("DELETE", f"/v1/clusters/{_segment(name)}", {"force": "true"} if force else None)
+        return self._call(
+            "DELETE", f"/v1/clusters/{_segment(name)}", {"force": "true"} if force else None
+        )
 
     def nodes(self, cluster: str) -> list[Json]:
         return list(self._call("GET", f"/v1/clusters/{_segment(cluster)}/nodes")["nodes"])
 
     def replace_node(self, cluster: str, instance_id: str) -> Json:
         """{successful, failed}."""
-        return self._call("POST", f"/v1/clusters/{_segment(cluster)}/nodes/{_segment(instance_id)}:replace", repeat=False)
+        return self._call(
+            "POST",
+            f"/v1/clusters/{_segment(cluster)}/nodes/{_segment(instance_id)}:replace",
+            repeat=False,
+        )
 
     def reboot_node(self, cluster: str, instance_id: str) -> Json:
         """{successful, failed}."""
-        return self._call("POST", f"/v1/clusters/{_segment(cluster)}/nodes/{_segment(instance_id)}:reboot", repeat=False)
+        return self._call(
+            "POST",
+            f"/v1/clusters/{_segment(cluster)}/nodes/{_segment(instance_id)}:reboot",
+            repeat=False,
+        )
 
     # The local cloud only
 
     def fault(
-        self, kind: str, cluster: str, *, node: str | None = None, run: str | None = None, seconds: float | None = None, **more: int | None
+        self,
+        kind: str,
+        cluster: str,
+        *,
+        node: str | None = None,
+        run: str | None = None,
+        seconds: float | None = None,
+        **more: int | None,
     ) -> Json:
         """Inject a fault into the local cloud; `more` is the fault's own. Raises InvalidInput on AWS, where faults are not ours to make."""
         local = self.connection.local
@@ -172,14 +213,25 @@ class Client:
                 "Leave out --endpoint and unset TRAINYARD_API_URL; faults then go to the local cloud of --state-dir",
             )
         given = {"node": node, "run": run, "seconds": seconds, **more}
-        body = {"kind": kind, "cluster": cluster, **{name: value for name, value in given.items() if value}}
-        headers = {"content-type": "application/json", "x-trainyard-token": local.get("adminToken", "")}
-        answer = self._send("POST", f"{local['endpoint']}/_trainyard/fault", json.dumps(body).encode(), headers)
+        body = {
+            "kind": kind,
+            "cluster": cluster,
+            **{name: value for name, value in given.items() if value},
+        }
+        headers = {
+            "content-type": "application/json",
+            "x-trainyard-token": local.get("adminToken", ""),
+        }
+        answer = self._send(
+            "POST", f"{local['endpoint']}/_trainyard/fault", json.dumps(body).encode(), headers
+        )
         return self._read(answer)
 
     # How calls travel
 
-    def _all(self, path: str, name: str, query: Mapping[str, Any] | None = None, at_most: int = 1_000_000) -> list[Json]:
+    def _all(
+        self, path: str, name: str, query: Mapping[str, Any] | None = None, at_most: int = 1_000_000
+    ) -> list[Json]:
         found: list[Json] = []
         for page in self._pages(path, {"limit": min(100, at_most), **(query or {})}):
             found += page[name]
@@ -211,14 +263,23 @@ class Client:
         With repeat=False (the act is not idempotent) only answers that say that nothing was done are repeated.
         """
         given = {name: str(value) for name, value in (query or {}).items() if value is not None}
-        url = self.connection.api_url + path + ("?" + urlencode(given, quote_via=quote) if given else "")
+        url = (
+            self.connection.api_url
+            + path
+            + ("?" + urlencode(given, quote_via=quote) if given else "")
+        )
         content = b"" if body is None else json.dumps(body).encode()
-        headers = {**({"content-type": "application/json"} if body is not None else {}), **({"idempotency-key": key} if key else {})}
+        headers = {
+            **({"content-type": "application/json"} if body is not None else {}),
+            **({"idempotency-key": key} if key else {}),
+        }
         retried = RETRIED if repeat else frozenset({429, 503})
         answer = None
         for attempt in range(1, TRIES + 1):
             try:
-                answer = self._send(method, url, content, self.connection.signed(method, url, content, headers))
+                answer = self._send(
+                    method, url, content, self.connection.signed(method, url, content, headers)
+                )
             except Unreachable:
                 if attempt == TRIES or not repeat:
                     raise
@@ -231,16 +292,26 @@ class Client:
         return self._read(answer)
 
     def _read(self, answer: httpx.Response) -> Json:
-        document: Json = plain_document(_document(answer)) if self._for_terminal else _document(answer)
+        document: Json = (
+            plain_document(_document(answer)) if self._for_terminal else _document(answer)
+        )
         return document
 
-    def _send(self, method: str, url: str, content: bytes, headers: Mapping[str, str]) -> httpx.Response:
+    def _send(
+        self, method: str, url: str, content: bytes, headers: Mapping[str, str]
+    ) -> httpx.Response:
         try:
             return self._http.request(method, url, content=content, headers=dict(headers))
         except httpx.TransportError as error:
-            hint = "Is it running? trainyard local status" if self.connection.local else "Check the address and the network."
+            hint = (
+                "Is it running? trainyard local status"
+                if self.connection.local
+                else "Check the address and the network."
+            )
             raise Unreachable(
-                "The API cannot be reached", f"{method} {url.split('?', maxsplit=1)[0]}: {error or type(error).__name__}", hint
+                "The API cannot be reached",
+                f"{method} {url.split('?', maxsplit=1)[0]}: {error or type(error).__name__}",
+                hint,
             ) from error
 
 
@@ -266,7 +337,10 @@ def _document(answer: httpx.Response) -> Json:
             f"{str(answer.url).partition('?')[0]} answers with HTTP status {answer.status_code} and nothing of ours",
             "Give the whole ApiUrl of the stack, its stage included; that of a local cloud is in: trainyard local status",
         )
-    raise ApiProblem(answer.status_code, document or {"title": f"HTTP status {answer.status_code}", "detail": answer.text[:500]})
+    raise ApiProblem(
+        answer.status_code,
+        document or {"title": f"HTTP status {answer.status_code}", "detail": answer.text[:500]},
+    )
 
 
 def _object(answer: httpx.Response) -> Json | None:

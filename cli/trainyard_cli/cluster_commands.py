@@ -11,7 +11,18 @@ from rich.markup import escape
 
 from .client import Json
 from .context import Context, context_of
-from .output import ago, bytes_text, err, out, print_fields, print_json, print_table, scheduler_word, styled, table
+from .output import (
+    ago,
+    bytes_text,
+    err,
+    out,
+    print_fields,
+    print_json,
+    print_table,
+    scheduler_word,
+    styled,
+    table,
+)
 from .problems import DETACHED, FAILED, ApiProblem
 from .run_commands import print_plan
 from .spec_files import read_spec
@@ -21,15 +32,22 @@ nodes = typer.Typer(no_args_is_help=True, help="Nodes of a cluster.")
 
 POLL_SECONDS = 1.0
 Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
-InstanceId = Annotated[str, typer.Argument(metavar="NODE", help="instance id or node name, from: trainyard node ls")]
+InstanceId = Annotated[
+    str, typer.Argument(metavar="NODE", help="instance id or node name, from: trainyard node ls")
+]
 
 
 @clusters.command()
 def create(
     typer_context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="ClusterSpec in YAML or JSON; - for standard input")],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="ClusterSpec in YAML or JSON; - for standard input"),
+    ],
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is ready")] = False,
-    dryrun: Annotated[bool, typer.Option("--dryrun", help="show exactly what would be created, and do nothing")] = False,
+    dryrun: Annotated[
+        bool, typer.Option("--dryrun", help="show exactly what would be created, and do nothing")
+    ] = False,
 ) -> None:
     """Create a cluster that stands on its own."""
     context, spec = context_of(typer_context), read_spec(file, "cluster")
@@ -39,7 +57,12 @@ def create(
     cluster = context.client.create_cluster(spec)
     if wait:
         cluster = (
-            _wait(context, cluster["name"], lambda found: found is None or found["status"] in ("Ready", "Failed", "Deleted")) or cluster
+            _wait(
+                context,
+                cluster["name"],
+                lambda found: found is None or found["status"] in ("Ready", "Failed", "Deleted"),
+            )
+            or cluster
         )
     _print_cluster(context, cluster)
     if cluster["status"] in ("Failed", "Deleted"):
@@ -71,7 +94,9 @@ def list_clusters(typer_context: typer.Context) -> None:
 
 
 def _node_count(cluster: Json) -> int:
-    return sum(group["count"] + group.get("spares", 0) for group in cluster["spec"]["instanceGroups"])
+    return sum(
+        group["count"] + group.get("spares", 0) for group in cluster["spec"]["instanceGroups"]
+    )
 
 
 @clusters.command()
@@ -86,13 +111,22 @@ def delete(
     typer_context: typer.Context,
     cluster: Name,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="until it is gone")] = False,
-    force: Annotated[bool, typer.Option("--force", help="also with people's jobs on it, and with what was not exported")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="also with people's jobs on it, and with what was not exported"
+        ),
+    ] = False,
 ) -> None:
     """Delete a cluster that nobody uses."""
     context = context_of(typer_context)
     document = context.client.delete_cluster(cluster, force=force)
     if wait:
-        document = _wait(context, cluster, lambda found: found is None or found["status"] in ("Deleted", "Failed")) or {
+        document = _wait(
+            context,
+            cluster,
+            lambda found: found is None or found["status"] in ("Deleted", "Failed"),
+        ) or {
             **document,
             "status": "Deleted",
         }
@@ -114,7 +148,10 @@ def _wait(context: Context, name: str, done: Callable[[Json | None], bool]) -> J
                 status.update(f"Cluster {escape(name)}: {(found or {}).get('status', 'gone')}")
                 time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
-        err.print(f"\nDetached; nothing was stopped. Look again with: trainyard cluster show {escape(name)}", soft_wrap=True)
+        err.print(
+            f"\nDetached; nothing was stopped. Look again with: trainyard cluster show {escape(name)}",
+            soft_wrap=True,
+        )
         raise typer.Exit(DETACHED) from None
 
 
@@ -143,7 +180,9 @@ def _print_cluster(context: Context, cluster: Json) -> None:
             ),
             "made for": cluster.get("ownerRun"),
             "arn": cluster.get("arn"),
-            "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}" if problem else None,
+            "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}"
+            if problem
+            else None,
             "next step": escape(problem["nextStep"]) if problem else None,
         }
     )
@@ -157,7 +196,18 @@ def list_nodes(typer_context: typer.Context, cluster: Name) -> None:
     if context.json:
         print_json({"nodes": found})
         return
-    columns = ["node", "instance", "group", "role", "type", "state", "agent", "Slurm", "CPU", "memory"]
+    columns = [
+        "node",
+        "instance",
+        "group",
+        "role",
+        "type",
+        "state",
+        "agent",
+        "Slurm",
+        "CPU",
+        "memory",
+    ]
     if found:
         print_table(table(columns, [_node_row(node) for node in found]))
     else:
@@ -166,31 +216,58 @@ def list_nodes(typer_context: typer.Context, cluster: Name) -> None:
 
 def _node_row(node: Json) -> list[object]:
     sample = node.get("sample") or {}
-    memory = f"{bytes_text(sample['memoryUsedBytes'])} / {bytes_text(sample['memoryTotalBytes'])}" if sample else "-"
+    memory = (
+        f"{bytes_text(sample['memoryUsedBytes'])} / {bytes_text(sample['memoryTotalBytes'])}"
+        if sample
+        else "-"
+    )
     state = [styled(word) for word in (node["status"], node["agent"], scheduler_word(node))]
     load = [f"{sample['cpuPercent']:.0f}%" if sample else "-", memory]
-    return [node.get("name") or "-", node["instanceId"], escape(node["group"]), node["role"], node["instanceType"], *state, *load]
+    return [
+        node.get("name") or "-",
+        node["instanceId"],
+        escape(node["group"]),
+        node["role"],
+        node["instanceType"],
+        *state,
+        *load,
+    ]
 
 
 @nodes.command()
 def replace(typer_context: typer.Context, cluster: Name, instance: InstanceId) -> None:
     """Replace a node by a new instance."""
     context = context_of(typer_context)
-    _print_batch(context, context.client.replace_node(cluster, _instance_id(context, cluster, instance)), "Replacing")
+    _print_batch(
+        context,
+        context.client.replace_node(cluster, _instance_id(context, cluster, instance)),
+        "Replacing",
+    )
 
 
 @nodes.command()
 def reboot(typer_context: typer.Context, cluster: Name, instance: InstanceId) -> None:
     """Reboot a node."""
     context = context_of(typer_context)
-    _print_batch(context, context.client.reboot_node(cluster, _instance_id(context, cluster, instance)), "Rebooting")
+    _print_batch(
+        context,
+        context.client.reboot_node(cluster, _instance_id(context, cluster, instance)),
+        "Rebooting",
+    )
 
 
 def _instance_id(context: Context, cluster: str, given: str) -> str:
     """The API knows nodes by instance id only; people copy the name that stands first in the list. What is neither, the API refuses."""
     if given.startswith("i-"):
         return given
-    return next((str(node["instanceId"]) for node in context.client.nodes(cluster) if node.get("name") == given), given)
+    return next(
+        (
+            str(node["instanceId"])
+            for node in context.client.nodes(cluster)
+            if node.get("name") == given
+        ),
+        given,
+    )
 
 
 def _print_batch(context: Context, result: Json, word: str) -> None:

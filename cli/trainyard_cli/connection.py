@@ -43,7 +43,11 @@ def read_local(state_dir: Path) -> dict[str, Any] | None:
 
 
 def _whole(document: Any) -> dict[str, Any]:
-    missing = [name for name in _NEEDED if not isinstance(document, dict) or not isinstance(document.get(name), str)]
+    missing = [
+        name
+        for name in _NEEDED
+        if not isinstance(document, dict) or not isinstance(document.get(name), str)
+    ]
     if missing:
         raise ValueError(f"it has no {' and no '.join(missing)}")
     return dict(document)
@@ -91,7 +95,11 @@ class Connection:
         from botocore.session import Session
 
         if self.local is not None:
-            return Credentials(self.local["accessKeyId"], self.local["secretAccessKey"], self.local.get("sessionToken"))
+            return Credentials(
+                self.local["accessKeyId"],
+                self.local["secretAccessKey"],
+                self.local.get("sessionToken"),
+            )
         with usable_credentials():
             found = Session().get_credentials()
         if found is None:
@@ -123,7 +131,9 @@ def usable_credentials() -> Iterator[None]:
         yield
     except BotoCoreError as error:
         raise Refused(
-            "The AWS credentials cannot be used", str(error), "Check AWS_PROFILE and ~/.aws/config, or log in again: aws sso login"
+            "The AWS credentials cannot be used",
+            str(error),
+            "Check AWS_PROFILE and ~/.aws/config, or log in again: aws sso login",
         ) from error
 
 
@@ -157,4 +167,8 @@ def _region(url: str, local: dict[str, Any] | None) -> str:
     if local:
         return str(local["region"])
     named = _EXECUTE_API.search(url)
-    return named[1] if named else os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    return (
+        named[1]
+        if named
+        else os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    )

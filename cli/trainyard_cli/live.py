@@ -34,7 +34,12 @@ class TimedOut(TrainyardError):
 
 
 def follow(
-    client: Client, run_id: str, console: Console, *, on_update: OnUpdate | None = None, timeout_seconds: float | None = None
+    client: Client,
+    run_id: str,
+    console: Console,
+    *,
+    on_update: OnUpdate | None = None,
+    timeout_seconds: float | None = None,
 ) -> Json:
     """Show the run until it ends and return it. `on_update` gets every snapshot.
 
@@ -54,7 +59,9 @@ def follow(
             if deadline is not None and time.monotonic() > deadline:
                 status = snapshot.run["status"]
                 raise TimedOut(
-                    "Not finished in time", f"run {run_id} is {status}: {snapshot.run['reason']}", f"trainyard run watch {run_id}"
+                    "Not finished in time",
+                    f"run {run_id} is {status}: {snapshot.run['reason']}",
+                    f"trainyard run watch {run_id}",
                 )
             time.sleep(POLL_SECONDS)
 
@@ -98,13 +105,19 @@ class _Lines:
     def show(self, snapshot: Snapshot) -> None:
         for event in snapshot.new_events:
             self._print(event_line(event))
-        if snapshot.step is not None and snapshot.step != self._step and time.monotonic() - self._step_at >= STEP_LINE_SECONDS:
+        if (
+            snapshot.step is not None
+            and snapshot.step != self._step
+            and time.monotonic() - self._step_at >= STEP_LINE_SECONDS
+        ):
             self._step, self._step_at = snapshot.step, time.monotonic()
             self._print(f"{'':8}  {training_line(snapshot)}")
             for node in snapshot.nodes:
                 self._print(f"{'':8}    {node_line(node)}")
         if snapshot.finished:
-            self._print(f"{'':8}  run {snapshot.run['id']} {snapshot.run['status']}: {snapshot.run['reason']}")
+            self._print(
+                f"{'':8}  run {snapshot.run['id']} {snapshot.run['status']}: {snapshot.run['reason']}"
+            )
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -114,7 +127,9 @@ class _Picture:
     """One picture that is redrawn in place."""
 
     def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, auto_refresh=False, transient=False, vertical_overflow="crop")
+        self._live = Live(
+            console=console, auto_refresh=False, transient=False, vertical_overflow="crop"
+        )
         self._note = ""
         self._last: Snapshot | None = None
 
@@ -148,7 +163,9 @@ def training_line(snapshot: Snapshot) -> str:
     if snapshot.step is not None:
         parts.append(f"step {snapshot.step}")
     if snapshot.loss is not None:
-        older = "" if snapshot.sampled_step == snapshot.step else f" at step {snapshot.sampled_step}"
+        older = (
+            "" if snapshot.sampled_step == snapshot.step else f" at step {snapshot.sampled_step}"
+        )
         parts.append(f"loss {snapshot.loss:.5f}{older}")
     whole = [found for found in snapshot.checkpoints if found["status"] == "whole"]
     if whole:
@@ -173,9 +190,21 @@ def picture(snapshot: Snapshot, note: str = "") -> RenderableType:
     """Everything about the run, for a terminal."""
     run = snapshot.run
     parts: list[RenderableType] = [
-        Panel(_head(snapshot), title=f"[bold]{escape(run['name'])}[/]  {run['id']}", title_align="left", border_style="blue"),
-        Panel(_nodes(snapshot), title=_cluster_title(snapshot), title_align="left", border_style="blue"),
-        Panel(_timeline(snapshot.events), title="Timeline", title_align="left", border_style="blue"),
+        Panel(
+            _head(snapshot),
+            title=f"[bold]{escape(run['name'])}[/]  {run['id']}",
+            title_align="left",
+            border_style="blue",
+        ),
+        Panel(
+            _nodes(snapshot),
+            title=_cluster_title(snapshot),
+            title_align="left",
+            border_style="blue",
+        ),
+        Panel(
+            _timeline(snapshot.events), title="Timeline", title_align="left", border_style="blue"
+        ),
     ]
     if note:
         parts.append(Text(note, style="yellow"))
@@ -188,38 +217,73 @@ def _head(snapshot: Snapshot) -> Table:
     grid.add_row("[bold]Status[/]", f"{styled(run['status'])}  {escape(run.get('reason') or '')}")
     grid.add_row("[bold]Training[/]", escape(training_line(snapshot)))
     if attempt:
-        resumed = f", resumed after step {attempt['resumedFrom']}" if attempt.get("resumedFrom") is not None else ""
+        resumed = (
+            f", resumed after step {attempt['resumedFrom']}"
+            if attempt.get("resumedFrom") is not None
+            else ""
+        )
         grid.add_row(
-            "[bold]Attempt[/]", escape(f"{attempt['number']} on {', '.join(attempt.get('nodes') or []) or 'no nodes yet'}{resumed}")
+            "[bold]Attempt[/]",
+            escape(
+                f"{attempt['number']} on {', '.join(attempt.get('nodes') or []) or 'no nodes yet'}{resumed}"
+            ),
         )
     there = [found for found in snapshot.checkpoints if found["status"] != "pruned"]
-    kept = [f"{found['step']}{'' if found['status'] == 'whole' else ' [red]torn[/]'}" for found in there[:8]]
+    kept = [
+        f"{found['step']}{'' if found['status'] == 'whole' else ' [red]torn[/]'}"
+        for found in there[:8]
+    ]
     grid.add_row("[bold]Checkpoints[/]", " ".join(reversed(kept)) or "-")
     if run.get("export"):
         export = run["export"]
-        grid.add_row("[bold]Export[/]", f"{export['state']}  {export['objects']} objects, {bytes_text(export['bytes'])}")
+        grid.add_row(
+            "[bold]Export[/]",
+            f"{export['state']}  {export['objects']} objects, {bytes_text(export['bytes'])}",
+        )
     if run.get("problem"):
-        grid.add_row("[bold]Problem[/]", f"[red]{escape(run['problem']['title'])}[/] {escape(run['problem']['detail'])}")
+        grid.add_row(
+            "[bold]Problem[/]",
+            f"[red]{escape(run['problem']['title'])}[/] {escape(run['problem']['detail'])}",
+        )
     return grid
 
 
 def _cluster_title(snapshot: Snapshot) -> str:
-    state = "deleted" if snapshot.run.get("clusterDeleted") else (snapshot.cluster or {}).get("status", "")
+    state = (
+        "deleted"
+        if snapshot.run.get("clusterDeleted")
+        else (snapshot.cluster or {}).get("status", "")
+    )
     return f"Cluster [bold]{escape(snapshot.run['clusterName'])}[/] {styled(state)}"
 
 
 def _nodes(snapshot: Snapshot) -> RenderableType:
     if not snapshot.nodes:
         return Text("no nodes", style="dim")
-    return table(["node", "group", "state", "agent", "Slurm", "CPU", "memory"], [_node_row(node) for node in snapshot.nodes])
+    return table(
+        ["node", "group", "state", "agent", "Slurm", "CPU", "memory"],
+        [_node_row(node) for node in snapshot.nodes],
+    )
 
 
 def _node_row(node: Json) -> Sequence[str]:
     sample = node.get("sample") or {}
-    memory = f"{bytes_text(sample['memoryUsedBytes'])} / {bytes_text(sample['memoryTotalBytes'])}" if sample else "-"
+    memory = (
+        f"{bytes_text(sample['memoryUsedBytes'])} / {bytes_text(sample['memoryTotalBytes'])}"
+        if sample
+        else "-"
+    )
     cpu = f"{_bar(sample['cpuPercent'])} {sample['cpuPercent']:3.0f}%" if sample else "-"
     name = escape(node.get("name") or node["instanceId"])
-    return [name, escape(node["group"]), styled(node["status"]), styled(node["agent"]), styled(scheduler_word(node)), cpu, memory]
+    return [
+        name,
+        escape(node["group"]),
+        styled(node["status"]),
+        styled(node["agent"]),
+        styled(scheduler_word(node)),
+        cpu,
+        memory,
+    ]
 
 
 def _bar(percent: float, width: int = 8) -> str:
@@ -238,7 +302,12 @@ def _timeline(events: Sequence[Json], lines: int = TIMELINE_LINES) -> Renderable
         # A decision is read to its end: what was decided stands last.
         whole = event["kind"] == "decision"
         rows.append(
-            Text(event_line(event), style=_KINDS.get(event["kind"], ""), overflow="fold" if whole else "ellipsis", no_wrap=not whole)
+            Text(
+                event_line(event),
+                style=_KINDS.get(event["kind"], ""),
+                overflow="fold" if whole else "ellipsis",
+                no_wrap=not whole,
+            )
         )
     return Group(*rows) if rows else Text("nothing yet", style="dim")
 
@@ -246,17 +315,29 @@ def _timeline(events: Sequence[Json], lines: int = TIMELINE_LINES) -> Renderable
 def print_timeline(console: Console, events: Sequence[Json], *, soft_wrap: bool = True) -> None:
     """The whole timeline, with the reasons of decisions; `soft_wrap` leaves long lines to the terminal."""
     for event in events:
-        console.print(Text(event_line(event), style=_KINDS.get(event["kind"], "")), soft_wrap=soft_wrap)
+        console.print(
+            Text(event_line(event), style=_KINDS.get(event["kind"], "")), soft_wrap=soft_wrap
+        )
 
 
-def follow_log(client: Client, run_id: str, write: Callable[[str], object], *, lines: int, kind: str, attempt: int | None) -> Json:
+def follow_log(
+    client: Client,
+    run_id: str,
+    write: Callable[[str], object],
+    *,
+    lines: int,
+    kind: str,
+    attempt: int | None,
+) -> Json:
     """Write the log's tail and what is added to it, until the run ends; returns the run. A new attempt's log follows the old one's."""
     seen: list[str] = []
     seen_attempt: int | None = None
     while True:
         run = client.run(run_id)
         with contextlib.suppress(Unreachable):
-            log = client.logs(run_id, attempt=attempt, lines=max(lines, 200) if seen else lines, kind=kind)
+            log = client.logs(
+                run_id, attempt=attempt, lines=max(lines, 200) if seen else lines, kind=kind
+            )
             tail = log["text"].splitlines()
             if log["attempt"] != seen_attempt:
                 seen, seen_attempt = [], log["attempt"]

@@ -18,8 +18,12 @@ from .output import err, out, print_fields, print_json, print_table, styled, tab
 from .problems import FAILED, UNREACHABLE, Conflict, InvalidInput, TrainyardError, Unreachable
 from .snapshot import TERMINAL
 
-local = typer.Typer(no_args_is_help=True, help="The local cloud: template.yaml on this machine, with real nodes.")
-faults = typer.Typer(no_args_is_help=True, help="Faults in the local cloud, to see a run survive them.")
+local = typer.Typer(
+    no_args_is_help=True, help="The local cloud: template.yaml on this machine, with real nodes."
+)
+faults = typer.Typer(
+    no_args_is_help=True, help="Faults in the local cloud, to see a run survive them."
+)
 
 #: On one machine a fresh sample every two seconds costs nothing; on AWS each is an event.
 LOCAL_PARAMETERS = {"HeartbeatSeconds": "2"}
@@ -32,10 +36,17 @@ RECORDS_GONE = (
 )
 
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
-Node = Annotated[str | None, typer.Option(help="instance id or Slurm name; default: one that trains")]
+Node = Annotated[
+    str | None, typer.Option(help="instance id or Slurm name; default: one that trains")
+]
 ThatNode = Annotated[str, typer.Option(help="instance id or Slurm name")]
-Seconds = Annotated[float | None, typer.Option(min=0.1, max=3600, help="pass by itself after so long; default: stay")]
-Run = Annotated[str | None, typer.Option(help="id of the run; default: the one that trains on the cluster")]
+Seconds = Annotated[
+    float | None,
+    typer.Option(min=0.1, max=3600, help="pass by itself after so long; default: stay"),
+]
+Run = Annotated[
+    str | None, typer.Option(help="id of the run; default: the one that trains on the cluster")
+]
 Percent = Annotated[int, typer.Option(min=1, max=100, help="of the packets, each way")]
 Milliseconds = Annotated[int, typer.Option(min=1, max=10_000, help="later, each way")]
 #: Of nodes that boot only: what the local cloud says to the others, it says in words.
@@ -48,7 +59,9 @@ def _control() -> ModuleType:
         from trainyard_local import control
     except ImportError as error:
         raise TrainyardError(
-            "The local cloud is not installed", str(error), "Run make setup in a clone of Trainyard, or: pip install trainyard-local"
+            "The local cloud is not installed",
+            str(error),
+            "Run make setup in a clone of Trainyard, or: pip install trainyard-local",
         ) from error
     return control
 
@@ -59,9 +72,13 @@ def _told(control: ModuleType) -> Iterator[None]:
     try:
         yield
     except control.InTheWay as error:
-        raise Conflict("Something is in the local cloud's way", error.message, error.remedy) from error
+        raise Conflict(
+            "Something is in the local cloud's way", error.message, error.remedy
+        ) from error
     except control.Unusable as error:
-        raise InvalidInput("The local cloud cannot be made of this", error.message, error.remedy) from error
+        raise InvalidInput(
+            "The local cloud cannot be made of this", error.message, error.remedy
+        ) from error
     except control.ControlError as error:
         raise TrainyardError("The local cloud says no", error.message, error.remedy) from error
 
@@ -69,36 +86,57 @@ def _told(control: ModuleType) -> Iterator[None]:
 @local.command()
 def up(
     typer_context: typer.Context,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="loopback port; 0 takes a free one")] = 4780,
-    template: Annotated[Path, typer.Option(help="the SAM template to deploy")] = Path("template.yaml"),
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="loopback port; 0 takes a free one")
+    ] = 4780,
+    template: Annotated[Path, typer.Option(help="the SAM template to deploy")] = Path(
+        "template.yaml"
+    ),
     nodes: Annotated[
-        Literal["processes", "machines"], typer.Option(help="what a node is: a process tree, or a booted machine (root, Debian's packages)")
+        Literal["processes", "machines"],
+        typer.Option(
+            help="what a node is: a process tree, or a booted machine (root, Debian's packages)"
+        ),
     ] = "processes",
 ) -> None:
     """Start the local cloud and deploy the template."""
     context, control = context_of(typer_context), _control()
     if not template.is_file():
-        raise InvalidInput("No template", f"{template} does not exist", "Run this in a clone of Trainyard, or give --template")
+        raise InvalidInput(
+            "No template",
+            f"{template} does not exist",
+            "Run this in a clone of Trainyard, or give --template",
+        )
     with _told(control), err.status("Starting the local cloud") as shown:
 
         def tell(words: str) -> None:
             shown.update(escape(f"Local cloud: {words}"))
 
         killed = control.status(context.state_dir).get("killed")
-        document: dict[str, Any] = control.up(context.state_dir, port, template, LOCAL_PARAMETERS, tell, nodes=nodes)
+        document: dict[str, Any] = control.up(
+            context.state_dir, port, template, LOCAL_PARAMETERS, tell, nodes=nodes
+        )
     if killed:
         err.print(f"An earlier local cloud was here. {RECORDS_GONE}")
     if context.json:
         print_json(document)
         return
-    print_fields({"API": document["apiUrl"], "endpoint": document["endpoint"], "state": str(context.state_dir)})
+    print_fields(
+        {
+            "API": document["apiUrl"],
+            "endpoint": document["endpoint"],
+            "state": str(context.state_dir),
+        }
+    )
     err.print("Next: trainyard run submit examples/ddp-demo.yaml --watch")
 
 
 @local.command()
 def down(
     typer_context: typer.Context,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="also while runs are active; they are lost")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="also while runs are active; they are lost")
+    ] = False,
 ) -> None:
     """Stop the local cloud and everything it started, and delete its runs, exports and checkpoints; also after it was killed."""
     context, control = context_of(typer_context), _control()
@@ -111,7 +149,10 @@ def down(
         print_json(document)
     else:
         killed = document["killed"]
-        out.print("The local cloud is down." + (f" {killed} process{'es' * (killed != 1)} had to be killed." if killed else ""))
+        out.print(
+            "The local cloud is down."
+            + (f" {killed} process{'es' * (killed != 1)} had to be killed." if killed else "")
+        )
         if not there["running"] and there.get("killed"):
             err.print(RECORDS_GONE)
 
@@ -125,10 +166,10 @@ def _ask(context: Context) -> None:
         return
     if not active:
         return
-    named = ", ".join(f"{run['id']} ({run['status']})" for run in active[:3]) + (f" and {len(active) - 3} more" if len(active) > 3 else "")
-    what = (
-        f"{len(active)} run{'s are' if len(active) > 1 else ' is'} active: {named}. Their checkpoints and exports go with the local cloud."
+    named = ", ".join(f"{run['id']} ({run['status']})" for run in active[:3]) + (
+        f" and {len(active) - 3} more" if len(active) > 3 else ""
     )
+    what = f"{len(active)} run{'s are' if len(active) > 1 else ' is'} active: {named}. Their checkpoints and exports go with the local cloud."
     if context.json or not sys.stdin.isatty():
         raise Conflict("Runs are active", what, "Wait for them, cancel them, or say --yes")
     err.print(what)
@@ -147,16 +188,34 @@ def status(typer_context: typer.Context) -> None:
     if not document["running"]:
         if context.json:
             raise typer.Exit(UNREACHABLE)
-        left = f"; {len(document['processes'])} processes are left of it" if document["processes"] else ""
+        left = (
+            f"; {len(document['processes'])} processes are left of it"
+            if document["processes"]
+            else ""
+        )
         left += f". {RECORDS_GONE}" if document.get("killed") else ""
-        raise Unreachable("The local cloud is down", f"nothing runs in {context.state_dir}{left}", "Start it with: trainyard local up")
+        raise Unreachable(
+            "The local cloud is down",
+            f"nothing runs in {context.state_dir}{left}",
+            "Start it with: trainyard local up",
+        )
 
 
 def _print_status(document: dict[str, Any]) -> None:
     there, cloud = document["local"], document["cloud"]
-    print_fields({"API": there["apiUrl"], "endpoint": there["endpoint"], "process": there["pid"], "processes": len(document["processes"])})
+    print_fields(
+        {
+            "API": there["apiUrl"],
+            "endpoint": there["endpoint"],
+            "process": there["pid"],
+            "processes": len(document["processes"]),
+        }
+    )
     for cluster in (cloud.get("nodes") or cloud.get("hyperpod") or {}).get("clusters", []):
-        rows = [(node["name"], node["instanceId"], node["group"], node["status"], len(node["pids"])) for node in cluster["nodes"]]
+        rows = [
+            (node["name"], node["instanceId"], node["group"], node["status"], len(node["pids"]))
+            for node in cluster["nodes"]
+        ]
         out.print(f"\n[bold]{escape(cluster['name'])}[/] {styled(cluster['status'])}")
         print_table(table(["node", "instance", "group", "state", "processes"], rows))
 
@@ -176,7 +235,9 @@ def _inject(
     if context.json:
         print_json(answer)
     else:
-        out.print(f"{kind} on {escape(cluster)}: {escape(', '.join(f'{key} {value}' for key, value in answer.items())) or 'done'}")
+        out.print(
+            f"{kind} on {escape(cluster)}: {escape(', '.join(f'{key} {value}' for key, value in answer.items())) or 'done'}"
+        )
     if answer.get("error"):
         raise typer.Exit(FAILED)
 
@@ -190,23 +251,48 @@ def kill_node(typer_context: typer.Context, cluster: Cluster, node: Node = None)
 def _node_fault(kind: str, does: str, *, epilog: str | None = None) -> None:
     """The command of a fault that befalls a whole node and may pass by itself."""
 
-    def inject(typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None) -> None:
+    def inject(
+        typer_context: typer.Context, cluster: Cluster, node: Node = None, seconds: Seconds = None
+    ) -> None:
         _inject(typer_context, kind, cluster, node, seconds=seconds)
 
     faults.command(kind, help=does, epilog=epilog)(inject)
 
 
-_node_fault("freeze-node", "Let everything on a node stand still, as on a frozen host: its ports still accept, nobody answers.")
+_node_fault(
+    "freeze-node",
+    "Let everything on a node stand still, as on a frozen host: its ports still accept, nobody answers.",
+)
 _node_fault("freeze-agent", "Let a node's agent alone stand still; training must not notice.")
-_node_fault("cut-link", "Cut a node's link: nothing answers and nothing refuses; the node itself works on.", epilog=MACHINES)
-_node_fault("cut-peers", "Cut a node off from all other nodes; it still reaches AWS.", epilog=MACHINES)
-_node_fault("cut-aws", "Cut a node off from AWS; it still reaches all other nodes.", epilog=MACHINES)
-_node_fault("lose-incoming", "Let nothing reach a node, though what it sends arrives.", epilog=MACHINES)
-_node_fault("lose-outgoing", "Let nothing that a node sends arrive, though it hears the others.", epilog=MACHINES)
+_node_fault(
+    "cut-link",
+    "Cut a node's link: nothing answers and nothing refuses; the node itself works on.",
+    epilog=MACHINES,
+)
+_node_fault(
+    "cut-peers", "Cut a node off from all other nodes; it still reaches AWS.", epilog=MACHINES
+)
+_node_fault(
+    "cut-aws", "Cut a node off from AWS; it still reaches all other nodes.", epilog=MACHINES
+)
+_node_fault(
+    "lose-incoming", "Let nothing reach a node, though what it sends arrives.", epilog=MACHINES
+)
+_node_fault(
+    "lose-outgoing",
+    "Let nothing that a node sends arrive, though it hears the others.",
+    epilog=MACHINES,
+)
 
 
 @faults.command("lose-packets", epilog=MACHINES)
-def lose_packets(typer_context: typer.Context, cluster: Cluster, node: Node = None, percent: Percent = 5, seconds: Seconds = None) -> None:
+def lose_packets(
+    typer_context: typer.Context,
+    cluster: Cluster,
+    node: Node = None,
+    percent: Percent = 5,
+    seconds: Seconds = None,
+) -> None:
     """Lose a share of a node's packets."""
     _inject(typer_context, "lose-packets", cluster, node, seconds=seconds, percent=percent)
 
@@ -221,7 +307,15 @@ def slow_link(
     seconds: Seconds = None,
 ) -> None:
     """Make a node's link slow and lossy."""
-    _inject(typer_context, "slow-link", cluster, node, seconds=seconds, milliseconds=milliseconds, percent=percent)
+    _inject(
+        typer_context,
+        "slow-link",
+        cluster,
+        node,
+        seconds=seconds,
+        milliseconds=milliseconds,
+        percent=percent,
+    )
 
 
 @faults.command("heal-node")
@@ -243,7 +337,9 @@ def start_agent(typer_context: typer.Context, cluster: Cluster, node: ThatNode) 
 
 
 @faults.command("kill-process")
-def kill_process(typer_context: typer.Context, cluster: Cluster, node: Node = None, run: Run = None) -> None:
+def kill_process(
+    typer_context: typer.Context, cluster: Cluster, node: Node = None, run: Run = None
+) -> None:
     """Kill one training process."""
     _inject(typer_context, "kill-process", cluster, node, run)
 

@@ -18,7 +18,10 @@ from .problems import EXIT_CODES, OK, TrainyardError
 from .run_commands import app as runs
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(runs, name="run")
 app.add_typer(clusters, name="cluster")
@@ -29,14 +32,25 @@ app.command()(doctor)
 app.command()(first_light)
 
 
-@app.callback(help=f"Distributed training on AWS with nobody watching.\n\n{EXIT_CODES}", epilog="The options above may stand anywhere.")
+@app.callback(
+    help=f"Distributed training on AWS with nobody watching.\n\n{EXIT_CODES}",
+    epilog="The options above may stand anywhere.",
+)
 def options(
     typer_context: typer.Context,
-    endpoint: Annotated[str | None, typer.Option(envvar="TRAINYARD_API_URL", help="URL of the API; default: the local cloud's")] = None,
-    state_dir: Annotated[
-        str | None, typer.Option(envvar="TRAINYARD_STATE_DIR", help="the local cloud's directory [default: .trainyard]")
+    endpoint: Annotated[
+        str | None,
+        typer.Option(envvar="TRAINYARD_API_URL", help="URL of the API; default: the local cloud's"),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there")] = False,
+    state_dir: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TRAINYARD_STATE_DIR", help="the local cloud's directory [default: .trainyard]"
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="JSON on stdout and nothing else there")
+    ] = False,
 ) -> None:
     typer_context.obj = Context(endpoint, state_dir, json)
 
@@ -66,8 +80,12 @@ def run(arguments: Sequence[str]) -> int:
     except TrainyardError as error:
         print_error(error, as_json="--json" in given)
         return error.exit_code
-    except SystemExit as end:  # how typer ends: wrong usage is 2, and typer.Exit carries the command's own code
-        if isinstance(end.__context__, BrokenPipeError):  # `trainyard ... | head`, which typer makes a failure
+    except (
+        SystemExit
+    ) as end:  # how typer ends: wrong usage is 2, and typer.Exit carries the command's own code
+        if isinstance(
+            end.__context__, BrokenPipeError
+        ):  # `trainyard ... | head`, which typer makes a failure
             return OK
         return end.code if isinstance(end.code, int) else OK
     except BrokenPipeError:  # `trainyard ... | head`

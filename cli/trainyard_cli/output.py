@@ -62,7 +62,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     for number, column in enumerate(columns):
         whole = column not in WRAPPED
         widest = max([len(column), *[row[number].cell_len for row in cells]])
-        result.add_column(column, overflow="fold", no_wrap=whole, min_width=widest if whole else None)
+        result.add_column(
+            column, overflow="fold", no_wrap=whole, min_width=widest if whole else None
+        )
     for row in cells:
         result.add_row(*row)
     return result
@@ -71,7 +73,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 def print_table(what: Table) -> None:
     """On a terminal that is too narrow the lines run over, as those of `kubectl get` do, instead of cells being cut to pieces."""
     least = Measurement.get(out, out.options.update(max_width=UNWRAPPED), what).minimum
-    console = out if least <= out.width else Console(file=out.file, width=least, force_terminal=out.is_terminal, highlight=False)
+    console = (
+        out
+        if least <= out.width
+        else Console(file=out.file, width=least, force_terminal=out.is_terminal, highlight=False)
+    )
     _print(console, what)
 
 
@@ -106,7 +112,9 @@ def ago(text: str | None) -> str:
     """How long ago a time of the API was."""
     if not text:
         return "-"
-    seconds = max(0, int((datetime.now(timezone.utc) - datetime.fromisoformat(text)).total_seconds()))
+    seconds = max(
+        0, int((datetime.now(timezone.utc) - datetime.fromisoformat(text)).total_seconds())
+    )
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds // size} {unit}"
@@ -132,7 +140,9 @@ def print_error(error: TrainyardError, *, as_json: bool) -> None:
         return
     errors = error.errors if isinstance(error, ApiProblem) else []
     # The detail repeats the first of the fields that follow.
-    detail = "" if errors and error.detail.startswith(f"{errors[0].get('field')}: ") else error.detail
+    detail = (
+        "" if errors and error.detail.startswith(f"{errors[0].get('field')}: ") else error.detail
+    )
     err.print(f"[red bold]{_shown(error.title)}[/]" + (f": {_shown(detail)}" if detail else ""))
     for item in errors:
         err.print(f"  [bold]{_shown(item.get('field', ''))}[/]  {_shown(item.get('message', ''))}")

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-OK, FAILED, USAGE, NOT_FOUND, CONFLICT, UNREACHABLE, INVALID, REFUSED, DETACHED = 0, 1, 2, 3, 4, 5, 6, 7, 130
+OK, FAILED, USAGE, NOT_FOUND, CONFLICT, UNREACHABLE, INVALID, REFUSED, DETACHED = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    130,
+)
 
 EXIT_CODES = """Exit codes: 0 done, 1 the run or operation failed, 2 wrong usage, 3 not found, 4 conflict with the state of things, \
 5 the API cannot be reached, 6 the input is not valid, 7 access refused, 130 detached with Ctrl-C (the run goes on)."""
@@ -16,12 +26,19 @@ class TrainyardError(Exception):
 
     exit_code = FAILED
 
-    def __init__(self, title: str, detail: str = "", next_step: str = "", *, code: str = "") -> None:
+    def __init__(
+        self, title: str, detail: str = "", next_step: str = "", *, code: str = ""
+    ) -> None:
         super().__init__(f"{title}: {detail}" if detail else title)
         self.title, self.detail, self.next_step, self.code = title, detail, next_step, code
 
     def as_json(self) -> dict[str, Any]:
-        return {"code": self.code, "title": self.title, "detail": self.detail, "nextStep": self.next_step}
+        return {
+            "code": self.code,
+            "title": self.title,
+            "detail": self.detail,
+            "nextStep": self.next_step,
+        }
 
 
 class Unreachable(TrainyardError):
@@ -53,7 +70,12 @@ class ApiProblem(TrainyardError):
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         title = str(problem.get("title") or problem.get("message") or f"HTTP status {status}")
-        super().__init__(title, str(problem.get("detail", "")), str(problem.get("nextStep", "")), code=str(problem.get("code", "")))
+        super().__init__(
+            title,
+            str(problem.get("detail", "")),
+            str(problem.get("nextStep", "")),
+            code=str(problem.get("code", "")),
+        )
         self.status = status
         self.errors: list[Mapping[str, str]] = list(problem.get("errors") or [])
         if status in (401, 403) and not self.next_step:

@@ -13,7 +13,18 @@ from rich.markup import escape
 from . import live
 from .client import Json
 from .context import Context, context_of
-from .output import ago, bytes_text, err, moment, out, print_fields, print_json, print_table, styled, table
+from .output import (
+    ago,
+    bytes_text,
+    err,
+    moment,
+    out,
+    print_fields,
+    print_json,
+    print_table,
+    styled,
+    table,
+)
 from .problems import DETACHED, FAILED
 from .snapshot import TERMINAL
 from .spec_files import read_spec
@@ -26,10 +37,16 @@ RunId = Annotated[str, typer.Argument(metavar="RUN", help="id of the run (run-..
 @app.command()
 def submit(
     typer_context: typer.Context,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="RunSpec in YAML or JSON; - for standard input")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="RunSpec in YAML or JSON; - for standard input")
+    ],
     watch: Annotated[bool, typer.Option("--watch", "-w", help="follow it until it ends")] = False,
-    dryrun: Annotated[bool, typer.Option("--dryrun", help="show exactly what would be done, and do nothing")] = False,
-    idempotency_key: Annotated[str | None, typer.Option(help="send the same key again and no second run is made")] = None,
+    dryrun: Annotated[
+        bool, typer.Option("--dryrun", help="show exactly what would be done, and do nothing")
+    ] = False,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="send the same key again and no second run is made")
+    ] = None,
 ) -> None:
     """Submit a run."""
     context, spec = context_of(typer_context), read_spec(file, "run")
@@ -53,7 +70,9 @@ def submit(
 @app.command("ls")
 def list_runs(
     typer_context: typer.Context,
-    status: Annotated[str | None, typer.Option(help="only runs of this status, such as Running")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="only runs of this status, such as Running")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="newest so many")] = 50,
 ) -> None:
     """List runs, newest first."""
@@ -63,7 +82,14 @@ def list_runs(
         print_json({"runs": runs})
         return
     rows = [
-        (run["id"], escape(run["name"]), styled(run["status"]), run["attemptCount"], ago(run["createdAt"]), escape(run["reason"][:80]))
+        (
+            run["id"],
+            escape(run["name"]),
+            styled(run["status"]),
+            run["attemptCount"],
+            ago(run["createdAt"]),
+            escape(run["reason"][:80]),
+        )
         for run in runs
     ]
     if rows:
@@ -85,7 +111,13 @@ def show(typer_context: typer.Context, run: RunId) -> None:
     if checkpoints:
         there = [found for found in checkpoints if found["status"] != "pruned"]
         rows = [
-            (found["step"], found["attempt"], styled(found["status"]), bytes_text(found["bytes"]), moment(found["committedAt"]))
+            (
+                found["step"],
+                found["attempt"],
+                styled(found["status"]),
+                bytes_text(found["bytes"]),
+                moment(found["committedAt"]),
+            )
             for found in there
         ]
         pruned = len(checkpoints) - len(there)
@@ -100,11 +132,17 @@ def _print_run(run: Json) -> None:
         "status": styled(run["status"]),
         "reason": escape(run["reason"]),
         "cluster": f"{escape(run['clusterName'])}{' (deleted)' if run['clusterDeleted'] else ''}",
-        "kept because": None if run["clusterDeleted"] else escape(run.get("teardownRefused") or "") or None,
+        "kept because": None
+        if run["clusterDeleted"]
+        else escape(run.get("teardownRefused") or "") or None,
         "step": latest.get("step"),
         "loss": latest.get("loss"),
-        "export": f"{export['state']}, {export['objects']} objects, {bytes_text(export['bytes'])}" if export else None,
-        "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}" if problem else None,
+        "export": f"{export['state']}, {export['objects']} objects, {bytes_text(export['bytes'])}"
+        if export
+        else None,
+        "problem": f"[red]{escape(problem['title'])}[/]: {escape(problem['detail'])}"
+        if problem
+        else None,
         "next step": escape(problem["nextStep"]) if problem else None,
     }
     print_fields(shown)
@@ -115,7 +153,9 @@ def _print_run(run: Json) -> None:
             for found in run["attempts"]
         ]  # fmt: skip
         out.print("\n[bold]Attempts[/]")
-        print_table(table(["#", "job", "nodes", "started", "resumed from", "outcome", "reason"], rows))
+        print_table(
+            table(["#", "job", "nodes", "started", "resumed from", "outcome", "reason"], rows)
+        )
 
 
 @app.command()
@@ -130,14 +170,19 @@ def _detachable(run_id: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        err.print(f"\nDetached; run {run_id} goes on. Come back with: trainyard run watch {run_id}", soft_wrap=True)
+        err.print(
+            f"\nDetached; run {run_id} goes on. Come back with: trainyard run watch {run_id}",
+            soft_wrap=True,
+        )
         raise typer.Exit(DETACHED) from None
 
 
 def _follow(context: Context, run_id: str) -> None:
     with _detachable(run_id):
         # With --json the picture would be in the way: only the end is said.
-        run = _quietly(context, run_id) if context.json else live.follow(context.client, run_id, out)
+        run = (
+            _quietly(context, run_id) if context.json else live.follow(context.client, run_id, out)
+        )
     if context.json:
         print_json(run)
     elif run.get("problem"):
@@ -169,16 +214,23 @@ def events(typer_context: typer.Context, run: RunId) -> None:
 def logs(
     typer_context: typer.Context,
     run: RunId,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="go on until the run ends")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="go on until the run ends")
+    ] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000)] = 100,
-    kind: Annotated[Literal["job", "lifecycle"], typer.Option(help="the job's log, or the cluster's lifecycle scripts'")] = "job",
+    kind: Annotated[
+        Literal["job", "lifecycle"],
+        typer.Option(help="the job's log, or the cluster's lifecycle scripts'"),
+    ] = "job",
     attempt: Annotated[int | None, typer.Option(min=1, help="default: the newest")] = None,
 ) -> None:
     """The tail of the job's log."""
     context = context_of(typer_context)
     if follow and not context.json:
         with _detachable(run):
-            live.follow_log(context.client, run, _write_line, lines=lines, kind=kind, attempt=attempt)
+            live.follow_log(
+                context.client, run, _write_line, lines=lines, kind=kind, attempt=attempt
+            )
         return
     log = context.client.logs(run, attempt=attempt, lines=lines, kind=kind)
     if context.json:
@@ -186,8 +238,14 @@ def logs(
     elif log["text"]:
         _write_line(log["text"].rstrip("\n"))
     else:
-        elsewhere = f" What the nodes said when they were made: trainyard run logs --kind lifecycle {run}" if kind == "job" else ""
-        err.print(f"Nothing is in the {kind} log{'' if attempt is None else f' of attempt {attempt}'}, or there is none.{elsewhere}")
+        elsewhere = (
+            f" What the nodes said when they were made: trainyard run logs --kind lifecycle {run}"
+            if kind == "job"
+            else ""
+        )
+        err.print(
+            f"Nothing is in the {kind} log{'' if attempt is None else f' of attempt {attempt}'}, or there is none.{elsewhere}"
+        )
 
 
 def _write_line(text: str) -> None:
@@ -203,7 +261,9 @@ def cancel(typer_context: typer.Context, run: RunId) -> None:
 
 @app.command()
 def resume(
-    typer_context: typer.Context, run: RunId, watch: Annotated[bool, typer.Option("--watch", "-w", help="follow it")] = False
+    typer_context: typer.Context,
+    run: RunId,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="follow it")] = False,
 ) -> None:
     """Resume a failed or cancelled run from its newest whole checkpoint."""
     context = context_of(typer_context)
@@ -218,7 +278,12 @@ def resume(
 def export(
     typer_context: typer.Context,
     run: RunId,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="until the export has ended; its end is the exit status")] = True,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait/--no-wait", help="until the export has ended; its end is the exit status"
+        ),
+    ] = True,
 ) -> None:
     """Export checkpoints, the final model and the program's own output to S3 now."""
     context = context_of(typer_context)
@@ -228,7 +293,10 @@ def export(
         _accepted(context, document, "Exporting")
         return
     if document["status"] not in TERMINAL:  # else there was nothing to do
-        with _detachable(run), contextlib.nullcontext() if context.json else err.status(f"Exporting {run}"):
+        with (
+            _detachable(run),
+            contextlib.nullcontext() if context.json else err.status(f"Exporting {run}"),
+        ):
             document = _until_exported(context, run, before)
     _print_export(context, document)
 
@@ -239,7 +307,9 @@ def _until_exported(context: Context, run_id: str, before: str | None) -> Json:
         run = context.client.run(run_id)
         found = run.get("export") or {}
         # The one at the end of a run is tried again when it fails.
-        ended = found.get("state") == "verified" or (found.get("state") == "failed" and not found["final"])
+        ended = found.get("state") == "verified" or (
+            found.get("state") == "failed" and not found["final"]
+        )
         if run["status"] in TERMINAL or (ended and found["id"] != before):
             return run
         time.sleep(live.POLL_SECONDS)
@@ -252,12 +322,17 @@ def _print_export(context: Context, run: Json) -> None:
         print_json(run)
     elif verified:
         below = run.get("objectsPrefix") or f"runs/{run['id']}"  # where older runs lie
-        out.print(f"Exported and verified: {found['objects']} objects, {bytes_text(found['bytes'])}, below {below}/export/")
+        out.print(
+            f"Exported and verified: {found['objects']} objects, {bytes_text(found['bytes'])}, below {below}/export/"
+        )
         if found.get("leftBehind"):
             err.print(f"[yellow]warning[/] not exported: {escape(found['leftBehind'])}")
     else:
         reason = found["reason"] if found else f"the run is {run['status']}: {run['reason']}"
-        err.print(f"[red]The export failed[/]: {escape(reason)}\nNext: ask again with trainyard run export {run['id']}", soft_wrap=True)
+        err.print(
+            f"[red]The export failed[/]: {escape(reason)}\nNext: ask again with trainyard run export {run['id']}",
+            soft_wrap=True,
+        )
     if not verified:
         raise typer.Exit(FAILED)
 
@@ -279,7 +354,12 @@ def print_plan(context: Context, plan: Json) -> None:
         print_json(plan)
         return
     price = plan.get("hourlyUsd")
-    print_fields({"operation": plan.get("operation"), "price": None if price is None else f"{price:.2f} USD an hour"})
+    print_fields(
+        {
+            "operation": plan.get("operation"),
+            "price": None if price is None else f"{price:.2f} USD an hour",
+        }
+    )
     out.print_json(data=plan.get("request") or {})
     files = plan.get("files") or {}
     if files:

@@ -40,7 +40,13 @@ class Snapshot:
         """The last step that is known to be done: of the newest sample, or of a checkpoint that was committed after it."""
         sampled = [] if self.sampled_step is None else [self.sampled_step]
         number = (self.attempt or {}).get("number")
-        return max([*sampled, *[found["step"] for found in self.checkpoints if found["attempt"] == number]], default=None)
+        return max(
+            [
+                *sampled,
+                *[found["step"] for found in self.checkpoints if found["attempt"] == number],
+            ],
+            default=None,
+        )
 
     @property
     def sampled_step(self) -> int | None:
@@ -79,7 +85,9 @@ class Watcher:
         if ended or time.monotonic() - self._slow_at >= SLOW_SECONDS:
             self._look_slowly(run)
             self._slow_at = time.monotonic()
-        return Snapshot(run, self._cluster, self._nodes, self._checkpoints, list(self._events.values()), new)
+        return Snapshot(
+            run, self._cluster, self._nodes, self._checkpoints, list(self._events.values()), new
+        )
 
     def _new_events(self) -> list[Json]:
         new: list[Json] = []
@@ -103,5 +111,7 @@ class Watcher:
         except ApiProblem as problem:
             if problem.status != 404 and problem.status < 500:
                 raise
-            if problem.status == 404:  # not made yet, or gone already; trouble of the backend passes
+            if (
+                problem.status == 404
+            ):  # not made yet, or gone already; trouble of the backend passes
                 self._nodes = []

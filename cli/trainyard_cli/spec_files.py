@@ -23,7 +23,9 @@ class _Once(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value if node else ():
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.composer.ComposerError(None, None, f"the key '{key.value}' stands twice in one mapping", key.start_mark)
+                raise yaml.composer.ComposerError(
+                    None, None, f"the key '{key.value}' stands twice in one mapping", key.start_mark
+                )
             seen.add(str(key.value))
         return node
 
@@ -34,25 +36,50 @@ def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
-            "The spec cannot be read", f"{path}: {_words(error)}", "Give the path of a YAML or JSON file, or - for standard input"
+            "The spec cannot be read",
+            f"{path}: {_words(error)}",
+            "Give the path of a YAML or JSON file, or - for standard input",
         ) from error
     try:
         document = yaml.load(text, Loader=_Once)  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:  # also of a date or a number that there is not
-        raise InvalidInput("The spec is not YAML", f"{path}: {error}", "Correct that line; examples/ has specs that work") from error
+    except (
+        yaml.YAMLError,
+        RecursionError,
+        ValueError,
+        OverflowError,
+    ) as error:  # also of a date or a number that there is not
+        raise InvalidInput(
+            "The spec is not YAML",
+            f"{path}: {error}",
+            "Correct that line; examples/ has specs that work",
+        ) from error
     if not isinstance(document, dict):
-        raise InvalidInput("The spec is empty or no mapping", path, "Start from one of examples/*.yaml")
+        raise InvalidInput(
+            "The spec is empty or no mapping", path, "Start from one of examples/*.yaml"
+        )
     if _written_out(document, {}) > MOST_VALUES:
-        raise InvalidInput("The spec is too large", f"{path}: with its aliases written out it has over {MOST_VALUES} values", "Write less")
+        raise InvalidInput(
+            "The spec is too large",
+            f"{path}: with its aliases written out it has over {MOST_VALUES} values",
+            "Write less",
+        )
     try:
         json.dumps(document)
     except (TypeError, ValueError) as error:  # a date, a set, bytes, a list that holds itself
-        raise InvalidInput("The spec has what JSON does not know", f"{path}: {error}", "Put dates and the like in quotes") from error
+        raise InvalidInput(
+            "The spec has what JSON does not know",
+            f"{path}: {error}",
+            "Put dates and the like in quotes",
+        ) from error
     # The other kind's file is a common slip, and its fields would be refused one by one.
     if kind == "run" and "instanceGroups" in document and "job" not in document:
-        raise InvalidInput("This is a cluster's spec, not a run's", path, f"trainyard cluster create {path}")
+        raise InvalidInput(
+            "This is a cluster's spec, not a run's", path, f"trainyard cluster create {path}"
+        )
     if kind == "cluster" and "job" in document and "instanceGroups" not in document:
-        raise InvalidInput("This is a run's spec, not a cluster's", path, f"trainyard run submit {path}")
+        raise InvalidInput(
+            "This is a run's spec, not a cluster's", path, f"trainyard run submit {path}"
+        )
     return document
 
 
@@ -68,4 +95,8 @@ def _written_out(value: Any, known: dict[int, int]) -> int:
 
 
 def _words(error: OSError | UnicodeDecodeError) -> str:
-    return "is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
+    return (
+        "is not text in UTF-8"
+        if isinstance(error, UnicodeDecodeError)
+        else error.strerror or str(error)
+    )

@@ -18,8 +18,12 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     ids = {key: event.get(key) for key in ("step", "runId", "clusterName", "generation")}
     try:
         answer = run_step(ports(), event)
-    except TrainyardError as error:  # what else is raised is a defect, which the runtime logs with its traceback
-        logger.warning("step failed", extra={**ids, "error": type(error).__name__, "reason": str(error)[:1000]})
+    except (
+        TrainyardError
+    ) as error:  # what else is raised is a defect, which the runtime logs with its traceback
+        logger.warning(
+            "step failed", extra={**ids, "error": type(error).__name__, "reason": str(error)[:1000]}
+        )
         raise
     logger.info(str(answer.get("reason") or answer), extra={**ids, "next": answer.get("next")})
     return answer

@@ -30,5 +30,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 def _count_unknown(clusters: int) -> None:
     """CloudWatch reads the metric from the log (template.yaml, UnknownClustersAlarm)."""
     if clusters:
-        with single_metric(name="UnknownClusters", unit=MetricUnit.Count, value=clusters, namespace="Trainyard") as metric:
+        with single_metric(
+            name="UnknownClusters", unit=MetricUnit.Count, value=clusters, namespace="Trainyard"
+        ) as metric:
             metric.add_dimension("stack", Settings.from_env().stage)

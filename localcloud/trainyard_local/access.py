@@ -39,15 +39,23 @@ class Denied(Exception):
     """The principal's policies do not allow the action."""
 
     def __init__(self, principal: str, action: str, resource: str, verdict: str) -> None:
-        because = "an explicit deny in a policy" if verdict == "explicit-deny" else "no policy allows the action"
-        super().__init__(f"User: {principal} is not authorized to perform: {action} on resource: {resource} because {because}")
+        because = (
+            "an explicit deny in a policy"
+            if verdict == "explicit-deny"
+            else "no policy allows the action"
+        )
+        super().__init__(
+            f"User: {principal} is not authorized to perform: {action} on resource: {resource} because {because}"
+        )
         self.action = action
 
 
 class Access:
     """Keys and decisions. With enforce=False roles may do everything, but keys are still checked."""
 
-    def __init__(self, account_id: str, *, enforce: bool = True, quirks: Quirks | None = None) -> None:
+    def __init__(
+        self, account_id: str, *, enforce: bool = True, quirks: Quirks | None = None
+    ) -> None:
         self.account_id = account_id
         self.enforce = enforce
         self.quirks = quirks or Quirks()
@@ -58,7 +66,9 @@ class Access:
         self._principals: dict[str, Principal] = {}
         self._issued: dict[tuple[str, str], Principal] = {}
         self._lock = threading.Lock()
-        self.owner = self._add("AKIA", f"arn:aws:iam::{account_id}:user/local", None, "AIDALOCALUSER")
+        self.owner = self._add(
+            "AKIA", f"arn:aws:iam::{account_id}:user/local", None, "AIDALOCALUSER"
+        )
 
     def issue(self, role_arn: str, session: str) -> Principal:
         """Keys of a role session; the same role and session get the same keys."""
@@ -93,9 +103,19 @@ class Access:
         with self._lock:
             return self._principals.get(access_key_id)
 
-    def require(self, principal: Principal, action: str, resource: str, context: policies.Context | None = None) -> None:
+    def require(
+        self,
+        principal: Principal,
+        action: str,
+        resource: str,
+        context: policies.Context | None = None,
+    ) -> None:
         """Raises Denied unless the principal may do this; the denial is logged and kept for the status page."""
-        documents = [*self._documents(principal.role), *self._resource_policies(resource)] if principal.role else []
+        documents = (
+            [*self._documents(principal.role), *self._resource_policies(resource)]
+            if principal.role
+            else []
+        )
         self._decide(documents, principal, action, resource, context)
 
     def may_assume(self, role_arn: str, service: str) -> bool:
@@ -106,14 +126,23 @@ class Access:
         role = next((role for role in roles if role.arn == role_arn), None)
         if role is None or service not in role.assume_role_policy_document:
             return False
-        age = (datetime.now(timezone.utc) - role.create_date.replace(tzinfo=timezone.utc)).total_seconds()
+        age = (
+            datetime.now(timezone.utc) - role.create_date.replace(tzinfo=timezone.utc)
+        ).total_seconds()
         return not self.enforce or age >= ROLE_SPREADS_SECONDS
 
     def require_role(self, role_arn: str, service: str, action: str, resource: str) -> None:
         """The same for a service that acts under a role (a state machine, a schedule)."""
         self.require(self.issue(role_arn, service), action, resource)
 
-    def _decide(self, documents: list[Any], principal: Principal, action: str, resource: str, context: policies.Context | None) -> None:
+    def _decide(
+        self,
+        documents: list[Any],
+        principal: Principal,
+        action: str,
+        resource: str,
+        context: policies.Context | None,
+    ) -> None:
         if principal.role is None or not self.enforce or action == "sts:GetCallerIdentity":
             return
         circumstances = {
@@ -133,7 +162,15 @@ class Access:
             return
         denied = Denied(principal.arn, action, resource, verdict)
         at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        self.denials.append({"at": at, "principal": principal.arn, "action": action, "resource": resource, "verdict": verdict})
+        self.denials.append(
+            {
+                "at": at,
+                "principal": principal.arn,
+                "action": action,
+                "resource": resource,
+                "verdict": verdict,
+            }
+        )
         log.warning("%s", denied)
         raise denied
 
@@ -147,7 +184,10 @@ class Access:
         except NotFoundException:
             return []  # the role is gone: its keys allow nothing
         attached = [_document(policy) for policy in found.managed_policies.values()]
-        return [_parsed(d if isinstance(d, str) else json.dumps(d)) for d in [*found.policies.values(), *attached]]
+        return [
+            _parsed(d if isinstance(d, str) else json.dumps(d))
+            for d in [*found.policies.values(), *attached]
+        ]
 
     def _boundary(self, role: str) -> Mapping[str, Any] | None:
         """The most that the role may do, whatever its policies say; None if it has no such limit."""
@@ -166,7 +206,11 @@ class Access:
         if not resource.startswith("arn:aws:s3:::"):
             return []
         policy = self.bucket_policies.get(resource.removeprefix("arn:aws:s3:::").split("/")[0])
-        return [{"Statement": [s for s in policy["Statement"] if s["Effect"] == "Deny"]}] if policy else []
+        return (
+            [{"Statement": [s for s in policy["Statement"] if s["Effect"] == "Deny"]}]
+            if policy
+            else []
+        )
 
     def report(self) -> dict[str, Any]:
         return {"enforced": self.enforce, "denials": list(self.denials)[-20:]}

@@ -39,13 +39,24 @@ class Admin:
         route = routes.get((request.method, request.raw_path.removeprefix(PREFIX)))
         if route is None:
             return json_response(
-                404, {"message": f"no such call: {request.method} {request.raw_path}; there are {[f'{m} {PREFIX}{p}' for m, p in routes]}"}
+                404,
+                {
+                    "message": f"no such call: {request.method} {request.raw_path}; there are {[f'{m} {PREFIX}{p}' for m, p in routes]}"
+                },
             )
         return route(request)
 
     def _status(self, request: Request) -> Response:
         parts = {name: report() for name, report in self._cloud.reporters.items()}
-        return json_response(200, {"ready": self.ready, "endpoint": self._cloud.endpoint, "stateDir": str(self._cloud.state_dir), **parts})
+        return json_response(
+            200,
+            {
+                "ready": self.ready,
+                "endpoint": self._cloud.endpoint,
+                "stateDir": str(self._cloud.state_dir),
+                **parts,
+            },
+        )
 
     def _fault(self, request: Request) -> Response:
         from trainyard_local import faults
@@ -53,7 +64,10 @@ class Admin:
         body = _object(request)
         if body is None:
             return json_response(
-                400, {"message": "the body must be a JSON object with kind, cluster and, depending on the kind, node or run"}
+                400,
+                {
+                    "message": "the body must be a JSON object with kind, cluster and, depending on the kind, node or run"
+                },
             )
         try:
             return json_response(200, faults.apply(self._cloud, body))
@@ -75,7 +89,12 @@ class Admin:
         name = (_object(request) or {}).get("schedule", "")
         if not self._cloud.schedules.fire(str(name)):
             known = [s["name"] for s in self._cloud.schedules.report()]
-            return json_response(404, {"message": f'no schedule {name!r}; there are {known}. Send one as {{"schedule": name}}.'})
+            return json_response(
+                404,
+                {
+                    "message": f'no schedule {name!r}; there are {known}. Send one as {{"schedule": name}}.'
+                },
+            )
         return json_response(202, {"fired": name})
 
     def _shutdown(self, request: Request) -> Response:

@@ -18,10 +18,16 @@ class Namer:
         self.account = account
 
     def arn(self, service: str, rest: str) -> str:
-        return rest if rest.startswith("arn:") else f"arn:aws:{service}:{self.region}:{self.account}:{rest}"
+        return (
+            rest
+            if rest.startswith("arn:")
+            else f"arn:aws:{service}:{self.region}:{self.account}:{rest}"
+        )
 
 
-def resources(service: str, action: str, parameters: Parameters, path: str, namer: Namer) -> list[str]:
+def resources(
+    service: str, action: str, parameters: Parameters, path: str, namer: Namer
+) -> list[str]:
     """ARNs of the request's resources; ["*"] for a service or action that has none we know."""
     finder = _FINDERS.get(service)
     return (finder(action, parameters, path, namer) if finder else []) or ["*"]
@@ -29,7 +35,10 @@ def resources(service: str, action: str, parameters: Parameters, path: str, name
 
 def _dynamodb(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     if action in ("TransactWriteItems", "TransactGetItems"):
-        return [n.arn("dynamodb", "table/" + next(iter(item.values()))["TableName"]) for item in p.get("TransactItems", [])]
+        return [
+            n.arn("dynamodb", "table/" + next(iter(item.values()))["TableName"])
+            for item in p.get("TransactItems", [])
+        ]
     if action in ("BatchWriteItem", "BatchGetItem"):
         return [n.arn("dynamodb", f"table/{table}") for table in p.get("RequestItems", {})]
     if "TableName" not in p:
@@ -40,7 +49,10 @@ def _dynamodb(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
 
 def _events(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     if action == "PutEvents":
-        names = {(entry.get("EventBusName") or "default").split("/")[-1] for entry in p.get("Entries", [])}
+        names = {
+            (entry.get("EventBusName") or "default").split("/")[-1]
+            for entry in p.get("Entries", [])
+        }
         return [n.arn("events", f"event-bus/{name}") for name in sorted(names)]
     return []
 
@@ -71,7 +83,10 @@ def _sagemaker(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
 def _ssm(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     if action == "StartSession":
         target = p["Target"]
-        return [_session_target(target, n), *([_document(p["DocumentName"], n)] if p.get("DocumentName") else [])]
+        return [
+            _session_target(target, n),
+            *([_document(p["DocumentName"], n)] if p.get("DocumentName") else []),
+        ]
     if action in ("TerminateSession", "ResumeSession"):
         return [n.arn("ssm", f"session/{p['SessionId']}")]
     if p.get("Name"):
@@ -90,13 +105,21 @@ def _session_target(target: str, n: Namer) -> str:
 
 def _document(name: str, n: Namer) -> str:
     """Documents that AWS owns have no account in their ARN."""
-    return f"arn:aws:ssm:{n.region}::document/{name}" if name.startswith("AWS-") else n.arn("ssm", f"document/{name}")
+    return (
+        f"arn:aws:ssm:{n.region}::document/{name}"
+        if name.startswith("AWS-")
+        else n.arn("ssm", f"document/{name}")
+    )
 
 
 def _secretsmanager(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     name = p.get("SecretId") or p.get("Name")
     # AWS appends six random characters to a secret's ARN, and policies end in -?????? or *.
-    return [name if name.startswith("arn:") else n.arn("secretsmanager", f"secret:{name}-AbCdEf")] if name else []
+    return (
+        [name if name.startswith("arn:") else n.arn("secretsmanager", f"secret:{name}-AbCdEf")]
+        if name
+        else []
+    )
 
 
 def _logs(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
@@ -104,17 +127,27 @@ def _logs(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     if not group:
         return []
     stream = p.get("logStreamName")
-    return [n.arn("logs", f"log-group:{group}:log-stream:{stream}" if stream else f"log-group:{group}:*")]
+    return [
+        n.arn(
+            "logs", f"log-group:{group}:log-stream:{stream}" if stream else f"log-group:{group}:*"
+        )
+    ]
 
 
 def _lambda(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     found = re.search(r"/functions/([^/]+)", unquote(path))
-    return [n.arn("lambda", found[1] if found[1].startswith("arn:") else f"function:{found[1]}")] if found else []
+    return (
+        [n.arn("lambda", found[1] if found[1].startswith("arn:") else f"function:{found[1]}")]
+        if found
+        else []
+    )
 
 
 def _iam(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     if p.get("RoleName"):
-        return [f"arn:aws:iam::{n.account}:role{p.get('Path') or _path_of(p['RoleName'], n.account)}{p['RoleName']}"]
+        return [
+            f"arn:aws:iam::{n.account}:role{p.get('Path') or _path_of(p['RoleName'], n.account)}{p['RoleName']}"
+        ]
     return [p["PolicyArn"]] if p.get("PolicyArn") else []
 
 
@@ -122,7 +155,10 @@ def _path_of(role: str, account: str) -> str:
     """A request names a role by its name alone; its ARN has its path."""
     from moto.iam.models import iam_backends
 
-    return next((found.path for found in iam_backends[account]["aws"].get_roles() if found.name == role), "/")
+    return next(
+        (found.path for found in iam_backends[account]["aws"].get_roles() if found.name == role),
+        "/",
+    )
 
 
 def _sts(action: str, p: Parameters, path: str, n: Namer) -> list[str]:

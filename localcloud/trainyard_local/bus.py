@@ -38,13 +38,22 @@ class Bus:
         def send(rule: Any, original_event: dict[str, Any], transform_input: bool = True) -> None:
             self.dispatch(rule, original_event)
 
-        replace(Rule, "send_to_targets", send, parameters=("self", "original_event", "transform_input"))
+        replace(
+            Rule, "send_to_targets", send, parameters=("self", "original_event", "transform_input")
+        )
 
-    def put_event(self, source: str, detail_type: str, detail: Mapping[str, Any], resources: list[str]) -> None:
+    def put_event(
+        self, source: str, detail_type: str, detail: Mapping[str, Any], resources: list[str]
+    ) -> None:
         """An AWS service's event on the default bus."""
         from moto.events.models import events_backends
 
-        entry = {"Source": source, "DetailType": detail_type, "Detail": json.dumps(detail, default=str), "Resources": resources}
+        entry = {
+            "Source": source,
+            "DetailType": detail_type,
+            "Detail": json.dumps(detail, default=str),
+            "Resources": resources,
+        }
         events_backends[self._cloud.account_id][self._cloud.region].put_events([entry])
 
     def dispatch(self, rule: Any, event: Mapping[str, Any]) -> None:
@@ -82,21 +91,32 @@ class Bus:
         self._cloud.functions.check_permission(arn, "events.amazonaws.com", rule.arn)
         self._cloud.functions.invoke_later(arn, payload.encode())
 
-    def _give_up(self, rule: Any, target: Mapping[str, Any], payload: str, error: Exception | None) -> None:
+    def _give_up(
+        self, rule: Any, target: Mapping[str, Any], payload: str, error: Exception | None
+    ) -> None:
         self.failed += 1
         log.error("rule %s could not deliver to %s: %s", rule.name, target["Arn"], error)
         queue = target.get("DeadLetterConfig", {}).get("Arn")
         if queue:
             code = "NO_PERMISSIONS" if isinstance(error, NotAllowed) else "SDK_CLIENT_ERROR"
-            attributes = {"ERROR_CODE": code, "ERROR_MESSAGE": str(error), "RULE_ARN": rule.arn, "TARGET_ARN": target["Arn"]}
+            attributes = {
+                "ERROR_CODE": code,
+                "ERROR_MESSAGE": str(error),
+                "RULE_ARN": rule.arn,
+                "TARGET_ARN": target["Arn"],
+            }
             self.send_to_queue(queue, payload.encode(), attributes)
 
     def send_to_queue(self, arn: str, body: bytes, attributes: Mapping[str, str]) -> None:
         from moto.sqs.models import sqs_backends
 
         _, _, _, region, account, name = arn.split(":")
-        encoded = {key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()}
-        sqs_backends[account][region].send_message(name, body.decode("utf-8", "replace"), message_attributes=encoded)
+        encoded = {
+            key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()
+        }
+        sqs_backends[account][region].send_message(
+            name, body.decode("utf-8", "replace"), message_attributes=encoded
+        )
 
     def report(self) -> dict[str, int]:
         return {"delivered": self.delivered, "failed": self.failed}
@@ -119,4 +139,6 @@ def check_target(target: Mapping[str, Any]) -> None:
     if unknown:
         raise ValueError(f"the local cloud does not support {sorted(unknown)} of a rule's target")
     if target["Arn"].split(":")[2] not in (LAMBDA, SQS):
-        raise ValueError(f"the local cloud delivers events to Lambda and SQS, not to {target['Arn']}")
+        raise ValueError(
+            f"the local cloud delivers events to Lambda and SQS, not to {target['Arn']}"
+        )

@@ -16,7 +16,9 @@ def install() -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication
     from moto.stepfunctions.parser.asl.utils import json_path
 
-    wrap(DomainDispatcherApplication, "get_backend_for_host", functools.lru_cache(256))  # it looks at a hundred directories
+    wrap(
+        DomainDispatcherApplication, "get_backend_for_host", functools.lru_cache(256)
+    )  # it looks at a hundred directories
     wrap(responses, "method_names_from_class", functools.cache)
     wrap(json_path, "parse", functools.lru_cache(512))
 
@@ -28,4 +30,6 @@ def install() -> None:
     def lexed(expression: str) -> list[Any]:
         return list(original(ConditionExpressionParser(expression, None, None)))
 
-    original = replace(ConditionExpressionParser, "_lex_condition_expression", lex, parameters=("self",))
+    original = replace(
+        ConditionExpressionParser, "_lex_condition_expression", lex, parameters=("self",)
+    )

@@ -17,7 +17,9 @@ def install() -> None:
 
     def checksum(self: Any, response_headers: dict[str, Any]) -> tuple[str, str | None]:
         given = {name: self.headers.get(f"x-amz-checksum-{name.lower()}") for name in _ALGORITHMS}
-        algorithm, value = next(((name, value) for name, value in given.items() if value), ("", None))
+        algorithm, value = next(
+            ((name, value) for name, value in given.items() if value), ("", None)
+        )
         if not value or self.headers.get("x-amz-sdk-checksum-algorithm"):
             algorithm, value = original(self, response_headers)
         else:
@@ -26,11 +28,15 @@ def install() -> None:
             _verify(self.raw_body, given["SHA256"])
         return algorithm, value
 
-    original = replace(S3Response, "_get_checksum", checksum, parameters=("self", "response_headers"))
+    original = replace(
+        S3Response, "_get_checksum", checksum, parameters=("self", "response_headers")
+    )
 
 
 def _verify(body: bytes, expected: str) -> None:
     from moto.s3.exceptions import S3ClientError
 
     if base64.b64encode(hashlib.sha256(body).digest()).decode() != expected:
-        raise S3ClientError("BadDigest", "The SHA256 you specified did not match the calculated checksum.")
+        raise S3ClientError(
+            "BadDigest", "The SHA256 you specified did not match the calculated checksum."
+        )

@@ -27,7 +27,9 @@ class Cloud:
     """Where sessions are served; 0 takes a free one, which then stands here."""
     region: str = "us-east-1"
     account_id: str = "123456789012"
-    put_event: Callable[[str, str, Mapping[str, Any], list[str]], None] = field(repr=False, default=None)  # type: ignore[assignment]
+    put_event: Callable[[str, str, Mapping[str, Any], list[str]], None] = field(
+        repr=False, default=None
+    )  # type: ignore[assignment]
     """put_event(source, detail_type, detail, resources): an AWS service event on the default bus."""
     write_log: Callable[[str, str, list[str]], None] = field(repr=False, default=None)  # type: ignore[assignment]
     """write_log(log group, stream, lines): CloudWatch Logs, creating both."""

@@ -24,7 +24,15 @@ _SECTIONS = {
     "Transform",
     "Rules",
 }
-_ATTRIBUTES = {"Type", "Properties", "DependsOn", "Condition", "DeletionPolicy", "UpdateReplacePolicy", "Metadata"}
+_ATTRIBUTES = {
+    "Type",
+    "Properties",
+    "DependsOn",
+    "Condition",
+    "DeletionPolicy",
+    "UpdateReplacePolicy",
+    "Metadata",
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,9 @@ def check(template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
     """Everything that can be known to be wrong before anything is made. Raises TemplateError listing all of it."""
     unknown = set(template) - _SECTIONS
     if unknown:
-        raise TemplateError(f"the template has sections the local cloud does not know: {sorted(unknown)}")
+        raise TemplateError(
+            f"the template has sections the local cloud does not know: {sorted(unknown)}"
+        )
     parameter_values(template.get("Parameters", {}), parameters)
     wrong = list(_complaints(template["Resources"]))
     if wrong:
@@ -51,7 +61,13 @@ def check(template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
     _order(template["Resources"])
 
 
-def deploy(cloud: Cloud, name: str, template: Mapping[str, Any], parameters: Mapping[str, str], maker: Maker) -> Stack:
+def deploy(
+    cloud: Cloud,
+    name: str,
+    template: Mapping[str, Any],
+    parameters: Mapping[str, str],
+    maker: Maker,
+) -> Stack:
     """Make every resource of the template, in order of their references.
 
     Raises TemplateError naming the type and logical id of what cannot be made; nothing is rolled back, the caller ends the cloud.
@@ -63,12 +79,20 @@ def deploy(cloud: Cloud, name: str, template: Mapping[str, Any], parameters: Map
         conditions=template.get("Conditions", {}),
         mappings=template.get("Mappings", {}),
     )
-    wanted = {k: r for k, r in template["Resources"].items() if "Condition" not in r or truth(r["Condition"], scope)}
+    wanted = {
+        k: r
+        for k, r in template["Resources"].items()
+        if "Condition" not in r or truth(r["Condition"], scope)
+    }
     for logical_id in _order(wanted):
         scope.resources[logical_id] = _make(name, logical_id, wanted[logical_id], scope, maker)
     outputs = template.get("Outputs", {})
-    shown = {k: o for k, o in outputs.items() if "Condition" not in o or truth(o["Condition"], scope)}
-    return Stack(name, scope.resources, {k: str(resolve(o["Value"], scope)) for k, o in shown.items()})
+    shown = {
+        k: o for k, o in outputs.items() if "Condition" not in o or truth(o["Condition"], scope)
+    }
+    return Stack(
+        name, scope.resources, {k: str(resolve(o["Value"], scope)) for k, o in shown.items()}
+    )
 
 
 def _pseudo(cloud: Cloud, name: str) -> dict[str, Any]:
@@ -87,31 +111,43 @@ def parameter_values(declared: Mapping[str, Any], given: Mapping[str, str]) -> d
     """Given values over defaults, checked as CloudFormation checks them. Raises TemplateError."""
     unknown = set(given) - set(declared)
     if unknown:
-        raise TemplateError(f"the template has no parameter {sorted(unknown)}; it has {sorted(declared)}")
+        raise TemplateError(
+            f"the template has no parameter {sorted(unknown)}; it has {sorted(declared)}"
+        )
     values = {}
     for name, rules in declared.items():
         if name not in given and "Default" not in rules:
             raise TemplateError(f"the parameter {name} has no default and needs a value")
         value = str(given.get(name, rules.get("Default")))
         _check_parameter(name, value, rules)
-        values[name] = value.split(",") if rules["Type"] in ("CommaDelimitedList", "List<Number>") else value
+        values[name] = (
+            value.split(",") if rules["Type"] in ("CommaDelimitedList", "List<Number>") else value
+        )
     return values
 
 
 def _check_parameter(name: str, value: str, rules: Mapping[str, Any]) -> None:
     hint = rules.get("ConstraintDescription", "")
     if "AllowedValues" in rules and value not in map(str, rules["AllowedValues"]):
-        raise TemplateError(f"parameter {name}={value!r} must be one of {rules['AllowedValues']}. {hint}")
+        raise TemplateError(
+            f"parameter {name}={value!r} must be one of {rules['AllowedValues']}. {hint}"
+        )
     if "AllowedPattern" in rules and not re.fullmatch(rules["AllowedPattern"], value):
-        raise TemplateError(f"parameter {name}={value!r} must match {rules['AllowedPattern']}. {hint}")
+        raise TemplateError(
+            f"parameter {name}={value!r} must match {rules['AllowedPattern']}. {hint}"
+        )
     if rules["Type"] != "Number":
         return
     try:
         number = float(value)
     except ValueError:
         raise TemplateError(f"parameter {name}={value!r} must be a number. {hint}") from None
-    if number < float(rules.get("MinValue", number)) or number > float(rules.get("MaxValue", number)):
-        raise TemplateError(f"parameter {name}={value} must lie between {rules.get('MinValue')} and {rules.get('MaxValue')}. {hint}")
+    if number < float(rules.get("MinValue", number)) or number > float(
+        rules.get("MaxValue", number)
+    ):
+        raise TemplateError(
+            f"parameter {name}={value} must lie between {rules.get('MinValue')} and {rules.get('MaxValue')}. {hint}"
+        )
 
 
 def _complaints(resources: Mapping[str, Any]) -> Iterator[str]:
@@ -130,20 +166,28 @@ def _order(resources: Mapping[str, Any]) -> list[str]:
     graph = {}
     for logical_id, resource in resources.items():
         depends = resource.get("DependsOn", [])
-        named = references(resource.get("Properties", {})) | set([depends] if isinstance(depends, str) else depends)
+        named = references(resource.get("Properties", {})) | set(
+            [depends] if isinstance(depends, str) else depends
+        )
         graph[logical_id] = named & set(resources)
     try:
         return list(TopologicalSorter(graph).static_order())
     except CycleError as cycle:
-        raise TemplateError(f"circular dependency between resources: {' -> '.join(cycle.args[1])}") from None
+        raise TemplateError(
+            f"circular dependency between resources: {' -> '.join(cycle.args[1])}"
+        ) from None
 
 
-def _make(stack: str, logical_id: str, resource: Mapping[str, Any], scope: Scope, maker: Maker) -> Resource:
+def _make(
+    stack: str, logical_id: str, resource: Mapping[str, Any], scope: Scope, maker: Maker
+) -> Resource:
     try:
         properties = resolve(resource.get("Properties", {}), scope)
         made = TYPES[resource["Type"]].make(maker, Wanted(stack, logical_id, properties))
     except TemplateError as error:
         raise TemplateError(f"{logical_id} ({resource['Type']}): {error}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise TemplateError(f"{logical_id} ({resource['Type']}): {type(error).__name__}: {error}") from error
+        raise TemplateError(
+            f"{logical_id} ({resource['Type']}): {type(error).__name__}: {error}"
+        ) from error
     return Resource(logical_id, resource["Type"], made[0], made[1])

@@ -46,7 +46,9 @@ Progress = Callable[[str], None]
 class ControlError(Exception):
     """The local cloud could not be started or ended; the message says why, `remedy` what to do."""
 
-    def __init__(self, message: str, remedy: str = "Look at server.log in the state directory.") -> None:
+    def __init__(
+        self, message: str, remedy: str = "Look at server.log in the state directory."
+    ) -> None:
         super().__init__(f"{message}. {remedy}")
         self.message, self.remedy = message, remedy
 
@@ -61,7 +63,10 @@ class Unusable(ControlError):
 
 #: By the kind that the server gives its error when it could not start.
 _START_ERRORS: dict[str, tuple[type[ControlError], str]] = {
-    "port": (InTheWay, "Stop what listens there, or start this one with another --port (0 takes a free one)."),
+    "port": (
+        InTheWay,
+        "Stop what listens there, or start this one with another --port (0 takes a free one).",
+    ),
     "template": (Unusable, "Correct the template."),
     "machines": (Unusable, "Or use --nodes processes."),
     "disk": (Unusable, "Make room there, or give another directory with --state-dir."),
@@ -103,7 +108,14 @@ def up(
             except machine_host.Impossible as error:
                 raise Unusable(error.message, error.remedy) from None
         options = ["--nodes", nodes] + ([] if enforce_iam else ["--no-iam"])
-        return _start(state_dir, port, template, parameters=dict(parameters or {}), on_progress=on_progress, options=options)
+        return _start(
+            state_dir,
+            port,
+            template,
+            parameters=dict(parameters or {}),
+            on_progress=on_progress,
+            options=options,
+        )
 
 
 def down(state_dir: Path) -> dict[str, Any]:
@@ -140,12 +152,38 @@ def status(state_dir: Path) -> dict[str, Any]:
 
 
 def _start(
-    state_dir: Path, port: int, template: Path, *, parameters: dict[str, str], on_progress: Progress, options: Sequence[str]
+    state_dir: Path,
+    port: int,
+    template: Path,
+    *,
+    parameters: dict[str, str],
+    on_progress: Progress,
+    options: Sequence[str],
 ) -> dict[str, Any]:
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "trainyard_local.server", "--state-dir", str(state_dir), "--port", str(port)]
-    command += ["--template", str(template), "--parameters", json.dumps(parameters), "--notify-fd", str(writing), *options]
-    environment = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_SETTINGS)}
+    command = [
+        sys.executable,
+        "-m",
+        "trainyard_local.server",
+        "--state-dir",
+        str(state_dir),
+        "--port",
+        str(port),
+    ]
+    command += [
+        "--template",
+        str(template),
+        "--parameters",
+        json.dumps(parameters),
+        "--notify-fd",
+        str(writing),
+        *options,
+    ]
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _INHERITED or name.startswith(_SETTINGS)
+    }
     with open(state_dir / LOG_FILE, "ab") as log:
         process = subprocess.Popen(
             command,
@@ -168,7 +206,9 @@ def _start(
         raise
 
 
-def _await_ready(reading: int, process: subprocess.Popen[bytes], state_dir: Path, on_progress: Progress) -> dict[str, Any]:
+def _await_ready(
+    reading: int, process: subprocess.Popen[bytes], state_dir: Path, on_progress: Progress
+) -> dict[str, Any]:
     with os.fdopen(reading) as messages:
         for line in messages:
             message = json.loads(line)
@@ -180,7 +220,10 @@ def _await_ready(reading: int, process: subprocess.Popen[bytes], state_dir: Path
             else:
                 ready: dict[str, Any] = message["ready"]
                 return ready
-    raise ControlError(f"the local cloud ended while it started (exit status {process.wait()})", f"Its log is {state_dir / LOG_FILE}.")
+    raise ControlError(
+        f"the local cloud ended while it started (exit status {process.wait()})",
+        f"Its log is {state_dir / LOG_FILE}.",
+    )
 
 
 def _server(state_dir: Path) -> dict[str, Any] | None:
@@ -189,7 +232,11 @@ def _server(state_dir: Path) -> dict[str, Any] | None:
         local: dict[str, Any] = json.loads((state_dir / LOCAL_FILE).read_text())
     except (OSError, ValueError):
         return None
-    ours = {p.pid for p in node_processes.matching(of_cloud(state_dir)) if "trainyard_local.server" in p.command}
+    ours = {
+        p.pid
+        for p in node_processes.matching(of_cloud(state_dir))
+        if "trainyard_local.server" in p.command
+    }
     return local if local["pid"] in ours else None
 
 
@@ -205,10 +252,18 @@ def _shut_down(state_dir: Path, server: Mapping[str, Any]) -> bool:
     return False
 
 
-def _call(server: Mapping[str, Any], method: str, path: str, seconds: float) -> dict[str, Any] | None:
-    connection = http.client.HTTPConnection(server["endpoint"].removeprefix("http://"), timeout=seconds)
+def _call(
+    server: Mapping[str, Any], method: str, path: str, seconds: float
+) -> dict[str, Any] | None:
+    connection = http.client.HTTPConnection(
+        server["endpoint"].removeprefix("http://"), timeout=seconds
+    )
     try:
-        connection.request(method, f"/_trainyard/{path}", headers={"X-Trainyard-Token": server.get("adminToken", "")})
+        connection.request(
+            method,
+            f"/_trainyard/{path}",
+            headers={"X-Trainyard-Token": server.get("adminToken", "")},
+        )
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):
         return None
@@ -222,7 +277,9 @@ def _clean(state_dir: Path) -> int:
     try:
         killed = node_processes.kill(of_cloud(state_dir), spare=_ancestors())
     except RuntimeError as error:
-        raise ControlError(str(error), "Look at them with `trainyard local status` and try again.") from None
+        raise ControlError(
+            str(error), "Look at them with `trainyard local status` and try again."
+        ) from None
     machine_network.remove(state_dir)
     slurm.remove_short_link(state_dir)
     for name in RUNNING_PARTS:
@@ -251,11 +308,16 @@ def _exclusive(state_dir: Path) -> Iterator[None]:
         state_dir.mkdir(parents=True, exist_ok=True)
         lock = open(state_dir / ".lock", "w")  # noqa: SIM115 - closed below; what goes wrong meanwhile is not the directory's fault
     except OSError as error:
-        raise Unusable(f"{state_dir} cannot be the state directory: {error.strerror}", "Give another with --state-dir.") from None
+        raise Unusable(
+            f"{state_dir} cannot be the state directory: {error.strerror}",
+            "Give another with --state-dir.",
+        ) from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             message = f"another `trainyard local up` or `down` is at work in {state_dir}"
-            raise InTheWay(message, "Wait for it, then look with `trainyard local status`.") from None
+            raise InTheWay(
+                message, "Wait for it, then look with `trainyard local status`."
+            ) from None
         yield

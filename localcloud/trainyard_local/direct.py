@@ -16,7 +16,15 @@ from trainyard_local.http_messages import Request, Response
 
 TARGETS = {
     f"DynamoDB_20120810.{name}"
-    for name in ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "Query", "BatchGetItem", "TransactWriteItems")
+    for name in (
+        "GetItem",
+        "PutItem",
+        "UpdateItem",
+        "DeleteItem",
+        "Query",
+        "BatchGetItem",
+        "TransactWriteItems",
+    )
 }
 _CONTENT_TYPE = "application/x-amz-json-1.0"
 
@@ -40,13 +48,21 @@ def handler(cloud: Cloud) -> Callable[[Request], Response]:
         if not isinstance(parameters, dict):
             return _refused("SerializationException", "the body is no JSON object")
         status, headers, body = make(cloud, request, parameters).call_action()
-        return Response(int(status), [(name, str(value)) for name, value in headers.items() if name != "status"], body.encode())
+        return Response(
+            int(status),
+            [(name, str(value)) for name, value in headers.items() if name != "status"],
+            body.encode(),
+        )
 
     return answer
 
 
 def _refused(code: str, message: str) -> Response:
-    return Response(400, [("Content-Type", _CONTENT_TYPE)], json.dumps({"__type": code, "message": message}).encode())
+    return Response(
+        400,
+        [("Content-Type", _CONTENT_TYPE)],
+        json.dumps({"__type": code, "message": message}).encode(),
+    )
 
 
 @functools.cache
@@ -67,12 +83,18 @@ def _handler_class() -> Any:
             self.response_headers: dict[str, str] = {}
 
         def call_action(self) -> Any:
-            return BaseResponse.call_action(self)  # DynamoHandler's own adds a checksum, which every client then has to compute too
+            return BaseResponse.call_action(
+                self
+            )  # DynamoHandler's own adds a checksum, which every client then has to compute too
 
         def serialized(self, action_result: Any) -> Any:
             if isinstance(action_result.result, Exception):
                 return super().serialized(action_result)
-            return 200, {"Content-Type": _CONTENT_TYPE}, json.dumps(action_result.result, default=_as_base64)
+            return (
+                200,
+                {"Content-Type": _CONTENT_TYPE},
+                json.dumps(action_result.result, default=_as_base64),
+            )
 
     return Direct
 

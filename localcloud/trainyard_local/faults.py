@@ -75,7 +75,13 @@ def _cluster_status(cluster: LocalCluster) -> dict[str, Any]:
         }
         for node in cluster.members()
     ]
-    return {"name": cluster.name, "id": cluster.id, "arn": cluster.arn, "status": cluster.status, "nodes": nodes}
+    return {
+        "name": cluster.name,
+        "id": cluster.id,
+        "arn": cluster.arn,
+        "status": cluster.status,
+        "nodes": nodes,
+    }
 
 
 def _cluster(cloud: Cloud, request: Mapping[str, Any]) -> LocalCluster:
@@ -109,7 +115,9 @@ def _working_node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
             return node
     _run_directory(cluster, request.get("run"))
     job = f"no job of {request['run']}" if request.get("run") else "no job"
-    raise NotNow(f"node: {job} runs on cluster {cluster.name} now; wait until it trains, or name the node")
+    raise NotNow(
+        f"node: {job} runs on cluster {cluster.name} now; wait until it trains, or name the node"
+    )
 
 
 def _run_directory(cluster: LocalCluster, run: Any = None) -> Path:
@@ -118,7 +126,9 @@ def _run_directory(cluster: LocalCluster, run: Any = None) -> Path:
     if not run:
         return runs
     if not RUN_ID.fullmatch(str(run)) or not (runs / str(run)).is_dir():
-        raise NotThere(f"run: '{run}' never trained on cluster {cluster.name}; list runs with: trainyard run ls")
+        raise NotThere(
+            f"run: '{run}' never trained on cluster {cluster.name}; list runs with: trainyard run ls"
+        )
     return runs / str(run)
 
 
@@ -126,7 +136,8 @@ def _job_processes(node: Node, run: Any = None) -> list[Process]:
     return [
         process
         for process in node.processes()
-        if process.environment.get("SLURMD_NODENAME") == node.name and run in (None, process.environment.get("TRAINYARD_RUN_ID"))
+        if process.environment.get("SLURMD_NODENAME") == node.name
+        and run in (None, process.environment.get("TRAINYARD_RUN_ID"))
     ]
 
 
@@ -141,9 +152,13 @@ def befall(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     kinds = sorted({kind for node in cluster.members() for kind in node.faults()})
     if kind in MACHINE_FAULTS and kind not in kinds:
         where = "start the local cloud with: trainyard local up --nodes machines"
-        raise FaultError(f"kind: '{kind}' befalls links, and nodes that are processes have none of their own; {where}")
+        raise FaultError(
+            f"kind: '{kind}' befalls links, and nodes that are processes have none of their own; {where}"
+        )
     if kind not in kinds:
-        raise FaultError(f"kind: '{kind}' is unknown on these nodes; use one of {', '.join([*FAULTS, *kinds])}")
+        raise FaultError(
+            f"kind: '{kind}' is unknown on these nodes; use one of {', '.join([*FAULTS, *kinds])}"
+        )
     node = _working_node(cluster, request)
     if not node.powered:
         raise NotNow(f"node: {node.name} is switched off; reboot or replace it first")
@@ -161,8 +176,14 @@ def _seconds(request: Mapping[str, Any]) -> float | None:
     seconds = request.get("seconds")
     if seconds is None:
         return None
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= MAX_SECONDS:
-        raise FaultError(f"seconds: '{seconds}' is no number over 0 and up to {MAX_SECONDS}; leave it out for a fault that stays")
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, (int, float))
+        or not 0 < seconds <= MAX_SECONDS
+    ):
+        raise FaultError(
+            f"seconds: '{seconds}' is no number over 0 and up to {MAX_SECONDS}; leave it out for a fault that stays"
+        )
     return float(seconds)
 
 
@@ -199,17 +220,34 @@ def start_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
 def kill_process(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     """SIGKILL one training process: a rank that torchrun started (LOCAL_RANK) or forked (its name), else the job's innermost process."""
     node = _working_node(cluster, request)
-    jobs = [process for process in _job_processes(node, request.get("run")) if process.name != CHECKPOINT_WRITER]
+    jobs = [
+        process
+        for process in _job_processes(node, request.get("run"))
+        if process.name != CHECKPOINT_WRITER
+    ]
     if not jobs:
         _run_directory(cluster, request.get("run"))
-        raise NotNow(f"run: no process of {request.get('run') or 'any run'} runs on {node.name} now; leave out the node, or wait")
+        raise NotNow(
+            f"run: no process of {request.get('run') or 'any run'} runs on {node.name} now; leave out the node, or wait"
+        )
     parents = {process.parent for process in jobs}
-    ranks = [process for process in jobs if "LOCAL_RANK" in process.environment or RANK_NAME.fullmatch(process.name)]
+    ranks = [
+        process
+        for process in jobs
+        if "LOCAL_RANK" in process.environment or RANK_NAME.fullmatch(process.name)
+    ]
     # srun forks a helper that has no part in training.
-    innermost = [process for process in jobs if process.pid not in parents and process.name != "srun"]
+    innermost = [
+        process for process in jobs if process.pid not in parents and process.name != "srun"
+    ]
     victim = (ranks or innermost or jobs)[0]
     node_processes.kill_pids([victim.pid])
-    return {"node": node.name, "instanceId": node.instance_id, "pid": victim.pid, "process": victim.name}
+    return {
+        "node": node.name,
+        "instanceId": node.instance_id,
+        "pid": victim.pid,
+        "process": victim.name,
+    }
 
 
 def corrupt_checkpoint(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,15 +261,29 @@ def corrupt_checkpoint(cluster: LocalCluster, request: Mapping[str, Any]) -> dic
         os.truncate(victim, victim.stat().st_size // 2)
     else:
         _flip(victim)
-    return {"checkpoint": str(newest.relative_to(cluster.shared)), "file": victim.name, "step": int(newest.name.split("-")[1])}
+    return {
+        "checkpoint": str(newest.relative_to(cluster.shared)),
+        "file": victim.name,
+        "step": int(newest.name.split("-")[1]),
+    }
 
 
 def _newest_checkpoint(cluster: LocalCluster, run: Any) -> Path:
     runs = _run_directory(cluster)
-    found = [path for path in _run_directory(cluster, run).rglob("step-*") if path.is_dir() and CHECKPOINT.fullmatch(path.name)]
+    found = [
+        path
+        for path in _run_directory(cluster, run).rglob("step-*")
+        if path.is_dir() and CHECKPOINT.fullmatch(path.name)
+    ]
     if not found:
-        raise NotThere(f"run: {run or 'no run'} has no checkpoint on cluster {cluster.name} yet; wait for the first one")
-    working = {process.environment.get("TRAINYARD_RUN_ID") for node in cluster.members() for process in _job_processes(node)}
+        raise NotThere(
+            f"run: {run or 'no run'} has no checkpoint on cluster {cluster.name} yet; wait for the first one"
+        )
+    working = {
+        process.environment.get("TRAINYARD_RUN_ID")
+        for node in cluster.members()
+        for process in _job_processes(node)
+    }
 
     def newness(path: Path) -> tuple[bool, str, str]:
         """A run that trains comes before one that is over, a later run before an earlier one, and then the later step and attempt."""

@@ -28,7 +28,11 @@ class Front:
     """The WSGI application of the whole local cloud."""
 
     def __init__(
-        self, cloud: Cloud, admin_calls: admin.Admin | None, moto: Callable[..., Iterable[bytes]], hosts: Container[str] = _LOOPBACK
+        self,
+        cloud: Cloud,
+        admin_calls: admin.Admin | None,
+        moto: Callable[..., Iterable[bytes]],
+        hosts: Container[str] = _LOOPBACK,
     ) -> None:
         """Without `admin_calls`, as machine nodes see it, nobody can break or end the cloud through it."""
         self._cloud = cloud
@@ -37,14 +41,23 @@ class Front:
         self._hosts = hosts
         self._dynamodb = direct.handler(cloud)
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
         handler = self._handler(environ)
         if handler is None:
-            if environ["REQUEST_METHOD"] == "HEAD" and "heads-have-no-checksum" in self._cloud.quirks:
+            if (
+                environ["REQUEST_METHOD"] == "HEAD"
+                and "heads-have-no-checksum" in self._cloud.quirks
+            ):
                 return self._moto(environ, _without_checksum(start_response))
             return self._moto(environ, start_response)
         response = handler(_request(environ))
-        phrase = HTTPStatus(response.status).phrase if response.status in HTTPStatus._value2member_map_ else "Unknown"
+        phrase = (
+            HTTPStatus(response.status).phrase
+            if response.status in HTTPStatus._value2member_map_
+            else "Unknown"
+        )
         start_response(f"{response.status} {phrase}", response.headers)
         return [response.body]
 
@@ -52,14 +65,24 @@ class Front:
         if environ.get("HTTP_HOST", "").rsplit(":", 1)[0] not in self._hosts:
             return _foreign_host  # a web page that rebinds its name to loopback ends here
         path = environ["RAW_URI"].partition("?")[0]
-        if path.startswith(admin.PREFIX):  # unsigned, so no web page may send it: browsers name the page's origin
-            return _foreign_host if "HTTP_ORIGIN" in environ or self._admin is None else self._admin.handle
+        if path.startswith(
+            admin.PREFIX
+        ):  # unsigned, so no web page may send it: browsers name the page's origin
+            return (
+                _foreign_host
+                if "HTTP_ORIGIN" in environ or self._admin is None
+                else self._admin.handle
+            )
         if path.startswith(gateway.PREFIX):
             return self._cloud.gateway.handle
         if _INVOKE.fullmatch(path):
             return self._invoke
         signed = _SIGNED_FOR.search(environ.get("HTTP_AUTHORIZATION", ""))
-        if signed and signed[1] == "dynamodb" and environ.get("HTTP_X_AMZ_TARGET") in direct.TARGETS:
+        if (
+            signed
+            and signed[1] == "dynamodb"
+            and environ.get("HTTP_X_AMZ_TARGET") in direct.TARGETS
+        ):
             return self._dynamodb
         if signed and signed[1] == prices.SERVICE:
             return lambda request: prices.answer(self._cloud, request)
@@ -69,10 +92,16 @@ class Front:
         """Lambda's Invoke operation, for people and scripts; the cloud's own parts invoke without HTTP."""
         found = _INVOKE.fullmatch(request.raw_path)
         assert found
-        signed = SignedRequest(request.method, self._cloud.endpoint + request.raw_path, request.headers, request.body)
+        signed = SignedRequest(
+            request.method, self._cloud.endpoint + request.raw_path, request.headers, request.body
+        )
         try:
             principal = verify(
-                signed, self._cloud.access.principal, region=self._cloud.region, service="lambda", now=datetime.now(timezone.utc)
+                signed,
+                self._cloud.access.principal,
+                region=self._cloud.region,
+                service="lambda",
+                now=datetime.now(timezone.utc),
             )
             function = self._cloud.functions.get(unquote(found[1]))
             self._cloud.access.require(principal, "lambda:InvokeFunction", function.config.arn)
@@ -91,18 +120,30 @@ class Front:
             return Response(202, [], b"")
         outcome = function.pool.invoke(request.body or b"{}")
         failed = [("X-Amz-Function-Error", "Unhandled")] if outcome.failed else []
-        return Response(200, [("Content-Type", "application/json"), ("X-Amz-Executed-Version", "$LATEST"), *failed], outcome.result)
+        return Response(
+            200,
+            [("Content-Type", "application/json"), ("X-Amz-Executed-Version", "$LATEST"), *failed],
+            outcome.result,
+        )
 
 
 def _without_checksum(start_response: Callable[..., Any]) -> Callable[..., Any]:
     def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-        return start_response(status, [pair for pair in headers if not pair[0].lower().startswith("x-amz-checksum-")], *more)
+        return start_response(
+            status,
+            [pair for pair in headers if not pair[0].lower().startswith("x-amz-checksum-")],
+            *more,
+        )
 
     return start
 
 
 def _request(environ: dict[str, Any]) -> Request:
-    headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
+    headers = {
+        name[5:].replace("_", "-").lower(): value
+        for name, value in environ.items()
+        if name.startswith("HTTP_")
+    }
     for name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
         if environ.get(name):
             headers[name.replace("_", "-").lower()] = environ[name]
@@ -111,14 +152,26 @@ def _request(environ: dict[str, Any]) -> Request:
 
 
 def _foreign_host(request: Request) -> Response:
-    return _error(421, "MisdirectedRequest", "the local cloud answers to 127.0.0.1 and localhost only")
+    return _error(
+        421, "MisdirectedRequest", "the local cloud answers to 127.0.0.1 and localhost only"
+    )
 
 
 def _no_such_service(request: Request) -> Response:
     found = _SIGNED_FOR.search(request.headers["authorization"])
-    return _error(501, "NotImplemented", f"the local cloud has no service {found and found[1]!r}; it has {sorted(OPERATIONS)}")
+    return _error(
+        501,
+        "NotImplemented",
+        f"the local cloud has no service {found and found[1]!r}; it has {sorted(OPERATIONS)}",
+    )
 
 
 def _error(status: int, kind: str, message: str) -> Response:
     headers = [("Content-Type", "application/json"), ("X-Amzn-ErrorType", kind)]
-    return Response(status, headers, json.dumps({"__type": kind, "Type": "User", "Message": message, "message": message}).encode())
+    return Response(
+        status,
+        headers,
+        json.dumps(
+            {"__type": kind, "Type": "User", "Message": message, "message": message}
+        ).encode(),
+    )

@@ -57,10 +57,16 @@ class Functions:
         def environment() -> dict[str, str]:
             credentials = self._cloud.credentials(config.role, config.name)
             return worker_environment(
-                config, state_dir=self._cloud.state_dir, endpoint=self._cloud.endpoint, region=self._cloud.region, credentials=credentials
+                config,
+                state_dir=self._cloud.state_dir,
+                endpoint=self._cloud.endpoint,
+                region=self._cloud.region,
+                credentials=credentials,
             )
 
-        pool = Pool(config, environment, self._cloud.write_log, most=most, keep=min(KEEP_WORKERS, most))
+        pool = Pool(
+            config, environment, self._cloud.write_log, most=most, keep=min(KEEP_WORKERS, most)
+        )
         function = Function(config, pool)
         self._functions[config.name] = function
         return function
@@ -69,7 +75,9 @@ class Functions:
         """Raises NoSuchFunction."""
         name = name_or_arn.rsplit(":function:", maxsplit=1)[-1].split(":", maxsplit=1)[0]
         if name not in self._functions:
-            raise NoSuchFunction(f"Function not found: arn:aws:lambda:{self._cloud.region}:{self._cloud.account_id}:function:{name}")
+            raise NoSuchFunction(
+                f"Function not found: arn:aws:lambda:{self._cloud.region}:{self._cloud.account_id}:function:{name}"
+            )
         return self._functions[name]
 
     def invoke(self, name_or_arn: str, payload: bytes) -> Invocation:
@@ -80,7 +88,9 @@ class Functions:
         for allowed, pattern in self.get(name_or_arn).permissions:
             if allowed == principal and (pattern is None or policies.matches(pattern, source_arn)):
                 return
-        raise NotAllowed(f"{principal} may not invoke {name_or_arn} for {source_arn}: the template has no matching AWS::Lambda::Permission")
+        raise NotAllowed(
+            f"{principal} may not invoke {name_or_arn} for {source_arn}: the template has no matching AWS::Lambda::Permission"
+        )
 
     def invoke_later(self, name_or_arn: str, payload: bytes) -> None:
         """Lambda's `Event` invocation: accepted now, retried on errors, then given to the dead-letter queue."""
@@ -92,7 +102,12 @@ class Functions:
             outcome = function.pool.invoke(payload)
             if not outcome.failed:
                 return
-            log.warning("%s failed (attempt %d): %s", function.config.name, attempt + 1, outcome.result.decode(errors="replace")[:2000])
+            log.warning(
+                "%s failed (attempt %d): %s",
+                function.config.name,
+                attempt + 1,
+                outcome.result.decode(errors="replace")[:2000],
+            )
             if attempt < function.retries:
                 time.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
         self._give_up(function, payload, outcome)
@@ -100,12 +115,20 @@ class Functions:
     def _give_up(self, function: Function, payload: bytes, outcome: Invocation) -> None:
         error = outcome.result.decode(errors="replace")
         if function.dead_letters:
-            self._cloud.access.require_role(function.config.role, function.config.name, "sqs:SendMessage", function.dead_letters)
+            self._cloud.access.require_role(
+                function.config.role, function.config.name, "sqs:SendMessage", function.dead_letters
+            )
             self.send_dead_letter(
-                function.dead_letters, payload, {"RequestID": outcome.request_id, "ErrorCode": "200", "ErrorMessage": error[:1024]}
+                function.dead_letters,
+                payload,
+                {"RequestID": outcome.request_id, "ErrorCode": "200", "ErrorMessage": error[:1024]},
             )
             return
-        log.error("an event for %s is lost: it has no dead-letter queue (%s)", function.config.name, error[:500])
+        log.error(
+            "an event for %s is lost: it has no dead-letter queue (%s)",
+            function.config.name,
+            error[:500],
+        )
         with self._lock:
             self.lost = [*self.lost[-19:], {"function": function.config.name, "error": error[:500]}]
 
@@ -122,4 +145,7 @@ class Functions:
             function.pool.close()
 
     def report(self) -> dict[str, Any]:
-        return {"deployed": {name: f.pool.report() for name, f in self._functions.items()}, "lostEvents": self.lost}
+        return {
+            "deployed": {name: f.pool.report() for name, f in self._functions.items()},
+            "lostEvents": self.lost,
+        }

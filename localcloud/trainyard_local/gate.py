@@ -21,7 +21,13 @@ _S3_ACTIONS = {
     "GetObjectAttributes": "GetObject", "ListParts": "ListMultipartUploadParts",
 }  # fmt: skip
 #: Batch operations of HyperPod and DynamoDB's transactions are authorized as the operations they consist of.
-_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem", "Get": "GetItem"}
+_TRANSACTION = {
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+    "Delete": "DeleteItem",
+    "ConditionCheck": "ConditionCheckItem",
+    "Get": "GetItem",
+}
 _SERVICES = {"monitoring": "cloudwatch"}
 #: The services, S3 aside, that answer in XML.
 _IN_XML = ("iam", "sns", "sts")
@@ -38,12 +44,24 @@ def install(access: Access) -> None:
     def s3(self: Any, bucket_name: str | None = None, key_name: str | None = None) -> None:
         _check_s3(access, self, bucket_name, key_name)
 
-    replace(Mixin, "_authenticate_and_authorize_normal_action", normal, parameters=("self", "resource"))
-    replace(Mixin, "_authenticate_and_authorize_s3_action", s3, parameters=("self", "bucket_name", "key_name"))
     replace(
-        STSBackend, "get_caller_identity", lambda self, key, region: _identity(access, key), parameters=("self", "access_key_id", "region")
+        Mixin, "_authenticate_and_authorize_normal_action", normal, parameters=("self", "resource")
     )
-    assume: Any = replace(STSBackend, "assume_role", lambda self, **kwargs: _assume(access, assume, self, kwargs))
+    replace(
+        Mixin,
+        "_authenticate_and_authorize_s3_action",
+        s3,
+        parameters=("self", "bucket_name", "key_name"),
+    )
+    replace(
+        STSBackend,
+        "get_caller_identity",
+        lambda self, key, region: _identity(access, key),
+        parameters=("self", "access_key_id", "region"),
+    )
+    assume: Any = replace(
+        STSBackend, "assume_role", lambda self, **kwargs: _assume(access, assume, self, kwargs)
+    )
 
 
 def _assume(access: Access, original: Any, backend: Any, arguments: dict[str, Any]) -> Any:
@@ -67,8 +85,16 @@ def _caller(access: Access, response: Any) -> tuple[Principal, str]:
     principal = access.principal(found[1]) if found else None
     service = _SERVICES.get(found[3], found[3]) if found else "unknown"
     if principal is None:
-        raise Denied(found[1] if found else "anonymous", f"{service}:{response._get_action()}", "*", "implicit-deny")
-    if principal.session_token and response.headers.get("X-Amz-Security-Token") != principal.session_token:
+        raise Denied(
+            found[1] if found else "anonymous",
+            f"{service}:{response._get_action()}",
+            "*",
+            "implicit-deny",
+        )
+    if (
+        principal.session_token
+        and response.headers.get("X-Amz-Security-Token") != principal.session_token
+    ):
         raise Denied(principal.arn, f"{service}:{response._get_action()}", "*", "implicit-deny")
     return principal, service
 
@@ -79,7 +105,11 @@ def _check_service(access: Access, response: Any) -> None:
     try:
         principal, service = _caller(access, response)
         _refuse_what_is_not_done(service, response)
-        if service == "events" and "/i-" in principal.arn and "node-roles-may-not-put-events" in access.quirks:
+        if (
+            service == "events"
+            and "/i-" in principal.arn
+            and "node-roles-may-not-put-events" in access.quirks
+        ):
             raise Denied(principal.arn, "events:PutEvents", "*", "implicit-deny")
         if principal.role is None or not access.enforce:
             return
@@ -88,7 +118,9 @@ def _check_service(access: Access, response: Any) -> None:
     except Denied as denied:
         error: Any = JsonRESTError("AccessDeniedException", str(denied))
         if denied.action.partition(":")[0] in _IN_XML:
-            user, _, what = str(denied).removeprefix("User: ").partition(" is not authorized to perform: ")
+            user, _, what = (
+                str(denied).removeprefix("User: ").partition(" is not authorized to perform: ")
+            )
             error = AccessDeniedError(user, what)
         error.code = 403
         raise error from denied
@@ -107,20 +139,28 @@ def _refuse_what_is_not_done(service: str, response: Any) -> None:
     raise error
 
 
-def _demands(access: Access, response: Any, service: str) -> list[tuple[str, str, policies.Context]]:
+def _demands(
+    access: Access, response: Any, service: str
+) -> list[tuple[str, str, policies.Context]]:
     """Every (action, resource, context) the request needs."""
     action = response._get_action()
     parameters = _parameters(response)
     namer = arns.Namer(response.region, response.current_account)
     context = _tags(parameters)
     demands: list[tuple[str, str, policies.Context]] = []
-    for index, resource in enumerate(arns.resources(service, action, parameters, response.path, namer)):
+    for index, resource in enumerate(
+        arns.resources(service, action, parameters, response.path, namer)
+    ):
         name = _action(service, action, parameters, index)
         demands.append(
             (
                 name,
                 resource,
-                {**context, **_resource_tags(access, service, resource), **_keys(service, action, parameters, index, access.account_id)},
+                {
+                    **context,
+                    **_resource_tags(access, service, resource),
+                    **_keys(service, action, parameters, index, access.account_id),
+                },
             )
         )
     for role in _passed_roles(service, action, parameters):
@@ -138,7 +178,13 @@ def _action(service: str, action: str, parameters: Mapping[str, Any], index: int
 
 def _passed_roles(service: str, action: str, parameters: Mapping[str, Any]) -> list[str]:
     if service == "sagemaker" and action in ("CreateCluster", "UpdateCluster"):
-        return sorted({g["ExecutionRole"] for g in parameters.get("InstanceGroups") or [] if g.get("ExecutionRole")})
+        return sorted(
+            {
+                g["ExecutionRole"]
+                for g in parameters.get("InstanceGroups") or []
+                if g.get("ExecutionRole")
+            }
+        )
     return []
 
 
@@ -146,12 +192,21 @@ def _tags(parameters: Mapping[str, Any]) -> dict[str, str | list[str]]:
     tags = parameters.get("Tags") or parameters.get("tags")
     if not isinstance(tags, list):
         return {}
-    pairs = {str(t.get("Key") or t.get("key")): str(t.get("Value") or t.get("value") or "") for t in tags if isinstance(t, dict)}
-    return {"aws:tagkeys": list(pairs), **{f"aws:requesttag/{key}".lower(): value for key, value in pairs.items()}}
+    pairs = {
+        str(t.get("Key") or t.get("key")): str(t.get("Value") or t.get("value") or "")
+        for t in tags
+        if isinstance(t, dict)
+    }
+    return {
+        "aws:tagkeys": list(pairs),
+        **{f"aws:requesttag/{key}".lower(): value for key, value in pairs.items()},
+    }
 
 
 def _resource_tags(access: Access, service: str, resource: str) -> dict[str, str]:
-    owner = access.resource_tags.get(service) or access.resource_tags.get(resource.split(":")[2] if resource.startswith("arn:") else "")
+    owner = access.resource_tags.get(service) or access.resource_tags.get(
+        resource.split(":")[2] if resource.startswith("arn:") else ""
+    )
     tags = owner(resource) if owner else {}
     return {
         f"{prefix}{key}".lower(): value
@@ -163,11 +218,15 @@ def _resource_tags(access: Access, service: str, resource: str) -> dict[str, str
 def _boundary_of(role: str, account: str) -> str:
     from moto.iam.models import iam_backends
 
-    found = next((found for found in iam_backends[account]["aws"].get_roles() if found.name == role), None)
+    found = next(
+        (found for found in iam_backends[account]["aws"].get_roles() if found.name == role), None
+    )
     return str((found and found.permissions_boundary_arn) or "")
 
 
-def _keys(service: str, action: str, parameters: Mapping[str, Any], index: int, account: str) -> dict[str, str | list[str]]:
+def _keys(
+    service: str, action: str, parameters: Mapping[str, Any], index: int, account: str
+) -> dict[str, str | list[str]]:
     if service == "events" and action == "PutEvents":
         entries = parameters.get("Entries", [])
         return {
@@ -175,7 +234,9 @@ def _keys(service: str, action: str, parameters: Mapping[str, Any], index: int, 
             "events:detail-type": sorted({e.get("DetailType", "") for e in entries}),
         }
     if service == "iam" and parameters.get("RoleName"):
-        boundary = parameters.get("PermissionsBoundary") or _boundary_of(parameters["RoleName"], account)
+        boundary = parameters.get("PermissionsBoundary") or _boundary_of(
+            parameters["RoleName"], account
+        )
         return {"iam:permissionsboundary": boundary} if boundary else {}
     return {}
 
@@ -191,7 +252,10 @@ def _parameters(response: Any) -> dict[str, Any]:
         parsed = None
     if isinstance(parsed, dict) and parsed:
         return parsed
-    return {key: value[0] if isinstance(value, list) else value for key, value in (response.querystring or {}).items()}
+    return {
+        key: value[0] if isinstance(value, list) else value
+        for key, value in (response.querystring or {}).items()
+    }
 
 
 def _check_s3(access: Access, response: Any, bucket: str | None, key: str | None) -> None:

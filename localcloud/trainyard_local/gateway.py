@@ -23,7 +23,16 @@ from trainyard_local.signatures import Rejected, SignedRequest, verify
 
 PREFIX = "/_api/"
 MOST_BODY_BYTES = 10 * 1024 * 1024
-_METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "x-amazon-apigateway-any-method")
+_METHODS = (
+    "get",
+    "put",
+    "post",
+    "delete",
+    "options",
+    "head",
+    "patch",
+    "x-amazon-apigateway-any-method",
+)
 
 
 @dataclass
@@ -52,7 +61,9 @@ class Gateway:
     def url(self, api_id: str) -> str:
         """Base URL of an API's first stage, without a slash at the end."""
         stage = next(iter(self.apis[api_id].stages), "$default")
-        return f"{self._cloud.endpoint}{PREFIX}{api_id}" + ("" if stage == "$default" else f"/{stage}")
+        return f"{self._cloud.endpoint}{PREFIX}{api_id}" + (
+            "" if stage == "$default" else f"/{stage}"
+        )
 
     def handle(self, request: Request) -> Response:
         """Answer a request below /_api/."""
@@ -72,17 +83,35 @@ class Gateway:
             principal = self._authorize(call)
         except (Rejected, Denied) as refused:
             return json_response(403, {"message": str(refused)})
-        return self._invoke(call, payload.event(call, principal, account_id=self._cloud.account_id, port=self._cloud.port))
+        return self._invoke(
+            call,
+            payload.event(
+                call, principal, account_id=self._cloud.account_id, port=self._cloud.port
+            ),
+        )
 
     def _authorize(self, call: Call) -> Principal | None:
         if not call.route.iam:
             return None
         request = call.request
         query = f"?{request.query}" if request.query else ""
-        signed = SignedRequest(request.method, self._cloud.endpoint + request.raw_path + query, request.headers, request.body)
+        signed = SignedRequest(
+            request.method,
+            self._cloud.endpoint + request.raw_path + query,
+            request.headers,
+            request.body,
+        )
         now = datetime.now(timezone.utc)
-        principal = verify(signed, self._cloud.access.principal, region=self._cloud.region, service="execute-api", now=now)
-        self._cloud.access.require(principal, "execute-api:Invoke", self._execution_arn(call) + call.path)
+        principal = verify(
+            signed,
+            self._cloud.access.principal,
+            region=self._cloud.region,
+            service="execute-api",
+            now=now,
+        )
+        self._cloud.access.require(
+            principal, "execute-api:Invoke", self._execution_arn(call) + call.path
+        )
         return principal
 
     def _execution_arn(self, call: Call) -> str:
@@ -92,7 +121,9 @@ class Gateway:
     def _invoke(self, call: Call, event: Mapping[str, Any]) -> Response:
         function = call.route.function_arn
         try:
-            self._cloud.functions.check_permission(function, "apigateway.amazonaws.com", self._execution_arn(call) + call.route.path)
+            self._cloud.functions.check_permission(
+                function, "apigateway.amazonaws.com", self._execution_arn(call) + call.route.path
+            )
             content = json.dumps(event).encode()
             if len(content) > MOST_PAYLOAD_BYTES:
                 return json_response(413, {"message": "Request Too Long"})
@@ -116,19 +147,28 @@ def _route(path: str, method: str, operation: Mapping[str, Any]) -> Route:
     integration = operation["x-amazon-apigateway-integration"]
     found = re.search(r"functions/(arn:[^/]+)/invocations", str(integration.get("uri")))
     if integration.get("type") != "aws_proxy" or not found:
-        raise ValueError(f"route {path}: the local gateway serves aws_proxy integrations of Lambda functions only")
+        raise ValueError(
+            f"route {path}: the local gateway serves aws_proxy integrations of Lambda functions only"
+        )
     if integration.get("payloadFormatVersion", "2.0") != "2.0":
         raise ValueError(f"route {path}: the local gateway speaks payload format 2.0 only")
     authorizers = {name for entry in operation.get("security", []) for name in entry}
     if authorizers - {"AWS_IAM"}:
-        raise ValueError(f"route {path}: the local gateway authorizes with AWS_IAM only, not {sorted(authorizers)}")
+        raise ValueError(
+            f"route {path}: the local gateway authorizes with AWS_IAM only, not {sorted(authorizers)}"
+        )
     name = "ANY" if method.startswith("x-") else method.upper()
     return Route(f"{name} {path}", name, path, _pattern(path), found[1], "AWS_IAM" in authorizers)
 
 
 def _pattern(path: str) -> re.Pattern[str]:
     parts = re.split(r"(\{\w+\+?\})", path)
-    texts = [re.escape(p) if not p.startswith("{") else f"(?P<{p.strip('{}+')}>{'.+' if p.endswith('+}') else '[^/]+'})" for p in parts]
+    texts = [
+        re.escape(p)
+        if not p.startswith("{")
+        else f"(?P<{p.strip('{}+')}>{'.+' if p.endswith('+}') else '[^/]+'})"
+        for p in parts
+    ]
     return re.compile("".join(texts))
 
 
@@ -140,7 +180,11 @@ def _stage(api: Api, rest: str) -> tuple[str | None, str]:
 
 
 def _match(api: Api, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
-    hits = [(r, m) for r in api.routes if r.method in (method, "ANY") and (m := r.pattern.fullmatch(path))]
+    hits = [
+        (r, m)
+        for r in api.routes
+        if r.method in (method, "ANY") and (m := r.pattern.fullmatch(path))
+    ]
     if not hits:
         return None
     route, match = min(hits, key=lambda hit: hit[0].rank)

@@ -30,4 +30,6 @@ class Response:
 
 def json_response(status: int, body: Any) -> Response:
     """An answer whose body is JSON."""
-    return Response(status, [("Content-Type", "application/json")], json.dumps(body, default=str).encode())
+    return Response(
+        status, [("Content-Type", "application/json")], json.dumps(body, default=str).encode()
+    )

@@ -55,8 +55,12 @@ class QuickHandler(BaseHTTPRequestHandler):
             return False
         self.headers = headers = Headers(fields)  # type: ignore[assignment]
         connection = (headers.get("connection") or "").lower()
-        self.close_connection = connection == "close" or (self.request_version == "HTTP/1.0" and connection != "keep-alive")
-        if (headers.get("expect") or "").lower() == "100-continue" and self.request_version == "HTTP/1.1":
+        self.close_connection = connection == "close" or (
+            self.request_version == "HTTP/1.0" and connection != "keep-alive"
+        )
+        if (
+            headers.get("expect") or ""
+        ).lower() == "100-continue" and self.request_version == "HTTP/1.1":
             return self.handle_expect_100()
         return True
 
@@ -66,6 +70,8 @@ class QuickHandler(BaseHTTPRequestHandler):
             if len(line) > _LONGEST_LINE or len(fields) == _MOST_HEADERS:
                 return None
             name, colon, value = line.decode("latin-1").partition(":")
-            if colon and name == name.strip():  # anything else is no field: folded lines died with RFC 7230
+            if (
+                colon and name == name.strip()
+            ):  # anything else is no field: folded lines died with RFC 7230
                 fields.append((name, value.strip()))
         return fields

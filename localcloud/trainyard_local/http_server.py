@@ -46,7 +46,9 @@ class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
         environ.update({"wsgi.input": body, "wsgi.input_terminated": True})
         started: list[Any] = []
 
-        def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        def start_response(
+            status: str, headers: list[tuple[str, str]], exc_info: Any = None
+        ) -> Any:
             started[:] = [status, headers]
             return None
 
@@ -59,10 +61,16 @@ class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
             log.exception("%s %s failed", self.command, self.path)
             started[:] = [
                 "500 Internal Server Error",
-                [("Content-Type", "application/x-amz-json-1.0"), ("x-amzn-ErrorType", "InternalFailure")],
+                [
+                    ("Content-Type", "application/x-amz-json-1.0"),
+                    ("x-amzn-ErrorType", "InternalFailure"),
+                ],
             ]
             content = json.dumps(
-                {"__type": "InternalFailure", "message": f"defect of the local cloud: {type(error).__name__}: {error}"}
+                {
+                    "__type": "InternalFailure",
+                    "message": f"defect of the local cloud: {type(error).__name__}: {error}",
+                }
             ).encode()
         finally:
             body.close()
@@ -112,13 +120,22 @@ class LoopbackServer:
         try:
             listener = socket.create_server((host, port), backlog=512)
         except OSError as error:
-            raise PortTaken(f"cannot listen on {host}:{port}: {error.strerror}; another local cloud may be running there") from None
+            raise PortTaken(
+                f"cannot listen on {host}:{port}: {error.strerror}; another local cloud may be running there"
+            ) from None
         listener.set_inheritable(False)
         self.port: int = listener.getsockname()[1]
-        self._server = ThreadedWSGIServer(host, self.port, app, handler=_Handler, fd=listener.fileno())
+        self._server = ThreadedWSGIServer(
+            host, self.port, app, handler=_Handler, fd=listener.fileno()
+        )
         self._server.daemon_threads = True
         self._listener = listener
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True, name="http")
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.2},
+            daemon=True,
+            name="http",
+        )
 
     def start(self) -> None:
         self._thread.start()

@@ -14,7 +14,13 @@ from moto.sagemaker.responses import SageMakerResponse
 
 from .cloud import Cloud
 from .hyperpod_cluster import LocalCluster, Settings
-from .hyperpod_requests import ValidationException, check, check_cluster, check_parameters, check_size
+from .hyperpod_requests import (
+    ValidationException,
+    check,
+    check_cluster,
+    check_parameters,
+    check_size,
+)
 from .hyperpod_views import describe
 from .nodes import Node
 from .slurm import Ports, remove_short_link, short_link
@@ -56,19 +62,32 @@ class HyperPod:
 
     def described(self, name_or_arn: str) -> dict[str, Any]:
         gone = self.gone.get(name_or_arn)
-        if gone and name_or_arn not in self.clusters and "deleted-clusters-are-described" in self.cloud.quirks:
+        if (
+            gone
+            and name_or_arn not in self.clusters
+            and "deleted-clusters-are-described" in self.cloud.quirks
+        ):
             return gone
         return describe(self.find(name_or_arn))
 
     def by_id(self, cluster_id: str) -> LocalCluster | None:
         with self.lock:
-            return next((cluster for cluster in self.clusters.values() if cluster.id == cluster_id), None)
+            return next(
+                (cluster for cluster in self.clusters.values() if cluster.id == cluster_id), None
+            )
 
     def tags_of(self, resource: str) -> Mapping[str, str]:
         """Of the cluster that a call names, for conditions in policies; none of anything else."""
         name = resource.rpartition(":cluster/")[2]
         with self.lock:
-            return next((dict(c.tags) for c in self.clusters.values() if resource == c.arn or name == c.name), {})
+            return next(
+                (
+                    dict(c.tags)
+                    for c in self.clusters.values()
+                    if resource == c.arn or name == c.name
+                ),
+                {},
+            )
 
     def by_name(self, name: str) -> LocalCluster | None:
         with self.lock:
@@ -76,10 +95,17 @@ class HyperPod:
 
     def create(self, request: dict[str, Any]) -> LocalCluster:
         check_cluster(request)
-        if (request.get("Orchestrator") or {}).get("Slurm") == {} and "empty-slurm-is-refused" in self.cloud.quirks:
-            raise ValidationException("SlurmConfigStrategy must be specified for the Slurm orchestrator")
+        if (request.get("Orchestrator") or {}).get(
+            "Slurm"
+        ) == {} and "empty-slurm-is-refused" in self.cloud.quirks:
+            raise ValidationException(
+                "SlurmConfigStrategy must be specified for the Slurm orchestrator"
+            )
         for role in {group["ExecutionRole"] for group in request["InstanceGroups"]}:
-            if "new-roles-are-refused-in-other-words" in self.cloud.quirks and role not in self._used_roles:
+            if (
+                "new-roles-are-refused-in-other-words" in self.cloud.quirks
+                and role not in self._used_roles
+            ):
                 self._used_roles.add(role)
                 raise ValidationException(f"ExecutionRole {role} is not usable by SageMaker.")
             if not self.cloud.may_assume(role, "sagemaker.amazonaws.com"):
@@ -101,7 +127,9 @@ class HyperPod:
     def delete(self, cluster: LocalCluster) -> None:
         with cluster.lock:
             if cluster.status not in ("InService", "Failed"):
-                raise Conflict(f"Cluster {cluster.arn} cannot be deleted while its status is {cluster.status}")
+                raise Conflict(
+                    f"Cluster {cluster.arn} cannot be deleted while its status is {cluster.status}"
+                )
             cluster.delete(lambda: self._forget(cluster))
 
     def _forget(self, cluster: LocalCluster) -> None:
@@ -117,7 +145,12 @@ class HyperPod:
         cluster.update(groups)
 
     def repair(
-        self, cluster: LocalCluster, ids: list[str], act: Callable[[LocalCluster, Node], None], *, spare_controller: bool
+        self,
+        cluster: LocalCluster,
+        ids: list[str],
+        act: Callable[[LocalCluster, Node], None],
+        *,
+        spare_controller: bool,
     ) -> dict[str, Any]:
         """Replace or reboot nodes one by one; AWS answers with those that work and those that do not."""
         self._need_in_service(cluster, "changed")
@@ -134,19 +167,32 @@ class HyperPod:
                 good.append(node_id)
         return ({"Successful": good} if good else {}) | {"Failed": bad}
 
-    def _repairable(self, cluster: LocalCluster, node_id: str, spare_controller: bool) -> tuple[str, str]:
+    def _repairable(
+        self, cluster: LocalCluster, node_id: str, spare_controller: bool
+    ) -> tuple[str, str]:
         node = cluster.nodes.get(node_id)
         if node is None:
-            return "InstanceIdNotFound", f"Instance {node_id} was not found in cluster {cluster.name}"
+            return (
+                "InstanceIdNotFound",
+                f"Instance {node_id} was not found in cluster {cluster.name}",
+            )
         if node.status not in ("Running", "Failure"):
-            return "InvalidInstanceStatus", f"Instance {node_id} has status {node.status}; it must be Running or Failure"
+            return (
+                "InvalidInstanceStatus",
+                f"Instance {node_id} has status {node.status}; it must be Running or Failure",
+            )
         if spare_controller and cluster.role(node.group) == "Controller":
-            return "InvalidInstanceStatus", f"Instance {node_id} is a Slurm controller node, which cannot be replaced"
+            return (
+                "InvalidInstanceStatus",
+                f"Instance {node_id} is a Slurm controller node, which cannot be replaced",
+            )
         return "", ""
 
     def _need_in_service(self, cluster: LocalCluster, verb: str) -> None:
         if cluster.status != "InService":
-            raise Conflict(f"Cluster {cluster.arn} cannot be {verb} while its status is {cluster.status}")
+            raise Conflict(
+                f"Cluster {cluster.arn} cannot be {verb} while its status is {cluster.status}"
+            )
 
     def close(self) -> None:
         """End of the local cloud: nothing of any cluster stays."""
@@ -181,8 +227,17 @@ def install(cloud: Cloud, settings: Settings | None = None) -> HyperPod:
 
 
 def _install_operations(hyperpod: HyperPod) -> None:
-    for existing in ("create_cluster", "describe_cluster", "list_cluster_nodes", "list_tags", "add_tags", "delete_tags"):
-        assert hasattr(SageMakerResponse, existing), f"moto's SageMakerResponse.{existing} is gone: pin moto==5.2.5"
+    for existing in (
+        "create_cluster",
+        "describe_cluster",
+        "list_cluster_nodes",
+        "list_tags",
+        "add_tags",
+        "delete_tags",
+    ):
+        assert hasattr(SageMakerResponse, existing), (
+            f"moto's SageMakerResponse.{existing} is gone: pin moto==5.2.5"
+        )
     answers: dict[str, Callable[[HyperPod, Any], dict[str, Any]]] = {
         "CreateCluster": _create,
         "DescribeCluster": lambda pod, params: pod.described(params["ClusterName"]),
@@ -198,15 +253,25 @@ def _install_operations(hyperpod: HyperPod) -> None:
     }
     for operation, answer in answers.items():
         setattr(SageMakerResponse, _snake(operation), _method(hyperpod, operation, answer))
-    for name, on_tags in {"list_tags": _list_tags, "add_tags": _add_tags, "delete_tags": _delete_tags}.items():
-        setattr(SageMakerResponse, name, _tags_method(hyperpod, getattr(SageMakerResponse, name), on_tags))
+    for name, on_tags in {
+        "list_tags": _list_tags,
+        "add_tags": _add_tags,
+        "delete_tags": _delete_tags,
+    }.items():
+        setattr(
+            SageMakerResponse,
+            name,
+            _tags_method(hyperpod, getattr(SageMakerResponse, name), on_tags),
+        )
 
 
 def _snake(operation: str) -> str:
     return "".join(f"_{char.lower()}" if char.isupper() else char for char in operation).lstrip("_")
 
 
-def _method(hyperpod: HyperPod, operation: str, answer: Callable[[HyperPod, Any], dict[str, Any]]) -> Callable[[Any], ActionResult]:
+def _method(
+    hyperpod: HyperPod, operation: str, answer: Callable[[HyperPod, Any], dict[str, Any]]
+) -> Callable[[Any], ActionResult]:
     def method(self: Any) -> ActionResult:
         params = {key: value for key, value in dict(self.params).items() if value is not None}
         check(operation, params)
@@ -216,7 +281,9 @@ def _method(hyperpod: HyperPod, operation: str, answer: Callable[[HyperPod, Any]
     return method
 
 
-def _tags_method(hyperpod: HyperPod, original: Any, answer: Callable[[LocalCluster, Any], ActionResult]) -> Callable[[Any], ActionResult]:
+def _tags_method(
+    hyperpod: HyperPod, original: Any, answer: Callable[[LocalCluster, Any], ActionResult]
+) -> Callable[[Any], ActionResult]:
     """Clusters keep their own tags; every other resource stays with moto."""
     while hasattr(original, "trainyard_original"):
         original = original.trainyard_original
@@ -230,7 +297,9 @@ def _tags_method(hyperpod: HyperPod, original: Any, answer: Callable[[LocalClust
 
 
 def _list_tags(cluster: LocalCluster, params: Any) -> ActionResult:
-    return ActionResult({"Tags": [{"Key": key, "Value": value} for key, value in cluster.tags.items()]})
+    return ActionResult(
+        {"Tags": [{"Key": key, "Value": value} for key, value in cluster.tags.items()]}
+    )
 
 
 def _add_tags(cluster: LocalCluster, params: Any) -> ActionResult:
@@ -251,7 +320,9 @@ def _create(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any]:
 def _update(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any]:
     cluster = hyperpod.find(params["ClusterName"])
     if params.get("InstanceGroupsToDelete"):
-        raise ValidationException("The local cloud does not support InstanceGroupsToDelete; scale the group to 0 instead")
+        raise ValidationException(
+            "The local cloud does not support InstanceGroupsToDelete; scale the group to 0 instead"
+        )
     hyperpod.update(cluster, params.get("InstanceGroups") or [])
     return {"ClusterArn": cluster.arn}
 
@@ -280,13 +351,26 @@ def _node_ids(params: Mapping[str, Any]) -> list[str]:
 
 def _list_clusters(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any]:
     with hyperpod.lock:
-        found = [cluster for cluster in hyperpod.clusters.values() if params.get("NameContains", "") in cluster.name]
-    found.sort(key=lambda cluster: cluster.name if params.get("SortBy") == "NAME" else cluster.created_at.isoformat())
+        found = [
+            cluster
+            for cluster in hyperpod.clusters.values()
+            if params.get("NameContains", "") in cluster.name
+        ]
+    found.sort(
+        key=lambda cluster: (
+            cluster.name if params.get("SortBy") == "NAME" else cluster.created_at.isoformat()
+        )
+    )
     if params.get("SortOrder") == "Descending":
         found.reverse()
     page, token = _page(found, params)
     summaries = [
-        {"ClusterArn": cluster.arn, "ClusterName": cluster.name, "CreationTime": cluster.created_at, "ClusterStatus": cluster.status}
+        {
+            "ClusterArn": cluster.arn,
+            "ClusterName": cluster.name,
+            "CreationTime": cluster.created_at,
+            "ClusterStatus": cluster.status,
+        }
         for cluster in page
     ]
     return {"ClusterSummaries": summaries} | token
@@ -313,17 +397,29 @@ def _describe_node(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any]
     cluster = hyperpod.find(params["ClusterName"])
     node = cluster.nodes.get(params.get("NodeId", ""))
     if node is None:
-        raise ResourceNotFound(f"Node {params.get('NodeId')} was not found in cluster {cluster.name}")
+        raise ResourceNotFound(
+            f"Node {params.get('NodeId')} was not found in cluster {cluster.name}"
+        )
     group = cluster.groups[node.group]
     kept = ("LifeCycleConfig", "ThreadsPerCore", "InstanceStorageConfigs", "OverrideVpcConfig")
     details = _summary(node) | {key: group[key] for key in kept if group.get(key) is not None}
     details |= {"PrivatePrimaryIp": node.address, "PrivateDnsHostname": f"{node.name}.ec2.internal"}
-    return {"NodeDetails": details | {"Placement": {"AvailabilityZone": f"{hyperpod.cloud.region}a", "AvailabilityZoneId": "use1-az1"}}}
+    return {
+        "NodeDetails": details
+        | {
+            "Placement": {
+                "AvailabilityZone": f"{hyperpod.cloud.region}a",
+                "AvailabilityZoneId": "use1-az1",
+            }
+        }
+    }
 
 
 def _list_events(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any]:
     cluster = _with_events(hyperpod, params)
-    found = [event for event in cluster.events if params.get("NodeId") in (None, event.get("InstanceId"))]
+    found = [
+        event for event in cluster.events if params.get("NodeId") in (None, event.get("InstanceId"))
+    ]
     if params.get("SortOrder") != "Ascending":
         found = found[::-1]
     page, token = _page(found, params)
@@ -336,14 +432,18 @@ def _describe_event(hyperpod: HyperPod, params: dict[str, Any]) -> dict[str, Any
     if event is None:
         raise ResourceNotFound(f"Event {params['EventId']} was not found in cluster {cluster.name}")
     # A union: exactly one member, that of the resource the event is about.
-    metadata = {event["ResourceType"]: {"FailureMessage": cluster.event_reasons.get(event["EventId"], "")}}
+    metadata = {
+        event["ResourceType"]: {"FailureMessage": cluster.event_reasons.get(event["EventId"], "")}
+    }
     return {"EventDetails": event | {"EventDetails": {"EventMetadata": metadata}}}
 
 
 def _with_events(hyperpod: HyperPod, params: Mapping[str, Any]) -> LocalCluster:
     cluster = hyperpod.find(params["ClusterName"])
     if not cluster.continuous:
-        raise ValidationException("Cluster events are only supported for clusters with NodeProvisioningMode Continuous")
+        raise ValidationException(
+            "Cluster events are only supported for clusters with NodeProvisioningMode Continuous"
+        )
     return cluster
 
 

@@ -20,7 +20,14 @@ from typing import Any
 from . import hyperpod_recovery, node_processes
 from .cloud import Cloud
 from .hyperpod_events import announce, note
-from .hyperpod_launch import create_all_at_once, create_continuously, launch, launch_all, launch_until_up, lifecycle_files
+from .hyperpod_launch import (
+    create_all_at_once,
+    create_continuously,
+    launch,
+    launch_all,
+    launch_until_up,
+    lifecycle_files,
+)
 from .node_kinds import kind_of
 from .nodes import Node
 from .slurm import Ports, SlurmCluster, SlurmNode, short_link
@@ -52,11 +59,17 @@ class Settings:
     def from_env(cls, cloud: Cloud) -> Settings:
         """Clouds on different ports get different Slurm ports: 4780 -> 28000 and the thousand after it."""
         return cls(
-            lifecycle_timeout_seconds=float(os.environ.get("TRAINYARD_LOCAL_LIFECYCLE_TIMEOUT", "600")),
+            lifecycle_timeout_seconds=float(
+                os.environ.get("TRAINYARD_LOCAL_LIFECYCLE_TIMEOUT", "600")
+            ),
             retry_seconds=float(os.environ.get("TRAINYARD_LOCAL_RETRY_SECONDS", "5")),
             notice_seconds=float(os.environ.get("TRAINYARD_LOCAL_NOTICE_SECONDS", "15")),
-            slurm_port=int(os.environ.get("TRAINYARD_LOCAL_SLURM_PORT", str(20000 + cloud.port % 100 * 100))),
-            without_capacity=frozenset(filter(None, os.environ.get("TRAINYARD_LOCAL_WITHOUT_CAPACITY", "").split(","))),
+            slurm_port=int(
+                os.environ.get("TRAINYARD_LOCAL_SLURM_PORT", str(20000 + cloud.port % 100 * 100))
+            ),
+            without_capacity=frozenset(
+                filter(None, os.environ.get("TRAINYARD_LOCAL_WITHOUT_CAPACITY", "").split(","))
+            ),
             duplicate_events=os.environ.get("TRAINYARD_LOCAL_DUPLICATE_EVENTS") == "1",
         )
 
@@ -76,15 +89,21 @@ class LocalCluster:
     nodes: dict[str, Node] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
-    event_reasons: dict[str, str] = field(default_factory=dict)  # failure messages by event id; the bus never carries them
-    session_cuts: deque[tuple[str, str]] = field(default_factory=deque)  # faults of its next sessions: (moment, way)
+    event_reasons: dict[str, str] = field(
+        default_factory=dict
+    )  # failure messages by event id; the bus never carries them
+    session_cuts: deque[tuple[str, str]] = field(
+        default_factory=deque
+    )  # faults of its next sessions: (moment, way)
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
         self.closing = threading.Event()
         self.threads: list[threading.Thread] = []
         self.munge: subprocess.Popen[bytes] | None = None
-        self.groups: dict[str, dict[str, Any]] = {group["InstanceGroupName"]: dict(group) for group in self.request["InstanceGroups"]}
+        self.groups: dict[str, dict[str, Any]] = {
+            group["InstanceGroupName"]: dict(group) for group in self.request["InstanceGroups"]
+        }
         self.tags.update({tag["Key"]: tag["Value"] for tag in self.request.get("Tags") or []})
         self.home = short_link(self.cloud.state_dir) / self.id
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -93,7 +112,7 @@ class LocalCluster:
         self.slurm = self.kind.slurm(self)
         self._files: dict[str, bytes] = {}
 
-    # -- what it is ------------------------------------------------------------------------------------------------
+    # -- what it is -------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -117,7 +136,9 @@ class LocalCluster:
         for group in self.request["InstanceGroups"]:
             for storage in group.get("InstanceStorageConfigs") or []:
                 if lustre := storage.get("FsxLustreConfig"):
-                    digest = hashlib.sha256(f"{lustre['DnsName']}/{lustre['MountName']}".encode()).hexdigest()
+                    digest = hashlib.sha256(
+                        f"{lustre['DnsName']}/{lustre['MountName']}".encode()
+                    ).hexdigest()
                     return self.cloud.state_dir / "fsx" / digest[:16]
         return self.directory / "shared"
 
@@ -127,7 +148,9 @@ class LocalCluster:
 
     @property
     def controller(self) -> Node | None:
-        return next((node for node in self.members() if self.role(node.group) == "Controller"), None)
+        return next(
+            (node for node in self.members() if self.role(node.group) == "Controller"), None
+        )
 
     def members(self, group: str | None = None) -> list[Node]:
         with self.lock:
@@ -148,7 +171,14 @@ class LocalCluster:
         if names:
             return str(names[0])
         workers = self._provisioning_parameters().get("worker_groups", [])
-        return next((str(entry["partition_name"]) for entry in workers if entry.get("instance_group_name") == group), "dev")
+        return next(
+            (
+                str(entry["partition_name"])
+                for entry in workers
+                if entry.get("instance_group_name") == group
+            ),
+            "dev",
+        )
 
     def _provisioning_parameters(self) -> dict[str, Any]:
         try:
@@ -157,7 +187,7 @@ class LocalCluster:
             return {}
         return value if isinstance(value, dict) else {}
 
-    # -- addresses and instances -----------------------------------------------------------------------------------
+    # -- addresses and instances ------------------------------------------------------------------
 
     def _new_node(self, group: str, address: str, label: str) -> Node:
         instance_id = f"i-{secrets.token_hex(9)[:17]}"
@@ -175,8 +205,15 @@ class LocalCluster:
         with self.lock:
             for name in sorted(self.groups, key=lambda group: self.role(group) != "Controller"):
                 have = {node.label for node in self.members(name)}
-                labels = (f"{name}-{number}" for number in range(1, self.groups[name]["InstanceCount"] + 1))
-                made += [self._new_node(name, self.kind.address(self), label) for label in labels if label not in have]
+                labels = (
+                    f"{name}-{number}"
+                    for number in range(1, self.groups[name]["InstanceCount"] + 1)
+                )
+                made += [
+                    self._new_node(name, self.kind.address(self), label)
+                    for label in labels
+                    if label not in have
+                ]
         return made
 
     def _write_slurm_nodes(self) -> None:
@@ -188,11 +225,16 @@ class LocalCluster:
             gone = set(ports) - {node.address for node in wanted}
             self.ports.give_back([ports[address] for address in gone])
             self.slurm.nodes = [
-                SlurmNode(node.address, ports.get(node.address) or self.ports.take(), self.partition(node.group)) for node in wanted
+                SlurmNode(
+                    node.address,
+                    ports.get(node.address) or self.ports.take(),
+                    self.partition(node.group),
+                )
+                for node in wanted
             ]
             self.slurm.write_nodes()
 
-    # -- creation --------------------------------------------------------------------------------------------------
+    # -- creation ---------------------------------------------------------------------------------
 
     def in_background(self, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, daemon=True, name=f"cluster-{self.name}")
@@ -225,7 +267,11 @@ class LocalCluster:
         """Start an ended munge daemon again, as systemd does on a real node: without it every question to Slurm hangs."""
         while not self.closing.wait(KEEP_SECONDS):
             if self.munge is not None and self.munge.poll() is not None:
-                log.warning("munge of cluster %s ended with status %s: it is started again", self.name, self.munge.returncode)
+                log.warning(
+                    "munge of cluster %s ended with status %s: it is started again",
+                    self.name,
+                    self.munge.returncode,
+                )
                 try:
                     self.munge = self.kind.begin(self)
                 except (RuntimeError, OSError) as error:
@@ -273,7 +319,7 @@ class LocalCluster:
         if node.answers and node.status == "Failure" and node.message == _silence(node):
             node.status, node.message = "Running", ""
 
-    # -- repair ----------------------------------------------------------------------------------------------------
+    # -- repair -----------------------------------------------------------------------------------
 
     def replace(self, node: Node) -> None:
         """Another instance in the node's place: volumes gone, lifecycle scripts run again."""
@@ -281,7 +327,12 @@ class LocalCluster:
 
         def work() -> None:
             fresh = self.successor(node)
-            note(self, "Instance", f"Instance {fresh.instance_id} is starting as part of instance replacement", fresh)
+            note(
+                self,
+                "Instance",
+                f"Instance {fresh.instance_id} is starting as part of instance replacement",
+                fresh,
+            )
             if self.continuous:
                 launch_until_up(self, fresh)
             elif launch(self, fresh) is None:
@@ -294,14 +345,22 @@ class LocalCluster:
         node.status = "Pending"
 
         def work() -> None:
-            note(self, "Instance", f"Reboot of EC2 Instance {node.instance_id} is currently in progress", node)
+            note(
+                self,
+                "Instance",
+                f"Reboot of EC2 Instance {node.instance_id} is currently in progress",
+                node,
+            )
             try:
                 node.kill()
                 if self.closing.is_set():
                     return
                 node.start_services()
             except Exception as error:  # noqa: BLE001 - whatever it is, no node is Pending for ever
-                node.status, node.message = "Failure", f"EC2 Instance {node.instance_id} did not boot: {error}"
+                node.status, node.message = (
+                    "Failure",
+                    f"EC2 Instance {node.instance_id} did not boot: {error}",
+                )
                 return
             node.status, node.message = "Running", ""
             self.rejoin(node)
@@ -314,11 +373,13 @@ class LocalCluster:
         if self.closing.is_set() or controller is None or self.role(node.group) != "Compute":
             return
         try:
-            self.slurm.scontrol(controller.slurm_conf, "update", f"nodename={node.name}", "state=resume")
+            self.slurm.scontrol(
+                controller.slurm_conf, "update", f"nodename={node.name}", "state=resume"
+            )
         except (subprocess.SubprocessError, OSError):
             pass
 
-    # -- change and end --------------------------------------------------------------------------------------------
+    # -- change and end ---------------------------------------------------------------------------
 
     def update(self, groups: list[dict[str, Any]]) -> None:
         """Scale groups to their new counts. A Continuous cluster stays InService meanwhile."""
@@ -326,7 +387,10 @@ class LocalCluster:
             self.set_status("Updating")
         with self.lock:
             for group in groups:
-                self.groups[group["InstanceGroupName"]] = {**self.groups.get(group["InstanceGroupName"], {}), **group}
+                self.groups[group["InstanceGroupName"]] = {
+                    **self.groups.get(group["InstanceGroupName"], {}),
+                    **group,
+                }
         self.in_background(self._scale)
 
     def _scale(self) -> None:
@@ -375,7 +439,11 @@ class LocalCluster:
         known = self.members()
         while True:
             node_processes.kill(self.everything(known))
-            alive = [thread for thread in self.threads if thread.is_alive() and thread is not threading.current_thread()]
+            alive = [
+                thread
+                for thread in self.threads
+                if thread.is_alive() and thread is not threading.current_thread()
+            ]
             if not alive:
                 break
             alive[0].join(0.05)
@@ -383,11 +451,15 @@ class LocalCluster:
             self.munge.wait()
         self.kind.closed(self, self.members())
         self.nodes.clear()
-        self.ports.give_back([self.slurm.controller_port, *(node.port for node in self.slurm.nodes)])
+        self.ports.give_back(
+            [self.slurm.controller_port, *(node.port for node in self.slurm.nodes)]
+        )
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def everything(self, nodes: list[Node]) -> Callable[[Mapping[str, str]], bool]:
-        return node_processes.of_cluster(self.cloud.state_dir, self.id, [node.name for node in nodes])
+        return node_processes.of_cluster(
+            self.cloud.state_dir, self.id, [node.name for node in nodes]
+        )
 
     def set_status(self, status: str) -> None:
         with self.lock:

@@ -31,7 +31,10 @@ def _state_change(cluster: LocalCluster) -> dict[str, Any]:
         "ClusterStatus": cluster.status,
         "CreationTime": _milliseconds(cluster.created_at),
         "FailureMessage": cluster.failure_message,
-        "InstanceGroups": [{"TrainingPlanArn": "", "OverrideVpcConfig": None, **group} for group in described["InstanceGroups"]],
+        "InstanceGroups": [
+            {"TrainingPlanArn": "", "OverrideVpcConfig": None, **group}
+            for group in described["InstanceGroups"]
+        ],
         "VpcConfig": cluster.request.get("VpcConfig") or {},
         "Orchestrator": cluster.request.get("Orchestrator") or {},
         "NodeRecovery": cluster.request.get("NodeRecovery", "Automatic"),
@@ -40,7 +43,14 @@ def _state_change(cluster: LocalCluster) -> dict[str, Any]:
     }
 
 
-def note(cluster: LocalCluster, resource: str, description: str, node: Node | None = None, level: str = "Info", reason: str = "") -> None:
+def note(
+    cluster: LocalCluster,
+    resource: str,
+    description: str,
+    node: Node | None = None,
+    level: str = "Info",
+    reason: str = "",
+) -> None:
     """Keep a cluster event and send it; only Continuous clusters have them. The bus's copy carries no metadata, as on AWS."""
     if not cluster.continuous:
         return
@@ -58,14 +68,23 @@ def note(cluster: LocalCluster, resource: str, description: str, node: Node | No
         event |= {"InstanceGroupName": node.group, "InstanceId": node.instance_id}
     with cluster.lock:
         cluster.events.append(event)
-        cluster.event_reasons[event["EventId"]] = reason or (node.message if node is not None else cluster.failure_message)
+        cluster.event_reasons[event["EventId"]] = reason or (
+            node.message if node is not None else cluster.failure_message
+        )
     sent = {**event, "EventTime": _milliseconds(at), "EventDetails": {"EventMetadata": None}}
     _send(cluster, CLUSTER_EVENT, {"EventDetails": sent})
 
 
-def report_health(cluster: LocalCluster, node: Node, status: str, reason: str | None, action: str) -> None:
+def report_health(
+    cluster: LocalCluster, node: Node, status: str, reason: str | None, action: str
+) -> None:
     """Send a node health event; only on request, since HyperPod watches GPU and Trainium nodes only."""
-    summary = {"HealthStatus": status, "HealthStatusReason": reason, "RepairAction": action, "Recommendation": None}
+    summary = {
+        "HealthStatus": status,
+        "HealthStatusReason": reason,
+        "RepairAction": action,
+        "Recommendation": None,
+    }
     detail = {
         "ClusterName": cluster.name,
         "ClusterArn": cluster.arn,

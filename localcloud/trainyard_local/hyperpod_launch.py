@@ -25,7 +25,9 @@ def create_continuously(cluster: LocalCluster) -> None:
     """The controller, then login nodes, then InService; workers come later, and are retried without end."""
     first = [node for node in cluster.members() if cluster.role(node.group) != "Compute"]
     for role in ("Controller", "Login"):
-        for node, failed in launch_all(cluster, [node for node in first if cluster.role(node.group) == role]):
+        for node, failed in launch_all(
+            cluster, [node for node in first if cluster.role(node.group) == role]
+        ):
             if failed and not cluster.closing.is_set():
                 cluster.fail(provisioning_failure(node, failed))
                 return
@@ -50,7 +52,9 @@ def create_all_at_once(cluster: LocalCluster) -> None:
     cluster.set_status("InService")
 
 
-def launch_all(cluster: LocalCluster, nodes: list[Node]) -> Iterator[tuple[Node, LifecycleFailed | None]]:
+def launch_all(
+    cluster: LocalCluster, nodes: list[Node]
+) -> Iterator[tuple[Node, LifecycleFailed | None]]:
     with ThreadPoolExecutor(max_workers=8) as pool:
         yield from zip(nodes, pool.map(lambda node: launch(cluster, node), nodes), strict=True)
 
@@ -58,7 +62,10 @@ def launch_all(cluster: LocalCluster, nodes: list[Node]) -> Iterator[tuple[Node,
 def launch_until_up(cluster: LocalCluster, node: Node) -> None:
     """A failed instance is given up and another one takes its place, as often as it takes."""
     while launch(cluster, node) is not None:
-        if cluster.closing.wait(cluster.settings.retry_seconds) or node.instance_id not in cluster.nodes:
+        if (
+            cluster.closing.wait(cluster.settings.retry_seconds)
+            or node.instance_id not in cluster.nodes
+        ):
             return
         node = cluster.successor(node)
     cluster.rejoin(node)
@@ -76,12 +83,22 @@ def launch(cluster: LocalCluster, node: Node) -> LifecycleFailed | None:
         return _give_up(cluster, node, failed)
     except Exception as error:
         if not cluster.closing.is_set():
-            log.warning("node %s of cluster %s could not be prepared", node.instance_id, cluster.name, exc_info=error)
+            log.warning(
+                "node %s of cluster %s could not be prepared",
+                node.instance_id,
+                cluster.name,
+                exc_info=error,
+            )
         reason = f"The instance could not be prepared: {type(error).__name__}: {error}"
         return _give_up(cluster, node, LifecycleFailed([f"[SageMaker] {reason}"], reason))
     _log(cluster, node, ["[SageMaker] The lifecycle scripts succeeded."])
     node.status, node.message = "Running", ""
-    note(cluster, "Instance", f"EC2 Instance {node.instance_id} successfully provisioned in instance group {node.group}", node)
+    note(
+        cluster,
+        "Instance",
+        f"EC2 Instance {node.instance_id} successfully provisioned in instance group {node.group}",
+        node,
+    )
     return None
 
 
@@ -95,8 +112,20 @@ def _give_up(cluster: LocalCluster, node: Node, failed: LifecycleFailed) -> Life
         node.kill()
     except RuntimeError as error:  # something survives SIGKILL
         log.warning("node %s of cluster %s: %s", node.instance_id, cluster.name, error)
-    note(cluster, "Instance", f"Instance lifecycle script execution for EC2 Instance {node.instance_id} has failed", node, "Error")
-    note(cluster, "Instance", f"Failed to provision EC2 Instance {node.instance_id} in instance group {node.group}", node, "Error")
+    note(
+        cluster,
+        "Instance",
+        f"Instance lifecycle script execution for EC2 Instance {node.instance_id} has failed",
+        node,
+        "Error",
+    )
+    note(
+        cluster,
+        "Instance",
+        f"Failed to provision EC2 Instance {node.instance_id} in instance group {node.group}",
+        node,
+        "Error",
+    )
     return failed
 
 
@@ -112,7 +141,11 @@ def _not_to_be_had(cluster: LocalCluster, node: Node) -> LifecycleFailed:
 def _run_lifecycle(cluster: LocalCluster, node: Node) -> None:
     group, cloud = cluster.groups[node.group], cluster.cloud
     credentials = cloud.credentials(group["ExecutionRole"], node.instance_id)
-    aws = {"AWS_ENDPOINT_URL": cloud.endpoint, "AWS_REGION": cloud.region, "AWS_DEFAULT_REGION": cloud.region}
+    aws = {
+        "AWS_ENDPOINT_URL": cloud.endpoint,
+        "AWS_REGION": cloud.region,
+        "AWS_DEFAULT_REGION": cloud.region,
+    }
     node.prepare(cluster.slurm, resource_config(cluster, node), cluster.shared, aws | credentials)
     if "sessions-have-no-sudo" in cloud.quirks:
         node.forbid_sudo()
@@ -124,7 +157,12 @@ def _run_lifecycle(cluster: LocalCluster, node: Node) -> None:
         cluster.kind.set_up(cluster, node, entry)
         if "scripts-come-late" in cloud.quirks:
             cluster.closing.wait(SCRIPTS_LATE_SECONDS)
-        node.run_lifecycle(files, config[entry], cluster.settings.lifecycle_timeout_seconds, lambda lines: _log(cluster, node, lines))
+        node.run_lifecycle(
+            files,
+            config[entry],
+            cluster.settings.lifecycle_timeout_seconds,
+            lambda lines: _log(cluster, node, lines),
+        )
 
 
 def lifecycle_files(cluster: LocalCluster, group: str) -> dict[str, bytes]:

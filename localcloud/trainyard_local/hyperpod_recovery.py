@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 #: Between two looks at whether slurmctld saved another state of its nodes, which it does within seconds of a change.
 LOOK_SECONDS = 1.0
 _SAVED = "var/spool/slurmctld/node_state"
-_ASKED = re.compile(r"^NodeName=(\S+) .*?\bState=(\S+) .*?\bReason=Action:(Reboot|Replace)(?: \[| *$)")
+_ASKED = re.compile(
+    r"^NodeName=(\S+) .*?\bState=(\S+) .*?\bReason=Action:(Reboot|Replace)(?: \[| *$)"
+)
 _BUSY = re.compile(r"ALLOCATED|MIXED|COMPLETING")
 
 
@@ -28,8 +30,14 @@ def automatic(cluster: LocalCluster) -> bool:
 
 def find_unhealthy(cluster: LocalCluster, node: Node, action: str, *, state: str = "drain") -> None:
     """The health agent found the node in need of an action. Jobs on a node that is drained go on; one that does not answer is down."""
-    if automatic(cluster) and action in ("Reboot", "Replace") and cluster.role(node.group) == "Compute":
-        _scontrol(cluster, "update", f"nodename={node.name}", f"state={state}", f"reason=Action:{action}")
+    if (
+        automatic(cluster)
+        and action in ("Reboot", "Replace")
+        and cluster.role(node.group) == "Compute"
+    ):
+        _scontrol(
+            cluster, "update", f"nodename={node.name}", f"state={state}", f"reason=Action:{action}"
+        )
 
 
 def watch(cluster: LocalCluster) -> None:
@@ -42,8 +50,14 @@ def watch(cluster: LocalCluster) -> None:
         answer = _scontrol(cluster, "-o", "show", "nodes")
         if answer is None:
             continue
-        asked = {name: (state, action) for line in answer.splitlines() for name, state, action in _ASKED.findall(line)}
-        begun = {name: action for name, action in begun.items() if asked.get(name, ("", ""))[1] == action}
+        asked = {
+            name: (state, action)
+            for line in answer.splitlines()
+            for name, state, action in _ASKED.findall(line)
+        }
+        begun = {
+            name: action for name, action in begun.items() if asked.get(name, ("", ""))[1] == action
+        }
         busy = {name for name, (state, _) in asked.items() if _BUSY.search(state)}
         wanted = asked.keys() - begun.keys() - busy
         begun |= {name: asked[name][1] for name in wanted if repair(cluster, name, asked[name][1])}
@@ -54,7 +68,14 @@ def watch(cluster: LocalCluster) -> None:
 def repair(cluster: LocalCluster, name: str, action: str) -> bool:
     """Begin what the node's reason asks for. False while the node, or its cluster, is being changed already."""
     with cluster.lock:
-        node = next((node for node in cluster.members() if node.name == name and cluster.role(node.group) == "Compute"), None)
+        node = next(
+            (
+                node
+                for node in cluster.members()
+                if node.name == name and cluster.role(node.group) == "Compute"
+            ),
+            None,
+        )
         if node is None:
             return True  # nobody repairs a controller
         if cluster.status != "InService" or node.status not in ("Running", "Failure"):
@@ -66,7 +87,11 @@ def repair(cluster: LocalCluster, name: str, action: str) -> bool:
 def _saved(cluster: LocalCluster) -> int:
     controller = cluster.controller
     try:
-        return (controller.root / _SAVED).stat().st_mtime_ns if controller is not None and controller.powered else 0
+        return (
+            (controller.root / _SAVED).stat().st_mtime_ns
+            if controller is not None and controller.powered
+            else 0
+        )
     except OSError:
         return 0
 

@@ -42,7 +42,9 @@ def check_parameters(operation: str, params: Mapping[str, Any]) -> None:
             f"the local cloud does not do {', '.join(passed_over)} of {operation}; it does: {', '.join(sorted(read))}"
         )
     if set(params.get("Orchestrator") or {}) - {"Slurm"}:
-        raise ValidationException("the local cloud does not do the orchestrator Eks; it does: Slurm")
+        raise ValidationException(
+            "the local cloud does not do the orchestrator Eks; it does: Slurm"
+        )
 
 
 def check(operation: str, params: Mapping[str, Any]) -> None:
@@ -105,7 +107,9 @@ def check_cluster(request: Mapping[str, Any]) -> None:
     """HyperPod's own rules for CreateCluster, in its words where they are published."""
     groups = request.get("InstanceGroups") or []
     if not groups:
-        raise ValidationException("At least one InstanceGroup or RestrictedInstanceGroup must be specified")
+        raise ValidationException(
+            "At least one InstanceGroup or RestrictedInstanceGroup must be specified"
+        )
     names = [group["InstanceGroupName"] for group in groups]
     if len(set(names)) != len(names):
         raise ValidationException("InstanceGroupName must be unique within a cluster")
@@ -127,12 +131,16 @@ def check_size(nodes: int) -> None:
 def _check_group(group: Mapping[str, Any], *, has_vpc: bool) -> None:
     name = group["InstanceGroupName"]
     if bool(group.get("InstanceType")) == bool(group.get("InstanceRequirements")):
-        raise ValidationException(f"Exactly one of InstanceType or InstanceRequirements must be specified for InstanceGroup {name}")
+        raise ValidationException(
+            f"Exactly one of InstanceType or InstanceRequirements must be specified for InstanceGroup {name}"
+        )
     slurm = group.get("SlurmConfig") or {}
     if slurm.get("PartitionNames") and slurm.get("NodeType") != "Compute":
         raise ValidationException("Partitions can only be assigned to Compute node types")
     storage = group.get("InstanceStorageConfigs") or []
-    if not has_vpc and any("FsxLustreConfig" in entry or "FsxOpenZfsConfig" in entry for entry in storage):
+    if not has_vpc and any(
+        "FsxLustreConfig" in entry or "FsxOpenZfsConfig" in entry for entry in storage
+    ):
         raise ValidationException("FSx configurations are only supported for Custom VPC")
 
 
@@ -140,13 +148,23 @@ def _check_slurm(request: Mapping[str, Any], groups: list[Mapping[str, Any]]) ->
     types = [(group.get("SlurmConfig") or {}).get("NodeType") for group in groups]
     continuous = request.get("NodeProvisioningMode") == "Continuous"
     if continuous and None in types:
-        raise ValidationException("SlurmConfig must be specified for every InstanceGroup when NodeProvisioningMode is Continuous")
-    if continuous and ((request.get("Orchestrator") or {}).get("Slurm") or {}).get("SlurmConfigStrategy"):
-        raise ValidationException("SlurmConfigStrategy is not supported when NodeProvisioningMode is Continuous")
+        raise ValidationException(
+            "SlurmConfig must be specified for every InstanceGroup when NodeProvisioningMode is Continuous"
+        )
+    if continuous and ((request.get("Orchestrator") or {}).get("Slurm") or {}).get(
+        "SlurmConfigStrategy"
+    ):
+        raise ValidationException(
+            "SlurmConfigStrategy is not supported when NodeProvisioningMode is Continuous"
+        )
     if not any(types):
         return
     if types.count("Controller") != 1:
-        raise ValidationException("Cluster must have exactly one InstanceGroup with Controller node type")
+        raise ValidationException(
+            "Cluster must have exactly one InstanceGroup with Controller node type"
+        )
     controller = groups[types.index("Controller")]
     if controller["InstanceCount"] != 1:
-        raise ValidationException(f"InstanceCount of the Controller InstanceGroup {controller['InstanceGroupName']} must be 1")
+        raise ValidationException(
+            f"InstanceCount of the Controller InstanceGroup {controller['InstanceGroupName']} must be 1"
+        )

@@ -34,7 +34,9 @@ def _group(cluster: LocalCluster, group: Mapping[str, Any]) -> dict[str, Any]:
         **{key: group[key] for key in kept if group.get(key) is not None},
         "CurrentCount": running,
         "TargetCount": group["InstanceCount"],
-        "Status": _group_status(cluster, running, group["InstanceCount"], [node.status for node in members]),
+        "Status": _group_status(
+            cluster, running, group["InstanceCount"], [node.status for node in members]
+        ),
     }
 
 
@@ -43,7 +45,13 @@ def _group_status(cluster: LocalCluster, running: int, target: int, states: list
         return cluster.status
     if running >= target:
         return "InService"
-    return "Degraded" if "Failure" in states else "Creating" if cluster.status == "Creating" or cluster.continuous else "Updating"
+    return (
+        "Degraded"
+        if "Failure" in states
+        else "Creating"
+        if cluster.status == "Creating" or cluster.continuous
+        else "Updating"
+    )
 
 
 def resource_config(cluster: LocalCluster, me: Node) -> dict[str, Any]:
@@ -52,12 +60,20 @@ def resource_config(cluster: LocalCluster, me: Node) -> dict[str, Any]:
     return {
         "ClusterConfig": {"ClusterName": cluster.name, "ClusterArn": cluster.arn},
         "ClusterType": "Slurm",
-        "SlurmConfig": {"PrimaryControllerIp": controller.address if controller else "", "SecondaryControllerIps": []},
+        "SlurmConfig": {
+            "PrimaryControllerIp": controller.address if controller else "",
+            "SecondaryControllerIps": [],
+        },
         "InstanceGroups": [
             {
                 "Name": name,
                 "InstanceType": group.get("InstanceType", ""),
-                "Instances": [_config(cluster, node) for node in cluster.members(name) if node.powered or node is me] or None,
+                "Instances": [
+                    _config(cluster, node)
+                    for node in cluster.members(name)
+                    if node.powered or node is me
+                ]
+                or None,
             }
             for name, group in cluster.groups.items()
         ],

@@ -50,7 +50,11 @@ def references(node: Any) -> set[str]:
             found.add(value.split(".")[0] if isinstance(value, str) else value[0])
         elif key == "Fn::Sub":
             text, variables = (value, {}) if isinstance(value, str) else value
-            found |= {m[2].split(".")[0] for m in _PLACEHOLDER.finditer(text) if not m[1] and m[2] not in variables}
+            found |= {
+                m[2].split(".")[0]
+                for m in _PLACEHOLDER.finditer(text)
+                if not m[1] and m[2] not in variables
+            }
             found |= references(variables)
         else:
             found |= references(value)
@@ -113,7 +117,9 @@ def _get_att(argument: Any, scope: Scope) -> Any:
     if resource is None:
         raise TemplateError(f"GetAtt of {name}, which is no resource")
     if attribute not in resource.attributes:
-        raise TemplateError(f"the local cloud does not know the attribute {attribute} of {resource.type} ({name})")
+        raise TemplateError(
+            f"the local cloud does not know the attribute {attribute} of {resource.type} ({name})"
+        )
     return resource.attributes[attribute]
 
 

@@ -51,7 +51,9 @@ WriteLog = Callable[[str, str, list[str]], None]
 class Worker:
     """One runtime process; handles one invocation at a time."""
 
-    def __init__(self, config: FunctionConfig, environment: dict[str, str], write_log: WriteLog) -> None:
+    def __init__(
+        self, config: FunctionConfig, environment: dict[str, str], write_log: WriteLog
+    ) -> None:
         self.config = config
         self.write_log = write_log
         self.stream = f"{time.strftime('%Y/%m/%d', time.gmtime())}/[$LATEST]{uuid.uuid4().hex}"
@@ -61,7 +63,11 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "awslambdaric", config.handler],
             cwd=config.code,
-            env={**environment, "AWS_LAMBDA_RUNTIME_API": self.api.address, "AWS_LAMBDA_LOG_STREAM_NAME": self.stream},
+            env={
+                **environment,
+                "AWS_LAMBDA_RUNTIME_API": self.api.address,
+                "AWS_LAMBDA_LOG_STREAM_NAME": self.stream,
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -77,7 +83,9 @@ class Worker:
     def wait_ready(self) -> bytes | None:
         """Wait for the end of the init phase; the error if it failed."""
         if not self.api.ready.wait(max(0.0, self.started + INIT_SECONDS - time.monotonic())):
-            return _error("Sandbox.Timedout", f"the init phase took longer than {INIT_SECONDS:.0f} s")
+            return _error(
+                "Sandbox.Timedout", f"the init phase took longer than {INIT_SECONDS:.0f} s"
+            )
         return self.api.init_error
 
     def invoke(self, invocation: Invocation) -> None:
@@ -88,7 +96,8 @@ class Worker:
         if not invocation.done.wait(max(0.0, invocation.deadline - time.time())):
             self.api.current = None
             invocation.fail(
-                "Sandbox.Timedout", f"RequestId: {invocation.request_id} Error: Task timed out after {self.config.timeout:.2f} seconds"
+                "Sandbox.Timedout",
+                f"RequestId: {invocation.request_id} Error: Task timed out after {self.config.timeout:.2f} seconds",
             )
             self.kill()
 
@@ -110,7 +119,9 @@ class Worker:
         """The process's end, not that of its output, counts: a child of it may hold the pipe open."""
         code = self.process.wait()
         if not self.api.ready.is_set():
-            self.api.init_failed(_error("Runtime.ExitError", f"Runtime exited during init with exit status {code}"))
+            self.api.init_failed(
+                _error("Runtime.ExitError", f"Runtime exited during init with exit status {code}")
+            )
         self._fail_current()
         self.api.close()
 
@@ -118,19 +129,30 @@ class Worker:
         current, code = self.api.current, self.process.poll()
         if current:
             how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
-            current.fail("Runtime.ExitError", f"RequestId: {current.request_id} Error: Runtime exited with error: {how}")
+            current.fail(
+                "Runtime.ExitError",
+                f"RequestId: {current.request_id} Error: Runtime exited with error: {how}",
+            )
 
     def _read_output(self) -> None:
         assert self.process.stdout
         for line in self.process.stdout:
-            self.write_log(self.config.log_group, self.stream, [line.decode("utf-8", "replace").rstrip("\n")])
+            self.write_log(
+                self.config.log_group, self.stream, [line.decode("utf-8", "replace").rstrip("\n")]
+            )
 
 
 class Pool:
     """The workers of one function: idle ones are reused, missing ones started, up to a limit; then callers wait."""
 
     def __init__(
-        self, config: FunctionConfig, environment: Callable[[], dict[str, str]], write_log: WriteLog, *, most: int, keep: int
+        self,
+        config: FunctionConfig,
+        environment: Callable[[], dict[str, str]],
+        write_log: WriteLog,
+        *,
+        most: int,
+        keep: int,
     ) -> None:
         self.config = config
         self._environment = environment
@@ -206,7 +228,9 @@ class Pool:
 
     def _start(self) -> None:
         self._starting += 1
-        threading.Thread(target=self._start_one, daemon=True, name=f"start-{self.config.name}").start()
+        threading.Thread(
+            target=self._start_one, daemon=True, name=f"start-{self.config.name}"
+        ).start()
 
     def _start_one(self) -> None:
         environment = self._environment()
@@ -219,7 +243,11 @@ class Pool:
         failure = worker.wait_ready()
         if failure is not None:
             worker.kill()
-            self._write_log(self.config.log_group, worker.stream, [f"INIT failed: {failure.decode(errors='replace')}"])
+            self._write_log(
+                self.config.log_group,
+                worker.stream,
+                [f"INIT failed: {failure.decode(errors='replace')}"],
+            )
         with self._changed:
             self._starting -= 1
             if self._closed or failure is not None:
@@ -257,7 +285,12 @@ class Pool:
 
 
 def worker_environment(
-    config: FunctionConfig, *, state_dir: Path, endpoint: str, region: str, credentials: dict[str, str]
+    config: FunctionConfig,
+    *,
+    state_dir: Path,
+    endpoint: str,
+    region: str,
+    credentials: dict[str, str],
 ) -> dict[str, str]:
     """A worker's whole environment, as Lambda would set it, and the tag by which `down` finds it."""
     return {

@@ -18,9 +18,14 @@ def install() -> None:
         return {} if resource.startswith("ec2/") else load_any(resource)
 
     def regions(self: Any, service_name: str, *arguments: Any, **named: Any) -> Any:
-        return [] if service_name == "ec2" else regions_of_any(self, service_name, *arguments, **named)
+        return (
+            [] if service_name == "ec2" else regions_of_any(self, service_name, *arguments, **named)
+        )
 
-    with _during(utils, "load_resource", load) as load_any, _during(boto3.Session, "get_available_regions", regions) as regions_of_any:
+    with (
+        _during(utils, "load_resource", load) as load_any,
+        _during(boto3.Session, "get_available_regions", regions) as regions_of_any,
+    ):
         import moto.ec2.models  # noqa: F401
 
 

@@ -18,7 +18,13 @@ _SQS = (
     "send_message", "send_message_batch", "delete_message", "delete_message_batch", "change_message_visibility",
     "change_message_visibility_batch", "purge_queue",
 )  # fmt: skip
-_LOGS = ("create_log_group", "create_log_stream", "put_log_events", "ensure_log_group", "ensure_log_stream")
+_LOGS = (
+    "create_log_group",
+    "create_log_stream",
+    "put_log_events",
+    "ensure_log_group",
+    "ensure_log_stream",
+)
 
 
 def install() -> None:
@@ -52,17 +58,31 @@ def _short_receives(backend: type, lock: Any) -> None:
     """A long poll must not hold the lock while it waits, so it becomes short polls with the queue's own wake-up between them."""
 
     def receive(
-        self: Any, queue_name: str, count: int, wait_seconds_timeout: int, visibility_timeout: int, message_attribute_names: Any = None
+        self: Any,
+        queue_name: str,
+        count: int,
+        wait_seconds_timeout: int,
+        visibility_timeout: int,
+        message_attribute_names: Any = None,
     ) -> Any:
         queue = self.get_queue(queue_name)
         deadline = time.monotonic() + (wait_seconds_timeout or 0)
         while True:
             with lock:
-                messages = original(self, queue_name, count, 0, visibility_timeout, message_attribute_names)
+                messages = original(
+                    self, queue_name, count, 0, visibility_timeout, message_attribute_names
+                )
             left = deadline - time.monotonic()
             if messages or left <= 0:
                 return messages
             queue.wait_for_messages(min(left, 1.0))
 
-    expected = ("self", "queue_name", "count", "wait_seconds_timeout", "visibility_timeout", "message_attribute_names")
+    expected = (
+        "self",
+        "queue_name",
+        "count",
+        "wait_seconds_timeout",
+        "visibility_timeout",
+        "message_attribute_names",
+    )
     original = replace(backend, "receive_message", receive, parameters=expected)

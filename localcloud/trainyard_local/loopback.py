@@ -43,7 +43,9 @@ def _thread() -> ThreadPoolExecutor | None:
     try:
         thread.submit(_call_the_host_localhost).result()
     except OSError as error:
-        log.warning("Slurm's daemons of local nodes listen on every address of this machine: %s", error)
+        log.warning(
+            "Slurm's daemons of local nodes listen on every address of this machine: %s", error
+        )
         thread.shutdown()
         return None
     return thread
@@ -58,4 +60,6 @@ def _call_the_host_localhost() -> None:
     name = socket.gethostname()
     found = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0]
     if found != ADDRESS:
-        raise OSError(f"the host's name {name} means {found}, and another one is not permitted here ({refused})")
+        raise OSError(
+            f"the host's name {name} means {found}, and another one is not permitted here ({refused})"
+        )

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class Machines:
     """Made once for a cloud; `close` removes the network after the machines are off."""
 
-    def __init__(self, cloud: Cloud, image: Path, serve: Callable[[str, int], LoopbackServer]) -> None:
+    def __init__(
+        self, cloud: Cloud, image: Path, serve: Callable[[str, int], LoopbackServer]
+    ) -> None:
         self.image = image
         self.filesystems = cloud.state_dir / "fsx"
         self.filesystems.mkdir(parents=True, exist_ok=True)

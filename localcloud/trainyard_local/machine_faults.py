@@ -20,8 +20,14 @@ DELAY_MILLISECONDS = 300
 RULES: dict[str, tuple[str, str]] = {
     "lose-incoming": ("iifname host0 drop", ""),
     "lose-outgoing": ("", "oifname host0 drop"),
-    "lose-packets": ("iifname host0 numgen random mod 100 < {percent} drop", "oifname host0 numgen random mod 100 < {percent} drop"),
-    "cut-peers": ("ip saddr {subnet} ip saddr != {host} drop", "ip daddr {subnet} ip daddr != {host} drop"),
+    "lose-packets": (
+        "iifname host0 numgen random mod 100 < {percent} drop",
+        "oifname host0 numgen random mod 100 < {percent} drop",
+    ),
+    "cut-peers": (
+        "ip saddr {subnet} ip saddr != {host} drop",
+        "ip daddr {subnet} ip daddr != {host} drop",
+    ),
     "cut-aws": ("ip saddr {host} drop", "ip daddr {host} drop"),
 }
 KINDS = frozenset({*RULES, "cut-link", "slow-link"})
@@ -32,7 +38,9 @@ SILENCING = frozenset({"cut-link", "lose-incoming", "lose-outgoing"})
 def faults_of(node: MachineNode) -> dict[str, NodeFault]:
     """By the name of the fault (docs/testing.md says what each does)."""
     filtered = {name: NodeFault(_begin(node, name), _end(node, name)) for name in RULES}
-    cut = NodeFault(lambda _request: _link(node, "down"), lambda: _healed(node, lambda: _link(node, "up")))
+    cut = NodeFault(
+        lambda _request: _link(node, "down"), lambda: _healed(node, lambda: _link(node, "up"))
+    )
     slow = NodeFault(lambda request: _slow(node, request), lambda: _quick(node))
     return {**filtered, "cut-link": cut, "slow-link": slow}
 
@@ -40,7 +48,11 @@ def faults_of(node: MachineNode) -> dict[str, NodeFault]:
 def _begin(node: MachineNode, name: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     def begin(request: Mapping[str, Any]) -> Mapping[str, Any]:
         percent = _number(request, "percent", LOSS_PERCENT, 100)
-        given = {"host": node.machines.network.host, "subnet": node.machines.network.subnet, "percent": percent}
+        given = {
+            "host": node.machines.network.host,
+            "subnet": node.machines.network.subnet,
+            "percent": percent,
+        }
         into, out = (rule.format(**given) for rule in RULES[name])
         _filter(node, name, into, out)
         node.silenced |= name in SILENCING
@@ -57,7 +69,9 @@ def _number(request: Mapping[str, Any], name: str, default: int, most: int) -> i
 
 
 def _end(node: MachineNode, name: str) -> Callable[[], None]:
-    return lambda: _healed(node, lambda: _nft(node, f"table inet {_table(name)}\ndelete table inet {_table(name)}\n"))
+    return lambda: _healed(
+        node, lambda: _nft(node, f"table inet {_table(name)}\ndelete table inet {_table(name)}\n")
+    )
 
 
 def _healed(node: MachineNode, end: Callable[[], object]) -> None:
@@ -78,7 +92,9 @@ def _filter(node: MachineNode, name: str, into: str, out: str) -> None:
         node,
         f"table inet {table}\ndelete table inet {table}\ntable inet {table} {{\n"
         f"chain into {{ type filter hook input priority -200; policy accept; {into}; }}\n"
-        f"chain out {{ type filter hook output priority -200; policy accept; {out}; }}\n}}\n".replace("; ;", ";"),
+        f"chain out {{ type filter hook output priority -200; policy accept; {out}; }}\n}}\n".replace(
+            "; ;", ";"
+        ),
     )
 
 
@@ -96,7 +112,15 @@ def _link(node: MachineNode, state: str) -> Mapping[str, Any]:
 def _enter(node: MachineNode, argv: list[str], text: str = "") -> None:
     """Run a program of this machine in the node's network."""
     enter = ["nsenter", "-t", str(node.init), "-n", *argv]
-    done = subprocess.run(enter, input=text, env={"PATH": SEARCH_PATH}, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        enter,
+        input=text,
+        env={"PATH": SEARCH_PATH},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     if done.returncode:
         raise OSError(f"{' '.join(argv)}: {done.stderr.strip()}")
 

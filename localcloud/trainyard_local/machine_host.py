@@ -26,12 +26,24 @@ class Impossible(Exception):
 
 def missing() -> tuple[str, str] | None:
     """What is missing, and what to do about it; None if nodes can be machines here."""
-    packages = sorted({package for program, package in PROGRAMS.items() if shutil.which(program, path=SEARCH_PATH) is None})
+    packages = sorted(
+        {
+            package
+            for program, package in PROGRAMS.items()
+            if shutil.which(program, path=SEARCH_PATH) is None
+        }
+    )
     if packages:
         command = f"apt-get install -y --no-install-recommends {' '.join(packages)}"
-        return f"packages are missing: {', '.join(packages)}", f"On Debian or Ubuntu, as root: {command}"
+        return (
+            f"packages are missing: {', '.join(packages)}",
+            f"On Debian or Ubuntu, as root: {command}",
+        )
     if os.geteuid() != 0:
-        return "machines need root (namespaces, bridges, mounts), and this is not root", "Run it as root, or use --nodes processes"
+        return (
+            "machines need root (namespaces, bridges, mounts), and this is not root",
+            "Run it as root, or use --nodes processes",
+        )
     return None
 
 

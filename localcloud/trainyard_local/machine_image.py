@@ -42,7 +42,16 @@ COMMANDS = (
 )
 DAEMONS = ("slurmctld", "slurmd")
 #: Left to the lifecycle scripts, or to the set-up before OnInitComplete.
-NOT_AT_BOOT = ("munge", "slurmctld", "slurmd", "getty@tty1", "console-getty", "apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_reap")
+NOT_AT_BOOT = (
+    "munge",
+    "slurmctld",
+    "slurmd",
+    "getty@tty1",
+    "console-getty",
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "e2scrub_reap",
+)
 ACCOUNTS = {"ubuntu": 1000, "ssm-user": 1001}
 BUILD_SECONDS = 900
 
@@ -79,7 +88,9 @@ def _digest(text: bytes) -> str:
 def _recipe() -> bytes:
     """Everything that the image is made of: this file and those that are laid over."""
     files = sorted(path for path in FILES.rglob("*") if path.is_file())
-    return Path(__file__).read_bytes() + b"".join(str(path.relative_to(FILES)).encode() + path.read_bytes() for path in files)
+    return Path(__file__).read_bytes() + b"".join(
+        str(path.relative_to(FILES)).encode() + path.read_bytes() for path in files
+    )
 
 
 @contextmanager
@@ -105,9 +116,9 @@ def mirror() -> str:
     """The package mirror of this machine's own sources. Raises Impossible if they name none for the suite."""
     for place in SOURCES:
         text = place.read_text(errors="replace") if place.is_file() else ""
-        found = re.search(rf"^URIs:\s*(\S+)\n(?:.+\n)*?Suites:(?:.*\s)?{SUITE}(?:\s|$)", text, re.M) or re.search(
-            rf"^deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+{SUITE}\s", text, re.M
-        )
+        found = re.search(
+            rf"^URIs:\s*(\S+)\n(?:.+\n)*?Suites:(?:.*\s)?{SUITE}(?:\s|$)", text, re.M
+        ) or re.search(rf"^deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+{SUITE}\s", text, re.M)
         if found:
             return found[1]
     raise Impossible(
@@ -118,21 +129,50 @@ def mirror() -> str:
 
 def _bootstrap(root: Path) -> None:
     keyring = [f"--keyring={KEYRING}"] if KEYRING.exists() else []
-    alone = ["unshare", "--mount", "--propagation", "private", "--"]  # what it mounts goes with it, also when it is killed
-    argv = [*alone, "debootstrap", "--variant=minbase", *keyring, f"--include={','.join(PACKAGES)}", SUITE, str(root), mirror()]
+    alone = [
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        "--",
+    ]  # what it mounts goes with it, also when it is killed
+    argv = [
+        *alone,
+        "debootstrap",
+        "--variant=minbase",
+        *keyring,
+        f"--include={','.join(PACKAGES)}",
+        SUITE,
+        str(root),
+        mirror(),
+    ]
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
-        raise Impossible(f"debootstrap did not end within {BUILD_SECONDS} s", "Look at the network and try again.") from None
+        raise Impossible(
+            f"debootstrap did not end within {BUILD_SECONDS} s",
+            "Look at the network and try again.",
+        ) from None
     if done.returncode:
         said = (done.stdout + done.stderr).strip().splitlines()
-        raise Impossible(f"debootstrap failed: {said[-1] if said else done.returncode}", "Is the package mirror of this machine reachable?")
+        raise Impossible(
+            f"debootstrap failed: {said[-1] if said else done.returncode}",
+            "Is the package mirror of this machine reachable?",
+        )
 
 
 def _lay_out(base: Path, root: Path) -> None:
     """The base system with Slurm, users and units where HyperPod's image has them."""
     subprocess.run(["cp", "-a", str(base), str(root)], check=True)
-    for stale in ("etc/hostname", "etc/resolv.conf", "etc/munge/munge.key", "etc/machine-id", "var/lib/dbus/machine-id"):
+    for stale in (
+        "etc/hostname",
+        "etc/resolv.conf",
+        "etc/munge/munge.key",
+        "etc/machine-id",
+        "var/lib/dbus/machine-id",
+    ):
         (root / stale).unlink(missing_ok=True)
     for key in (root / "etc/ssh").glob("ssh_host_*"):  # each machine makes its own
         key.unlink()
@@ -144,9 +184,18 @@ def _lay_out(base: Path, root: Path) -> None:
         (root / "etc/init.d" / daemon).unlink(missing_ok=True)
     for unit in NOT_AT_BOOT:
         _not_at_boot(root, unit if "." in unit else f"{unit}.service")
-    (root / "etc/systemd/system/multi-user.target.wants/apt-at-boot.service").symlink_to("/etc/systemd/system/apt-at-boot.service")
+    (root / "etc/systemd/system/multi-user.target.wants/apt-at-boot.service").symlink_to(
+        "/etc/systemd/system/apt-at-boot.service"
+    )
     (root / "etc/hosts").write_text("127.0.0.1 localhost\n")
-    for directory in (".fsx", "fsx", "opt/ml/config", "opt/sagemaker_cluster", "opt/trainyard/env", "var/log/provision"):
+    for directory in (
+        ".fsx",
+        "fsx",
+        "opt/ml/config",
+        "opt/sagemaker_cluster",
+        "opt/trainyard/env",
+        "var/log/provision",
+    ):
         (root / directory).mkdir(parents=True, exist_ok=True)
 
 
@@ -160,7 +209,11 @@ def _move_slurm(root: Path) -> None:
     configuration.mkdir()
     shutil.rmtree(root / "etc/slurm", ignore_errors=True)
     (root / "etc/slurm").symlink_to("/opt/slurm/etc")  # where Debian's programs look
-    slurm = next(line.split(":") for line in (root / "etc/passwd").read_text().splitlines() if line.startswith("slurm:"))
+    slurm = next(
+        line.split(":")
+        for line in (root / "etc/passwd").read_text().splitlines()
+        if line.startswith("slurm:")
+    )
     for spool in ("var/spool/slurmctld", "var/log/slurm"):
         (root / spool).mkdir(parents=True, exist_ok=True)
         os.chown(root / spool, int(slurm[2]), int(slurm[3]))

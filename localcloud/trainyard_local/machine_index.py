@@ -20,12 +20,16 @@ class Index(BridgeServer):
         self._packages = packages
         self._asked: set[str] = set()
         super().__init__(host, "index", self._answer)
-        self.configuration = f"[global]\nindex-url = {self.endpoint}/simple\ntrusted-host = {host}\n"
+        self.configuration = (
+            f"[global]\nindex-url = {self.endpoint}/simple\ntrusted-host = {host}\n"
+        )
 
     def _answer(self, asked: Asked) -> Answer:
         path = unquote(asked.path)
         if (page := _PAGE.fullmatch(path)) and self.answers(asked.address):
-            links = "".join(f'<a href="/files/{name}">{name}</a>\n' for name in wheels(self._packages, page[1]))
+            links = "".join(
+                f'<a href="/files/{name}">{name}</a>\n' for name in wheels(self._packages, page[1])
+            )
             return Answer(200, links.encode(), "text/html")
         if (file := _FILE.fullmatch(path)) and (self._packages / file[1]).is_file():
             return Answer(200, (self._packages / file[1]).read_bytes(), "application/octet-stream")
@@ -44,7 +48,11 @@ class Index(BridgeServer):
 
 def wheels(packages: Path, project: str) -> list[str]:
     """Names of the project's wheels; names are compared as PEP 503 says."""
-    return sorted(path.name for path in packages.glob("*.whl") if normal(path.name.partition("-")[0]) == normal(project))
+    return sorted(
+        path.name
+        for path in packages.glob("*.whl")
+        if normal(path.name.partition("-")[0]) == normal(project)
+    )
 
 
 def normal(name: str) -> str:

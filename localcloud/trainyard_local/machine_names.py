@@ -39,7 +39,9 @@ class Names:
                 question, peer = self._socket.recvfrom(4096)
             except OSError:
                 return  # closed
-            with contextlib.suppress(struct.error, ValueError, IndexError, OSError):  # no question, or whoever asked is gone
+            with contextlib.suppress(
+                struct.error, ValueError, IndexError, OSError
+            ):  # no question, or whoever asked is gone
                 self._socket.sendto(self._answer(question, peer[0]), peer)
 
     def _answer(self, question: bytes, asker: str) -> bytes:
@@ -52,7 +54,9 @@ class Names:
         code = SERVFAIL if late else 0 if address else NXDOMAIN
         found = address if kind == 1 and not code else None
         header = struct.pack("!6H", number, 0x8580 | code, 1, 1 if found else 0, 0, 0)
-        record = struct.pack("!HHHIH4s", 0xC00C, 1, 1, 5, 4, socket.inet_aton(found)) if found else b""
+        record = (
+            struct.pack("!HHHIH4s", 0xC00C, 1, 1, 5, 4, socket.inet_aton(found)) if found else b""
+        )
         return header + question[12 : end + 4] + record
 
     def _late(self, asker: str) -> bool:

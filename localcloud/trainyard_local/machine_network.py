@@ -26,7 +26,14 @@ def ip(*arguments: str) -> str:
 
 
 def run(argv: Sequence[str]) -> str:
-    done = subprocess.run(argv, env={"PATH": SEARCH_PATH}, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        argv,
+        env={"PATH": SEARCH_PATH},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     if done.returncode:
         raise subprocess.SubprocessError(f"{' '.join(argv)}: {done.stderr.strip()}")
     return done.stdout
@@ -59,7 +66,18 @@ class Network:
         self.subnet = _free_subnet(digest(state_dir))
         self.host = str(self.subnet[1])
         # An address of its own: a bridge without one takes a port's, and another when that node goes, which the others learn late.
-        ip("link", "add", "name", self.bridge, "address", hardware_address(state_dir), "type", "bridge", "forward_delay", "0")
+        ip(
+            "link",
+            "add",
+            "name",
+            self.bridge,
+            "address",
+            hardware_address(state_dir),
+            "type",
+            "bridge",
+            "forward_delay",
+            "0",
+        )
         ip("address", "add", f"{self.host}/{self.subnet.prefixlen}", "dev", self.bridge)
         ip("link", "set", self.bridge, "up")
 
@@ -87,10 +105,16 @@ def remove(state_dir: Path) -> None:
     for link in _links():
         if link.get("master") == name or link["ifname"] == name:
             subprocess.run(
-                ["ip", "link", "delete", link["ifname"]], env={"PATH": SEARCH_PATH}, capture_output=True, timeout=SECONDS, check=False
+                ["ip", "link", "delete", link["ifname"]],
+                env={"PATH": SEARCH_PATH},
+                capture_output=True,
+                timeout=SECONDS,
+                check=False,
             )
 
-    for left in PROPAGATED.glob(f"{digest(state_dir)[:5]}-*"):  # of a systemd-nspawn that was killed itself
+    for left in PROPAGATED.glob(
+        f"{digest(state_dir)[:5]}-*"
+    ):  # of a systemd-nspawn that was killed itself
         shutil.rmtree(left, ignore_errors=True)
 
 
@@ -105,10 +129,16 @@ def _links() -> list[dict[str, Any]]:
 def _free_subnet(seed: str) -> ipaddress.IPv4Network:
     """A /24 of 10.0.0.0/8 that no route of this machine touches; the same for the same state directory where possible."""
     routes = json.loads(ip("-4", "-json", "route", "show", "table", "all") or "[]")
-    used = [ipaddress.ip_network(route["dst"], strict=False) for route in routes if route.get("dst", "default") != "default"]
+    used = [
+        ipaddress.ip_network(route["dst"], strict=False)
+        for route in routes
+        if route.get("dst", "default") != "default"
+    ]
     for place in range(0, len(seed) - 4, 4):
         second, third = int(seed[place : place + 2], 16), int(seed[place + 2 : place + 4], 16)
         subnet = ipaddress.IPv4Network(f"10.{second}.{third}.0/24")
-        if not any(subnet.overlaps(other) for other in used if isinstance(other, ipaddress.IPv4Network)):
+        if not any(
+            subnet.overlaps(other) for other in used if isinstance(other, ipaddress.IPv4Network)
+        ):
             return subnet
     raise RuntimeError("no free network in 10.0.0.0/8")

@@ -69,16 +69,22 @@ class MachineNode(Node):
     def processes(self) -> list[node_processes.Process]:
         return node_processes.in_pid_namespace(self._pid_namespace) if self._pid_namespace else []
 
-    def prepare(self, slurm: Any, resources: Mapping[str, Any], shared: Path, aws: Mapping[str, str]) -> None:
+    def prepare(
+        self, slurm: Any, resources: Mapping[str, Any], shared: Path, aws: Mapping[str, str]
+    ) -> None:
         """Lay out a fresh disk and boot from it; the role's credentials are at the metadata service."""
         self.environment = dict(self.machines.environment)
         self.machines.came(self.address, {name: aws[name] for name in CREDENTIALS})
         for directory in ("disk/upper", "disk/work", "machine"):
             (self.home / directory).mkdir(parents=True, exist_ok=True)
-        settings = "".join(f'DefaultEnvironment="{name}={value}"\n' for name, value in self.environment.items())
+        settings = "".join(
+            f'DefaultEnvironment="{name}={value}"\n' for name, value in self.environment.items()
+        )
         self._write("etc/systemd/system.conf.d/aws.conf", f"[Manager]\n{settings}")
         self._write("etc/machine-id", uuid.uuid4().hex + "\n")
-        self._write("etc/resolv.conf", f"nameserver {self._network.host}\noptions timeout:2 attempts:1\n")
+        self._write(
+            "etc/resolv.conf", f"nameserver {self._network.host}\noptions timeout:2 attempts:1\n"
+        )
         self._write("etc/pip.conf", self.machines.index.configuration)
         self._write("opt/ml/config/resource_config.json", json.dumps(resources, indent=2))
         self._boot()
@@ -88,7 +94,7 @@ class MachineNode(Node):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
-    # -- power -----------------------------------------------------------------------------------------------------
+    # -- power ------------------------------------------------------------------------------------
 
     def _boot(self) -> None:
         keeper = self._keeper = self._start_machine()
@@ -101,7 +107,9 @@ class MachineNode(Node):
             _await(lambda: self._system_state() in ("running", "degraded"), deadline, "systemd")
         except (OSError, subprocess.SubprocessError) as error:
             self.kill()
-            raise OSError(f"the machine did not boot: {error}; its console is {self._console}") from error
+            raise OSError(
+                f"the machine did not boot: {error}; its console is {self._console}"
+            ) from error
 
     @property
     def _console(self) -> Path:
@@ -130,24 +138,45 @@ class MachineNode(Node):
 
     def _tags(self) -> list[str]:
         """In init's own environment only: systemd hands none of it on."""
-        return [f"TRAINYARD_LOCAL={self.state_dir}", f"TRAINYARD_CLUSTER={self.cluster_id}", f"TRAINYARD_NODE={self.instance_id}"]
+        return [
+            f"TRAINYARD_LOCAL={self.state_dir}",
+            f"TRAINYARD_CLUSTER={self.cluster_id}",
+            f"TRAINYARD_NODE={self.instance_id}",
+        ]
 
     def _connect(self, deadline: float) -> None:
         enter = ["nsenter", "-t", str(self.init), "-n", "ip"]
-        _await(lambda: (Path(f"/proc/{self.init}/net/dev")).read_text().count("host0"), deadline, "its network interface")
-        run([*enter, "address", "replace", f"{self.address}/{self._network.subnet.prefixlen}", "dev", "host0"])
+        _await(
+            lambda: (Path(f"/proc/{self.init}/net/dev")).read_text().count("host0"),
+            deadline,
+            "its network interface",
+        )
+        run(
+            [
+                *enter,
+                "address",
+                "replace",
+                f"{self.address}/{self._network.subnet.prefixlen}",
+                "dev",
+                "host0",
+            ]
+        )
         run([*enter, "link", "set", "lo", "up"])
         run([*enter, "link", "set", "host0", "up"])
 
     def _system_state(self) -> str:
-        asked = self.start_as_root(["systemctl", "is-system-running"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        asked = self.start_as_root(
+            ["systemctl", "is-system-running"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
         return asked.communicate(timeout=10)[0].decode().strip()
 
     def kill(self) -> int:
         """Power off: the kernel ends everything with init, at once; nobody on the network is told."""
         self.powered = self.frozen = self.silenced = False
         with contextlib.suppress(subprocess.SubprocessError):  # one that did not boot has none yet
-            run(["ip", "link", "set", self.link, "down"])  # or the kernel would close the connections of whom it kills
+            run(
+                ["ip", "link", "set", self.link, "down"]
+            )  # or the kernel would close the connections of whom it kills
         if self.relay is not None:
             self.relay.close()
             self.relay = None
@@ -220,19 +249,33 @@ class MachineNode(Node):
         super().destroy()
         self.machines.gone(self.address)
 
-    # -- programs --------------------------------------------------------------------------------------------------
+    # -- programs ---------------------------------------------------------------------------------
 
-    def start(self, argv: Sequence[str], *, cwd: Path | None = None, **options: Any) -> subprocess.Popen[bytes]:
+    def start(
+        self, argv: Sequence[str], *, cwd: Path | None = None, **options: Any
+    ) -> subprocess.Popen[bytes]:
         """Start a program as a session does: as `ssm-user`, with sudo and without a shell."""
         user = ["setpriv", f"--reuid={SESSION_USER}", f"--regid={SESSION_USER}", "--init-groups"]
         return self._start(
-            [*user, "env", "-i", f"HOME=/home/{SESSION_USER}", f"USER={SESSION_USER}", f"PATH={ROOT_PATH}", *argv], **options
+            [
+                *user,
+                "env",
+                "-i",
+                f"HOME=/home/{SESSION_USER}",
+                f"USER={SESSION_USER}",
+                f"PATH={ROOT_PATH}",
+                *argv,
+            ],
+            **options,
         )
 
     def start_as_root(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start a program as HyperPod's own agent on the node does."""
         variables = [f"{name}={value}" for name, value in self.environment.items()]
-        return self._start(["env", "-i", "HOME=/root", f"PATH={ROOT_PATH}", "LANG=C.UTF-8", *variables, *argv], **options)
+        return self._start(
+            ["env", "-i", "HOME=/root", f"PATH={ROOT_PATH}", "LANG=C.UTF-8", *variables, *argv],
+            **options,
+        )
 
     def run(self, *argv: str, timeout: float = 30.0) -> str:
         """Run a program as root and return what it printed; raises subprocess.CalledProcessError or TimeoutExpired."""
@@ -243,17 +286,39 @@ class MachineNode(Node):
             process.kill()
             raise
         if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, argv, out.decode(errors="replace"), error.decode(errors="replace"))
+            raise subprocess.CalledProcessError(
+                process.returncode,
+                argv,
+                out.decode(errors="replace"),
+                error.decode(errors="replace"),
+            )
         return out.decode(errors="replace")
 
     def _start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         if not self.init:
             raise OSError(f"{self.name} is off")
-        enter = ["nsenter", "-t", str(self.init), "-m", "-u", "-i", "-n", "-p", "-C", "-r", "-w", "--"]
+        enter = [
+            "nsenter",
+            "-t",
+            str(self.init),
+            "-m",
+            "-u",
+            "-i",
+            "-n",
+            "-p",
+            "-C",
+            "-r",
+            "-w",
+            "--",
+        ]
         options.setdefault("stdin", subprocess.DEVNULL)
-        return subprocess.Popen([*enter, *argv], env={"PATH": SEARCH_PATH}, start_new_session=True, **options)
+        return subprocess.Popen(
+            [*enter, *argv], env={"PATH": SEARCH_PATH}, start_new_session=True, **options
+        )
 
-    def run_lifecycle(self, files: Mapping[str, bytes], entry: str, timeout_seconds: float, say: Say) -> None:
+    def run_lifecycle(
+        self, files: Mapping[str, bytes], entry: str, timeout_seconds: float, say: Say
+    ) -> None:
         """Run the entry script as root. Only what it writes to provisioning.log is ever seen, and of a failure only what was sent in time."""
         store_files(files, self.root / DOWNLOADS)
         script = self.root / DOWNLOADS / entry
@@ -262,7 +327,9 @@ class MachineNode(Node):
         script.chmod(0o755)
         log = _Upload(self.root / PROVISIONING_LOG, say)
         with open(self.home / "lifecycle-output.log", "wb") as out:
-            process = self.start_as_root([f"/{DOWNLOADS}/{entry}"], stdout=out, stderr=subprocess.STDOUT)
+            process = self.start_as_root(
+                [f"/{DOWNLOADS}/{entry}"], stdout=out, stderr=subprocess.STDOUT
+            )
         problem = self._outcome(process, timeout_seconds, log.look)
         if problem:
             raise LifecycleFailed([f"[SageMaker] The lifecycle scripts failed: {entry} {problem}"])
@@ -304,7 +371,9 @@ def _init_of(keeper: subprocess.Popen[bytes]) -> int:
     for process in node_processes.descendants(keeper.pid):
         with contextlib.suppress(OSError):
             status = Path(f"/proc/{process}/status").read_text()
-            numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
+            numbers = next(
+                line for line in status.splitlines() if line.startswith("NSpid:")
+            ).split()[1:]
             if len(numbers) > 1 and numbers[-1] == "1" and "systemd" in status.partition("\n")[0]:
                 return process
     return 0

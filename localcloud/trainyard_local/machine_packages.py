@@ -24,13 +24,25 @@ def ready(template: Path, tell: Callable[[str], Any]) -> None:
     with script.open() as lock:  # one builder at a time; the others wait for its result
         fcntl.flock(lock, fcntl.LOCK_EX)
         last = packages / "pip.whl"
-        if last.is_file() and last.stat().st_mtime >= max(script.stat().st_mtime, pins.stat().st_mtime):
+        if last.is_file() and last.stat().st_mtime >= max(
+            script.stat().st_mtime, pins.stat().st_mtime
+        ):
             return
         tell("building the packages of the nodes' agents (once; some minutes)")
         done = subprocess.run(
-            [sys.executable, str(script), str(packages)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            [sys.executable, str(script), str(packages)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     if done.returncode:
         lines = done.stderr.strip().splitlines()
-        said = next((line for line in reversed(lines) if line.startswith("ERROR:")), lines[-1] if lines else f"status {done.returncode}")
-        raise Impossible(f"the packages of the nodes' agents cannot be built: {said}", "Is pip's package index reachable from here?")
+        said = next(
+            (line for line in reversed(lines) if line.startswith("ERROR:")),
+            lines[-1] if lines else f"status {done.returncode}",
+        )
+        raise Impossible(
+            f"the packages of the nodes' agents cannot be built: {said}",
+            "Is pip's package index reachable from here?",
+        )

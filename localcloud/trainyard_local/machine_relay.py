@@ -39,7 +39,13 @@ class Relay:
         for end in (self._outer, inner):
             ip("link", "set", end, "up")
         command = [sys.executable, "-m", __name__, link, inner, str(delay_seconds), str(loss)]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         assert self._process.stdout
         if self._process.stdout.readline().strip() != READY:
             self._process.wait()
@@ -56,7 +62,10 @@ class Relay:
             self._process.wait()
         assert self._process.stdout
         self._process.stdout.close()
-        for command in (("link", "delete", self._outer), ("link", "set", self._link, "master", self._bridge)):
+        for command in (
+            ("link", "delete", self._outer),
+            ("link", "set", self._link, "master", self._bridge),
+        ):
             try:
                 ip(*command)
             except subprocess.SubprocessError:
@@ -86,7 +95,11 @@ def carry(link: str, inner: str, delay: float, loss: float) -> None:
             _send(tap, frame)
             if now - due > latest:
                 latest = now - due
-                print(f"the slow wire of {link} was itself {latest:.1f} s late", file=sys.stderr, flush=True)
+                print(
+                    f"the slow wire of {link} was itself {latest:.1f} s late",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
 
 def _tap(link: str) -> socket.socket:

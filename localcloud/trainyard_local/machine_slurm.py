@@ -59,7 +59,7 @@ class MachineSlurm:
         self.nodes: list[Any] = []  # of the process kind: ports to give back
         self.controller_port = PORT
 
-    # -- what clusters of both kinds ask ------------------------------------------------------------------------------
+    # -- what clusters of both kinds ask ----------------------------------------------------------
 
     def scontrol(self, configuration: Path, *arguments: str) -> str:
         """Run scontrol on the controller; raises subprocess.SubprocessError or OSError."""
@@ -74,7 +74,7 @@ class MachineSlurm:
             self._write_configuration()
         self._tell_controller()
 
-    # -- HyperPod's agent ----------------------------------------------------------------------------------------------
+    # -- HyperPod's agent -------------------------------------------------------------------------
 
     def node_came(self, node: MachineNode) -> None:
         """Give a node that has booted its key, and the controller the line of the node."""
@@ -101,7 +101,11 @@ class MachineSlurm:
             node.run("systemctl", "enable", "--now", "slurmctld")
         else:
             unit = node.root / "etc/systemd/system/slurmd.service"
-            unit.write_text(unit.read_text().replace("$SLURMD_OPTIONS", f"--conf-server {self._controller().address}:{PORT}"))
+            unit.write_text(
+                unit.read_text().replace(
+                    "$SLURMD_OPTIONS", f"--conf-server {self._controller().address}:{PORT}"
+                )
+            )
             node.run("systemctl", "daemon-reload")
             node.run("systemctl", "enable", "--now", "slurmd")
 
@@ -125,14 +129,24 @@ class MachineSlurm:
 
     def _fresh(self) -> str:
         controller = self._controller()
-        first = {"ClusterName": self._cluster.id, "SlurmctldHost": f"{controller.name}({controller.address})"}
+        first = {
+            "ClusterName": self._cluster.id,
+            "SlurmctldHost": f"{controller.name}({controller.address})",
+        }
         return "".join(f"{key}={value}\n" for key, value in {**first, **SETTINGS}.items())
 
     def _node_lines(self) -> str:
         """Login nodes too; partition `dev` over all of them, and the groups' own."""
-        there = [node for node in self._cluster.members() if node.powered and self._cluster.role(node.group) != "Controller"]
+        there = [
+            node
+            for node in self._cluster.members()
+            if node.powered and self._cluster.role(node.group) != "Controller"
+        ]
         cpus = os.cpu_count() or 1
-        lines = [f"NodeName={node.name} NodeAddr={node.address} CPUs={cpus} State=CLOUD" for node in there]
+        lines = [
+            f"NodeName={node.name} NodeAddr={node.address} CPUs={cpus} State=CLOUD"
+            for node in there
+        ]
         partitions: dict[str, list[str]] = {}
         for node in there:
             if self._cluster.role(node.group) == "Compute":
@@ -176,7 +190,15 @@ def _mount(node: MachineNode, lustre: Mapping[str, Any], tries: int = 10) -> Non
     node.run("mkdir", "-p", target)
     for again in reversed(range(tries)):
         try:
-            node.run("mount", "-t", "lustre", "-o", "noatime,flock", f"{lustre['DnsName']}@tcp:/{lustre['MountName']}", target)
+            node.run(
+                "mount",
+                "-t",
+                "lustre",
+                "-o",
+                "noatime,flock",
+                f"{lustre['DnsName']}@tcp:/{lustre['MountName']}",
+                target,
+            )
             return
         except subprocess.CalledProcessError:
             if not again:

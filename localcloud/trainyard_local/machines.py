@@ -36,14 +36,18 @@ class TooLarge(Exception):
     """A task's input or result is over the limit of a state."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"The state/task '{name}' returned a result with a size exceeding the maximum number of bytes service limit.")
+        super().__init__(
+            f"The state/task '{name}' returned a result with a size exceeding the maximum number of bytes service limit."
+        )
 
 
 def check_definition(name: str, definition: str) -> None:
     """Raises ValueError, naming the state, for what this interpreter would not run as AWS does."""
     machine = json.loads(definition)
     if machine.get("QueryLanguage", "JSONPath") != "JSONPath":
-        raise ValueError(f"state machine {name}: the local cloud runs JSONPath machines only, not {machine['QueryLanguage']}")
+        raise ValueError(
+            f"state machine {name}: the local cloud runs JSONPath machines only, not {machine['QueryLanguage']}"
+        )
     if machine["StartAt"] not in machine["States"]:
         raise ValueError(f"state machine {name}: StartAt names no state: {machine['StartAt']}")
     for label, state, siblings in _states(machine):
@@ -51,24 +55,36 @@ def check_definition(name: str, definition: str) -> None:
         if state.get("QueryLanguage", "JSONPath") != "JSONPath":
             raise ValueError(f"{where}: the local cloud runs JSONPath states only")
         if state["Type"] == "Task" and state["Resource"] not in LAMBDA_TASKS:
-            raise ValueError(f"{where}: the local cloud runs {' and '.join(LAMBDA_TASKS)} only, not {state['Resource']}")
+            raise ValueError(
+                f"{where}: the local cloud runs {' and '.join(LAMBDA_TASKS)} only, not {state['Resource']}"
+            )
         for target in _targets(state):
             if target not in siblings:
                 raise ValueError(f"{where}: leads to {target}, which does not exist")
 
 
-def _states(machine: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+def _states(
+    machine: Mapping[str, Any],
+) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     siblings = machine["States"]
     for label, state in siblings.items():
         yield label, state, siblings
-        for inner in [state.get("ItemProcessor"), state.get("Iterator"), *state.get("Branches", [])]:
+        for inner in [
+            state.get("ItemProcessor"),
+            state.get("Iterator"),
+            *state.get("Branches", []),
+        ]:
             if inner:
                 yield from _states(inner)
 
 
 def _targets(state: Mapping[str, Any]) -> list[str]:
     rules = [*state.get("Catch", []), *state.get("Choices", [])]
-    return [t for t in [state.get("Next"), state.get("Default"), *(rule.get("Next") for rule in rules)] if t]
+    return [
+        t
+        for t in [state.get("Next"), state.get("Default"), *(rule.get("Next") for rule in rules)]
+        if t
+    ]
 
 
 def install(cloud: Cloud) -> None:
@@ -98,7 +114,12 @@ def _install_quiet_errors() -> None:
     def other(self: Any, exception: Exception) -> None:
         log.info("%s: %r", type(self).__name__, exception)
 
-    replace(EvalComponent, "_log_failure_event_exception", failure, parameters=("self", "failure_event_exception"))
+    replace(
+        EvalComponent,
+        "_log_failure_event_exception",
+        failure,
+        parameters=("self", "failure_event_exception"),
+    )
     replace(EvalComponent, "_log_exception", other, parameters=("self", "exception"))
 
 
@@ -113,7 +134,9 @@ def _install_parse_cache() -> None:
 
         def one_at_a_time(definition: str) -> Any:
             with lock:
-                return parse(json.dumps(json.loads(definition), separators=(",", ":")))  # it takes its time for every space
+                return parse(
+                    json.dumps(json.loads(definition), separators=(",", ":"))
+                )  # it takes its time for every space
 
         return staticmethod(one_at_a_time)
 
@@ -127,10 +150,20 @@ def _install_start_execution() -> None:
     lock = threading.Lock()
 
     def start(
-        self: Any, state_machine_arn: str, name: str | None = None, execution_input: str | None = None, trace_header: str | None = None
+        self: Any,
+        state_machine_arn: str,
+        name: str | None = None,
+        execution_input: str | None = None,
+        trace_header: str | None = None,
     ) -> Any:
         with lock:
-            return original(self, state_machine_arn, name or str(uuid.uuid4()), execution_input or "{}", trace_header)
+            return original(
+                self,
+                state_machine_arn,
+                name or str(uuid.uuid4()),
+                execution_input or "{}",
+                trace_header,
+            )
 
     expected = ("self", "state_machine_arn", "name", "execution_input", "trace_header")
     original = replace(Backend, "start_execution", start, parameters=expected)
@@ -152,7 +185,10 @@ def _install_task_tokens() -> None:
     """A token works once: moto takes a spent one again, and looks only at running executions that have an environment already."""
     from moto.core.exceptions import AWSError
     from moto.stepfunctions.parser import api
-    from moto.stepfunctions.parser.asl.eval.callback.callback import CallbackOutcomeFailure, CallbackOutcomeSuccess
+    from moto.stepfunctions.parser.asl.eval.callback.callback import (
+        CallbackOutcomeFailure,
+        CallbackOutcomeSuccess,
+    )
     from moto.stepfunctions.parser.models import StepFunctionsParserBackend as Backend
 
     lock = threading.Lock()
@@ -162,19 +198,32 @@ def _install_task_tokens() -> None:
             execution, endpoint = _endpoint(backend, token)
             if endpoint is None:
                 raise AWSError("Invalid Token: 'Invalid token'", "InvalidToken")
-            if execution.status != "RUNNING" or endpoint._notify_event.is_set() or endpoint.consumer_error is not None:
-                raise AWSError("Task Timed Out: 'Provided task does not exist anymore'", "TaskTimedOut")
+            if (
+                execution.status != "RUNNING"
+                or endpoint._notify_event.is_set()
+                or endpoint.consumer_error is not None
+            ):
+                raise AWSError(
+                    "Task Timed Out: 'Provided task does not exist anymore'", "TaskTimedOut"
+                )
             endpoint.notify(outcome=outcome)
 
     def succeed(self: Any, task_token: str, outcome: str) -> None:
         try:
             json.loads(outcome)
         except ValueError:
-            raise AWSError(f"Invalid Output: 'the output of the task is no JSON: {outcome[:100]!r}'", "InvalidOutput") from None
+            raise AWSError(
+                f"Invalid Output: 'the output of the task is no JSON: {outcome[:100]!r}'",
+                "InvalidOutput",
+            ) from None
         notify(self, task_token, CallbackOutcomeSuccess(callback_id=task_token, output=outcome))
 
     def fail(self: Any, task_token: str, error: str | None = None, cause: str | None = None) -> Any:
-        notify(self, task_token, CallbackOutcomeFailure(callback_id=task_token, error=error, cause=cause))
+        notify(
+            self,
+            task_token,
+            CallbackOutcomeFailure(callback_id=task_token, error=error, cause=cause),
+        )
         return api.SendTaskFailureOutput()
 
     replace(Backend, "send_task_success", succeed, parameters=("self", "task_token", "outcome"))
@@ -188,7 +237,9 @@ def _install_stop() -> None:
     def stop(self: Any, stop_date: Any, error: str | None, cause: str | None) -> None:
         original(self, stop_date, error, cause)
         environment = self.exec_worker and self.exec_worker.env
-        for endpoint in list(environment.callback_pool_manager._pool.values()) if environment else []:
+        for endpoint in (
+            list(environment.callback_pool_manager._pool.values()) if environment else []
+        ):
             endpoint.interrupt_all()
 
     original = replace(Execution, "stop", stop, parameters=("self", "stop_date", "error", "cause"))
@@ -196,12 +247,18 @@ def _install_stop() -> None:
 
 def _install_terminal_errors() -> None:
     """What States.ALL does not match, as AWS's guide on handling errors says; moto's matches everything."""
-    from moto.stepfunctions.parser.asl.component.common.error_name.error_equals_decl import ErrorEqualsDecl
+    from moto.stepfunctions.parser.asl.component.common.error_name.error_equals_decl import (
+        ErrorEqualsDecl,
+    )
 
     def matches(self: Any, env: Any) -> None:
         error = env.stack[-1]
         original(self, env)
-        if ErrorEqualsDecl._STATE_ALL_ERROR in self.error_names and error is not None and error.error_name in TERMINAL_ERRORS:
+        if (
+            ErrorEqualsDecl._STATE_ALL_ERROR in self.error_names
+            and error is not None
+            and error.error_name in TERMINAL_ERRORS
+        ):
             env.stack[-1] = False
 
     original = replace(ErrorEqualsDecl, "_eval_body", matches, parameters=("self", "env"))
@@ -210,14 +267,22 @@ def _install_terminal_errors() -> None:
 def _install_full_history() -> None:
     """An execution fails with its 25,000th event, which is that of its failure; no catcher and no other event comes after it."""
     from moto.stepfunctions.parser.api import ExecutionFailedEventDetails, HistoryEventType
-    from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import FailureEvent, FailureEventException
-    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name import StatesErrorName
-    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import StatesErrorNameType
+    from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
+        FailureEvent,
+        FailureEventException,
+    )
+    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name import (
+        StatesErrorName,
+    )
+    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import (
+        StatesErrorNameType,
+    )
     from moto.stepfunctions.parser.asl.eval.event.event_manager import EventManager
 
     kind = StatesErrorNameType.StatesRuntime
     told = ExecutionFailedEventDetails(
-        error=kind.to_name(), cause=f"The execution reached the maximum number of history events ({MOST_EVENTS})."
+        error=kind.to_name(),
+        cause=f"The execution reached the maximum number of history events ({MOST_EVENTS}).",
     )
     ends = {
         HistoryEventType.ExecutionFailed, HistoryEventType.ExecutionAborted, HistoryEventType.ExecutionTimedOut,
@@ -227,7 +292,11 @@ def _install_full_history() -> None:
     class HistoryFull(FailureEventException):  # type: ignore[misc]
         def __init__(self) -> None:
             event = FailureEvent.__new__(FailureEvent)  # its own constructor wants the environment
-            event.error_name, event.event_type, event.event_details = StatesErrorName(kind), HistoryEventType.ExecutionFailed, None
+            event.error_name, event.event_type, event.event_details = (
+                StatesErrorName(kind),
+                HistoryEventType.ExecutionFailed,
+                None,
+            )
             super().__init__(event)
 
         def get_execution_failed_event_details(self) -> Any:
@@ -238,7 +307,14 @@ def _install_full_history() -> None:
             raise HistoryFull
         return int(original(self, context, event_type, *rest, **more))
 
-    expected = ("self", "context", "event_type", "event_details", "timestamp", "update_source_event_id")
+    expected = (
+        "self",
+        "context",
+        "event_type",
+        "event_details",
+        "timestamp",
+        "update_source_event_id",
+    )
     original = replace(EventManager, "add_event", add, parameters=expected)
 
 
@@ -255,13 +331,17 @@ def _endpoint(backend: Any, token: str) -> tuple[Any, Any]:
 def _install_lambda_tasks(cloud: Cloud) -> None:
     """Tasks go straight to the worker, under the machine's role; moto would make a new boto3 client for every call and ignore the role."""
     from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
-    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_lambda import StateTaskServiceLambda
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_lambda import (
+        StateTaskServiceLambda,
+    )
 
     def invoke(parameters: dict[str, Any], region: str, state_credentials: Any) -> dict[str, Any]:
         name = parameters["FunctionName"]
         try:
             function = cloud.functions.get(name)
-            cloud.access.require_role(state_credentials.role_arn, "states", "lambda:InvokeFunction", function.config.arn)
+            cloud.access.require_role(
+                state_credentials.role_arn, "states", "lambda:InvokeFunction", function.config.arn
+            )
         except NoSuchFunction as error:
             raise _client_error("ResourceNotFoundException", 404, str(error)) from None
         except Denied as error:
@@ -270,20 +350,33 @@ def _install_lambda_tasks(cloud: Cloud) -> None:
         outcome = function.pool.invoke(payload)
         if max(len(payload), len(outcome.result)) > MOST_STATE_BYTES:
             raise TooLarge(name)
-        response: dict[str, Any] = {"StatusCode": 200, "ExecutedVersion": "$LATEST", "Payload": _json(outcome.result)}
+        response: dict[str, Any] = {
+            "StatusCode": 200,
+            "ExecutedVersion": "$LATEST",
+            "Payload": _json(outcome.result),
+        }
         if outcome.failed:
             response["FunctionError"] = "Unhandled"
         return response
 
-    replace(lambda_eval_utils, "_invoke_lambda_function", invoke, parameters=("parameters", "region", "state_credentials"))
+    replace(
+        lambda_eval_utils,
+        "_invoke_lambda_function",
+        invoke,
+        parameters=("parameters", "region", "state_credentials"),
+    )
     wrap(StateTaskServiceLambda, "_from_error", _with_data_limit)
 
 
 def _with_data_limit(original: Any) -> Any:
     from moto.stepfunctions.parser.api import HistoryEventType, TaskFailedEventDetails
     from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import FailureEvent
-    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name import StatesErrorName
-    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import StatesErrorNameType
+    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name import (
+        StatesErrorName,
+    )
+    from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import (
+        StatesErrorNameType,
+    )
     from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails
 
     def from_error(self: Any, env: Any, ex: Exception) -> Any:
@@ -291,10 +384,18 @@ def _with_data_limit(original: Any) -> Any:
             return original(self, env, ex)
         kind = StatesErrorNameType.StatesStatesDataLimitExceeded
         told = TaskFailedEventDetails(
-            error=kind.to_name(), cause=str(ex), resource=self._get_sfn_resource(), resourceType=self._get_sfn_resource_type()
+            error=kind.to_name(),
+            cause=str(ex),
+            resource=self._get_sfn_resource(),
+            resourceType=self._get_sfn_resource_type(),
         )
         details = EventDetails(taskFailedEventDetails=told)
-        return FailureEvent(env=env, error_name=StatesErrorName(kind), event_type=HistoryEventType.TaskFailed, event_details=details)
+        return FailureEvent(
+            env=env,
+            error_name=StatesErrorName(kind),
+            event_type=HistoryEventType.TaskFailed,
+            event_details=details,
+        )
 
     return from_error
 
@@ -310,7 +411,9 @@ def _json(payload: bytes) -> Any:
 def _client_error(code: str, status: int, message: str) -> ClientError:
     """As botocore raises it; the interpreter needs the request id, which moto's own errors lack."""
     metadata = {"HTTPStatusCode": status, "RequestId": str(uuid.uuid4())}
-    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}, "Invoke")
+    return ClientError(
+        {"Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}, "Invoke"
+    )
 
 
 def report(cloud: Cloud) -> dict[str, Any]:

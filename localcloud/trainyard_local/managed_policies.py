@@ -14,7 +14,13 @@ MANAGED_POLICIES: dict[str, dict[str, Any]] = {
     },
     "arn:aws:iam::aws:policy/AWSXRayDaemonWriteAccess": {
         "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Action": ["xray:PutTraceSegments", "xray:PutTelemetryRecords"], "Resource": "*"}],
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Action": ["xray:PutTraceSegments", "xray:PutTelemetryRecords"],
+                "Resource": "*",
+            }
+        ],
     },
     "arn:aws:iam::aws:policy/AmazonSageMakerClusterInstanceRolePolicy": {
         "Version": "2012-10-17",
@@ -24,7 +30,11 @@ MANAGED_POLICIES: dict[str, dict[str, Any]] = {
                 "Action": ["logs:PutLogEvents", "logs:CreateLogStream", "logs:DescribeLogStreams"],
                 "Resource": "arn:aws:logs:*:*:log-group:/aws/sagemaker/Clusters/*:log-stream:*",
             },
-            {"Effect": "Allow", "Action": "logs:CreateLogGroup", "Resource": "arn:aws:logs:*:*:log-group:/aws/sagemaker/Clusters/*"},
+            {
+                "Effect": "Allow",
+                "Action": "logs:CreateLogGroup",
+                "Resource": "arn:aws:logs:*:*:log-group:/aws/sagemaker/Clusters/*",
+            },
             {
                 "Effect": "Allow",
                 "Action": "cloudwatch:PutMetricData",
@@ -39,7 +49,11 @@ MANAGED_POLICIES: dict[str, dict[str, Any]] = {
             },
             {
                 "Effect": "Allow",
-                "Action": [f"ssmmessages:{verb}{kind}Channel" for verb in ("Create", "Open") for kind in ("Control", "Data")],
+                "Action": [
+                    f"ssmmessages:{verb}{kind}Channel"
+                    for verb in ("Create", "Open")
+                    for kind in ("Control", "Data")
+                ],
                 "Resource": "*",
             },
         ],

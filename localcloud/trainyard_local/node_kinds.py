@@ -30,7 +30,16 @@ class NodeKind(Protocol):
     def successor_address(self, cluster: LocalCluster, node: Node) -> str:
         """The address of the instance that takes the node's place."""
 
-    def node(self, cluster: LocalCluster, instance_id: str, group: str, instance_type: str, label: str, address: str, home: Path) -> Node:
+    def node(
+        self,
+        cluster: LocalCluster,
+        instance_id: str,
+        group: str,
+        instance_type: str,
+        label: str,
+        address: str,
+        home: Path,
+    ) -> Node:
         """An instance that is not started yet."""
 
     def begin(self, cluster: LocalCluster) -> subprocess.Popen[bytes] | None:
@@ -62,8 +71,26 @@ class ProcessNodes:
     def successor_address(self, cluster: LocalCluster, node: Node) -> str:
         return node.address
 
-    def node(self, cluster: LocalCluster, instance_id: str, group: str, instance_type: str, label: str, address: str, home: Path) -> Node:
-        return Node(instance_id, group, instance_type, label, address, home, cluster.cloud.state_dir, cluster.id)
+    def node(
+        self,
+        cluster: LocalCluster,
+        instance_id: str,
+        group: str,
+        instance_type: str,
+        label: str,
+        address: str,
+        home: Path,
+    ) -> Node:
+        return Node(
+            instance_id,
+            group,
+            instance_type,
+            label,
+            address,
+            home,
+            cluster.cloud.state_dir,
+            cluster.id,
+        )
 
     def begin(self, cluster: LocalCluster) -> subprocess.Popen[bytes]:
         require_programs()
@@ -76,7 +103,9 @@ class ProcessNodes:
 
     def restart_controller(self, cluster: LocalCluster, controller: Node) -> None:
         # With SIGTERM, or it would not save its state and jobs that ended would run again.
-        node_processes.end_pids(process.pid for process in controller.processes() if process.name == "slurmctld")
+        node_processes.end_pids(
+            process.pid for process in controller.processes() if process.name == "slurmctld"
+        )
         controller.start_services()
         try:
             cluster.slurm.scontrol(controller.slurm_conf, "reconfigure")
@@ -104,11 +133,28 @@ class MachineNodes:
     def successor_address(self, cluster: LocalCluster, node: Node) -> str:
         return self._machines.network.take()
 
-    def node(self, cluster: LocalCluster, instance_id: str, group: str, instance_type: str, label: str, address: str, home: Path) -> Node:
+    def node(
+        self,
+        cluster: LocalCluster,
+        instance_id: str,
+        group: str,
+        instance_type: str,
+        label: str,
+        address: str,
+        home: Path,
+    ) -> Node:
         from .machine_node import MachineNode
 
         return MachineNode(
-            instance_id, group, instance_type, label, address, home, cluster.cloud.state_dir, cluster.id, machines=self._machines
+            instance_id,
+            group,
+            instance_type,
+            label,
+            address,
+            home,
+            cluster.cloud.state_dir,
+            cluster.id,
+            machines=self._machines,
         )
 
     def begin(self, cluster: LocalCluster) -> None:

@@ -14,7 +14,9 @@ PROC = Path("/proc")
 KILL_ROUNDS = 200
 #: These write their title over their whole environment (setproctitle), and are children of init.
 TITLED = frozenset({"slurmstepd", "slurmscriptd"})
-NODE_DIRECTORY = re.compile(r"(?P<state>/.*)/clusters/(?P<cluster>[a-z0-9]{12})/nodes/(?P<node>i-[0-9a-f]{17})(?:[/ ]|$)")
+NODE_DIRECTORY = re.compile(
+    r"(?P<state>/.*)/clusters/(?P<cluster>[a-z0-9]{12})/nodes/(?P<node>i-[0-9a-f]{17})(?:[/ ]|$)"
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,13 @@ class Process:
     @property
     def command(self) -> str:
         try:
-            return (PROC / str(self.pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            return (
+                (PROC / str(self.pid) / "cmdline")
+                .read_bytes()
+                .replace(b"\0", b" ")
+                .decode(errors="replace")
+                .strip()
+            )
         except OSError:
             return ""
 
@@ -37,7 +45,11 @@ class Process:
 def all_processes() -> list[Process]:
     """Every process whose environment can be read; zombies have none and are left out, so is this process itself."""
     own = os.getpid()
-    found = (_read(int(entry.name)) for entry in os.scandir(PROC) if entry.name.isdigit() and int(entry.name) != own)
+    found = (
+        _read(int(entry.name))
+        for entry in os.scandir(PROC)
+        if entry.name.isdigit() and int(entry.name) != own
+    )
     return [process for process in found if process is not None]
 
 
@@ -54,7 +66,9 @@ def _read(pid: int) -> Process | None:
     fields = rest.split()
     if fields[0] in "ZX":
         return None
-    environment = dict(item.split("=", 1) for item in raw.decode(errors="replace").split("\0") if "=" in item)
+    environment = dict(
+        item.split("=", 1) for item in raw.decode(errors="replace").split("\0") if "=" in item
+    )
     if name in TITLED and "TRAINYARD_LOCAL" not in environment:
         environment |= _tags_by_directory(directory)
     return Process(pid, int(fields[1]), name, environment)
@@ -68,7 +82,11 @@ def _tags_by_directory(directory: str) -> dict[str, str]:
         return {}
     if not found:
         return {}
-    return {"TRAINYARD_LOCAL": found["state"], "TRAINYARD_CLUSTER": found["cluster"], "TRAINYARD_NODE": found["node"]}
+    return {
+        "TRAINYARD_LOCAL": found["state"],
+        "TRAINYARD_CLUSTER": found["cluster"],
+        "TRAINYARD_NODE": found["node"],
+    }
 
 
 def alive(pid: int) -> bool:
@@ -76,7 +94,9 @@ def alive(pid: int) -> bool:
     return _read(pid) is not None
 
 
-def matching(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = ()) -> list[Process]:
+def matching(
+    wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = ()
+) -> list[Process]:
     """Processes whose environment is `wanted`, and all their descendants: a program may have cleared its environment.
 
     Those in `spare` count neither as found nor as anybody's parent.
@@ -85,7 +105,11 @@ def matching(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int]
     children: dict[int, list[Process]] = {}
     for process in everything:
         children.setdefault(process.parent, []).append(process)
-    found = {process.pid: process for process in everything if process.pid not in spare and wanted(process.environment)}
+    found = {
+        process.pid: process
+        for process in everything
+        if process.pid not in spare and wanted(process.environment)
+    }
     queue = list(found.values())
     while queue:
         for child in children.get(queue.pop().pid, []):
@@ -101,21 +125,31 @@ def of_cloud(state_dir: Path) -> Callable[[Mapping[str, str]], bool]:
     return lambda environment: environment.get("TRAINYARD_LOCAL") == tag
 
 
-def of_cluster(state_dir: Path, cluster_id: str, node_names: Iterable[str]) -> Callable[[Mapping[str, str]], bool]:
+def of_cluster(
+    state_dir: Path, cluster_id: str, node_names: Iterable[str]
+) -> Callable[[Mapping[str, str]], bool]:
     """Everything of one cluster: its nodes, its munge daemon, its jobs."""
     tag, names = str(state_dir), frozenset(node_names)
     return lambda environment: (
         environment.get("TRAINYARD_LOCAL") == tag
-        and (environment.get("TRAINYARD_CLUSTER") == cluster_id or environment.get("SLURMD_NODENAME") in names)
+        and (
+            environment.get("TRAINYARD_CLUSTER") == cluster_id
+            or environment.get("SLURMD_NODENAME") in names
+        )
     )
 
 
-def of_node(state_dir: Path, instance_id: str, node_name: str) -> Callable[[Mapping[str, str]], bool]:
+def of_node(
+    state_dir: Path, instance_id: str, node_name: str
+) -> Callable[[Mapping[str, str]], bool]:
     """Everything on one node: its daemons (TRAINYARD_NODE) and the job processes that its slurmd started (SLURMD_NODENAME)."""
     tag = str(state_dir)
     return lambda environment: (
         environment.get("TRAINYARD_NODE") == instance_id
-        or (environment.get("TRAINYARD_LOCAL") == tag and environment.get("SLURMD_NODENAME") == node_name)
+        or (
+            environment.get("TRAINYARD_LOCAL") == tag
+            and environment.get("SLURMD_NODENAME") == node_name
+        )
     )
 
 
@@ -155,7 +189,9 @@ def kill(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = (
         for pid in targets:
             _signal(pid, signal.SIGKILL)
         killed |= targets
-        time.sleep(0.01)  # the kernel takes a moment to end a stopped process; there is nothing to await it by
+        time.sleep(
+            0.01
+        )  # the kernel takes a moment to end a stopped process; there is nothing to await it by
     raise RuntimeError(f"{len(freeze(wanted, spare))} processes survive SIGKILL")
 
 
@@ -211,6 +247,8 @@ def _send_and_wait(waiting: set[int], number: signal.Signals, seconds: float) ->
     for pid in waiting:
         _signal(pid, number)
     deadline = time.monotonic() + seconds
-    while (waiting := {pid for pid in waiting if _read(pid) is not None}) and time.monotonic() < deadline:
+    while (
+        waiting := {pid for pid in waiting if _read(pid) is not None}
+    ) and time.monotonic() < deadline:
         time.sleep(0.01)
     return waiting

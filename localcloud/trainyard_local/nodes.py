@@ -95,9 +95,23 @@ class Node:
     def _mine(self) -> Any:
         return node_processes.of_node(self.state_dir, self.instance_id, self.name)
 
-    def prepare(self, slurm: SlurmCluster, resources: Mapping[str, Any], shared: Path, aws: Mapping[str, str]) -> None:
+    def prepare(
+        self,
+        slurm: SlurmCluster,
+        resources: Mapping[str, Any],
+        shared: Path,
+        aws: Mapping[str, str],
+    ) -> None:
         """Lay out the disk of a fresh instance as HyperPod's image does, before the lifecycle scripts run."""
-        for directory in ("opt/ml/config", "opt/slurm/etc", "var/spool/slurmctld", "var/log/slurm", "var/run", "root", "tmp"):
+        for directory in (
+            "opt/ml/config",
+            "opt/slurm/etc",
+            "var/spool/slurmctld",
+            "var/log/slurm",
+            "var/run",
+            "root",
+            "tmp",
+        ):
             (self.root / directory).mkdir(parents=True, exist_ok=True)
         config = self.root / "opt/ml/config/resource_config.json"
         config.write_text(json.dumps(resources, indent=2))
@@ -123,7 +137,9 @@ class Node:
             **aws,
         }
 
-    def run_lifecycle(self, files: Mapping[str, bytes], entry: str, timeout_seconds: float, say: Say) -> None:
+    def run_lifecycle(
+        self, files: Mapping[str, bytes], entry: str, timeout_seconds: float, say: Say
+    ) -> None:
         """Download the lifecycle files and run the entry script; `say` gets what it prints while it runs. Raises LifecycleFailed."""
         directory = self.home / "lifecycle"
         store_files(files, directory)
@@ -137,13 +153,19 @@ class Node:
             # The daemons that the script starts outlive it, so it writes to a file: a pipe would never close.
             process = self.start([str(script)], cwd=directory, stdout=out, stderr=subprocess.STDOUT)
         with open(output, errors="replace") as printed:
-            problem = self._outcome(process, timeout_seconds, lambda: _say_whole_lines(printed, say))
+            problem = self._outcome(
+                process, timeout_seconds, lambda: _say_whole_lines(printed, say)
+            )
             rest = printed.read().splitlines()
         if problem:
-            raise LifecycleFailed([*rest, f"[SageMaker] The lifecycle scripts failed: {entry} {problem}"])
+            raise LifecycleFailed(
+                [*rest, f"[SageMaker] The lifecycle scripts failed: {entry} {problem}"]
+            )
         say(rest)
 
-    def _outcome(self, process: subprocess.Popen[bytes], timeout_seconds: float, look: Callable[[], None]) -> str:
+    def _outcome(
+        self, process: subprocess.Popen[bytes], timeout_seconds: float, look: Callable[[], None]
+    ) -> str:
         deadline = time.monotonic() + timeout_seconds
         while True:
             try:
@@ -158,7 +180,9 @@ class Node:
 
     def forbid_sudo(self) -> None:
         """From now on who has a session may not become root."""
-        (self.root / "usr/bin/sudo").write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+        (self.root / "usr/bin/sudo").write_text(
+            "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n"
+        )
 
     def start_services(self, timeout_seconds: float = 30.0) -> None:
         """What the init system does at boot."""
@@ -174,13 +198,21 @@ class Node:
             process.kill()
             process.wait()
 
-    def start(self, argv: Sequence[str], *, cwd: Path | None = None, **options: Any) -> subprocess.Popen[bytes]:
+    def start(
+        self, argv: Sequence[str], *, cwd: Path | None = None, **options: Any
+    ) -> subprocess.Popen[bytes]:
         """Start a program on this node; no shell. An absolute program is looked up below the node's root first."""
         program = argv[0]
         if program.startswith("/") and (self.root / program[1:]).exists():
             program = str(self.root / program[1:])
         options.setdefault("stdin", subprocess.DEVNULL)
-        return loopback.popen([program, *argv[1:]], cwd=cwd or self.root, env=self.environment, start_new_session=True, **options)
+        return loopback.popen(
+            [program, *argv[1:]],
+            cwd=cwd or self.root,
+            env=self.environment,
+            start_new_session=True,
+            **options,
+        )
 
     def faults(self) -> dict[str, NodeFault]:
         """What can befall this kind of node, by the name of the fault. Another kind of node offers others."""
@@ -276,6 +308,8 @@ def store_files(files: Mapping[str, bytes], directory: Path) -> None:
     for key, body in files.items():
         target = os.path.abspath(os.path.join(base, key))
         if not target.startswith(base + os.sep):
-            raise LifecycleFailed([f"[SageMaker] object key {key!r} leaves the lifecycle directory"])
+            raise LifecycleFailed(
+                [f"[SageMaker] object key {key!r} leaves the lifecycle directory"]
+            )
         os.makedirs(os.path.dirname(target), exist_ok=True)
         Path(target).write_bytes(body)

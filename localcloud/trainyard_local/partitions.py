@@ -21,15 +21,31 @@ def install() -> None:
     from moto.dynamodb.models.table import Table
 
     def query(
-        self: Any, hash_key: Any, range_comparison: Any, range_objs: Any, limit: Any, start: Any, forward: Any, *rest: Any, **named: Any
+        self: Any,
+        hash_key: Any,
+        range_comparison: Any,
+        range_objs: Any,
+        limit: Any,
+        start: Any,
+        forward: Any,
+        *rest: Any,
+        **named: Any,
     ) -> Any:
         index = rest[1] if len(rest) > 1 else named.get("index_name")
         if index:
             _query.items = _of_index(self, dict(named.get("hash_key_conditions") or []))
         elif self.range_key_attr:
-            _query.items = _of_partition(self, hash_key, range_comparison, range_objs, _Page(limit, start, forward is not False))
+            _query.items = _of_partition(
+                self,
+                hash_key,
+                range_comparison,
+                range_objs,
+                _Page(limit, start, forward is not False),
+            )
         try:
-            return original(self, hash_key, range_comparison, range_objs, limit, start, forward, *rest, **named)
+            return original(
+                self, hash_key, range_comparison, range_objs, limit, start, forward, *rest, **named
+            )
         finally:
             _query.items = None
 
@@ -59,7 +75,9 @@ class _Page:
         return sorted(keys, reverse=not self.forward)[: self.limit + 1]
 
 
-def _of_partition(table: Any, hash_key: Any, comparison: str | None, values: Sequence[Any], page: _Page) -> list[Any]:
+def _of_partition(
+    table: Any, hash_key: Any, comparison: str | None, values: Sequence[Any], page: _Page
+) -> list[Any]:
     """The items of one partition that the sort key's condition lets through; where it is a plain one, only those of the page."""
     rows: Mapping[Any, Any] = table.items.get(hash_key) or {}
     wanted = _condition(comparison, [value.value for value in values])
@@ -88,5 +106,11 @@ def _of_index(table: Any, hash_keys: Mapping[str, Any]) -> list[Any]:
     rows = table.items.values()
     items = [item for row in rows for item in row.values()] if table.range_key_attr else list(rows)
     for name, value in hash_keys.items():
-        items = [item for item in items if (found := item.attrs.get(name)) and found.value == value.value and found.type == value.type]
+        items = [
+            item
+            for item in items
+            if (found := item.attrs.get(name))
+            and found.value == value.value
+            and found.type == value.type
+        ]
     return items

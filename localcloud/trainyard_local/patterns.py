@@ -31,13 +31,19 @@ def _key_matches(event: Any, key: str, wanted: Any) -> bool:
         return matches(value if isinstance(value, Mapping) else {}, wanted)
     if isinstance(value, Mapping):
         value = _MISSING  # only leaves are compared with filters
-    candidates = value if isinstance(value, list) and value else [_MISSING if value == [] else value]
+    candidates = (
+        value if isinstance(value, list) and value else [_MISSING if value == [] else value]
+    )
     return any(_leaf_matches(candidate, rule) for candidate in candidates for rule in wanted)
 
 
 def _leaf_matches(value: Any, rule: Any) -> bool:
     if not isinstance(rule, Mapping):
-        return value is not _MISSING and isinstance(value, bool) == isinstance(rule, bool) and bool(value == rule)
+        return (
+            value is not _MISSING
+            and isinstance(value, bool) == isinstance(rule, bool)
+            and bool(value == rule)
+        )
     ((kind, argument),) = rule.items()
     if kind == "exists":
         return (value is not _MISSING) == bool(argument)
@@ -53,16 +59,25 @@ def _filter(value: Any, kind: str, argument: Any) -> bool:
         case "equals-ignore-case":
             return isinstance(value, str) and value.lower() == argument.lower()
         case "wildcard":
-            return isinstance(value, str) and re.fullmatch(".*".join(map(re.escape, argument.split("*"))), value, re.DOTALL) is not None
+            return (
+                isinstance(value, str)
+                and re.fullmatch(".*".join(map(re.escape, argument.split("*"))), value, re.DOTALL)
+                is not None
+            )
         case "numeric":
             pairs = zip(argument[::2], argument[1::2], strict=True)
             return (
-                isinstance(value, (int, float)) and not isinstance(value, bool) and all(_NUMERIC[op](value, bound) for op, bound in pairs)
+                isinstance(value, (int, float))
+                and not isinstance(value, bool)
+                and all(_NUMERIC[op](value, bound) for op, bound in pairs)
             )
         case "anything-but":
             if isinstance(argument, Mapping):
                 ((inner, texts),) = argument.items()
-                return not any(_filter(value, inner, text) for text in (texts if isinstance(texts, list) else [texts]))
+                return not any(
+                    _filter(value, inner, text)
+                    for text in (texts if isinstance(texts, list) else [texts])
+                )
             return value not in (argument if isinstance(argument, list) else [argument])
     raise ValueError(f"the local cloud does not know the event pattern filter {kind!r}")
 

@@ -52,7 +52,12 @@ class Call:
 def event(call: Call, principal: Principal | None, *, account_id: str, port: int) -> dict[str, Any]:
     """The event. Empty parts are left out, as API Gateway does."""
     request = call.request
-    headers = {**request.headers, "x-forwarded-for": "127.0.0.1", "x-forwarded-port": str(port), "x-forwarded-proto": "http"}
+    headers = {
+        **request.headers,
+        "x-forwarded-for": "127.0.0.1",
+        "x-forwarded-port": str(port),
+        "x-forwarded-proto": "http",
+    }
     cookies = headers.pop("cookie", "")
     body, encoded = _text(request.body)
     whole = {
@@ -78,7 +83,9 @@ def _raw_path(call: Call) -> str:
     return decoded if call.stage == "$default" else f"/{call.stage}{decoded}"
 
 
-def _context(call: Call, principal: Principal | None, account_id: str, domain: str) -> dict[str, Any]:
+def _context(
+    call: Call, principal: Principal | None, account_id: str, domain: str
+) -> dict[str, Any]:
     now = datetime.now(timezone.utc)
     http = {
         "method": call.request.method,
@@ -133,7 +140,11 @@ def answer(outcome: Invocation) -> Response:
     """The HTTP answer for a function's result; a result without statusCode is a body of its own."""
     if outcome.failed:
         late = b"Sandbox.Timedout" in outcome.result
-        return json_response(503, {"message": "Service Unavailable"}) if late else json_response(500, {"message": "Internal Server Error"})
+        return (
+            json_response(503, {"message": "Service Unavailable"})
+            if late
+            else json_response(500, {"message": "Internal Server Error"})
+        )
     result = json.loads(outcome.result)
     if not isinstance(result, dict) or "statusCode" not in result:
         return json_response(200, result)
@@ -145,7 +156,11 @@ def answer(outcome: Invocation) -> Response:
 
 def _headers(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     headers = [(name, str(value)) for name, value in (result.get("headers") or {}).items()]
-    headers += [(name, str(v)) for name, values in (result.get("multiValueHeaders") or {}).items() for v in values]
+    headers += [
+        (name, str(v))
+        for name, values in (result.get("multiValueHeaders") or {}).items()
+        for v in values
+    ]
     headers += [("Set-Cookie", cookie) for cookie in result.get("cookies") or []]
     if not any(name.lower() == "content-type" for name, _ in headers):
         headers.append(("Content-Type", "text/plain; charset=utf-8"))

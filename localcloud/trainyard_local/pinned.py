@@ -23,7 +23,9 @@ def check_version() -> None:
         )
 
 
-def replace(owner: Any, name: str, replacement: Any, *, parameters: tuple[str, ...] | None = None) -> Any:
+def replace(
+    owner: Any, name: str, replacement: Any, *, parameters: tuple[str, ...] | None = None
+) -> Any:
     """Put `replacement` in place of owner.name and return what was there.
 
     `parameters` are the names the original must take, in this order.
@@ -32,11 +34,15 @@ def replace(owner: Any, name: str, replacement: Any, *, parameters: tuple[str, .
     where = f"{getattr(owner, '__module__', '')}.{getattr(owner, '__name__', owner)}.{name}"
     original = getattr(owner, name, None)
     if original is None:
-        raise MotoChanged(f"moto has no {where} any more; the local cloud was written against moto {MOTO_VERSION}")
+        raise MotoChanged(
+            f"moto has no {where} any more; the local cloud was written against moto {MOTO_VERSION}"
+        )
     if parameters is not None:
         found = tuple(inspect.signature(original).parameters)
         if found != parameters:
-            raise MotoChanged(f"{where} takes {found}, not {parameters}; the local cloud was written against moto {MOTO_VERSION}")
+            raise MotoChanged(
+                f"{where} takes {found}, not {parameters}; the local cloud was written against moto {MOTO_VERSION}"
+            )
     setattr(owner, name, replacement)
     return original
 

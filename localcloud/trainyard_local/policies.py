@@ -22,7 +22,9 @@ class Unsupported(Exception):
         return f"the local cloud does not know the IAM condition operator {self.operator}"
 
 
-def evaluate(documents: Iterable[Mapping[str, Any]], action: str, resource: str, context: Context) -> Verdict:
+def evaluate(
+    documents: Iterable[Mapping[str, Any]], action: str, resource: str, context: Context
+) -> Verdict:
     """An explicit deny wins over every allow; no allow at all is a deny."""
     allowed = False
     for document in documents:
@@ -46,7 +48,9 @@ def _applies(statement: Mapping[str, Any], action: str, resource: str, context: 
         hit = not matches(statement["NotResource"], resource)
     else:
         hit = matches(statement.get("Resource", "*"), resource)
-    return hit and all(_condition(op, pairs, context) for op, pairs in (statement.get("Condition") or {}).items())
+    return hit and all(
+        _condition(op, pairs, context) for op, pairs in (statement.get("Condition") or {}).items()
+    )
 
 
 def matches(patterns: str | list[str], value: str, *, ignore_case: bool = False) -> bool:

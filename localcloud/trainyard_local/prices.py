@@ -18,16 +18,26 @@ REGION = "us-east-1"
 
 def answer(cloud: Cloud, request: Request) -> Response:
     """Answer one request that is signed for the price list."""
-    signed = SignedRequest(request.method, cloud.endpoint + request.raw_path, request.headers, request.body)
+    signed = SignedRequest(
+        request.method, cloud.endpoint + request.raw_path, request.headers, request.body
+    )
     try:
-        principal = verify(signed, cloud.access.principal, region=REGION, service=SERVICE, now=datetime.now(timezone.utc))
+        principal = verify(
+            signed,
+            cloud.access.principal,
+            region=REGION,
+            service=SERVICE,
+            now=datetime.now(timezone.utc),
+        )
         cloud.access.require(principal, "pricing:GetProducts", "*")
     except (Rejected, Denied) as refused:
         return _answer(400, {"__type": "AccessDeniedException", "message": str(refused)})
     if request.headers.get("x-amz-target") != TARGET:
         message = f"the local cloud does not do {request.headers.get('x-amz-target')}; of the price list it does GetProducts"
         return _answer(501, {"__type": "NotImplemented", "message": message})
-    wanted = {given["Field"]: given["Value"] for given in json.loads(request.body).get("Filters", [])}
+    wanted = {
+        given["Field"]: given["Value"] for given in json.loads(request.body).get("Filters", [])
+    }
     if wanted.keys() not in ({"regionCode", "instanceName"}, {"regionCode", "instanceType"}):
         message = f"the local cloud finds products by regionCode and instanceName or instanceType; the filters are {sorted(wanted)}"
         return _answer(501, {"__type": "NotImplemented", "message": message})
@@ -43,9 +53,21 @@ def _products(cloud: Cloud, region: str, instance: str) -> list[str]:
 
 
 def _product(region: str, instance: str, kind: str, usd: float) -> dict[str, Any]:
-    attributes = {"servicecode": "AmazonSageMaker", "regionCode": region, "instanceName": instance, "usagetype": f"USE1-{kind}:{instance}"}
-    dimension = {"unit": "Hrs", "pricePerUnit": {"USD": f"{usd:.10f}"}, "beginRange": "0", "endRange": "Inf"}
-    on_demand = {"LOCAL.JRTCKXETXF": {"priceDimensions": {"LOCAL.JRTCKXETXF.6YS6EN2CT7": dimension}}}
+    attributes = {
+        "servicecode": "AmazonSageMaker",
+        "regionCode": region,
+        "instanceName": instance,
+        "usagetype": f"USE1-{kind}:{instance}",
+    }
+    dimension = {
+        "unit": "Hrs",
+        "pricePerUnit": {"USD": f"{usd:.10f}"},
+        "beginRange": "0",
+        "endRange": "Inf",
+    }
+    on_demand = {
+        "LOCAL.JRTCKXETXF": {"priceDimensions": {"LOCAL.JRTCKXETXF.6YS6EN2CT7": dimension}}
+    }
     return {
         "product": {"productFamily": "ML Instance", "attributes": attributes},
         "serviceCode": "AmazonSageMaker",
@@ -54,4 +76,6 @@ def _product(region: str, instance: str, kind: str, usd: float) -> dict[str, Any
 
 
 def _answer(status: int, body: Any) -> Response:
-    return Response(status, [("Content-Type", "application/x-amz-json-1.1")], json.dumps(body).encode())
+    return Response(
+        status, [("Content-Type", "application/x-amz-json-1.1")], json.dumps(body).encode()
+    )

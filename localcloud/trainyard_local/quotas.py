@@ -31,8 +31,15 @@ def install() -> None:
 
 def entry_bytes(entry: Mapping[str, Any]) -> int:
     """An entry of PutEvents as EventBridge counts it."""
-    texts = [entry.get("Source"), entry.get("DetailType"), entry.get("Detail"), *(entry.get("Resources") or [])]
-    return (_TIME_BYTES if "Time" in entry else 0) + sum(len(str(text).encode()) for text in texts if text)
+    texts = [
+        entry.get("Source"),
+        entry.get("DetailType"),
+        entry.get("Detail"),
+        *(entry.get("Resources") or []),
+    ]
+    return (_TIME_BYTES if "Time" in entry else 0) + sum(
+        len(str(text).encode()) for text in texts if text
+    )
 
 
 def _put_events(original: Any) -> Any:
@@ -48,7 +55,11 @@ def _put_events(original: Any) -> Any:
 
 def _start_execution(original: Any) -> Any:
     def start(
-        self: Any, state_machine_arn: str, name: str | None = None, execution_input: str | None = None, trace_header: str | None = None
+        self: Any,
+        state_machine_arn: str,
+        name: str | None = None,
+        execution_input: str | None = None,
+        trace_header: str | None = None,
     ) -> Any:
         _check_length("input", execution_input or "")
         return original(self, state_machine_arn, name, execution_input, trace_header)

@@ -41,14 +41,23 @@ def most_bytes(path: str, headers: Mapping[str, str]) -> int:
     """How long a body the service takes that the request names."""
     if path.startswith((gateway.PREFIX, admin.PREFIX)):
         return gateway.MOST_BODY_BYTES
-    return MOST_OBJECT_BYTES if _FOR_S3.search(headers.get("authorization", "") + path) else MOST_REQUEST_BYTES
+    return (
+        MOST_OBJECT_BYTES
+        if _FOR_S3.search(headers.get("authorization", "") + path)
+        else MOST_REQUEST_BYTES
+    )
 
 
 def read(rfile: Readable, path: str, headers: Mapping[str, str]) -> tuple[BinaryIO, int]:
     """The whole body and its length; a large one lies on disk. Raises BodyRefused."""
-    coding, length = headers.get("transfer-encoding", "").strip().lower(), headers.get("content-length")
+    coding, length = (
+        headers.get("transfer-encoding", "").strip().lower(),
+        headers.get("content-length"),
+    )
     if coding and (coding != "chunked" or length is not None):
-        raise BodyRefused(400, "Bad Request: send either Content-Length or Transfer-Encoding: chunked")
+        raise BodyRefused(
+            400, "Bad Request: send either Content-Length or Transfer-Encoding: chunked"
+        )
     if coding:
         return _chunked(rfile, gateway.MOST_BODY_BYTES)
     if length is not None and not re.fullmatch(r"[0-9]{1,18}", length):
@@ -86,9 +95,13 @@ def _chunked(rfile: Readable, most: int) -> tuple[BinaryIO, int]:
 
 
 def _chunk_size(rfile: Readable) -> int:
-    found = re.fullmatch(rb"([0-9A-Fa-f]{1,16})[ \t]*(;[^\r\n]*)?\r?\n", rfile.readline(_LONGEST_LINE))
+    found = re.fullmatch(
+        rb"([0-9A-Fa-f]{1,16})[ \t]*(;[^\r\n]*)?\r?\n", rfile.readline(_LONGEST_LINE)
+    )
     if found is None:
-        raise BodyRefused(400, "Bad Request: a chunk must begin with its size in hexadecimal digits")
+        raise BodyRefused(
+            400, "Bad Request: a chunk must begin with its size in hexadecimal digits"
+        )
     return int(found[1], 16)
 
 

@@ -28,13 +28,17 @@ class Wanted:
 
     def name(self, key: str) -> str:
         """The property's value, or a generated name as CloudFormation makes them."""
-        return str(self.properties.get(key) or f"{self.stack}-{self.logical_id}-{secrets.token_hex(6)}")
+        return str(
+            self.properties.get(key) or f"{self.stack}-{self.logical_id}-{secrets.token_hex(6)}"
+        )
 
 
 class Maker:
     """What the resource types need to be made: the cloud, and where code lies (Code and Content name staged folders)."""
 
-    def __init__(self, cloud: Cloud, code_dir: Path, layer_dir: Callable[[list[Path]], Path]) -> None:
+    def __init__(
+        self, cloud: Cloud, code_dir: Path, layer_dir: Callable[[list[Path]], Path]
+    ) -> None:
         self.cloud = cloud
         self.code_dir = code_dir
         self.layer_dir = layer_dir
@@ -66,7 +70,9 @@ class Kind:
 TYPES: dict[str, Kind] = {}
 
 
-def resource(type_name: str, properties: str) -> Callable[[Callable[[Maker, Wanted], Made]], Callable[[Maker, Wanted], Made]]:
+def resource(
+    type_name: str, properties: str
+) -> Callable[[Callable[[Maker, Wanted], Made]], Callable[[Maker, Wanted], Made]]:
     """Register a resource type. A property that is not listed is an error; one that is listed is honoured or has no meaning locally."""
 
     def register(make: Callable[[Maker, Wanted], Made]) -> Callable[[Maker, Wanted], Made]:
@@ -126,10 +132,17 @@ def _bucket_policy(maker: Maker, want: Wanted) -> Made:
     return bucket, {}
 
 
-@resource("AWS::SQS::Queue", "QueueName MessageRetentionPeriod SqsManagedSseEnabled VisibilityTimeout Tags")
+@resource(
+    "AWS::SQS::Queue",
+    "QueueName MessageRetentionPeriod SqsManagedSseEnabled VisibilityTimeout Tags",
+)
 def _queue(maker: Maker, want: Wanted) -> Made:
     name = want.name("QueueName")[:80]
-    attributes = {k: str(v) for k, v in want.properties.items() if k in ("MessageRetentionPeriod", "VisibilityTimeout")}
+    attributes = {
+        k: str(v)
+        for k, v in want.properties.items()
+        if k in ("MessageRetentionPeriod", "VisibilityTimeout")
+    }
     maker.backend("sqs").create_queue(name=name, **attributes)
     url = f"{maker.cloud.endpoint}/{maker.cloud.account_id}/{name}"
     return url, {"Arn": maker.arn("sqs", name), "QueueName": name, "QueueUrl": url}
@@ -138,7 +151,9 @@ def _queue(maker: Maker, want: Wanted) -> Made:
 @resource("AWS::SQS::QueuePolicy", "Queues PolicyDocument")
 def _queue_policy(maker: Maker, want: Wanted) -> Made:
     for url in want.properties["Queues"]:
-        maker.backend("sqs").set_queue_attributes(url.split("/")[-1], {"Policy": json.dumps(want.properties["PolicyDocument"])})
+        maker.backend("sqs").set_queue_attributes(
+            url.split("/")[-1], {"Policy": json.dumps(want.properties["PolicyDocument"])}
+        )
     return want.name(""), {}
 
 
@@ -160,7 +175,10 @@ def _log_group(maker: Maker, want: Wanted) -> Made:
     return name, {"Arn": maker.arn("logs", f"log-group:{name}:*")}
 
 
-@resource("AWS::IAM::Role", "RoleName AssumeRolePolicyDocument Policies ManagedPolicyArns Description Path Tags MaxSessionDuration")
+@resource(
+    "AWS::IAM::Role",
+    "RoleName AssumeRolePolicyDocument Policies ManagedPolicyArns Description Path Tags MaxSessionDuration",
+)
 def _role(maker: Maker, want: Wanted) -> Made:
     p, name = want.properties, want.name("RoleName")
     role = maker.backend("iam", scope="aws").create_role(
@@ -176,7 +194,9 @@ def _role(maker: Maker, want: Wanted) -> Made:
         role.put_policy(policy["PolicyName"], policy["PolicyDocument"])
     for arn in p.get("ManagedPolicyArns", []):
         if arn not in MANAGED_POLICIES:
-            raise TemplateError(f"the local cloud does not know the managed policy {arn}; add its document to managed_policies.py")
+            raise TemplateError(
+                f"the local cloud does not know the managed policy {arn}; add its document to managed_policies.py"
+            )
         role.put_policy(arn.split("/")[-1], MANAGED_POLICIES[arn])
     return name, {"Arn": role.arn, "RoleId": role.id}
 
@@ -191,7 +211,10 @@ def _managed_policy(maker: Maker, want: Wanted) -> Made:
     return policy.arn, {"PolicyArn": policy.arn}
 
 
-@resource("AWS::Lambda::LayerVersion", "LayerName Content Description CompatibleRuntimes CompatibleArchitectures LicenseInfo")
+@resource(
+    "AWS::Lambda::LayerVersion",
+    "LayerName Content Description CompatibleRuntimes CompatibleArchitectures LicenseInfo",
+)
 def _layer(maker: Maker, want: Wanted) -> Made:
     arn = maker.arn("lambda", f"layer:{want.name('LayerName')}:1")
     maker.layers[arn] = maker.staged(want.properties["Content"])
@@ -222,7 +245,9 @@ def _function(maker: Maker, want: Wanted) -> Made:
         log_group=log_group,
     )
     concurrency = p.get("ReservedConcurrentExecutions")
-    function = maker.cloud.functions.add(config, **({"most": int(concurrency)} if concurrency is not None else {}))
+    function = maker.cloud.functions.add(
+        config, **({"most": int(concurrency)} if concurrency is not None else {})
+    )
     function.dead_letters = p.get("DeadLetterConfig", {}).get("TargetArn")
     return name, {"Arn": arn}
 
@@ -230,18 +255,27 @@ def _function(maker: Maker, want: Wanted) -> Made:
 @resource("AWS::Lambda::Permission", "Action FunctionName Principal SourceArn SourceAccount")
 def _permission(maker: Maker, want: Wanted) -> Made:
     p = want.properties
-    maker.cloud.functions.get(p["FunctionName"]).permissions.append((p["Principal"], p.get("SourceArn")))
+    maker.cloud.functions.get(p["FunctionName"]).permissions.append(
+        (p["Principal"], p.get("SourceArn"))
+    )
     return want.name(""), {}
 
 
-@resource("AWS::Lambda::EventInvokeConfig", "FunctionName Qualifier MaximumRetryAttempts MaximumEventAgeInSeconds DestinationConfig")
+@resource(
+    "AWS::Lambda::EventInvokeConfig",
+    "FunctionName Qualifier MaximumRetryAttempts MaximumEventAgeInSeconds DestinationConfig",
+)
 def _event_invoke_config(maker: Maker, want: Wanted) -> Made:
     p = want.properties
     function = maker.cloud.functions.get(p["FunctionName"])
     function.retries = int(p.get("MaximumRetryAttempts", 2))
     if set(p.get("DestinationConfig", {})) - {"OnFailure"}:
         raise TemplateError("only the OnFailure destination is supported")
-    function.dead_letters = p.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination", function.dead_letters)
+    function.dead_letters = (
+        p.get("DestinationConfig", {})
+        .get("OnFailure", {})
+        .get("Destination", function.dead_letters)
+    )
     return want.name(""), {}
 
 
@@ -259,19 +293,26 @@ def _rule(maker: Maker, want: Wanted) -> Made:
     for target in p.get("Targets", []):
         bus.check_target(target)
     on = p.get("EventBusName", "default")
-    rule = backend.put_rule(name, event_pattern=json.dumps(p["EventPattern"]), event_bus_arn=on, state=p.get("State"))
+    rule = backend.put_rule(
+        name, event_pattern=json.dumps(p["EventPattern"]), event_bus_arn=on, state=p.get("State")
+    )
     rule.targets = list(p.get("Targets", []))
     return (name if on == "default" else f"{on}|{name}"), {"Arn": rule.arn}
 
 
-@resource("AWS::Scheduler::Schedule", "Name GroupName ScheduleExpression FlexibleTimeWindow Target State Description")
+@resource(
+    "AWS::Scheduler::Schedule",
+    "Name GroupName ScheduleExpression FlexibleTimeWindow Target State Description",
+)
 def _schedule(maker: Maker, want: Wanted) -> Made:
     p, name = want.properties, want.name("Name")
     if p.get("FlexibleTimeWindow", {}).get("Mode", "OFF") != "OFF":
         raise TemplateError("only FlexibleTimeWindow Mode OFF is supported")
     if p.get("State", "ENABLED") != "ENABLED":
         return name, {"Arn": maker.arn("scheduler", f"schedule/default/{name}")}
-    schedule = maker.cloud.schedules.add(name, p["ScheduleExpression"], p["Target"], group=p.get("GroupName", "default"))
+    schedule = maker.cloud.schedules.add(
+        name, p["ScheduleExpression"], p["Target"], group=p.get("GroupName", "default")
+    )
     return name, {"Arn": schedule.arn}
 
 
@@ -300,7 +341,10 @@ def _api(maker: Maker, want: Wanted) -> Made:
     return api.id, {"ApiId": api.id, "ApiEndpoint": maker.cloud.gateway.url(api.id)}
 
 
-@resource("AWS::ApiGatewayV2::Stage", "ApiId StageName AutoDeploy DefaultRouteSettings AccessLogSettings Tags")
+@resource(
+    "AWS::ApiGatewayV2::Stage",
+    "ApiId StageName AutoDeploy DefaultRouteSettings AccessLogSettings Tags",
+)
 def _stage(maker: Maker, want: Wanted) -> Made:
     """Throttling and access logs have no meaning for one user on loopback."""
     maker.cloud.gateway.apis[want.properties["ApiId"]].stages.add(want.properties["StageName"])

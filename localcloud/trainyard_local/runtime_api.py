@@ -79,7 +79,9 @@ class RuntimeApi:
                 connection, address = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(connection, address), daemon=True, name="runtime-api").start()
+            threading.Thread(
+                target=self._serve, args=(connection, address), daemon=True, name="runtime-api"
+            ).start()
 
     def _serve(self, connection: socket.socket, address: tuple[str, int]) -> None:
         try:

@@ -45,7 +45,9 @@ class Schedules:
         self._closed = False
         threading.Thread(target=self._run, daemon=True, name="schedules").start()
 
-    def add(self, name: str, expression: str, target: Mapping[str, Any], *, group: str = "default") -> Schedule:
+    def add(
+        self, name: str, expression: str, target: Mapping[str, Any], *, group: str = "default"
+    ) -> Schedule:
         """Raises ValueError for anything but rate() and a Lambda target."""
         found = _RATE.fullmatch(expression)
         if not found:
@@ -69,7 +71,9 @@ class Schedules:
 
     def calls(self, function: str) -> bool:
         """Whether a schedule invokes this function."""
-        return any(s.target["Arn"].endswith(f":function:{function}") for s in self._schedules.values())
+        return any(
+            s.target["Arn"].endswith(f":function:{function}") for s in self._schedules.values()
+        )
 
     def _run(self) -> None:
         while True:
@@ -90,7 +94,9 @@ class Schedules:
         target = schedule.target
         payload = target.get("Input") or json.dumps(self._default_event(schedule))
         try:
-            self._cloud.access.require_role(target["RoleArn"], "scheduler", "lambda:InvokeFunction", target["Arn"])
+            self._cloud.access.require_role(
+                target["RoleArn"], "scheduler", "lambda:InvokeFunction", target["Arn"]
+            )
             self._cloud.functions.invoke_later(target["Arn"], payload.encode())
             schedule.fired += 1
             schedule.last_error = ""
@@ -99,7 +105,9 @@ class Schedules:
             queue = target.get("DeadLetterConfig", {}).get("Arn")
             if queue:
                 self._cloud.functions.send_dead_letter(
-                    queue, payload.encode(), {"ERROR_CODE": "AWS.Lambda.AccessDenied", "ERROR_MESSAGE": str(denied)}
+                    queue,
+                    payload.encode(),
+                    {"ERROR_CODE": "AWS.Lambda.AccessDenied", "ERROR_MESSAGE": str(denied)},
                 )
 
     def _default_event(self, schedule: Schedule) -> dict[str, Any]:
@@ -122,5 +130,11 @@ class Schedules:
 
     def report(self) -> list[dict[str, Any]]:
         return [
-            {"name": s.name, "everySeconds": s.every_seconds, "fired": s.fired, "lastError": s.last_error} for s in self._schedules.values()
+            {
+                "name": s.name,
+                "everySeconds": s.every_seconds,
+                "fired": s.fired,
+                "lastError": s.last_error,
+            }
+            for s in self._schedules.values()
         ]

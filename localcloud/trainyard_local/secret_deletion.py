@@ -25,7 +25,9 @@ def install() -> None:
 
     def create(self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if time.monotonic() - gone.get(name, -TAKEN_SECONDS) < TAKEN_SECONDS:
-            raise InvalidRequestException("You can't create this secret because a secret with this name is already scheduled for deletion.")
+            raise InvalidRequestException(
+                "You can't create this secret because a secret with this name is already scheduled for deletion."
+            )
         gone.pop(name, None)
         return create_now(self, name, *args, **kwargs)
 

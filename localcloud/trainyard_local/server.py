@@ -30,9 +30,15 @@ def main() -> int:
     """Entry point; progress and the outcome of the start go to --notify-fd as JSON lines."""
     options = _options()
     notify = _notifier(options.notify_fd)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    logging.basicConfig(
+        level=logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
     _environment(options.state_dir)
-    sys.setswitchinterval(0.001)  # many short requests in one process: 5 ms, Python's default, is what each would wait for another
+    sys.setswitchinterval(
+        0.001
+    )  # many short requests in one process: 5 ms, Python's default, is what each would wait for another
     try:
         return _run(options, notify)
     except Exception as error:  # noqa: BLE001 - whatever went wrong, the one who called `up` must be told
@@ -45,8 +51,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--state-dir", type=lambda text: Path(text).resolve(), required=True)
     parser.add_argument("--port", type=int, default=4780)
     parser.add_argument("--template", type=lambda text: Path(text).resolve(), required=True)
-    parser.add_argument("--parameters", type=json.loads, default={}, help="JSON object of template parameters")
-    parser.add_argument("--nodes", choices=("processes", "machines"), default="processes", help="what a node is")
+    parser.add_argument(
+        "--parameters", type=json.loads, default={}, help="JSON object of template parameters"
+    )
+    parser.add_argument(
+        "--nodes", choices=("processes", "machines"), default="processes", help="what a node is"
+    )
     parser.add_argument("--no-iam", action="store_true", help="let every role do everything")
     parser.add_argument("--notify-fd", type=int)
     return parser.parse_args()
@@ -71,7 +81,10 @@ def _environment(state_dir: Path) -> None:
     for name in [n for n in os.environ if n.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(
-        TRAINYARD_LOCAL=str(state_dir), AWS_DEFAULT_REGION="us-east-1", AWS_EC2_METADATA_DISABLED="true", MOTO_ACCOUNT_ID="123456789012"
+        TRAINYARD_LOCAL=str(state_dir),
+        AWS_DEFAULT_REGION="us-east-1",
+        AWS_EC2_METADATA_DISABLED="true",
+        MOTO_ACCOUNT_ID="123456789012",
     )
 
 
@@ -103,7 +116,10 @@ def _kind(error: Exception) -> str:
 
 def _disk_full(error: Exception) -> bool:
     """Of a whole tree's copies shutil knows the words only."""
-    return isinstance(error, OSError) and (error.errno == errno.ENOSPC or (error.errno is None and os.strerror(errno.ENOSPC) in str(error)))
+    return isinstance(error, OSError) and (
+        error.errno == errno.ENOSPC
+        or (error.errno is None and os.strerror(errno.ENOSPC) in str(error))
+    )
 
 
 def _run(options: argparse.Namespace, notify: Notify) -> int:
@@ -116,8 +132,14 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     from trainyard_local import machine_cloud
 
     translated = _translate(options)
-    image = machine_cloud.image(lambda words: notify({"progress": words})) if options.nodes == "machines" else None
-    cloud, serve = build(options.state_dir, options.port, enforce_iam=not options.no_iam, end=ended.set, image=image)
+    image = (
+        machine_cloud.image(lambda words: notify({"progress": words}))
+        if options.nodes == "machines"
+        else None
+    )
+    cloud, serve = build(
+        options.state_dir, options.port, enforce_iam=not options.no_iam, end=ended.set, image=image
+    )
     with serve:
         notify({"progress": "deploying the template"})
         facts = deploy(cloud, translated, options.template, options.parameters)
@@ -137,7 +159,12 @@ def _translate(options: argparse.Namespace) -> dict[str, Any]:
     from trainyard_local import cloudformation
     from trainyard_local import template as sam
 
-    translated = sam.load(options.template, options.parameters, options.state_dir / "functions" / "staged", "us-east-1")
+    translated = sam.load(
+        options.template,
+        options.parameters,
+        options.state_dir / "functions" / "staged",
+        "us-east-1",
+    )
     cloudformation.check(translated, options.parameters)
     return translated
 
@@ -157,7 +184,9 @@ class Serving:
         moto = DomainDispatcherApplication(create_backend_app)
         self.server = LoopbackServer(port, Front(cloud, self.admin, moto))
         cloud.port = self.server.port
-        self.on_bridge = lambda host, port: LoopbackServer(port, Front(cloud, None, moto, hosts=(host,)), host)
+        self.on_bridge = lambda host, port: LoopbackServer(
+            port, Front(cloud, None, moto, hosts=(host,)), host
+        )
 
     def __enter__(self) -> Serving:
         self.server.start()
@@ -173,13 +202,30 @@ class Serving:
             (self.cloud.state_dir / "local.json").unlink()
 
 
-def build(state_dir: Path, port: int, *, enforce_iam: bool, end: Callable[[], None], image: Path | None = None) -> tuple[Cloud, Serving]:
+def build(
+    state_dir: Path,
+    port: int,
+    *,
+    enforce_iam: bool,
+    end: Callable[[], None],
+    image: Path | None = None,
+) -> tuple[Cloud, Serving]:
     """Hook moto and install every part; with the image of a disk, nodes are machines. Raises PortTaken, MotoChanged. Once per process."""
     from trainyard_local import lean, pinned
 
     pinned.check_version()
     lean.install()  # before the imports below
-    from trainyard_local import caches, checksums, gate, locks, machines, partitions, quotas, secret_deletion, transactions
+    from trainyard_local import (
+        caches,
+        checksums,
+        gate,
+        locks,
+        machines,
+        partitions,
+        quotas,
+        secret_deletion,
+        transactions,
+    )
     from trainyard_local.access import Access
     from trainyard_local.bus import Bus
     from trainyard_local.functions import Functions
@@ -242,11 +288,19 @@ def _read_prefix(cloud: Cloud, bucket: str, prefix: str) -> dict[str, bytes]:
     try:
         keys = s3_backends[cloud.account_id]["aws"].get_bucket(bucket).keys
     except MissingBucket:
-        raise FileNotFoundError(f"s3://{bucket}/{prefix}: The specified bucket does not exist") from None
-    return {name.removeprefix(prefix): key.value for name, key in keys.items() if name.startswith(prefix) and hasattr(key, "value")}
+        raise FileNotFoundError(
+            f"s3://{bucket}/{prefix}: The specified bucket does not exist"
+        ) from None
+    return {
+        name.removeprefix(prefix): key.value
+        for name, key in keys.items()
+        if name.startswith(prefix) and hasattr(key, "value")
+    }
 
 
-def deploy(cloud: Cloud, translated: Mapping[str, Any], template: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
+def deploy(
+    cloud: Cloud, translated: Mapping[str, Any], template: Path, parameters: Mapping[str, str]
+) -> dict[str, Any]:
     """Deploy the template as the stack `trainyard`; returns the contents of local.json. Raises TemplateError."""
     from trainyard_local import cloudformation
     from trainyard_local import template as sam
@@ -256,7 +310,9 @@ def deploy(cloud: Cloud, translated: Mapping[str, Any], template: Path, paramete
     maker = Maker(cloud, code / "staged", lambda layers: sam.merge_layers(layers, code / "opt"))
     stack = cloudformation.deploy(cloud, STACK, translated, parameters, maker)
     # The first request and the first steps of a run must not wait for an interpreter to start; what only a schedule calls may.
-    cloud.functions.warm({name: 1 for name in cloud.functions.names() if not cloud.schedules.calls(name)})
+    cloud.functions.warm(
+        {name: 1 for name in cloud.functions.names() if not cloud.schedules.calls(name)}
+    )
     return _facts(cloud, stack, template)
 
 
@@ -285,7 +341,9 @@ def _facts(cloud: Cloud, stack: Any, template: Path) -> dict[str, Any]:
 
 def write_local(state_dir: Path, facts: Mapping[str, Any]) -> None:
     """local.json, readable by its owner only, there either wholly or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=state_dir, prefix=".local-", suffix=".json")  # mkstemp gives mode 0600
+    handle, temporary = tempfile.mkstemp(
+        dir=state_dir, prefix=".local-", suffix=".json"
+    )  # mkstemp gives mode 0600
     with os.fdopen(handle, "w") as file:
         json.dump(facts, file, indent=2)
         file.flush()
@@ -296,4 +354,6 @@ def write_local(state_dir: Path, facts: Mapping[str, Any]) -> None:
 if __name__ == "__main__":
     status = main()
     logging.shutdown()
-    os._exit(status)  # every part has been ended; a thread that still waits for something must not keep the process
+    os._exit(
+        status
+    )  # every part has been ended; a thread that still waits for something must not keep the process

@@ -66,7 +66,9 @@ class Frame:
 def decode(data: bytes) -> Frame:
     """Parse one frame; raises FrameError."""
     if len(data) < CLOSED_HEADER_LENGTH + 4:
-        raise FrameError(f"a frame has at least {CLOSED_HEADER_LENGTH + 4} bytes, this has {len(data)}")
+        raise FrameError(
+            f"a frame has at least {CLOSED_HEADER_LENGTH + 4} bytes, this has {len(data)}"
+        )
     header, kind, schema, created, sequence, flags, identity, digest = _FIXED.unpack_from(data)
     if not CLOSED_HEADER_LENGTH <= header <= len(data) - 4:
         raise FrameError(f"header length {header} does not fit a frame of {len(data)} bytes")

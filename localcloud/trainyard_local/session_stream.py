@@ -64,7 +64,9 @@ class SessionStream:
             self._condition.wait_for(lambda: self._closed or len(self._unacknowledged) < WINDOW)
             if self._closed:
                 return
-            frame = Frame(OUTPUT, self._next_out, payload, payload_type, flags=1 if self._next_out == 0 else 0)
+            frame = Frame(
+                OUTPUT, self._next_out, payload, payload_type, flags=1 if self._next_out == 0 else 0
+            )
             self._next_out += 1
             data = frame.encode()
             self._unacknowledged[frame.sequence] = _Unacknowledged(data, time.monotonic())
@@ -103,12 +105,16 @@ class SessionStream:
             "AcknowledgedMessageSequenceNumber": frame.sequence,
             "IsSequentialMessage": True,
         }
-        self._transmit(Frame(ACKNOWLEDGE, 0, json.dumps(content).encode(), flags=ACK_FLAGS).encode())
+        self._transmit(
+            Frame(ACKNOWLEDGE, 0, json.dumps(content).encode(), flags=ACK_FLAGS).encode()
+        )
 
     def drain(self, seconds: float) -> bool:
         """Wait until everything is acknowledged; False if it was not in time."""
         with self._condition:
-            return self._condition.wait_for(lambda: self._closed or not self._unacknowledged, seconds)
+            return self._condition.wait_for(
+                lambda: self._closed or not self._unacknowledged, seconds
+            )
 
     def cut(self, how: str) -> None:
         """A fault: `close` ends the websocket properly, `drop` its TCP connection, and from `silent` on nothing is sent any more."""
@@ -145,8 +151,15 @@ class SessionStream:
                 if self._condition.wait_for(lambda: self._closed, CHECK_SECONDS):
                     return
                 moment = time.monotonic()
-                due = [entry for _, entry in sorted(self._unacknowledged.items()) if moment - entry.sent_at > entry.timeout]
+                due = [
+                    entry
+                    for _, entry in sorted(self._unacknowledged.items())
+                    if moment - entry.sent_at > entry.timeout
+                ]
                 for entry in due:
-                    entry.sent_at, entry.timeout = moment, min(entry.timeout * 2, LAST_RESEND_SECONDS)
+                    entry.sent_at, entry.timeout = (
+                        moment,
+                        min(entry.timeout * 2, LAST_RESEND_SECONDS),
+                    )
             for entry in due:
                 self._transmit(entry.data)

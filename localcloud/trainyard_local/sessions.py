@@ -64,8 +64,12 @@ FLUSH_SECONDS = 2.0
 START_FAILED_SECONDS = 1.0
 PIPE_LOOK_SECONDS = 0.2
 RESUME_SECONDS = 60.0
-TARGET = re.compile(r"sagemaker-cluster:(?P<cluster>[a-z0-9]{12})_(?P<group>.+)-(?P<instance>i-[0-9a-f]{17})")
-BY_NAME = re.compile(r"sagemaker-cluster:(?P<cluster>[A-Za-z0-9-]+)_(?P<group>.+)-(?P<instance>i-[0-9a-f]{17})")
+TARGET = re.compile(
+    r"sagemaker-cluster:(?P<cluster>[a-z0-9]{12})_(?P<group>.+)-(?P<instance>i-[0-9a-f]{17})"
+)
+BY_NAME = re.compile(
+    r"sagemaker-cluster:(?P<cluster>[A-Za-z0-9-]+)_(?P<group>.+)-(?P<instance>i-[0-9a-f]{17})"
+)
 #: When a fault may end a session's data channel, and how (SessionStream.cut).
 CUT_MOMENTS = ("before-handshake", "before-output", "in-output", "before-exit-code")
 CUT_WAYS = ("close", "drop", "silent")
@@ -80,7 +84,14 @@ class Session:
     """One command on one node, and its data channel."""
 
     def __init__(
-        self, session_id: str, node: Node, command: str, *, separate: bool, kms_key: str | None, cut: tuple[str, str] | None = None
+        self,
+        session_id: str,
+        node: Node,
+        command: str,
+        *,
+        separate: bool,
+        kms_key: str | None,
+        cut: tuple[str, str] | None = None,
     ) -> None:
         self.id = session_id
         self.node = node
@@ -118,7 +129,7 @@ class Session:
         if not self._begun:
             self.stream.close()
 
-    # -- the agent's side ------------------------------------------------------------------------------------------
+    # -- the agent's side -------------------------------------------------------------------------
 
     def _serve(self) -> None:
         self._cut_at("before-handshake")
@@ -142,17 +153,32 @@ class Session:
         started = time.monotonic_ns()
         actions: list[dict[str, Any]] = []
         if self._kms_key:
-            actions.append({"ActionType": "KMSEncryption", "ActionParameters": {"KMSKeyID": self._kms_key}})
+            actions.append(
+                {"ActionType": "KMSEncryption", "ActionParameters": {"KMSKeyID": self._kms_key}}
+            )
         kind = {"SessionType": "NonInteractiveCommands", "Properties": {"command": self._command}}
         actions.append({"ActionType": "SessionType", "ActionParameters": kind})
-        self._send_json(TYPE_HANDSHAKE_REQUEST, {"AgentVersion": AGENT_VERSION, "RequestedClientActions": actions})
+        self._send_json(
+            TYPE_HANDSHAKE_REQUEST,
+            {"AgentVersion": AGENT_VERSION, "RequestedClientActions": actions},
+        )
         if not self._answered.wait(HANDSHAKE_SECONDS):
             return "Handshake timed out. Please ensure that you have the latest version of the session manager plugin."
-        answers = {action.get("ActionType"): action for action in (self._handshake or {}).get("ProcessedClientActions", [])}
-        refused = [action["ActionType"] for action in actions if answers.get(action["ActionType"], {}).get("ActionStatus") != 1]
+        answers = {
+            action.get("ActionType"): action
+            for action in (self._handshake or {}).get("ProcessedClientActions", [])
+        }
+        refused = [
+            action["ActionType"]
+            for action in actions
+            if answers.get(action["ActionType"], {}).get("ActionStatus") != 1
+        ]
         if refused:
             return f"{refused[0]} failed on client with status {answers.get(refused[0], {}).get('ActionStatus')}"
-        self._send_json(TYPE_HANDSHAKE_COMPLETE, {"HandshakeTimeToComplete": time.monotonic_ns() - started, "CustomerMessage": ""})
+        self._send_json(
+            TYPE_HANDSHAKE_COMPLETE,
+            {"HandshakeTimeToComplete": time.monotonic_ns() - started, "CustomerMessage": ""},
+        )
         return ""
 
     def _send_json(self, payload_type: int, content: dict[str, Any]) -> None:
@@ -210,7 +236,11 @@ class Session:
     def _pump(self, payload_type: int, pipe: IO[bytes] | None) -> None:
         assert pipe is not None
         while chunk := os.read(pipe.fileno(), CHUNK_BYTES):
-            if payload_type == TYPE_OUTPUT and self._cut is not None and self._cut[0] == "in-output":
+            if (
+                payload_type == TYPE_OUTPUT
+                and self._cut is not None
+                and self._cut[0] == "in-output"
+            ):
                 half = len(chunk) // 2
                 self.stream.send(payload_type, chunk[:half])
                 self._cut_at("in-output")
@@ -238,7 +268,10 @@ class Session:
         if frame.payload_type == TYPE_HANDSHAKE_RESPONSE:
             self._handshake = json.loads(frame.payload)
             self._answered.set()
-        elif frame.payload_type == TYPE_FLAG and int.from_bytes(frame.payload, "big") == FLAG_TERMINATE:
+        elif (
+            frame.payload_type == TYPE_FLAG
+            and int.from_bytes(frame.payload, "big") == FLAG_TERMINATE
+        ):
             self.terminate()
         elif frame.payload_type == TYPE_OUTPUT and frame.payload in SIGNALS:
             self._interrupt(SIGNALS[frame.payload])
@@ -264,14 +297,23 @@ def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
 class Sessions:
     """All sessions of the local cloud, and the websocket server of their data channels."""
 
-    def __init__(self, cloud: Cloud, clusters: hyperpod_operations.HyperPod, kms_key: str | None) -> None:
+    def __init__(
+        self, cloud: Cloud, clusters: hyperpod_operations.HyperPod, kms_key: str | None
+    ) -> None:
         self._cloud = cloud
         self._clusters = clusters
         self._kms_key = kms_key
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
         self._starts: deque[float] = deque(maxlen=STARTS_PER_SECOND)
-        self._server = serve(self._channel, "127.0.0.1", cloud.session_port, compression=None, ping_interval=None, close_timeout=1)
+        self._server = serve(
+            self._channel,
+            "127.0.0.1",
+            cloud.session_port,
+            compression=None,
+            ping_interval=None,
+            close_timeout=1,
+        )
         cloud.session_port = int(self._server.socket.getsockname()[1])
         threading.Thread(target=self._server.serve_forever, daemon=True, name="sessions").start()
 
@@ -281,7 +323,14 @@ class Sessions:
         command, separate = _parameters(request.get("Parameters") or {})
         cluster, node = self._node(str(request.get("Target", "")))
         cut = cluster.session_cuts.popleft() if cluster.session_cuts else None
-        session = Session(f"trainyard-{secrets.token_hex(9)[:17]}", node, command, separate=separate, kms_key=self._kms_key, cut=cut)
+        session = Session(
+            f"trainyard-{secrets.token_hex(9)[:17]}",
+            node,
+            command,
+            separate=separate,
+            kms_key=self._kms_key,
+            cut=cut,
+        )
         session.tells_exit_code = "sessions-have-no-exit-code" not in self._cloud.quirks
         with self._lock:
             self._forget_old()
@@ -351,7 +400,7 @@ class Sessions:
                 session.stream.close()
                 del self._sessions[session_id]
 
-    # -- the service's side of the websocket -----------------------------------------------------------------------
+    # -- the service's side of the websocket ------------------------------------------------------
 
     def _channel(self, connection: ServerConnection) -> None:
         try:
@@ -377,7 +426,11 @@ class Sessions:
         except ValueError:
             return None
         token = opening.get("TokenValue") if isinstance(opening, dict) else None
-        if session is None or not isinstance(token, str) or not secrets.compare_digest(token.encode(), session.token.encode()):
+        if (
+            session is None
+            or not isinstance(token, str)
+            or not secrets.compare_digest(token.encode(), session.token.encode())
+        ):
             return None
         return session
 
@@ -398,29 +451,49 @@ def _check_document(name: str | None) -> None:
         return
     if name is None or name in OTHER_DOCUMENTS:
         what = OTHER_DOCUMENTS.get(name or "", "an interactive shell")
-        raise SsmError("NotImplemented", f"the local cloud does not do {what}; of sessions it does single commands, with {DOCUMENT}")
+        raise SsmError(
+            "NotImplemented",
+            f"the local cloud does not do {what}; of sessions it does single commands, with {DOCUMENT}",
+        )
     raise SsmError("InvalidDocument", f"Document with name {name} does not exist.")
 
 
 def _parameters(given: Mapping[str, list[str]]) -> tuple[str, bool]:
     """The command, and whether standard error comes in a stream of its own."""
     if unknown := sorted(set(given) - {"command", "separateOutputStream"}):
-        raise SsmError("InvalidParameters", f"{DOCUMENT} has no parameter {', '.join(unknown)}; it has command and separateOutputStream")
+        raise SsmError(
+            "InvalidParameters",
+            f"{DOCUMENT} has no parameter {', '.join(unknown)}; it has command and separateOutputStream",
+        )
     if several := sorted(name for name, values in given.items() if len(values) != 1):
-        raise SsmError("InvalidParameters", f"Parameter {', '.join(several)} takes exactly one value")
-    command, separate = given.get("command", [""])[0], given.get("separateOutputStream", ["false"])[0].lower()
+        raise SsmError(
+            "InvalidParameters", f"Parameter {', '.join(several)} takes exactly one value"
+        )
+    command, separate = (
+        given.get("command", [""])[0],
+        given.get("separateOutputStream", ["false"])[0].lower(),
+    )
     if not command:
         raise SsmError("InvalidParameters", "Parameter command is required")
     if separate not in ("true", "false"):
-        raise SsmError("InvalidParameters", f"Parameter separateOutputStream is {separate!r}; it must be true or false")
+        raise SsmError(
+            "InvalidParameters",
+            f"Parameter separateOutputStream is {separate!r}; it must be true or false",
+        )
     return command, separate == "true"
 
 
 def install(cloud: Cloud, kms_key: str | None = None) -> Sessions:
     """Put sessions on moto's SSM; call after hyperpod.install. `kms_key` makes every session an encrypted one."""
     sessions = Sessions(cloud, hyperpod_operations.of(cloud), kms_key)
-    assert hasattr(SimpleSystemManagerResponse, "get_document"), "moto's SimpleSystemManagerResponse has changed: pin moto==5.2.5"
-    answers = {"start_session": sessions.start, "resume_session": sessions.resume, "terminate_session": sessions.terminate}
+    assert hasattr(SimpleSystemManagerResponse, "get_document"), (
+        "moto's SimpleSystemManagerResponse has changed: pin moto==5.2.5"
+    )
+    answers = {
+        "start_session": sessions.start,
+        "resume_session": sessions.resume,
+        "terminate_session": sessions.terminate,
+    }
     for name, answer in answers.items():
         setattr(SimpleSystemManagerResponse, name, _method(answer))
     cloud.on_shutdown.append(sessions.close)

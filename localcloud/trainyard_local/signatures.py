@@ -37,16 +37,27 @@ class SignedRequest:
     body: bytes
 
 
-def verify(request: SignedRequest, keys: Callable[[str], Principal | None], *, region: str, service: str, now: datetime) -> Principal:
+def verify(
+    request: SignedRequest,
+    keys: Callable[[str], Principal | None],
+    *,
+    region: str,
+    service: str,
+    now: datetime,
+) -> Principal:
     """The principal who signed the request. Raises Rejected."""
     header = request.headers.get("authorization")
     if not header:
         raise Rejected("Missing Authentication Token")
     found = _AUTHORIZATION.fullmatch(header)
     if not found:
-        raise Rejected("Authorization header requires an AWS4-HMAC-SHA256 Credential, SignedHeaders and Signature")
+        raise Rejected(
+            "Authorization header requires an AWS4-HMAC-SHA256 Credential, SignedHeaders and Signature"
+        )
     principal = keys(found["key"])
-    if principal is None or not _token_matches(principal, request.headers.get("x-amz-security-token")):
+    if principal is None or not _token_matches(
+        principal, request.headers.get("x-amz-security-token")
+    ):
         raise Rejected("The security token included in the request is invalid.")
     if (found["region"], found["service"]) != (region, service):
         raise Rejected(f"Credential should be scoped to region '{region}' and service '{service}'.")
@@ -71,28 +82,45 @@ def _fresh(timestamp: str, scope_date: str, now: datetime) -> str:
     try:
         signed_at = datetime.strptime(timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
     except ValueError:
-        raise Rejected("Date must be in ISO-8601 'basic format'. Got it from the header x-amz-date.") from None
+        raise Rejected(
+            "Date must be in ISO-8601 'basic format'. Got it from the header x-amz-date."
+        ) from None
     if not timestamp.startswith(scope_date):
         raise Rejected(
             f"Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '{scope_date}' != '{timestamp[:8]}'."
         )
     if abs((now - signed_at).total_seconds()) > CLOCK_SKEW_SECONDS:
         current = now.strftime("%Y%m%dT%H%M%SZ")
-        raise Rejected(f"Signature expired: {timestamp} is now more than {CLOCK_SKEW_SECONDS // 60} min. away from {current}")
+        raise Rejected(
+            f"Signature expired: {timestamp} is now more than {CLOCK_SKEW_SECONDS // 60} min. away from {current}"
+        )
     return timestamp
 
 
-def _signature(request: SignedRequest, principal: Principal, signed: list[str], timestamp: str, scope: tuple[str, str]) -> str:
+def _signature(
+    request: SignedRequest,
+    principal: Principal,
+    signed: list[str],
+    timestamp: str,
+    scope: tuple[str, str],
+) -> str:
     """botocore's own canonical request over the headers that were signed; the body's hash is always ours, never the caller's word."""
     headers = {name: request.headers[name] for name in signed}
     declared = request.headers.get("x-amz-content-sha256")
     actual = hashlib.sha256(request.body).hexdigest()
     if declared not in (None, actual):
         raise Rejected("The request body does not match the X-Amz-Content-SHA256 header.")
-    recomputed = AWSRequest(method=request.method, url=request.url, headers={**headers, "X-Amz-Content-SHA256": actual}, data=request.body)
+    recomputed = AWSRequest(
+        method=request.method,
+        url=request.url,
+        headers={**headers, "X-Amz-Content-SHA256": actual},
+        data=request.body,
+    )
     recomputed.context["timestamp"] = timestamp
     region, service = scope
-    signer = _Signer(Credentials(principal.access_key_id, principal.secret_access_key), service, region)
+    signer = _Signer(
+        Credentials(principal.access_key_id, principal.secret_access_key), service, region
+    )
     signer.signed = frozenset(signed)
     canonical = signer.canonical_request(recomputed)
     return str(signer.signature(signer.string_to_sign(recomputed, canonical), recomputed))

@@ -58,7 +58,9 @@ def node_name(address: str) -> str:
 def require_programs() -> None:
     missing = [program for program in PROGRAMS if shutil.which(program, path=SEARCH_PATH) is None]
     if missing:
-        raise SlurmMissing(f"{', '.join(missing)} not found; install them with: apt-get install slurmctld slurmd slurm-client munge")
+        raise SlurmMissing(
+            f"{', '.join(missing)} not found; install them with: apt-get install slurmctld slurmd slurm-client munge"
+        )
 
 
 def short_link(state_dir: Path) -> Path:
@@ -71,7 +73,11 @@ def short_link(state_dir: Path) -> Path:
             link.symlink_to(target)
         except FileExistsError:
             # Another user may have taken the name on purpose: use only what is ours and points where it should.
-            if not link.is_symlink() or link.lstat().st_uid != os.getuid() or os.readlink(link) != target:
+            if (
+                not link.is_symlink()
+                or link.lstat().st_uid != os.getuid()
+                or os.readlink(link) != target
+            ):
                 continue
         return link
     raise RuntimeError("no free name for the short link to the state directory in /tmp")
@@ -105,7 +111,9 @@ class Ports:
                 if port not in self._taken and (held := _held(port)):
                     self._taken[port] = held
                     return port
-        raise RuntimeError(f"no free port in {self._range.start} to {self._range.stop}; set TRAINYARD_LOCAL_SLURM_PORT to another start")
+        raise RuntimeError(
+            f"no free port in {self._range.start} to {self._range.stop}; set TRAINYARD_LOCAL_SLURM_PORT to another start"
+        )
 
     def give_back(self, ports: Sequence[int]) -> None:
         with self._lock:
@@ -159,7 +167,10 @@ class SlurmCluster:
 
     def write_nodes(self) -> None:
         """Write the nodes and partitions, which every node's slurm.conf includes."""
-        cpus, memory = max(os.cpu_count() or 1, 2), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+        cpus, memory = (
+            max(os.cpu_count() or 1, 2),
+            os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
+        )
         lines = [
             f"NodeName={node_name(node.address)} NodeHostname=localhost NodeAddr={loopback.ADDRESS} Port={node.port} CPUs={cpus} "
             f"RealMemory={memory} State=CLOUD"  # as HyperPod writes it: Slurm then prints IDLE+CLOUD
@@ -175,7 +186,9 @@ class SlurmCluster:
             for name, members in partitions.items()
         ]
         self.nodes_file.parent.mkdir(parents=True, exist_ok=True)
-        part = self.nodes_file.with_suffix(".part")  # a daemon that starts at this moment reads the old file or the new one
+        part = self.nodes_file.with_suffix(
+            ".part"
+        )  # a daemon that starts at this moment reads the old file or the new one
         part.write_text("\n".join(lines) + "\n")
         part.replace(self.nodes_file)
 
@@ -200,7 +213,10 @@ class SlurmCluster:
         }
         if loopback.possible():
             settings["CommunicationParameters"] = loopback.SETTING
-        return "".join(f"{key}={value}\n" for key, value in (settings | SETTINGS).items()) + f"Include {self.nodes_file}\n"
+        return (
+            "".join(f"{key}={value}\n" for key, value in (settings | SETTINGS).items())
+            + f"Include {self.nodes_file}\n"
+        )
 
     def start_munge(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         """Start the cluster's own munge daemon, with a key of its own that stays, and wait until it listens."""
@@ -218,7 +234,12 @@ class SlurmCluster:
         ]  # fmt: skip
         with open(directory / "out", "ab") as out:
             daemon = subprocess.Popen(
-                argv, env={**environment, "PATH": SEARCH_PATH}, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+                argv,
+                env={**environment, "PATH": SEARCH_PATH},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
             )
         _await_socket(self.munge_socket, daemon, directory / "out")
         return daemon
@@ -236,7 +257,9 @@ class SlurmCluster:
         return done.stdout
 
 
-def _await_socket(path: Path, daemon: subprocess.Popen[bytes], log: Path, seconds: float = 10.0) -> None:
+def _await_socket(
+    path: Path, daemon: subprocess.Popen[bytes], log: Path, seconds: float = 10.0
+) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and daemon.poll() is None:
         if path.exists():

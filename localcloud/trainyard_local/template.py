@@ -15,7 +15,9 @@ from trainyard_local.intrinsics import TemplateError
 from trainyard_local.managed_policies import MANAGED_POLICIES
 
 BUCKET = "trainyard-local-code"
-_SKIP = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", ".pytest_cache", ".mypy_cache", ".ruff_cache", "build")
+_SKIP = shutil.ignore_patterns(
+    "__pycache__", "*.pyc", "*.egg-info", ".pytest_cache", ".mypy_cache", ".ruff_cache", "build"
+)
 
 
 def load(path: Path, parameters: Mapping[str, str], staging: Path, region: str) -> dict[str, Any]:
@@ -60,19 +62,25 @@ def _package(root: Path, staging: Path, logical_id: str, resource: dict[str, Any
             properties["CodeUri"] = _stage(root / properties["CodeUri"], staging, logical_id, "")
         case "AWS::Serverless::LayerVersion":
             source = root / properties["ContentUri"]
-            properties["ContentUri"] = _stage(source, staging, logical_id, "python" if _is_python(source, resource) else "")
+            properties["ContentUri"] = _stage(
+                source, staging, logical_id, "python" if _is_python(source, resource) else ""
+            )
         case "AWS::Serverless::StateMachine" if isinstance(properties.get("DefinitionUri"), str):
             definition = root / properties.pop("DefinitionUri")
             try:
                 properties["Definition"] = json.loads(definition.read_text())
             except (OSError, ValueError) as error:
-                raise TemplateError(f"{logical_id}: cannot read the state machine {definition}: {error}") from None
+                raise TemplateError(
+                    f"{logical_id}: cannot read the state machine {definition}: {error}"
+                ) from None
 
 
 def _is_python(source: Path, layer: Mapping[str, Any]) -> bool:
     """Whether `sam build` puts the layer below python/; of one that a Makefile builds, its requirements.txt tells."""
     method = (layer.get("Metadata") or {}).get("BuildMethod", "")
-    return method.startswith("python") or (method == "makefile" and (source / "requirements.txt").is_file())
+    return method.startswith("python") or (
+        method == "makefile" and (source / "requirements.txt").is_file()
+    )
 
 
 def _stage(source: Path, staging: Path, logical_id: str, below: str) -> str:

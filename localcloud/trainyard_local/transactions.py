@@ -63,9 +63,16 @@ def _touched(tables: Mapping[str, Any], operation: Mapping[str, Any]) -> Sequenc
 
     what: Mapping[str, Any] = next(iter(operation.values()), {})
     table, key = tables.get(str(what.get("TableName"))), what.get("Item") or what.get("Key") or {}
-    if table is None or table.stream_shard is not None or not {table.hash_key_attr, table.range_key_attr} <= set(key):
+    if (
+        table is None
+        or table.stream_shard is not None
+        or not {table.hash_key_attr, table.range_key_attr} <= set(key)
+    ):
         return []
-    rows, sort = table.items[DynamoType(key[table.hash_key_attr])], DynamoType(key[table.range_key_attr])
+    rows, sort = (
+        table.items[DynamoType(key[table.hash_key_attr])],
+        DynamoType(key[table.range_key_attr]),
+    )
     return [_Row(rows, sort, copy.deepcopy(rows.get(sort)))]
 
 

@@ -45,14 +45,18 @@ def read_secret(name: str, region: str, environ: Mapping[str, str]) -> str:
             break
         say(f"Secrets Manager, try {attempt + 1} of {TRIES}: {problem}")
         time.sleep(min(0.2 * 2**attempt, 5))
-    raise StepFailed(f"secret '{name}' cannot be read ({problem}); the node's role needs secretsmanager:GetSecretValue on it")
+    raise StepFailed(
+        f"secret '{name}' cannot be read ({problem}); the node's role needs secretsmanager:GetSecretValue on it"
+    )
 
 
 def ask(name: str, region: str, environ: Mapping[str, str]) -> tuple[int, bytes]:
     endpoint = environ.get("AWS_ENDPOINT_URL") or f"https://secretsmanager.{region}.amazonaws.com"
     url = urllib.parse.urlsplit(endpoint)
     body = json.dumps({"SecretId": name}).encode()
-    headers = signed(url.netloc, body, region, environ, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+    headers = signed(
+        url.netloc, body, region, environ, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    )
     kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
     connection = kind(url.netloc, timeout=10)
     try:
@@ -63,7 +67,9 @@ def ask(name: str, region: str, environ: Mapping[str, str]) -> tuple[int, bytes]
         connection.close()
 
 
-def signed(host: str, body: bytes, region: str, environ: Mapping[str, str], at: str) -> dict[str, str]:
+def signed(
+    host: str, body: bytes, region: str, environ: Mapping[str, str], at: str
+) -> dict[str, str]:
     """Headers of a Signature Version 4 request (docs.aws.amazon.com, IAM guide, 'Create a signed AWS API request')."""
     headers = {
         "content-type": "application/x-amz-json-1.1",
@@ -75,10 +81,20 @@ def signed(host: str, body: bytes, region: str, environ: Mapping[str, str], at: 
         headers["x-amz-security-token"] = environ["AWS_SESSION_TOKEN"]
     names = ";".join(sorted(headers))
     canonical = "\n".join(
-        ["POST", "/", "", *(f"{key}:{headers[key]}" for key in sorted(headers)), "", names, hashlib.sha256(body).hexdigest()]
+        [
+            "POST",
+            "/",
+            "",
+            *(f"{key}:{headers[key]}" for key in sorted(headers)),
+            "",
+            names,
+            hashlib.sha256(body).hexdigest(),
+        ]
     )
     scope = f"{at[:8]}/{region}/secretsmanager/aws4_request"
-    to_sign = "\n".join(["AWS4-HMAC-SHA256", at, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    to_sign = "\n".join(
+        ["AWS4-HMAC-SHA256", at, scope, hashlib.sha256(canonical.encode()).hexdigest()]
+    )
     key = f"AWS4{environ['AWS_SECRET_ACCESS_KEY']}".encode()
     for part in (*scope.split("/"), to_sign):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()

@@ -85,17 +85,24 @@ class Node:
         environ = os.environ
         root = environ.get("TRAINYARD_ROOT", "").rstrip("/")
         bundle = Path(__file__).resolve().parent
-        cluster = read_json(bundle / "cluster.json", "the control plane puts it beside on_create.sh")
+        cluster = read_json(
+            bundle / "cluster.json", "the control plane puts it beside on_create.sh"
+        )
         missing = [key for key in REQUIRED if key not in cluster]
         if missing:
-            raise StepFailed(f"cluster.json has no {', '.join(missing)}; the control plane that wrote it and these scripts do not match")
+            raise StepFailed(
+                f"cluster.json has no {', '.join(missing)}; the control plane that wrote it and these scripts do not match"
+            )
         given = resource_config_path(root, environ)
         return cls(root, bundle, cluster, await_identity(cluster, given, environ), environ)
 
 
 def resource_config_path(root: str, environ: Mapping[str, str]) -> Path:
     """Where HyperPod puts what it knows of the cluster's groups and instances."""
-    return Path(environ.get("SAGEMAKER_RESOURCE_CONFIG_PATH") or root + "/opt/ml/config/resource_config.json")
+    return Path(
+        environ.get("SAGEMAKER_RESOURCE_CONFIG_PATH")
+        or root + "/opt/ml/config/resource_config.json"
+    )
 
 
 def await_identity(cluster: Mapping[str, Any], given: Path, environ: Mapping[str, str]) -> Identity:
@@ -131,7 +138,9 @@ def own_addresses(environ: Mapping[str, str]) -> set[str]:
     return set(command(["hostname", "-I"]).split())
 
 
-def identify(cluster: Mapping[str, Any], resources: Mapping[str, Any], addresses: set[str]) -> Identity:
+def identify(
+    cluster: Mapping[str, Any], resources: Mapping[str, Any], addresses: set[str]
+) -> Identity:
     """Find this node in resource_config.json (layout: the base-config lifecycle scripts of awsome-distributed-ai)."""
     mine: tuple[str, Mapping[str, Any]] | None = None
     controllers: list[str] = []
@@ -148,7 +157,9 @@ def identify(cluster: Mapping[str, Any], resources: Mapping[str, Any], addresses
             "the file is stale or belongs to another cluster"
         )
     if not controllers:
-        raise StepFailed(f"resource_config.json has no instance in the controller group '{cluster['controllerGroup']}'")
+        raise StepFailed(
+            f"resource_config.json has no instance in the controller group '{cluster['controllerGroup']}'"
+        )
     group_name, instance = mine
     return Identity(
         instance_id=instance["InstanceId"],
@@ -179,7 +190,9 @@ def repeatedly(node: Node, what: str, action: Callable[[], T]) -> T:
     return action()
 
 
-def command(argv: Sequence[str], *, timeout: float = 60, env: Mapping[str, str] | None = None) -> str:
+def command(
+    argv: Sequence[str], *, timeout: float = 60, env: Mapping[str, str] | None = None
+) -> str:
     """Run a program (never through a shell) and return its stdout; StepFailed with its last words if it fails or hangs."""
     try:
         return environments.command(argv, timeout=timeout, env=env)

@@ -49,10 +49,21 @@ def tell_found(environ: Mapping[str, str] = os.environ) -> None:
     tell({"moment": "found", **{name: unless_it_fails(ask) for name, ask in asked.items()}})
 
 
-def tell_network(names_seconds: float, services: Mapping[str, tuple[str, int]], mount_path: str) -> None:
+def tell_network(
+    names_seconds: float, services: Mapping[str, tuple[str, int]], mount_path: str
+) -> None:
     """How long names took, which services can be connected to, and whether the shared filesystem is mounted already. Never fails."""
-    reached = {name: bool(unless_it_fails(lambda at=at: connects(at))) for name, at in services.items()}  # type: ignore[misc]
-    tell({"moment": "network", "namesSeconds": round(names_seconds, 1), "reached": reached, "mounted": os.path.ismount(mount_path)})
+    reached = {
+        name: bool(unless_it_fails(lambda at=at: connects(at))) for name, at in services.items()
+    }  # type: ignore[misc]
+    tell(
+        {
+            "moment": "network",
+            "namesSeconds": round(names_seconds, 1),
+            "reached": reached,
+            "mounted": os.path.ismount(mount_path),
+        }
+    )
 
 
 def unless_it_fails(ask: Callable[[], Any]) -> Any:
@@ -79,7 +90,9 @@ def state(unit: str) -> str:
 
 
 def ask_program(argv: list[str]) -> str:
-    return subprocess.run(argv, capture_output=True, text=True, timeout=ASK_SECONDS, check=True).stdout.strip()
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=ASK_SECONDS, check=True
+    ).stdout.strip()
 
 
 def slurm(root: str, environ: Mapping[str, str]) -> Json:
@@ -88,7 +101,9 @@ def slurm(root: str, environ: Mapping[str, str]) -> Json:
     unit = Path("/etc/systemd/system/slurmd.service")
     conf = Path(environ.get("SLURM_CONF") or root + "/opt/slurm/etc/slurm.conf")
     found: Json = {
-        "version": unless_it_fails(lambda: ask_program([str(daemon) if daemon.exists() else "slurmd", "-V"])),
+        "version": unless_it_fails(
+            lambda: ask_program([str(daemon) if daemon.exists() else "slurmd", "-V"])
+        ),
         "layout": daemon.exists() and Path(root + "/opt/slurm/bin/sbatch").exists(),
         "conf": conf.exists(),
         "unit": unless_it_fails(lambda: server_of(unit.read_text())) if not root else None,
@@ -98,7 +113,9 @@ def slurm(root: str, environ: Mapping[str, str]) -> Json:
 
 def server_of(unit: str) -> str:
     """How slurmd is told its server by the unit: by a variable, by an option, or not at all."""
-    commands = "\n".join(line for line in unit.splitlines() if line.startswith(("ExecStart=", "Environment")))
+    commands = "\n".join(
+        line for line in unit.splitlines() if line.startswith(("ExecStart=", "Environment"))
+    )
     if "--conf-server" in commands:
         return "--conf-server"
     return "$SLURMD_OPTIONS" if "SLURMD_OPTIONS" in commands else "none"
@@ -122,7 +139,11 @@ def configuration(text: str) -> Json:
         "nodes": len(nodes),
         "cloudNodes": sum("state=cloud" in line.lower() for line in nodes),
         "partitions": sorted(name for name, _ in partitions if PLAIN.fullmatch(name)),
-        "defaultPartitions": sorted(name for name, rest in partitions if "default=yes" in rest.lower() and PLAIN.fullmatch(name)),
+        "defaultPartitions": sorted(
+            name
+            for name, rest in partitions
+            if "default=yes" in rest.lower() and PLAIN.fullmatch(name)
+        ),
     }
 
 
@@ -132,7 +153,9 @@ def resource_config(path: Path) -> Json:
     groups = {}
     for group in content["InstanceGroups"]:
         instances = group.get("Instances")
-        groups[str(group["Name"])] = None if instances is None else [bool(one.get("CustomerIpAddress")) for one in instances]
+        groups[str(group["Name"])] = (
+            None if instances is None else [bool(one.get("CustomerIpAddress")) for one in instances]
+        )
     return {
         "place": "variable" if os.environ.get("SAGEMAKER_RESOURCE_CONFIG_PATH") else "default",
         "type": content.get("ClusterType"),

@@ -24,11 +24,26 @@ def ensure_account(node: Node, user: Mapping[str, Any]) -> None:
     try:
         have = pwd.getpwnam(name)
     except KeyError:
-        command(["useradd", "--uid", str(uid), "--create-home", "--home-dir", f"/home/{name}", "--shell", "/bin/bash", "--", name])
+        command(
+            [
+                "useradd",
+                "--uid",
+                str(uid),
+                "--create-home",
+                "--home-dir",
+                f"/home/{name}",
+                "--shell",
+                "/bin/bash",
+                "--",
+                name,
+            ]
+        )
         say(f"user {name} ({uid}) made")
         return
     if have.pw_uid != uid:
-        raise StepFailed(f"user {name} exists with uid {have.pw_uid}, users asks for {uid}; choose another name or that uid")
+        raise StepFailed(
+            f"user {name} exists with uid {have.pw_uid}, users asks for {uid}; choose another name or that uid"
+        )
 
 
 def write_keys(node: Node, user: Mapping[str, Any]) -> None:
@@ -38,7 +53,9 @@ def write_keys(node: Node, user: Mapping[str, Any]) -> None:
     name = user["name"]
     directory = node.path(f"/home/{name}/.ssh")
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    node.write(f"/home/{name}/.ssh/authorized_keys", "".join(key + "\n" for key in keys), mode=0o600)
+    node.write(
+        f"/home/{name}/.ssh/authorized_keys", "".join(key + "\n" for key in keys), mode=0o600
+    )
     if not node.local:
         for path in (directory, directory / "authorized_keys"):
             os.chown(path, int(user["uid"]), pwd.getpwnam(name).pw_gid)

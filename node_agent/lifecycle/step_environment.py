@@ -38,7 +38,12 @@ def wanted(node: Node) -> tuple[str, Path, Sequence[str]]:
     environment = node.cluster.get("environment") or {}
     path = node.path(environment.get("path") or "/opt/trainyard/env")
     if local_python(node):
-        path = Path(node.environ["TRAINYARD_SHARED"], "trainyard", "environments", node.cluster["clusterName"])
+        path = Path(
+            node.environ["TRAINYARD_SHARED"],
+            "trainyard",
+            "environments",
+            node.cluster["clusterName"],
+        )
     return environment.get("kind") or "venv", path, environment.get("requirements") or []
 
 
@@ -49,10 +54,16 @@ def job_environment(node: Node) -> None:
         say(f"skipped: {kind} environment: TRAINYARD_PYTHON={python} stands for it")
     elif kind == "existing":
         if not os.access(python, os.X_OK):
-            raise StepFailed(f"environment.kind is 'existing', but {python} is not there; make it in the image or use kind 'venv'")
+            raise StepFailed(
+                f"environment.kind is 'existing', but {python} is not there; make it in the image or use kind 'venv'"
+            )
     elif node.identity.role == "worker":
         # A package index may be out of reach while the network comes up.
-        repeatedly(node, "job environment", lambda: attempt(kind, path, python, requirements, local_python(node)))
+        repeatedly(
+            node,
+            "job environment",
+            lambda: attempt(kind, path, python, requirements, local_python(node)),
+        )
     else:
         say(f"a {node.identity.role} runs no jobs: no environment made")
 
@@ -61,7 +72,9 @@ def attempt(kind: str, path: Path, python: Path, requirements: Sequence[str], ba
     try:
         build(kind, path, python, requirements, base=base)
     except EnvironmentFailed as failed:
-        raise StepFailed(f"environment.{failed}" if str(failed).startswith("kind ") else str(failed)) from None
+        raise StepFailed(
+            f"environment.{failed}" if str(failed).startswith("kind ") else str(failed)
+        ) from None
 
 
 def build(kind: str, path: Path, python: Path, requirements: Sequence[str], *, base: str) -> None:

@@ -46,14 +46,22 @@ def agent(node: Node) -> None:
     for directory in ("/var/lib/trainyard", "/var/log/trainyard"):
         node.path(directory).mkdir(parents=True, exist_ok=True)
     if node.local:
-        say("skipped: systemd unit and slice: a root prefix has no systemd; the agent runs under 'supervise'")
+        say(
+            "skipped: systemd unit and slice: a root prefix has no systemd; the agent runs under 'supervise'"
+        )
         return
     for unit in ("trainyard-agent.service", "trainyard.slice"):
         node.write(f"/etc/systemd/system/{unit}", (node.bundle / unit).read_text())
     for unit in SLURM_UNITS:
-        node.write(f"/etc/systemd/system/{unit}.service.d/trainyard.conf", RESTARTS + (slurmd_options(node) if unit == "slurmd" else ""))
+        node.write(
+            f"/etc/systemd/system/{unit}.service.d/trainyard.conf",
+            RESTARTS + (slurmd_options(node) if unit == "slurmd" else ""),
+        )
     # An agent that starts before the mount would write below the mount point.
-    node.write("/etc/systemd/system/trainyard-agent.service.d/mounts.conf", f"[Unit]\nRequiresMountsFor={shared_path(node)}\n")
+    node.write(
+        "/etc/systemd/system/trainyard-agent.service.d/mounts.conf",
+        f"[Unit]\nRequiresMountsFor={shared_path(node)}\n",
+    )
     link = Path("/usr/local/bin/trainyard-agent")
     if not link.is_symlink():
         link.symlink_to("/opt/trainyard/bin/trainyard-agent")
@@ -88,7 +96,9 @@ def agent_python(node: Node) -> str:
     unpack_packages(node)
     python = shutil.which("python3") or "/usr/bin/python3"
     environment = {"PYTHONPATH": str(node.path(PACKAGES)), "PATH": "/usr/bin:/bin"}
-    command([python, "-S", "-c", "import botocore.session, psutil, pydantic, pynvml"], env=environment)
+    command(
+        [python, "-S", "-c", "import botocore.session, psutil, pydantic, pynvml"], env=environment
+    )
     return python
 
 
@@ -113,7 +123,9 @@ def unpack_packages(node: Node) -> None:
 def environment_lines(node: Node) -> str:
     have = {f"TRAINYARD_{name}": node.environ.get(f"TRAINYARD_{name}") for name in PASSED_ON}
     have["SLURM_CONF"] = slurm_conf(node)
-    return "".join(f"{name}={value}\n" for name, value in have.items() if value and "\n" not in value)
+    return "".join(
+        f"{name}={value}\n" for name, value in have.items() if value and "\n" not in value
+    )
 
 
 def cluster_key(node: Node) -> None:
@@ -123,7 +135,11 @@ def cluster_key(node: Node) -> None:
 
 
 def configuration(node: Node) -> None:
-    node.write("/etc/trainyard/agent.json", json.dumps(agent_config(node), indent=1, sort_keys=True) + "\n", mode=0o600)
+    node.write(
+        "/etc/trainyard/agent.json",
+        json.dumps(agent_config(node), indent=1, sort_keys=True) + "\n",
+        mode=0o600,
+    )
 
 
 def agent_config(node: Node) -> dict[str, Any]:

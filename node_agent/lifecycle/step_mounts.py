@@ -50,12 +50,16 @@ def mount(source: str, target: str) -> None:
 def link_shared(node: Node) -> None:
     shared = node.environ.get("TRAINYARD_SHARED")
     if not shared:
-        raise StepFailed("TRAINYARD_SHARED is not set; under TRAINYARD_ROOT it names the directory that stands for FSx")
+        raise StepFailed(
+            "TRAINYARD_SHARED is not set; under TRAINYARD_ROOT it names the directory that stands for FSx"
+        )
     link = node.path(shared_path(node))
     link.parent.mkdir(parents=True, exist_ok=True)
     if not link.is_symlink():
         link.symlink_to(shared)
-    say(f"skipped: mount -t lustre: cannot run under a root prefix; {shared_path(node)} is a link to {shared}")
+    say(
+        f"skipped: mount -t lustre: cannot run under a root prefix; {shared_path(node)} is a link to {shared}"
+    )
 
 
 def buckets(node: Node) -> None:

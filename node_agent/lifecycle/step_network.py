@@ -46,7 +46,9 @@ def services(node: Node) -> dict[str, tuple[str, int]]:
     called = ("secretsmanager", "s3", "events")
     if override := node.environ.get("AWS_ENDPOINT_URL"):
         url = urlsplit(override)
-        return dict.fromkeys(called, (url.hostname or "", url.port or (443 if url.scheme == "https" else 80)))
+        return dict.fromkeys(
+            called, (url.hostname or "", url.port or (443 if url.scheme == "https" else 80))
+        )
     region = node.cluster["region"]
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     return {service: (f"{service}.{region}.{suffix}", 443) for service in called}

@@ -34,7 +34,9 @@ def hooks(node: Node) -> None:
         return
     path = Path(own)
     if not await_configuration(path):
-        say(f"WARNING: {path} did not come within {CONFIGURATION_WAIT_SECONDS:.0f} s: jobs come back more slowly without our settings")
+        say(
+            f"WARNING: {path} did not come within {CONFIGURATION_WAIT_SECONDS:.0f} s: jobs come back more slowly without our settings"
+        )
         return
     for look in range(LOOKS):
         if not apply(node, path):
@@ -74,7 +76,12 @@ def slurm_version(node: Node) -> tuple[int, ...]:
     path = f"{node.environ.get('PATH') or os.defpath}:/opt/slurm/bin"
     try:
         answer = subprocess.run(
-            ["scontrol", "--version"], capture_output=True, text=True, timeout=10, check=True, env={"PATH": path}
+            ["scontrol", "--version"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+            env={"PATH": path},
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return (0,)

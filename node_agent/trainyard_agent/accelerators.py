@@ -38,7 +38,9 @@ class Nvidia:
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
-        self._handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+        self._handles = [
+            nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())
+        ]
 
     @classmethod
     def open(cls) -> Nvidia | None:
@@ -47,7 +49,9 @@ class Nvidia:
         try:
             import pynvml
         except ImportError:
-            log.warning("this node has NVIDIA devices, but nvidia-ml-py is not installed: no GPU samples and no GPU checks")
+            log.warning(
+                "this node has NVIDIA devices, but nvidia-ml-py is not installed: no GPU samples and no GPU checks"
+            )
             return None
         try:
             pynvml.nvmlInit()
@@ -61,7 +65,9 @@ class Nvidia:
         for index, handle in enumerate(self._handles):
             gpu: dict[str, Any] = {"index": index, "kind": "nvidia"}
             with contextlib.suppress(self._nvml.NVMLError):
-                gpu["utilizationPercent"] = float(self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+                gpu["utilizationPercent"] = float(
+                    self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu
+                )
             with contextlib.suppress(self._nvml.NVMLError):
                 memory = self._nvml.nvmlDeviceGetMemoryInfo(handle)
                 gpu |= {"memoryUsedBytes": memory.used, "memoryTotalBytes": memory.total}
@@ -75,7 +81,9 @@ class Nvidia:
             uncorrected, pending, failed = 0, False, False
             with contextlib.suppress(self._nvml.NVMLError):
                 uncorrected = self._nvml.nvmlDeviceGetTotalEccErrors(
-                    handle, self._nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, self._nvml.NVML_VOLATILE_ECC
+                    handle,
+                    self._nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+                    self._nvml.NVML_VOLATILE_ECC,
                 )
             with contextlib.suppress(self._nvml.NVMLError):
                 _, _, pending, failed = self._nvml.nvmlDeviceGetRemappedRows(handle)
@@ -93,11 +101,20 @@ class NeuronMonitor:
 
     @classmethod
     def open(cls) -> NeuronMonitor | None:
-        program = shutil.which("neuron-monitor") or (NEURON_MONITOR if Path(NEURON_MONITOR).exists() else None)
+        program = shutil.which("neuron-monitor") or (
+            NEURON_MONITOR if Path(NEURON_MONITOR).exists() else None
+        )
         if program is None or not list(Path("/dev").glob("neuron[0-9]*")):
             return None
         try:
-            return cls(subprocess.Popen([program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
+            return cls(
+                subprocess.Popen(
+                    [program],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
         except OSError as error:
             log.warning("neuron-monitor does not start: %s", error)
             return None
@@ -120,7 +137,10 @@ class NeuronMonitor:
 def neuron_sample(document: dict[str, Any]) -> list[dict[str, Any]]:
     """events.Gpu of every Neuron device: mean utilization of its cores, device memory in use."""
     hardware = document.get("neuron_hardware_info") or {}
-    count, per_device = hardware.get("neuron_device_count") or 0, hardware.get("neuroncore_per_device_count") or 1
+    count, per_device = (
+        hardware.get("neuron_device_count") or 0,
+        hardware.get("neuroncore_per_device_count") or 1,
+    )
     busy: dict[int, float] = {}
     used = 0
     for runtime in document.get("neuron_runtime_data") or []:
@@ -128,7 +148,10 @@ def neuron_sample(document: dict[str, Any]) -> list[dict[str, Any]]:
         cores = (report.get("neuroncore_counters") or {}).get("neuroncores_in_use") or {}
         for core, counters in cores.items():
             device = int(core) // per_device
-            busy[device] = busy.get(device, 0.0) + float(counters.get("neuroncore_utilization") or 0) / per_device
+            busy[device] = (
+                busy.get(device, 0.0)
+                + float(counters.get("neuroncore_utilization") or 0) / per_device
+            )
         memory = (report.get("memory_used") or {}).get("neuron_runtime_used_bytes") or {}
         used += int(memory.get("neuron_device") or 0)
     total = hardware.get("neuron_device_memory_size")

@@ -29,9 +29,13 @@ def parse_bundle(body: bytes, run_id: str, attempt: int, cluster_name: str) -> J
     except ValueError as error:
         raise BadBundle(f"the bundle is malformed: {str(error)[:500]}") from error
     if (bundle.run_id, bundle.attempt) != (run_id, attempt):
-        raise BadBundle(f"the bundle is of {bundle.run_id} attempt {bundle.attempt}, not of {run_id} attempt {attempt}")
+        raise BadBundle(
+            f"the bundle is of {bundle.run_id} attempt {bundle.attempt}, not of {run_id} attempt {attempt}"
+        )
     if bundle.cluster_name != cluster_name:
-        raise BadBundle(f"the bundle is for cluster {bundle.cluster_name!r}, this is {cluster_name!r}")
+        raise BadBundle(
+            f"the bundle is for cluster {bundle.cluster_name!r}, this is {cluster_name!r}"
+        )
     for node in [*bundle.exclude_nodes, *bundle.down_nodes]:
         if not NODE_NAME.fullmatch(node):
             raise BadBundle(f"{node!r} is not a node's name")
@@ -46,7 +50,9 @@ def parse_bundle(body: bytes, run_id: str, attempt: int, cluster_name: str) -> J
     return bundle
 
 
-def write_attempt(directory: Path, bundle: JobBundle, config: AgentConfig, hosts: Mapping[str, str]) -> Path:
+def write_attempt(
+    directory: Path, bundle: JobBundle, config: AgentConfig, hosts: Mapping[str, str]
+) -> Path:
     """Write everything, again and again with the same result; returns the batch script's path. Raises OSError."""
     files = directory / "files"
     files.mkdir(parents=True, exist_ok=True)
@@ -56,7 +62,11 @@ def write_attempt(directory: Path, bundle: JobBundle, config: AgentConfig, hosts
         replace_file(path, text.encode())
     document = bundle.model_dump_json(by_alias=True, indent=1).encode()
     replace_file(directory / "bundle.json", document)
-    launch = {name: value for name, value in json.loads(document).items() if name not in ("batchScript", "files")}
+    launch = {
+        name: value
+        for name, value in json.loads(document).items()
+        if name not in ("batchScript", "files")
+    }
     replace_file(directory / "job.json", json.dumps(launch, indent=1).encode())
     write_hosts(directory, hosts)
     script = directory / "job.sbatch"
@@ -66,18 +76,27 @@ def write_attempt(directory: Path, bundle: JobBundle, config: AgentConfig, hosts
 
 def write_hosts(directory: Path, hosts: Mapping[str, str]) -> None:
     """The addresses of the nodes that are set up by Slurm name: the job starts once all of its own are here. Raises OSError."""
-    replace_file(directory / "hosts", "".join(f"{name} {address}\n" for name, address in sorted(hosts.items())).encode())
+    replace_file(
+        directory / "hosts",
+        "".join(f"{name} {address}\n" for name, address in sorted(hosts.items())).encode(),
+    )
 
 
 def render(script: str, config: AgentConfig, directory: Path) -> str:
     """Put this node's own paths, quoted, into the fixed text."""
-    values = {"@PYTHON@": config.python, "@LIBRARY@": config.library_dir, "@ATTEMPT_DIR@": str(directory)}
+    values = {
+        "@PYTHON@": config.python,
+        "@LIBRARY@": config.library_dir,
+        "@ATTEMPT_DIR@": str(directory),
+    }
     for mark, value in values.items():
         script = script.replace(mark, shlex.quote(value))
     return script
 
 
-def job_environment(config: AgentConfig, bundle: JobBundle, run_dir: Path, directory: Path) -> dict[str, str]:
+def job_environment(
+    config: AgentConfig, bundle: JobBundle, run_dir: Path, directory: Path
+) -> dict[str, str]:
     """The attempt's variables; the user's own reach the program through job.json, past every shell."""
     optional = {
         "TRAINYARD_CHECKPOINT_EVERY_SECONDS": bundle.checkpoint_every_seconds,
@@ -96,7 +115,12 @@ def job_environment(config: AgentConfig, bundle: JobBundle, run_dir: Path, direc
     }
 
 
-def sbatch_options(bundle: JobBundle, directory: Path, known: Mapping[str, SlurmNode], unready: Collection[str] = ()) -> list[str]:
+def sbatch_options(
+    bundle: JobBundle,
+    directory: Path,
+    known: Mapping[str, SlurmNode],
+    unready: Collection[str] = (),
+) -> list[str]:
     """What sbatch is told; stronger than the script's own directives. `known`: Slurm's nodes by name, {} if it did not tell them yet.
 
     `unready`: those that are still being set up, left out where others are enough.
@@ -116,8 +140,14 @@ def sbatch_options(bundle: JobBundle, directory: Path, known: Mapping[str, Slurm
     ]
     if bundle.partition:
         options.append(f"--partition={bundle.partition}")
-    bad = {node for node in {*bundle.exclude_nodes, *bundle.down_nodes} if not known or node in known}  # it refuses any other
-    usable = [node for name, node in known.items() if name not in bad and (not bundle.partition or bundle.partition in node.partitions)]
+    bad = {
+        node for node in {*bundle.exclude_nodes, *bundle.down_nodes} if not known or node in known
+    }  # it refuses any other
+    usable = [
+        node
+        for name, node in known.items()
+        if name not in bad and (not bundle.partition or bundle.partition in node.partitions)
+    ]
     ready = [node for node in usable if node.name not in unready]
     if len(ready) >= bundle.nodes:
         bad, usable = bad | {*unready}, ready

@@ -25,7 +25,14 @@ from trainyard_agent.reporting import Reporter
 from trainyard_agent.slurm import Job, Slurm, SlurmError, SlurmNode
 from trainyard_agent.slurm_queue import ahead, parse_queue
 from trainyard_agent.traces import read_launches, read_tail, unwritable
-from trainyard_contracts.events import AttemptEnded, AttemptQueued, AttemptStarted, AttemptStepped, NodeEvidence, RunSample
+from trainyard_contracts.events import (
+    AttemptEnded,
+    AttemptQueued,
+    AttemptStarted,
+    AttemptStepped,
+    NodeEvidence,
+    RunSample,
+)
 from trainyard_contracts.files import AgentConfig, JobBundle, Progress
 
 log = logging.getLogger(__name__)
@@ -135,7 +142,16 @@ class Attempts:
         for run, number, state, uri, job, nodes, stepped in connection.execute(query):
             directory = attempt_dir(self._config, run, number)
             closed = state == CLOSED
-            attempt = Attempt(run, number, "ended" if closed else state, directory, uri, job, tuple(json.loads(nodes)), bool(stepped))
+            attempt = Attempt(
+                run,
+                number,
+                "ended" if closed else state,
+                directory,
+                uri,
+                job,
+                tuple(json.loads(nodes)),
+                bool(stepped),
+            )
             attempt.closed = closed
             attempt.job_ended = attempt.state == "ended"
             if attempt.job_ended:
@@ -156,14 +172,24 @@ class Attempts:
         try:
             jobs = await self._slurm.jobs_named(job_name(attempt.run_id, attempt.number))
         except SlurmError as error:
-            log.warning("cannot look for the job of %s attempt %d: %s", attempt.run_id, attempt.number, error)
+            log.warning(
+                "cannot look for the job of %s attempt %d: %s",
+                attempt.run_id,
+                attempt.number,
+                error,
+            )
             raise
         if jobs:
-            log.info("%s attempt %d: found job %s of an interrupted submission", attempt.run_id, attempt.number, jobs[-1])
+            log.info(
+                "%s attempt %d: found job %s of an interrupted submission",
+                attempt.run_id,
+                attempt.number,
+                jobs[-1],
+            )
             self.save(attempt, state="submitted", job_id=jobs[-1])
         return bool(jobs)
 
-    # -- the store ---------------------------------------------------------------------------------------------------
+    # -- the store --------------------------------------------------------------------------------
     def save(self, attempt: Attempt, *events: Any, must: bool = False, **changes: Any) -> None:
         """Change an attempt and report it, in one transaction. `must`: raise sqlite3.OperationalError if it cannot reach the disk."""
         before = {name: getattr(attempt, name) for name in changes}
@@ -196,27 +222,43 @@ class Attempts:
         """Note that this attempt ends because a person wants it to; later attempts of the run are not meant."""
         self.cancels[attempt.run_id] = attempt.number
         row = (attempt.run_id, attempt.number)
-        self._reporter.report(change=lambda db: db.execute("INSERT OR REPLACE INTO cancels VALUES(?, ?)", row))
+        self._reporter.report(
+            change=lambda db: db.execute("INSERT OR REPLACE INTO cancels VALUES(?, ?)", row)
+        )
 
     def cancelled(self, attempt: Attempt) -> bool:
         return self.cancels.get(attempt.run_id) == attempt.number
 
     def newest(self, run_id: str) -> Attempt | None:
         """The run's newest attempt."""
-        return max((a for (run, _), a in self.known.items() if run == run_id), key=lambda a: a.number, default=None)
+        return max(
+            (a for (run, _), a in self.known.items() if run == run_id),
+            key=lambda a: a.number,
+            default=None,
+        )
 
     def active(self) -> list[Attempt]:
         return [attempt for attempt in self.known.values() if attempt.active]
 
-    # -- what others ask ---------------------------------------------------------------------------------------------
+    # -- what others ask --------------------------------------------------------------------------
     def on_node(self, node: str) -> Activity | None:
         """registry.Jobs: the attempt whose job is on the node, else the one that ended there last, a moment ago; numbers count within a run."""
         now = time.monotonic()
-        using = [a for a in self.known.values() if node in a.nodes and (a.active or (a.ended_at or -1e9) > now - RECENT_SECONDS)]
+        using = [
+            a
+            for a in self.known.values()
+            if node in a.nodes and (a.active or (a.ended_at or -1e9) > now - RECENT_SECONDS)
+        ]
         if not using:
             return None
         attempt = max(using, key=lambda a: (a.active, not a.job_ended, a.ended_at or 0.0, a.number))
-        return Activity(attempt.run_id, attempt.number, attempt.job_ended, attempt.stepped_at, attempt.step_seconds)
+        return Activity(
+            attempt.run_id,
+            attempt.number,
+            attempt.job_ended,
+            attempt.stepped_at,
+            attempt.step_seconds,
+        )
 
     def busy(self) -> bool:
         """registry.Jobs."""
@@ -229,12 +271,21 @@ class Attempts:
             newest[run] = max(number, newest.get(run, 0))
         over: dict[str, list[Attempt]] = {}
         for attempt in self.known.values():
-            if node in attempt.nodes and (not attempt.active or attempt.number < newest[attempt.run_id]):
+            if node in attempt.nodes and (
+                not attempt.active or attempt.number < newest[attempt.run_id]
+            ):
                 over.setdefault(attempt.run_id, []).append(attempt)
-        alive = {attempt.job_id for attempt in self.active() if attempt.number == newest[attempt.run_id]}
+        alive = {
+            attempt.job_id for attempt in self.active() if attempt.number == newest[attempt.run_id]
+        }
         newest_runs = sorted(over, reverse=True)[:LEFTOVER_RUNS]  # their ids begin with the time
         return [
-            (run, max(a.number for a in over[run]), [a.job_id for a in over[run] if a.job_id not in ("", *alive)]) for run in newest_runs
+            (
+                run,
+                max(a.number for a in over[run]),
+                [a.job_id for a in over[run] if a.job_id not in ("", *alive)],
+            )
+            for run in newest_runs
         ]
 
     def samples(self) -> list[RunSample]:
@@ -243,7 +294,14 @@ class Attempts:
         for a in self.active():
             step, loss = (a.progress.step, a.progress.loss) if a.progress else (None, None)
             found.append(
-                RunSample(run_id=a.run_id, attempt=a.number, job_state=a.job_state, pending_reason=a.pending_reason, step=step, loss=loss)
+                RunSample(
+                    run_id=a.run_id,
+                    attempt=a.number,
+                    job_state=a.job_state,
+                    pending_reason=a.pending_reason,
+                    step=step,
+                    loss=loss,
+                )
             )
         return found
 
@@ -256,8 +314,18 @@ class Attempts:
     def restarted(self, node: str, off_at: float) -> None:
         """registry.Jobs: Slurm takes half a minute to notice that for the batch host, and never for another node."""
         for attempt in self.active():
-            if attempt.state == "running" and node in attempt.nodes and attempt.running_since < off_at and not attempt.cut_off_from:
-                log.warning("%s was restarted under %s attempt %d: its job is ended", node, attempt.run_id, attempt.number)
+            if (
+                attempt.state == "running"
+                and node in attempt.nodes
+                and attempt.running_since < off_at
+                and not attempt.cut_off_from
+            ):
+                log.warning(
+                    "%s was restarted under %s attempt %d: its job is ended",
+                    node,
+                    attempt.run_id,
+                    attempt.number,
+                )
                 attempt.cut_off_from = node
                 self._background.spawn(self._end_job(attempt))
 
@@ -273,7 +341,7 @@ class Attempts:
                 log.warning("job %s cannot be ended yet: %s", attempt.job_id, error)
                 await asyncio.sleep(1.0)
 
-    # -- following ---------------------------------------------------------------------------------------------------
+    # -- following --------------------------------------------------------------------------------
     def follow(self, attempt: Attempt) -> None:
         """Watch an attempt until its end is reported."""
         attempt.followed_since = time.monotonic()
@@ -292,9 +360,15 @@ class Attempts:
                 polled = now
                 if await self._poll(attempt):
                     return
-            pause = SUSPICIOUS_SECONDS if any(map(self.nodes.suspicious, attempt.nodes)) else PROGRESS_SECONDS
+            pause = (
+                SUSPICIOUS_SECONDS
+                if any(map(self.nodes.suspicious, attempt.nodes))
+                else PROGRESS_SECONDS
+            )
             try:
-                await asyncio.wait_for(attempt.wake.wait(), min(pause, self._poll_seconds(attempt, now)))
+                await asyncio.wait_for(
+                    attempt.wake.wait(), min(pause, self._poll_seconds(attempt, now))
+                )
             except asyncio.TimeoutError:
                 continue
 
@@ -327,7 +401,10 @@ class Attempts:
     async def _look_inside(self, attempt: Attempt) -> None:
         """End a job of which nothing runs any more; while a node is in doubt, that explains more."""
         now = time.monotonic()
-        if attempt.state != "running" or now - attempt.looked_at < hollow_jobs.seconds_between_looks(attempt.nodes):
+        if (
+            attempt.state != "running"
+            or now - attempt.looked_at < hollow_jobs.seconds_between_looks(attempt.nodes)
+        ):
             return
         attempt.looked_at = now
         launches = await asyncio.to_thread(read_launches, attempt.directory)
@@ -342,7 +419,10 @@ class Attempts:
     async def _end_hollow(self, attempt: Attempt) -> None:
         """Asked again at each look until Slurm has ended it."""
         log.warning(
-            "%s attempt %d: its launchers have ended, but job %s runs on: it is ended", attempt.run_id, attempt.number, attempt.job_id
+            "%s attempt %d: its launchers have ended, but job %s runs on: it is ended",
+            attempt.run_id,
+            attempt.number,
+            attempt.job_id,
         )
         attempt.hollow = True
         await asyncio.to_thread(hollow_jobs.mark, attempt.directory)
@@ -362,14 +442,23 @@ class Attempts:
         job = asking.result()
         if job is not None and job.name not in ("", job_name(attempt.run_id, attempt.number)):
             # A slurmctld that crashed before it saved its state forgot ours, and gave the number to the next one.
-            log.warning("job %s is %s now, not %s attempt %d", job.job_id, job.name, attempt.run_id, attempt.number)
+            log.warning(
+                "job %s is %s now, not %s attempt %d",
+                job.job_id,
+                job.name,
+                attempt.run_id,
+                attempt.number,
+            )
             return None
         return job
 
     async def _queued(self, attempt: Attempt) -> None:
         """The job waits: tell why, and again when other jobs are in its way."""
         now = time.monotonic()
-        if now - attempt.followed_since < QUEUED_SECONDS or now - attempt.queue_asked_at < ASK_QUEUE_SECONDS:
+        if (
+            now - attempt.followed_since < QUEUED_SECONDS
+            or now - attempt.queue_asked_at < ASK_QUEUE_SECONDS
+        ):
             return
         attempt.queue_asked_at = now
         try:
@@ -383,10 +472,21 @@ class Attempts:
         if same or now - attempt.queue_told_at < TELL_QUEUE_SECONDS:
             return
         event = self._reporter.make(
-            AttemptQueued, run_id=attempt.run_id, attempt=attempt.number, job_id=attempt.job_id, reason=reason, ahead=in_the_way
+            AttemptQueued,
+            run_id=attempt.run_id,
+            attempt=attempt.number,
+            job_id=attempt.job_id,
+            reason=reason,
+            ahead=in_the_way,
         )
         self.save(attempt, event, queue_told=event, queue_told_at=now)
-        log.info("%s attempt %d: job %s waits (%s)", attempt.run_id, attempt.number, attempt.job_id, reason)
+        log.info(
+            "%s attempt %d: job %s waits (%s)",
+            attempt.run_id,
+            attempt.number,
+            attempt.job_id,
+            reason,
+        )
 
     def _started(self, attempt: Attempt, job: Job) -> None:
         waits_for = [node for node in job.nodes if not self.nodes.set_up(node)]
@@ -395,15 +495,31 @@ class Attempts:
         )  # fmt: skip
         attempt.running_since = time.monotonic()
         self.save(attempt, event, state="running", nodes=job.nodes)
-        log.info("%s attempt %d: job %s runs on %s", attempt.run_id, attempt.number, attempt.job_id, ",".join(job.nodes))
+        log.info(
+            "%s attempt %d: job %s runs on %s",
+            attempt.run_id,
+            attempt.number,
+            attempt.job_id,
+            ",".join(job.nodes),
+        )
         if waits_for:
-            log.warning("%s attempt %d waits until %s is set up", attempt.run_id, attempt.number, ", ".join(waits_for))
+            log.warning(
+                "%s attempt %d waits until %s is set up",
+                attempt.run_id,
+                attempt.number,
+                ", ".join(waits_for),
+            )
 
     def _look_at_steps(self, attempt: Attempt) -> None:
         """Steps that stay away are the first sign of a node that is gone: its agent is asked before its beat is late, once a standstill."""
         self.read_progress(attempt)
         stepped_at = attempt.stepped_at
-        if stepped_at is None or stepped_at == attempt.doubted_at or attempt.job_ended or attempt.state != "running":
+        if (
+            stepped_at is None
+            or stepped_at == attempt.doubted_at
+            or attempt.job_ended
+            or attempt.state != "running"
+        ):
             return
         if time.monotonic() - stepped_at >= quiet_needed(attempt.step_seconds):
             attempt.doubted_at = stepped_at
@@ -431,7 +547,13 @@ class Attempts:
                 stepped_at=datetime.fromtimestamp(_first_step_at(attempt, progress), timezone.utc),
             )
             self.save(attempt, event, stepped=True)
-            log.info("%s attempt %d: first step %d, resumed from %s", attempt.run_id, attempt.number, progress.step, progress.resumed_from)
+            log.info(
+                "%s attempt %d: first step %d, resumed from %s",
+                attempt.run_id,
+                attempt.number,
+                progress.step,
+                progress.resumed_from,
+            )
 
     @staticmethod
     def _note_step(attempt: Attempt, progress: Progress) -> None:
@@ -441,9 +563,13 @@ class Attempts:
         attempt.stepped_at = time.monotonic()
         if progress.step > before.step and progress.at > before.at:
             seconds = (progress.at - before.at) / (progress.step - before.step)
-            attempt.step_seconds = seconds if attempt.step_seconds is None else 0.7 * attempt.step_seconds + 0.3 * seconds
+            attempt.step_seconds = (
+                seconds
+                if attempt.step_seconds is None
+                else 0.7 * attempt.step_seconds + 0.3 * seconds
+            )
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- the end ----------------------------------------------------------------------------------
     async def _end(self, attempt: Attempt, job: Job | None) -> None:
         """Gather evidence for a moment, then report once."""
         job = await self._await_evidence(attempt, job)
@@ -454,7 +580,11 @@ class Attempts:
         tail = read_tail(attempt.directory / "job.log", LOG_TAIL_BYTES)
         diagnosis = diagnose(
             job,
-            [launch for launch in read_launches(attempt.directory) if launch.node in attempt.nodes or not attempt.nodes],
+            [
+                launch
+                for launch in read_launches(attempt.directory)
+                if launch.node in attempt.nodes or not attempt.nodes
+            ],
             tail,
             lost=lost,
             cancelled=self.cancelled(attempt),
@@ -463,9 +593,16 @@ class Attempts:
         )
         if diagnosis.outcome == "failed" and diagnosis.error_kind != "node":
             diagnosis = diagnosis.because(await asyncio.to_thread(unwritable, attempt.directory))
-        if attempt.cut_off_from and diagnosis.outcome != "succeeded" and not lost and not self.cancelled(attempt):
+        if (
+            attempt.cut_off_from
+            and diagnosis.outcome != "succeeded"
+            and not lost
+            and not self.cancelled(attempt)
+        ):
             text = f"{attempt.cut_off_from} was restarted"
-            diagnosis = Diagnosis("failed", None, int(signal.SIGKILL), text, "signal", attempt.cut_off_from)
+            diagnosis = Diagnosis(
+                "failed", None, int(signal.SIGKILL), text, "signal", attempt.cut_off_from
+            )
         attempt.ended_at = time.monotonic()
         self.save(attempt, self._ended_event(attempt, diagnosis, tail), state="ended")
         log.info("%s attempt %d ended: %s", attempt.run_id, attempt.number, diagnosis)
@@ -485,8 +622,14 @@ class Attempts:
         patience = EVIDENCE_SECONDS
         while True:
             waited = time.monotonic() - began
-            doubt = failed and waited < self._config.silent_after_seconds + DOUBT_SECONDS and any(map(self.nodes.suspicious, attempt.nodes))
-            undecided = job is not None and job.state == "COMPLETING" and not _explained(attempt, job)
+            doubt = (
+                failed
+                and waited < self._config.silent_after_seconds + DOUBT_SECONDS
+                and any(map(self.nodes.suspicious, attempt.nodes))
+            )
+            undecided = (
+                job is not None and job.state == "COMPLETING" and not _explained(attempt, job)
+            )
             if undecided and EVIDENCE_SECONDS <= waited < STOP_SECONDS and self._may_save(attempt):
                 patience = waited + EVIDENCE_SECONDS
             if not doubt and not (undecided and waited < patience):
@@ -498,16 +641,23 @@ class Attempts:
                 except SlurmError as error:
                     log.warning("Slurm does not answer for job %s: %s", attempt.job_id, error)
         if patience > STOP_SECONDS:
-            log.warning("job %s did not stop within %.0f s: killing it", attempt.job_id, STOP_SECONDS)
+            log.warning(
+                "job %s did not stop within %.0f s: killing it", attempt.job_id, STOP_SECONDS
+            )
             await self.kill(attempt.run_id, attempt.number, [attempt.job_id])
         return job
 
     def _may_save(self, attempt: Attempt) -> bool:
         """A job that somebody ended (scancel, a time limit) may write a checkpoint while Slurm's KillWait runs."""
         newest = self.newest(attempt.run_id)
-        if any(map(self.nodes.lost, attempt.nodes)) or (newest is not None and newest.number > attempt.number):
+        if any(map(self.nodes.lost, attempt.nodes)) or (
+            newest is not None and newest.number > attempt.number
+        ):
             return False
-        return any(launch.ended is None and launch.node in attempt.nodes for launch in read_launches(attempt.directory))
+        return any(
+            launch.ended is None and launch.node in attempt.nodes
+            for launch in read_launches(attempt.directory)
+        )
 
     def _ended_event(self, attempt: Attempt, diagnosis: Diagnosis, tail: str) -> AttemptEnded:
         return self._reporter.make(
@@ -528,7 +678,9 @@ class Attempts:
 
     def _evidence(self, attempt: Attempt) -> list[NodeEvidence]:
         found = [self.nodes.evidence(name) for name in attempt.nodes]
-        return sorted(found, key=lambda node: (node.agent, node.scheduler) == ("linked", "up"))[:EVIDENCE_NODES]
+        return sorted(found, key=lambda node: (node.agent, node.scheduler) == ("linked", "up"))[
+            :EVIDENCE_NODES
+        ]
 
 
 def _first_step_at(attempt: Attempt, progress: Progress) -> float:
@@ -550,4 +702,6 @@ def _assign(attempt: Attempt, values: dict[str, Any]) -> None:
 
 def _explained(attempt: Attempt, job: Job) -> bool:
     """Zero may still become CANCELLED, and so may the exit code with which a job answers a person's scancel."""
-    return bool(job.exit_code or job.signal) and any(launch.names_cause for launch in read_launches(attempt.directory))
+    return bool(job.exit_code or job.signal) and any(
+        launch.names_cause for launch in read_launches(attempt.directory)
+    )

@@ -62,7 +62,9 @@ class Finding:
     committed_at: datetime | None = None
 
 
-def verify(directory: Path, run_id: str | None = None) -> tuple[CheckpointManifest, dict[str, Digest]]:
+def verify(
+    directory: Path, run_id: str | None = None
+) -> tuple[CheckpointManifest, dict[str, Digest]]:
     """Read every file of a checkpoint and compare it with the manifest.
 
     Raises NotWhole for what its files are, and OSError where one cannot be read just now, which says nothing of it.
@@ -90,7 +92,9 @@ def verify(directory: Path, run_id: str | None = None) -> tuple[CheckpointManife
 def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
     """Raises NotWhole, OSError."""
     try:
-        manifest = CheckpointManifest.model_validate_json(read_small(directory.parent, directory / MANIFEST_NAME, MANIFEST_BYTES))
+        manifest = CheckpointManifest.model_validate_json(
+            read_small(directory.parent, directory / MANIFEST_NAME, MANIFEST_BYTES)
+        )
         for item in manifest.files:
             relative_path(item.path)
     except FileNotFoundError as error:
@@ -113,7 +117,9 @@ def signature(directory: Path) -> str:
         for root, _, names in os.walk(directory):
             for name in sorted(names):
                 at = os.stat(os.path.join(root, name))
-                parts.append(f"{os.path.relpath(os.path.join(root, name), directory)}:{at.st_size}:{at.st_mtime_ns}:{at.st_ino}")
+                parts.append(
+                    f"{os.path.relpath(os.path.join(root, name), directory)}:{at.st_size}:{at.st_mtime_ns}:{at.st_ino}"
+                )
     except OSError:
         return ""
     return "|".join(parts) if parts or directory.is_dir() else ""
@@ -136,7 +142,11 @@ def order(name: str) -> tuple[int, int]:
 
 
 def scan(
-    root: Path, directory: str, run_id: str, known: Mapping[str, tuple[str, str]], later: Collection[str] = ()
+    root: Path,
+    directory: str,
+    run_id: str,
+    known: Mapping[str, tuple[str, str]],
+    later: Collection[str] = (),
 ) -> tuple[list[Finding], set[str]]:
     """Look at what is new or changed; (findings, paths that exist). `known`: path -> (status, signature); `later`: not to look at now."""
     findings, present = [], set()
@@ -168,20 +178,28 @@ def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
         manifest, digests = verify(path, run_id)
         committed = datetime.fromtimestamp((path / MANIFEST_NAME).stat().st_mtime, timezone.utc)
     except NotWhole as error:
-        return None if _no_directory(path) else Finding(name, step, attempt, "rejected", now, str(error))
+        return (
+            None
+            if _no_directory(path)
+            else Finding(name, step, attempt, "rejected", now, str(error))
+        )
     except FileNotFoundError:
         return None
     except OSError as error:
         return Finding(name, step, attempt, "unreadable", now, error.strerror or str(error))
     if manifest.step != step:
-        return Finding(name, step, attempt, "rejected", now, f"its manifest is of step {manifest.step}")
+        return Finding(
+            name, step, attempt, "rejected", now, f"its manifest is of step {manifest.step}"
+        )
     size = sum(item.size for item in digests.values())
     return Finding(name, step, attempt, "whole", now, "", size, len(digests), committed)
 
 
 def to_prune(known: Mapping[str, str], keep: int) -> list[str]:
     """Paths of the whole checkpoints beyond the `keep` newest; never the last whole one. `known`: path -> status."""
-    whole = sorted((path for path, status in known.items() if status == "whole"), key=order, reverse=True)
+    whole = sorted(
+        (path for path, status in known.items() if status == "whole"), key=order, reverse=True
+    )
     return whole[max(1, keep) :]
 
 
@@ -192,7 +210,9 @@ def removed(root: Path, missing: Collection[str], present: Collection[str]) -> l
     (an empty mount point is listed without an error): then nothing is known.
     """
     newest = max(map(order, present), default=(-1, -1))
-    return sorted((path for path in missing if order(path) < newest and absent(root / path)), key=order)
+    return sorted(
+        (path for path in missing if order(path) < newest and absent(root / path)), key=order
+    )
 
 
 def absent(path: Path) -> bool:
@@ -264,7 +284,15 @@ class Checkpoints:
         """Newest first, as `status` shows them."""
         found = self._known.get(run_id, {})
         paths = sorted(found, key=order, reverse=True)
-        return [{"path": path, "step": order(path)[0], "attempt": order(path)[1], "status": found[path][0]} for path in paths]
+        return [
+            {
+                "path": path,
+                "step": order(path)[0],
+                "attempt": order(path)[1],
+                "status": found[path][0],
+            }
+            for path in paths
+        ]
 
     async def watch(self) -> None:
         while True:
@@ -274,7 +302,9 @@ class Checkpoints:
 
     def _with_unread(self) -> list[Attempt]:
         """Ended attempts of runs whose last checkpoints could not be read yet."""
-        newest = [self._attempts.newest(run_id) for run_id in {run_id for run_id, _ in self._unread}]
+        newest = [
+            self._attempts.newest(run_id) for run_id in {run_id for run_id, _ in self._unread}
+        ]
         return [attempt for attempt in newest if attempt is not None and not attempt.active]
 
     async def look_at(self, attempt: Attempt) -> None:
@@ -285,7 +315,11 @@ class Checkpoints:
         root = run_dir(self._config, attempt.run_id)
         known = self._known.setdefault(attempt.run_id, {})
         loop = asyncio.get_running_loop()
-        later = {path for (run, path), (_, due) in self._unread.items() if run == attempt.run_id and due > time.monotonic()}
+        later = {
+            path
+            for (run, path), (_, due) in self._unread.items()
+            if run == attempt.run_id and due > time.monotonic()
+        }
         findings, present = await loop.run_in_executor(
             self._pool, scan, root, bundle.checkpoint_directory, attempt.run_id, dict(known), later
         )  # fmt: skip
@@ -306,19 +340,37 @@ class Checkpoints:
         tries = self._unread.get((run_id, finding.path), (0, 0.0))[0]
         pause = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2**tries)
         self._unread[run_id, finding.path] = (min(tries + 1, 32), time.monotonic() + pause)
-        log.warning("%s: checkpoint %s cannot be read just now (%s): again in %.0f s", run_id, finding.path, finding.reason, pause)
+        log.warning(
+            "%s: checkpoint %s cannot be read just now (%s): again in %.0f s",
+            run_id,
+            finding.path,
+            finding.reason,
+            pause,
+        )
 
     def _record(self, run_id: str, finding: Finding) -> None:
         before = self._known[run_id].get(finding.path)
         self._known[run_id][finding.path] = (finding.status, finding.signature)
-        row = (run_id, finding.path, finding.step, finding.attempt, finding.status, finding.signature)
+        row = (
+            run_id,
+            finding.path,
+            finding.step,
+            finding.attempt,
+            finding.status,
+            finding.signature,
+        )
 
         def change(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR REPLACE INTO checkpoints VALUES(?, ?, ?, ?, ?, ?)", row)
 
         if before is not None and before[0] == finding.status:
             return self._reporter.report(change=change)
-        facts = {"run_id": run_id, "attempt": max(1, finding.attempt), "step": finding.step, "path": finding.path}
+        facts = {
+            "run_id": run_id,
+            "attempt": max(1, finding.attempt),
+            "step": finding.step,
+            "path": finding.path,
+        }
         if finding.status == "whole":
             event: Any = self._reporter.make(
                 CheckpointCommitted, **facts, bytes=finding.bytes, files=finding.files, committed_at=finding.committed_at
@@ -335,7 +387,9 @@ class Checkpoints:
         if before is None:
             return
         step, attempt = order(path)
-        event = self._reporter.make(CheckpointPruned, run_id=run_id, attempt=max(1, attempt), step=step, path=path)
+        event = self._reporter.make(
+            CheckpointPruned, run_id=run_id, attempt=max(1, attempt), step=step, path=path
+        )
 
         def change(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM checkpoints WHERE run = ? AND path = ?", (run_id, path))
@@ -344,9 +398,13 @@ class Checkpoints:
 
     async def _prune(self, run_id: str, root: Path, keep: int, present: Collection[str]) -> None:
         """Of those that are to be seen only: what is missing must not count as kept."""
-        statuses = {path: status for path, (status, _) in self._known[run_id].items() if path in present}
+        statuses = {
+            path: status for path, (status, _) in self._known[run_id].items() if path in present
+        }
         for path in to_prune(statuses, keep):
-            if await asyncio.get_running_loop().run_in_executor(self._pool, self._remove, run_id, root / path):
+            if await asyncio.get_running_loop().run_in_executor(
+                self._pool, self._remove, run_id, root / path
+            ):
                 self._gone(run_id, path)
 
     def _remove(self, run_id: str, path: Path) -> bool:
@@ -361,9 +419,16 @@ def bundle_of(attempt: Attempt) -> JobBundle | None:
     """The attempt's bundle, also after a restart."""
     if attempt.bundle is None:
         try:
-            attempt.bundle = JobBundle.model_validate_json(read_small(attempt.directory, attempt.directory / "bundle.json", MANIFEST_BYTES))
+            attempt.bundle = JobBundle.model_validate_json(
+                read_small(attempt.directory, attempt.directory / "bundle.json", MANIFEST_BYTES)
+            )
         except (OSError, ValueError) as error:
-            log.warning("the bundle of %s attempt %d cannot be read: %s", attempt.run_id, attempt.number, error)
+            log.warning(
+                "the bundle of %s attempt %d cannot be read: %s",
+                attempt.run_id,
+                attempt.number,
+                error,
+            )
     return attempt.bundle
 
 

@@ -43,7 +43,14 @@ def main(argv: list[str] | None = None) -> int:
 
 def _daemon(words: Sequence[str]) -> int:
     if len(words) != 2 or words[0] != "--config":
-        print(json.dumps({"error": "invalid-request", "message": "it is: trainyard-agent daemon --config FILE"}))
+        print(
+            json.dumps(
+                {
+                    "error": "invalid-request",
+                    "message": "it is: trainyard-agent daemon --config FILE",
+                }
+            )
+        )
         return 1
     from trainyard_agent.daemon import run_daemon
 
@@ -63,7 +70,10 @@ def ask(words: Sequence[str]) -> dict[str, Any]:
         with connection.makefile("rb") as stream:
             line = stream.readline()
     if not line:
-        return {"error": "agent-restarted", "message": "the agent ended before it answered; the same command again is safe"}
+        return {
+            "error": "agent-restarted",
+            "message": "the agent ended before it answered; the same command again is safe",
+        }
     answer: dict[str, Any] = json.loads(line)
     return answer
 

@@ -81,7 +81,11 @@ class CommandServer:
             return {"error": error.code, "message": str(error)}
         except tuple(_CODES) as error:
             code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
-            where = f"the agent's state in {self._state_dir} cannot be written: " if isinstance(error, sqlite3.OperationalError) else ""
+            where = (
+                f"the agent's state in {self._state_dir} cannot be written: "
+                if isinstance(error, sqlite3.OperationalError)
+                else ""
+            )
             log.warning("a command failed: %s: %s", code, error)
             return {"error": code, "message": f"{where}{error}"}
 

@@ -16,7 +16,9 @@ def load_key(config: AgentConfig) -> bytes:
     """The cluster's key. Raises ValueError if it is too short to authenticate anybody."""
     key = Path(config.key_file).read_bytes().strip()
     if len(key) < 16:
-        raise ValueError(f"{config.key_file}: the cluster's key must have at least 16 bytes, it has {len(key)}; run on_create.sh again")
+        raise ValueError(
+            f"{config.key_file}: the cluster's key must have at least 16 bytes, it has {len(key)}; run on_create.sh again"
+        )
     return key
 
 

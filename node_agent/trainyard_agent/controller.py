@@ -52,20 +52,37 @@ class Controller:
         self._link = LinkServer(config, key, self._registry)
         self._registry.link = self._link
         self._checkpoints = Checkpoints(config, self._attempts, self._reporter)
-        self._attempts.nodes, self._attempts.on_end, self._attempts.kill = self._registry, self._attempt_ended, self._link.kill
-        self._jobs = JobControl(
-            config, slurm, attempts=self._attempts, registry=self._registry, link=self._link, s3=s3, checkpoints=self._checkpoints
+        self._attempts.nodes, self._attempts.on_end, self._attempts.kill = (
+            self._registry,
+            self._attempt_ended,
+            self._link.kill,
         )
-        self._registry.on_members, self._registry.on_linked = self._jobs.members_changed, self._jobs.node_linked
+        self._jobs = JobControl(
+            config,
+            slurm,
+            attempts=self._attempts,
+            registry=self._registry,
+            link=self._link,
+            s3=s3,
+            checkpoints=self._checkpoints,
+        )
+        self._registry.on_members, self._registry.on_linked = (
+            self._jobs.members_changed,
+            self._jobs.node_linked,
+        )
         self._exports = Exports(config, self._attempts, self._checkpoints, self._reporter, s3)
         self._settings = SettingsWatch(config, slurm)
         self._others = OtherJobsWatch(slurm, min(60.0, config.heartbeat_seconds))
-        self._commands = CommandServer(config.state_dir, self._handlers(), self._attempts.job_ended_somewhere)
+        self._commands = CommandServer(
+            config.state_dir, self._handlers(), self._attempts.job_ended_somewhere
+        )
 
     def _handlers(self) -> Handlers:
         jobs = self._jobs
         return {
-            commands.Submit: lambda given: jobs.submit(given.run, given.attempt, given.bundle, given.sha256),
+            commands.Submit: lambda given: jobs.submit(
+                given.run, given.attempt, given.bundle, given.sha256
+            ),
             commands.Exclude: lambda given: jobs.exclude(given.run, given.attempt, given.nodes),
             commands.Cancel: lambda given: jobs.cancel(given.run),
             commands.Status: self._status,
@@ -107,7 +124,7 @@ class Controller:
         await self._checkpoints.look_at(attempt)
         await self._jobs.upload_log(attempt)
 
-    # -- commands ----------------------------------------------------------------------------------------------------
+    # -- commands ---------------------------------------------------------------------------------
     async def _status(self, given: commands.Status) -> dict[str, Any]:
         return self._jobs.status(given.run)
 
@@ -121,7 +138,7 @@ class Controller:
         samples = self._registry.samples(self._sampler.take())
         return {"nodes": [sample.model_dump(mode="json", by_alias=True) for sample in samples]}
 
-    # -- loops -------------------------------------------------------------------------------------------------------
+    # -- loops ------------------------------------------------------------------------------------
     async def _heartbeats(self) -> None:
         """Every heartbeat_seconds, and at once when a node or an attempt changed."""
         while True:
@@ -130,10 +147,15 @@ class Controller:
                 self._store.refill_reserve()
             parts = self._heartbeat()
             await asyncio.sleep(min(MIN_HEARTBEAT_SECONDS * parts, self._config.heartbeat_seconds))
-            await self._changed_or(max(0.0, self._config.heartbeat_seconds - (time.monotonic() - began)))
+            await self._changed_or(
+                max(0.0, self._config.heartbeat_seconds - (time.monotonic() - began))
+            )
 
     async def _changed_or(self, seconds: float) -> None:
-        waits = [asyncio.create_task(event.wait()) for event in (self._registry.changed, self._attempts.changed)]
+        waits = [
+            asyncio.create_task(event.wait())
+            for event in (self._registry.changed, self._attempts.changed)
+        ]
         try:
             await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -149,7 +171,13 @@ class Controller:
         parts = portions(samples, runs)
         others = {"other_jobs": self._others.latest}
         for number, nodes in enumerate(parts, 1):
-            told = {"nodes": nodes, "runs": runs, "dropped_samples": dropped, "part": number, "parts": len(parts)} | others
+            told = {
+                "nodes": nodes,
+                "runs": runs,
+                "dropped_samples": dropped,
+                "part": number,
+                "parts": len(parts),
+            } | others
             self._reporter.sample(self._reporter.make(ClusterHeartbeat, **told))
         return len(parts)
 

@@ -61,8 +61,16 @@ def prepare(config: AgentConfig) -> None:
     handlers: list[logging.Handler] = [logging.StreamHandler()]
     log_dir = state.parent.parent / "log" / "trainyard"
     if log_dir.is_dir():
-        handlers = [logging.handlers.RotatingFileHandler(log_dir / "agent.log", maxBytes=4 * 1024 * 1024, backupCount=2)]
-    logging.basicConfig(level=logging.INFO, handlers=handlers, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+        handlers = [
+            logging.handlers.RotatingFileHandler(
+                log_dir / "agent.log", maxBytes=4 * 1024 * 1024, backupCount=2
+            )
+        ]
+    logging.basicConfig(
+        level=logging.INFO,
+        handlers=handlers,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
     logging.getLogger("botocore").setLevel(logging.WARNING)
 
 
@@ -113,9 +121,13 @@ async def serve(config: AgentConfig, key: bytes) -> None:
     log.info("agent of %s stops", config.node_name)
 
 
-async def make_controller(config: AgentConfig, key: bytes, sampler: Sampler, health: Health, stop: asyncio.Event) -> Controller | None:
+async def make_controller(
+    config: AgentConfig, key: bytes, sampler: Sampler, health: Health, stop: asyncio.Event
+) -> Controller | None:
     """Waits where the disk has no room for the outbox: to die and be started again each second would cost the node more. None: stopped."""
-    from trainyard_agent.controller import Controller  # workers never load what only the controller needs
+    from trainyard_agent.controller import (
+        Controller,
+    )  # workers never load what only the controller needs
     from trainyard_agent.store import no_room
 
     while not stop.is_set():
@@ -151,7 +163,9 @@ async def keep_running(part: Coroutine[Any, Any, None]) -> None:
 def break_off(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """The loop's handler of errors that nobody caught."""
     error = context.get("exception")
-    if isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError)):  # of somebody's connection; two classes until Python 3.11
+    if isinstance(
+        error, (ConnectionError, TimeoutError, asyncio.TimeoutError)
+    ):  # of somebody's connection; two classes until Python 3.11
         loop.default_exception_handler(context)
     else:
         end(context["message"], error)

@@ -50,7 +50,12 @@ class Launch:
     @property
     def names_cause(self) -> bool:
         """It says why the job ended; others tell only that something ended them."""
-        return self.ended is not None and self.kind in ("signal", "out-of-memory", "python-error", "checkpoint")
+        return self.ended is not None and self.kind in (
+            "signal",
+            "out-of-memory",
+            "python-error",
+            "checkpoint",
+        )
 
     @classmethod
     def from_json(cls, document: Any) -> Launch:
@@ -98,7 +103,12 @@ class Diagnosis:
             return replace(self, signal=None, error=trouble, error_kind="unknown", failed_node=None)
         if unwritable in (self.error or ""):
             return self
-        return replace(self, error=f"{self.error[: _MAX_ERROR - len(trouble) - 2]}; {trouble}" if self.error else trouble)
+        return replace(
+            self,
+            error=f"{self.error[: _MAX_ERROR - len(trouble) - 2]}; {trouble}"
+            if self.error
+            else trouble,
+        )
 
 
 def diagnose(
@@ -119,23 +129,48 @@ def diagnose(
         return Diagnosis("succeeded", exit_code=0)
     if hollow and not lost and not cancelled:
         return _of_launches(launches, None) or _of_log(log_tail, None, None)
-    if job is not None and not lost and job.exit_code == 0 and job.signal == 0 and _completed(job, launches):
+    if (
+        job is not None
+        and not lost
+        and job.exit_code == 0
+        and job.signal == 0
+        and _completed(job, launches)
+    ):
         return Diagnosis("succeeded", exit_code=0)
     code, number = (job.exit_code, job.signal or None) if job else (None, None)
     if job is not None and not lost and not cancelled and not superseded and _refused(job):
-        return Diagnosis("failed", error="Slurm: a node refused to start the job, so Slurm itself cancelled it", error_kind="unknown")
+        return Diagnosis(
+            "failed",
+            error="Slurm: a node refused to start the job, so Slurm itself cancelled it",
+            error_kind="unknown",
+        )
     if cancelled or (job is not None and job.state == "CANCELLED" and not superseded and not lost):
         return Diagnosis("cancelled", exit_code=code, signal=number)
     if lost or (job is not None and job.state == "NODE_FAIL"):
-        return Diagnosis("failed", code, number, error_kind="node", failed_node=lost[0] if lost else None)
+        return Diagnosis(
+            "failed", code, number, error_kind="node", failed_node=lost[0] if lost else None
+        )
     if job is not None and job.state in ("TIMEOUT", "DEADLINE", "BOOT_FAIL"):
         words = {"TIMEOUT": "the job's time limit was reached"}
-        return Diagnosis("failed", code, number, error=f"Slurm: {words.get(job.state, job.state)}", error_kind="unknown")
+        return Diagnosis(
+            "failed",
+            code,
+            number,
+            error=f"Slurm: {words.get(job.state, job.state)}",
+            error_kind="unknown",
+        )
     found = _of_launches(launches, code) or _of_log(log_tail, code, number)
     if job is not None and job.state == "OUT_OF_MEMORY" and found.error_kind != "out-of-memory":
-        return replace(found, error="Slurm: a process of the job was killed for want of memory", error_kind="out-of-memory")
+        return replace(
+            found,
+            error="Slurm: a process of the job was killed for want of memory",
+            error_kind="out-of-memory",
+        )
     if job is None and found.error_kind == "unknown" and found.exit_code is None:
-        return replace(found, error="Slurm does not know the job any more; slurmctld lost it when it crashed, or forgot it after its end")
+        return replace(
+            found,
+            error="Slurm does not know the job any more; slurmctld lost it when it crashed, or forgot it after its end",
+        )
     return found
 
 
@@ -163,15 +198,31 @@ def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | No
     causes = [item for item in launches if item.names_cause]
     if causes:
         # One for want of memory explains what else was killed: the kernel may take several processes of a node.
-        first = min(causes, key=lambda item: (item.kind != "out-of-memory", _moment(item, launches)))
-        return Diagnosis("failed", first.exit_code, first.signal, _one_line(first.error), _kind(first), first.node)
+        first = min(
+            causes, key=lambda item: (item.kind != "out-of-memory", _moment(item, launches))
+        )
+        return Diagnosis(
+            "failed",
+            first.exit_code,
+            first.signal,
+            _one_line(first.error),
+            _kind(first),
+            first.node,
+        )
     vanished = [item for item in launches if item.ended is None]
     if vanished and len(vanished) < len(launches):
         return Diagnosis("failed", code, int(signal.SIGKILL), None, "signal", vanished[0].node)
     plain = [item for item in launches if item.ended is not None and item.kind == "exit"]
     if plain:
         first = min(plain, key=lambda item: _moment(item, launches))
-        return Diagnosis("failed", first.exit_code, None, f"the program exited with {first.exit_code}", "unknown", first.node)
+        return Diagnosis(
+            "failed",
+            first.exit_code,
+            None,
+            f"the program exited with {first.exit_code}",
+            "unknown",
+            first.node,
+        )
     return None
 
 
@@ -186,14 +237,26 @@ def _moment(launch: Launch, launches: Sequence[Launch]) -> float:
 def _kind(launch: Launch) -> Kind:
     if launch.kind == "python-error":
         return "out-of-memory" if _NO_MEMORY.search(launch.error or "") else "python-error"
-    return "signal" if launch.kind == "signal" else "out-of-memory" if launch.kind == "out-of-memory" else "checkpoint"
+    return (
+        "signal"
+        if launch.kind == "signal"
+        else "out-of-memory"
+        if launch.kind == "out-of-memory"
+        else "checkpoint"
+    )
 
 
 def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
     """Without a launcher's word: a traceback that is no consequence, torchrun's summary, the batch script's own end."""
     error = first_exception(log_tail)
     if error is not None:
-        return Diagnosis("failed", code, number, error, "out-of-memory" if _NO_MEMORY.search(error) else "python-error")
+        return Diagnosis(
+            "failed",
+            code,
+            number,
+            error,
+            "out-of-memory" if _NO_MEMORY.search(error) else "python-error",
+        )
     root = _ROOT_CAUSE.search(log_tail)
     if root is not None and int(root.group(2)) < 0:
         return Diagnosis("failed", code, -int(root.group(2)), None, "signal")
@@ -204,7 +267,13 @@ def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
     last = next((line.strip() for line in reversed(log_tail.splitlines()) if line.strip()), None)
     if last is not None and _SLURM_ENDED.match(last):
         return Diagnosis("failed", code, number, _one_line(f"Slurm: {last}"), "unknown")
-    return Diagnosis("failed", code, number, _one_line(last), "checkpoint" if code == CHECKPOINT_FAILED else "unknown")
+    return Diagnosis(
+        "failed",
+        code,
+        number,
+        _one_line(last),
+        "checkpoint" if code == CHECKPOINT_FAILED else "unknown",
+    )
 
 
 def first_exception(log: str) -> str | None:

@@ -78,7 +78,14 @@ class Plan:
         return max(self.steps.values(), default=None)
 
 
-def make_plan(root: Path, run_id: str, checkpoint_directory: str, selection: str, *, without_unreadable: bool = False) -> Plan:
+def make_plan(
+    root: Path,
+    run_id: str,
+    checkpoint_directory: str,
+    selection: str,
+    *,
+    without_unreadable: bool = False,
+) -> Plan:
     """Read and verify what is to be exported (blocks). Raises ExportFailed, and OSError where something cannot be read just now.
 
     `without_unreadable`: checkpoints that cannot be read are left out, as if they were not whole.
@@ -112,15 +119,24 @@ def make_plan(root: Path, run_id: str, checkpoint_directory: str, selection: str
 
 def _items(group: str, directory: Path, digests: dict[str, Digest]) -> list[Item]:
     """The files of a verified checkpoint and its manifest, which goes last here, too."""
-    found = [Item(f"{group}/{name}", directory / name, known, group) for name, known in digests.items()]
+    found = [
+        Item(f"{group}/{name}", directory / name, known, group) for name, known in digests.items()
+    ]
     manifest = directory / MANIFEST_NAME
-    return [*found, Item(f"{group}/{MANIFEST_NAME}", manifest, digest(manifest, below=directory.parent), group)]
+    return [
+        *found,
+        Item(f"{group}/{MANIFEST_NAME}", manifest, digest(manifest, below=directory.parent), group),
+    ]
 
 
 def _logs(root: Path) -> list[Path]:
     """The attempts' logs; what a job put in the place of one is left out."""
     found = [path for path in (root / "attempts").glob("*/job.log") if path.parent.name.isdecimal()]
-    return sorted(path for path in found if not path.parent.is_symlink() and not path.is_symlink() and path.is_file())
+    return sorted(
+        path
+        for path in found
+        if not path.parent.is_symlink() and not path.is_symlink() and path.is_file()
+    )
 
 
 def _object(key: str, known: Digest) -> ExportedObject:
@@ -130,7 +146,14 @@ def _object(key: str, known: Digest) -> ExportedObject:
 class Exports:
     """One export at a time for each export id; the daemon goes on with unfinished ones after a restart."""
 
-    def __init__(self, config: AgentConfig, attempts: Attempts, checkpoints: Checkpoints, reporter: Reporter, s3: S3) -> None:
+    def __init__(
+        self,
+        config: AgentConfig,
+        attempts: Attempts,
+        checkpoints: Checkpoints,
+        reporter: Reporter,
+        s3: S3,
+    ) -> None:
         self._config, self._attempts, self._checkpoints = config, attempts, checkpoints
         self._reporter, self._s3 = reporter, s3
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -139,21 +162,29 @@ class Exports:
     def start(self, run_id: str, export_id: str, destination: str, selection: str) -> Exporting:
         """Begin, or say how the export of this id stands; one that failed begins again where it stopped."""
         parse_uri(destination)
-        row = self._reporter.store.connection.execute("SELECT run, state, manifest FROM exports WHERE id = ?", (export_id,)).fetchone()
+        row = self._reporter.store.connection.execute(
+            "SELECT run, state, manifest FROM exports WHERE id = ?", (export_id,)
+        ).fetchone()
         if row is not None and row[0] != run_id:
             raise CommandRefused("conflict", f"export {export_id} is of another run")
         if row is not None and row[1] == "finished":
             return Exporting("finished", row[2])
         if export_id not in self._running:
             values = (export_id, run_id, destination, selection, "running", "")
-            self._reporter.store.apply_now(lambda db: db.execute("INSERT OR REPLACE INTO exports VALUES(?, ?, ?, ?, ?, ?, '')", values))
+            self._reporter.store.apply_now(
+                lambda db: db.execute(
+                    "INSERT OR REPLACE INTO exports VALUES(?, ?, ?, ?, ?, ?, '')", values
+                )
+            )
             self._spawn(run_id, export_id, destination, selection)
         return Exporting("running")
 
     def resume(self) -> None:
         """After a restart."""
         query = "SELECT run, id, destination, checkpoints FROM exports WHERE state = 'running'"
-        for run_id, export_id, destination, selection in self._reporter.store.connection.execute(query).fetchall():
+        for run_id, export_id, destination, selection in self._reporter.store.connection.execute(
+            query
+        ).fetchall():
             log.info("%s: going on with export %s", run_id, export_id)
             self._spawn(run_id, export_id, destination, selection)
 
@@ -162,11 +193,19 @@ class Exports:
         self._running[export_id] = task
         task.add_done_callback(lambda _: self._running.pop(export_id, None))
 
-    async def _run(self, run_id: str, export_id: str, destination: Location, selection: str) -> None:
+    async def _run(
+        self, run_id: str, export_id: str, destination: Location, selection: str
+    ) -> None:
         self._checkpoints.exporting[run_id] += 1
         try:
             copied = await self._copy(run_id, destination, selection)
-            self._finish(run_id, export_id, ok=True, manifest_key=destination.under(MANIFEST_KEY).key, **copied)
+            self._finish(
+                run_id,
+                export_id,
+                ok=True,
+                manifest_key=destination.under(MANIFEST_KEY).key,
+                **copied,
+            )
         except (ExportFailed, Refused, OSError, ValueError) as error:
             log.error("%s: export %s failed: %s", run_id, export_id, error)
             self._finish(run_id, export_id, ok=False, reason=str(error)[:1000])
@@ -180,12 +219,21 @@ class Exports:
         bundle = bundle_of(newest) if newest else None
         directory = bundle.checkpoint_directory if bundle else "checkpoints"
         plan, objects = await self._whole(root, run_id, destination, directory, selection)
-        output, working = await self._seen(lambda: (own_files.output(root), own_files.working(root, directory)))
+        output, working = await self._seen(
+            lambda: (own_files.output(root), own_files.working(root, directory))
+        )
         training = any(attempt.run_id == run_id for attempt in self._attempts.active())
-        own = await asyncio.gather(*(self._own(destination, root, file, training) for file in [*output.files, *working.files]))
+        own = await asyncio.gather(
+            *(
+                self._own(destination, root, file, training)
+                for file in [*output.files, *working.files]
+            )
+        )
         # Logs grow while a job runs, so each is copied as it is at this moment.
         logs = {f"logs/attempt-{path.parent.name}.log": path for path in _logs(root)}
-        digests = await asyncio.gather(*(self._verified_bytes(destination.under(key), path) for key, path in logs.items()))
+        digests = await asyncio.gather(
+            *(self._verified_bytes(destination.under(key), path) for key, path in logs.items())
+        )
         objects += [found for found in own if found is not None]
         objects += [_object(key, known) for key, known in zip(logs, digests, strict=True)]
         manifest = ExportManifest(
@@ -203,10 +251,16 @@ class Exports:
         body = manifest.model_dump_json(by_alias=True, indent=1).encode()
         at = destination.under(MANIFEST_KEY)
         written = await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, body)))
-        return {"objects": len(objects), "bytes": sum(item.bytes for item in objects), "manifest_sha256": written.sha256}
+        return {
+            "objects": len(objects),
+            "bytes": sum(item.bytes for item in objects),
+            "manifest_sha256": written.sha256,
+        }
 
     async def _planned(self, *what: Any) -> Plan:
-        return await self._seen(lambda: make_plan(*what), functools.partial(make_plan, *what, without_unreadable=True))
+        return await self._seen(
+            lambda: make_plan(*what), functools.partial(make_plan, *what, without_unreadable=True)
+        )
 
     async def _seen(self, look: Callable[[], T], last: Callable[[], T] | None = None) -> T:
         """What cannot be read just now is no reason to fail: a file system that fails over is back within minutes. `last`: the last look."""
@@ -224,7 +278,9 @@ class Exports:
         """Checkpoints and the final model. A trainer prunes while it trains: what vanishes is left out, and if all did, it is tried anew."""
         for _ in range(PLANS):
             plan = await self._planned(root, run_id, directory, selection)
-            ends = await asyncio.gather(*(self._verified(destination.under(item.key), item) for item in plan.items))
+            ends = await asyncio.gather(
+                *(self._verified(destination.under(item.key), item) for item in plan.items)
+            )
             gone = {item.group for item, end in zip(plan.items, ends, strict=True) if end is None}
             plan = plan.without(gone)
             if plan.steps or not plan.lost:
@@ -249,7 +305,9 @@ class Exports:
             log.warning("export: %s was pruned while it was copied", item.group)
             return None
 
-    async def _own(self, destination: Location, root: Path, file: OwnFile, training: bool) -> ExportedObject | None:
+    async def _own(
+        self, destination: Location, root: Path, file: OwnFile, training: bool
+    ) -> ExportedObject | None:
         """A program's own file as it is at this moment; None if it was removed, or does not keep still while the program runs."""
         at = destination.under(file.key)
 
@@ -276,7 +334,11 @@ class Exports:
             return None  # the export at the end of the run has it
 
     async def _verified_bytes(self, at: Location, path: Path) -> Digest:
-        return await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, read_tail(path.parents[2], path, LOG_BYTES))))
+        return await self._patiently(
+            lambda: self._prove(
+                at, self._s3.put_bytes(at, read_tail(path.parents[2], path, LOG_BYTES))
+            )
+        )
 
     def _prove(self, at: Location, known: Digest) -> Digest:
         """Ask S3 what it holds. Raises Unreachable (so that it is uploaded again) if that is not what we have."""
@@ -300,11 +362,20 @@ class Exports:
         raise ExportFailed(f"gave up after {TRIES} tries: {last}")
 
     def _finish(self, run_id: str, export_id: str, *, ok: bool, **facts: Any) -> None:
-        event = self._reporter.make(ExportFinished, run_id=run_id, export_id=export_id, ok=ok, **facts)
-        values = ("finished" if ok else "failed", facts.get("reason", ""), facts.get("manifest_sha256", ""), export_id)
+        event = self._reporter.make(
+            ExportFinished, run_id=run_id, export_id=export_id, ok=ok, **facts
+        )
+        values = (
+            "finished" if ok else "failed",
+            facts.get("reason", ""),
+            facts.get("manifest_sha256", ""),
+            export_id,
+        )
 
         def change(connection: sqlite3.Connection) -> None:
-            connection.execute("UPDATE exports SET state = ?, reason = ?, manifest = ? WHERE id = ?", values)
+            connection.execute(
+                "UPDATE exports SET state = ?, reason = ?, manifest = ? WHERE id = ?", values
+            )
 
         self._reporter.report(event, change=change)
         log.info("%s: export %s %s: %s", run_id, export_id, values[0], facts)

@@ -20,12 +20,16 @@ class FenceBusy(Exception):
 
 def raise_fence(run_dir: Path, attempt: int) -> None:
     """Raise the fence to `attempt`; once this returns no older attempt can commit. Raises Fenced, FenceBusy, OSError."""
-    descriptor = os.open(run_dir / "fence.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(
+        run_dir / "fence.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
+    )
     try:
         _lock(descriptor, run_dir)
         newest = read_fence(run_dir)
         if newest > attempt:
-            raise Fenced(f"attempt {newest} of this run exists already; attempt {attempt} must not run")
+            raise Fenced(
+                f"attempt {newest} of this run exists already; attempt {attempt} must not run"
+            )
         if _stored(run_dir) != attempt:
             replace_file(run_dir / "fence", f"{attempt}\n".encode())
     finally:
@@ -39,7 +43,9 @@ def _lock(descriptor: int, run_dir: Path) -> None:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise FenceBusy(f"{run_dir / 'fence.lock'} was held for {LOCK_SECONDS:.0f} s; try again") from None
+                raise FenceBusy(
+                    f"{run_dir / 'fence.lock'} was held for {LOCK_SECONDS:.0f} s; try again"
+                ) from None
             time.sleep(0.01)
 
 
@@ -59,7 +65,10 @@ def _stored(run_dir: Path) -> int | None:
 
 
 def _newest_started(run_dir: Path) -> int:
-    return max((int(entry.name) for entry in (run_dir / "attempts").glob("*") if entry.name.isdecimal()), default=0)
+    return max(
+        (int(entry.name) for entry in (run_dir / "attempts").glob("*") if entry.name.isdecimal()),
+        default=0,
+    )
 
 
 def replace_file(path: Path, body: bytes, mode: int = 0o644) -> None:

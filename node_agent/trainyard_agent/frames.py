@@ -29,18 +29,28 @@ def give_up_early(writer: asyncio.StreamWriter) -> None:
     """Let the kernel end this connection when the other side's acknowledgements stay away."""
     found = writer.get_extra_info("socket")
     if found is not None:
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNACKNOWLEDGED_SECONDS * 1000))
+        found.setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNACKNOWLEDGED_SECONDS * 1000)
+        )
 
 
 def mac(key: bytes, *parts: bytes) -> bytes:
     """HMAC-SHA256 of length-prefixed parts, so that no two lists of parts collide."""
-    return hmac.new(key, b"".join(struct.pack(">I", len(part)) + part for part in parts), sha256).digest()
+    return hmac.new(
+        key, b"".join(struct.pack(">I", len(part)) + part for part in parts), sha256
+    ).digest()
 
 
 class Frames:
     """One direction pair of an authenticated connection. A replayed, reordered or altered frame raises LinkError."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, send_key: bytes, receive_key: bytes) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        send_key: bytes,
+        receive_key: bytes,
+    ) -> None:
         self._reader, self._writer = reader, writer
         self._send_key, self._receive_key = send_key, receive_key
         self._sent = self._received = 0
@@ -48,7 +58,11 @@ class Frames:
     def send(self, message: dict[str, Any]) -> None:
         """Queue one message. Raises LinkError if it is too large."""
         body = encode(message)
-        self._writer.write(struct.pack(">I", len(body)) + mac(self._send_key, struct.pack(">Q", self._sent), body) + body)
+        self._writer.write(
+            struct.pack(">I", len(body))
+            + mac(self._send_key, struct.pack(">Q", self._sent), body)
+            + body
+        )
         self._sent += 1
 
     async def drain(self) -> None:
@@ -61,7 +75,9 @@ class Frames:
         if length > MAX_BYTES:
             raise LinkError(f"a frame of {length} bytes is over the limit of {MAX_BYTES}")
         body = await self._reader.readexactly(length)
-        if not hmac.compare_digest(head[4:], mac(self._receive_key, struct.pack(">Q", self._received), body)):
+        if not hmac.compare_digest(
+            head[4:], mac(self._receive_key, struct.pack(">Q", self._received), body)
+        ):
             raise LinkError("a frame does not carry the right MAC")
         self._received += 1
         return decode(body)
@@ -117,38 +133,68 @@ def _text(message: dict[str, Any], name: str, limit: int = 128) -> bytes:
 
 def _session(key: bytes, server: bytes, client: bytes, node: bytes) -> tuple[bytes, bytes]:
     """Keys for (client to server, server to client), new for every connection."""
-    return mac(key, b"to-server", server, client, node), mac(key, b"to-client", server, client, node)
+    return mac(key, b"to-server", server, client, node), mac(
+        key, b"to-client", server, client, node
+    )
 
 
-async def greet_as_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> tuple[Frames, str, str]:
+async def greet_as_server(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes
+) -> tuple[Frames, str, str]:
     """Challenge a client; returns (frames, node name, instance id). Raises LinkError, TimeoutError, ConnectionError."""
     return await asyncio.wait_for(_greet_as_server(reader, writer, key), HANDSHAKE_SECONDS)
 
 
-async def _greet_as_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> tuple[Frames, str, str]:
+async def _greet_as_server(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes
+) -> tuple[Frames, str, str]:
     nonce = secrets.token_hex(16).encode()
     writer.write(encode({"trainyard": 1, "nonce": nonce.decode()}) + b"\n")
     hello = await _line(reader)
-    theirs, node, instance, proof = (_text(hello, name) for name in ("nonce", "node", "instance", "proof"))
-    if not hmac.compare_digest(proof, mac(key, b"client", nonce, theirs, node, instance).hex().encode()):
+    theirs, node, instance, proof = (
+        _text(hello, name) for name in ("nonce", "node", "instance", "proof")
+    )
+    if not hmac.compare_digest(
+        proof, mac(key, b"client", nonce, theirs, node, instance).hex().encode()
+    ):
         raise LinkError(f"node {node.decode(errors='replace')!r} does not know the cluster's key")
-    writer.write(encode({"proof": mac(key, b"server", nonce, theirs, node, instance).hex()}) + b"\n")
+    writer.write(
+        encode({"proof": mac(key, b"server", nonce, theirs, node, instance).hex()}) + b"\n"
+    )
     receive_key, send_key = _session(key, nonce, theirs, node)
     return Frames(reader, writer, send_key, receive_key), node.decode(), instance.decode()
 
 
-async def greet_as_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes, node: str, instance: str) -> Frames:
+async def greet_as_client(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes, node: str, instance: str
+) -> Frames:
     """Answer the server's challenge and check that it knows the key, too. Raises LinkError, TimeoutError, ConnectionError."""
-    return await asyncio.wait_for(_greet_as_client(reader, writer, key, node.encode(), instance.encode()), HANDSHAKE_SECONDS)
+    return await asyncio.wait_for(
+        _greet_as_client(reader, writer, key, node.encode(), instance.encode()), HANDSHAKE_SECONDS
+    )
 
 
-async def _greet_as_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes, node: bytes, instance: bytes) -> Frames:
+async def _greet_as_client(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    key: bytes,
+    node: bytes,
+    instance: bytes,
+) -> Frames:
     theirs = _text(await _line(reader), "nonce")
     nonce = secrets.token_hex(16).encode()
     proof = mac(key, b"client", theirs, nonce, node, instance).hex()
-    hello = {"nonce": nonce.decode(), "node": node.decode(), "instance": instance.decode(), "proof": proof}
+    hello = {
+        "nonce": nonce.decode(),
+        "node": node.decode(),
+        "instance": instance.decode(),
+        "proof": proof,
+    }
     writer.write(encode(hello) + b"\n")
-    if not hmac.compare_digest(_text(await _line(reader), "proof"), mac(key, b"server", theirs, nonce, node, instance).hex().encode()):
+    if not hmac.compare_digest(
+        _text(await _line(reader), "proof"),
+        mac(key, b"server", theirs, nonce, node, instance).hex().encode(),
+    ):
         raise LinkError("the controller does not know the cluster's key")
     send_key, receive_key = _session(key, theirs, nonce, node)
     return Frames(reader, writer, send_key, receive_key)

@@ -58,14 +58,21 @@ class Health:
                 return
             verdict = check.judge(reading)
         except Exception as error:  # noqa: BLE001
-            log.warning("the check %s cannot be made: %s: %s", check.name, type(error).__name__, error)
+            log.warning(
+                "the check %s cannot be made: %s: %s", check.name, type(error).__name__, error
+            )
             return
         before = self._believed.get(check.name, Believed(Verdict("healthy", "")))
         after = debounce(before, verdict, check.confirm)
         self._believed[check.name] = after
         if after.verdict.severity != before.verdict.severity:
-            log.warning("check %s: %s: %s", check.name, after.verdict.severity, after.verdict.detail)
+            log.warning(
+                "check %s: %s: %s", check.name, after.verdict.severity, after.verdict.detail
+            )
 
     def verdicts(self) -> dict[str, list[str]]:
         """name -> [severity, detail] of everything believed, as it travels to the controller."""
-        return {name: [item.verdict.severity, item.verdict.detail[:500]] for name, item in self._believed.items()}
+        return {
+            name: [item.verdict.severity, item.verdict.detail[:500]]
+            for name, item in self._believed.items()
+        }

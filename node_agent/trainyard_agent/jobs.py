@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.attempt_files import job_environment, parse_bundle, sbatch_options, write_attempt, write_hosts
+from trainyard_agent.attempt_files import (
+    job_environment,
+    parse_bundle,
+    sbatch_options,
+    write_attempt,
+    write_hosts,
+)
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.background import Background
 from trainyard_agent.checkpoints import Checkpoints, bundle_of
@@ -59,8 +65,10 @@ class JobControl:
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._background = Background()
 
-    # -- submit ------------------------------------------------------------------------------------------------------
-    async def submit(self, run_id: str, number: int, bundle_uri: str, sha256: str = "") -> Submitted:
+    # -- submit -----------------------------------------------------------------------------------
+    async def submit(
+        self, run_id: str, number: int, bundle_uri: str, sha256: str = ""
+    ) -> Submitted:
         """Submit the attempt's job, or say which job it already has. `sha256`: of the bundle, in hexadecimal; empty: not checked."""
         async with self._locks[run_id]:
             attempt = self._attempts.known.get((run_id, number))
@@ -68,12 +76,21 @@ class JobControl:
                 attempt = await self._submit(run_id, number, bundle_uri, sha256, attempt)
             return Submitted(attempt.job_id, attempt.state, number)
 
-    async def _submit(self, run_id: str, number: int, bundle_uri: str, sha256: str, before: Attempt | None) -> Attempt:
+    async def _submit(
+        self, run_id: str, number: int, bundle_uri: str, sha256: str, before: Attempt | None
+    ) -> Attempt:
         newest = self._attempts.newest(run_id)
         if newest is not None and newest.number > number:
-            raise CommandRefused("fenced", f"attempt {newest.number} of {run_id} exists already; attempt {number} must not run")
-        bundle = parse_bundle(await self._fetch(bundle_uri, sha256), run_id, number, self._config.cluster_name)
-        attempt = before or Attempt(run_id, number, "intent", attempt_dir(self._config, run_id, number), bundle_uri)
+            raise CommandRefused(
+                "fenced",
+                f"attempt {newest.number} of {run_id} exists already; attempt {number} must not run",
+            )
+        bundle = parse_bundle(
+            await self._fetch(bundle_uri, sha256), run_id, number, self._config.cluster_name
+        )
+        attempt = before or Attempt(
+            run_id, number, "intent", attempt_dir(self._config, run_id, number), bundle_uri
+        )
         attempt.bundle = bundle
         if attempt.state == "submitting" and await self._take_up(attempt):
             return attempt
@@ -82,15 +99,25 @@ class JobControl:
         script = await asyncio.to_thread(self._prepare, attempt, bundle, self._hosts())
         # From here on a job may exist that we do not know of: after a crash it is looked for by its name.
         self._attempts.save(attempt, must=True, state="submitting")
-        environment = job_environment(self._config, bundle, run_dir(self._config, run_id), attempt.directory)
+        environment = job_environment(
+            self._config, bundle, run_dir(self._config, run_id), attempt.directory
+        )
         self._registry.slurm_nodes = known = await self._slurm.nodes()
         unready = self._registry.unready()
-        job_id = await self._slurm.submit(sbatch_options(bundle, attempt.directory, known, unready), str(script), environment)
+        job_id = await self._slurm.submit(
+            sbatch_options(bundle, attempt.directory, known, unready), str(script), environment
+        )
         # Not before: Slurm starts waiting jobs the moment another one ended on its last node, but a job that is new after up to a second
         # (SchedulerParameters that are not ours: after up to three).
         await self._set_down(bundle.down_nodes)
         self._attempts.save(attempt, state="submitted", job_id=job_id)
-        log.info("%s attempt %d: submitted as job %s, excluding %s", run_id, number, job_id, bundle.exclude_nodes or "nothing")
+        log.info(
+            "%s attempt %d: submitted as job %s, excluding %s",
+            run_id,
+            number,
+            job_id,
+            bundle.exclude_nodes or "nothing",
+        )
         self._attempts.follow(attempt)
         self._rewrite_hosts(attempt)
         for node in unready - self._registry.unready():  # set up in the meantime
@@ -105,18 +132,30 @@ class JobControl:
             if attempt is not None and attempt.state == "submitting":
                 await self._take_up(attempt)
             if attempt is None or attempt.state != "submitted":
-                return Excluded(attempt.job_id if attempt else "", attempt.state if attempt else "unknown")
+                return Excluded(
+                    attempt.job_id if attempt else "", attempt.state if attempt else "unknown"
+                )
             known = await self._slurm.nodes()  # which refuses to exclude any other
-            waits = await self._slurm.exclude(attempt.job_id, sorted(node for node in set(nodes) if node in known))
+            waits = await self._slurm.exclude(
+                attempt.job_id, sorted(node for node in set(nodes) if node in known)
+            )
             attempt.wake.set()
-            log.info("%s attempt %d: job %s excludes %s now", run_id, number, attempt.job_id, ",".join(nodes) or "nothing")
+            log.info(
+                "%s attempt %d: job %s excludes %s now",
+                run_id,
+                number,
+                attempt.job_id,
+                ",".join(nodes) or "nothing",
+            )
             return Excluded(attempt.job_id, attempt.state, waits)
 
     async def _fetch(self, uri: str, sha256: str) -> bytes:
         try:
             body = await asyncio.to_thread(self._s3.get, parse_uri(uri))
         except Unreachable as error:
-            raise CommandRefused("unreachable", f"S3 does not answer: {error}; the same command again is safe") from error
+            raise CommandRefused(
+                "unreachable", f"S3 does not answer: {error}; the same command again is safe"
+            ) from error
         except Refused as error:
             raise CommandRefused("bundle-refused", f"S3 refuses {uri}: {error}") from error
         if body is None:
@@ -136,7 +175,9 @@ class JobControl:
         if number > 1 or older:
             # After a slurmctld crashed, an older job's number may be another run's by now.
             others = {a.job_id for a in self._attempts.active() if a.run_id != run_id}
-            killed = await self._link.kill(run_id, number - 1, [a.job_id for a in older if a.job_id not in ("", *others)])
+            killed = await self._link.kill(
+                run_id, number - 1, [a.job_id for a in older if a.job_id not in ("", *others)]
+            )
             log.info("%s: leftovers killed: %s", run_id, killed)
 
     def _prepare(self, attempt: Attempt, bundle: JobBundle, hosts: dict[str, str]) -> Path:
@@ -150,9 +191,17 @@ class JobControl:
     def _hosts(self) -> dict[str, str]:
         """Of the nodes that are set up: a job on any other waits for it."""
         unready = self._registry.unready()
-        hosts = {name: node.address for name, node in self._registry.slurm_nodes.items() if name not in unready}
+        hosts = {
+            name: node.address
+            for name, node in self._registry.slurm_nodes.items()
+            if name not in unready
+        }
         hosts |= {name: node.address for name, node in self._registry.nodes.items() if node.address}
-        return {name: address for name, address in hosts.items() if re.fullmatch(r"[0-9a-fA-F.:]+", address)}
+        return {
+            name: address
+            for name, address in hosts.items()
+            if re.fullmatch(r"[0-9a-fA-F.:]+", address)
+        }
 
     def members_changed(self) -> None:
         """Slurm has other nodes than before, or one is set up: a job may wait for it."""
@@ -182,25 +231,51 @@ class JobControl:
             try:
                 await asyncio.to_thread(write_hosts, attempt.directory, self._hosts())
             except OSError as error:
-                log.warning("the addresses of new nodes cannot be written for %s yet: %s", attempt.run_id, error)
+                log.warning(
+                    "the addresses of new nodes cannot be written for %s yet: %s",
+                    attempt.run_id,
+                    error,
+                )
                 attempt.hosts_stale, pause = True, min(LAST_PAUSE_SECONDS, 2 * pause)
         attempt.writes_hosts = False
 
     async def _admit(self, attempt: Attempt, name: str) -> None:
         async with self._locks[attempt.run_id]:
             try:
-                job = await self._slurm.job(attempt.job_id) if attempt.state == "submitted" else None
-                if job is not None and name in job.excluded and await self._slurm.exclude(job.job_id, sorted({*job.excluded} - {name})):
-                    log.info("%s attempt %d: job %s may use %s, which is set up now", attempt.run_id, attempt.number, job.job_id, name)
+                job = (
+                    await self._slurm.job(attempt.job_id) if attempt.state == "submitted" else None
+                )
+                if (
+                    job is not None
+                    and name in job.excluded
+                    and await self._slurm.exclude(job.job_id, sorted({*job.excluded} - {name}))
+                ):
+                    log.info(
+                        "%s attempt %d: job %s may use %s, which is set up now",
+                        attempt.run_id,
+                        attempt.number,
+                        job.job_id,
+                        name,
+                    )
             except SlurmError as error:
-                log.warning("%s attempt %d: its job may still not use %s: %s", attempt.run_id, attempt.number, name, error)
+                log.warning(
+                    "%s attempt %d: its job may still not use %s: %s",
+                    attempt.run_id,
+                    attempt.number,
+                    name,
+                    error,
+                )
 
     async def _set_down(self, nodes: list[str]) -> None:
         """Slurm then ends what ran on the dead node and lets go of it, instead of waiting for it. One that is back meanwhile stays up."""
         if nodes:  # HyperPod may have begun to repair one of them a moment ago
             self._registry.slurm_nodes = await self._slurm.nodes()
         found = [(node, self._registry.slurm_nodes.get(node)) for node in nodes]
-        gone = [node for node, known in found if known is not None and not known.under_repair and not self._registry.serving(node)]
+        gone = [
+            node
+            for node, known in found
+            if known is not None and not known.under_repair and not self._registry.serving(node)
+        ]
         if gone:
             await self._slurm.set_node(compress(gone), "down", REASON)
 
@@ -219,12 +294,17 @@ class JobControl:
         new = self._attempts.known[run_id, number]
         for (run, n), older in list(self._attempts.known.items()):
             # A slurmctld that crashed may give the same number to the next job.
-            if run == run_id and n < number and older.job_id not in ("", new.job_id) and not older.done.is_set():
+            if (
+                run == run_id
+                and n < number
+                and older.job_id not in ("", new.job_id)
+                and not older.done.is_set()
+            ):
                 await self._cancel_job(older)
                 older.eager_until = time.monotonic() + 10.0
                 older.wake.set()
 
-    # -- cancel ------------------------------------------------------------------------------------------------------
+    # -- cancel -----------------------------------------------------------------------------------
     async def cancel(self, run_id: str) -> Cancelling:
         """Ask the job to stop; end it by force if it does not in time."""
         async with self._locks[run_id]:
@@ -260,7 +340,9 @@ class JobControl:
             run_id, number = path.parents[2].name, path.parent.name
             newest = self._attempts.newest(run_id)
             if number.isdecimal() and (newest is None or newest.number < int(number)):
-                self._attempts.known[run_id, int(number)] = Attempt(run_id, int(number), "submitting", path.parent)
+                self._attempts.known[run_id, int(number)] = Attempt(
+                    run_id, int(number), "submitting", path.parent
+                )
 
     async def _adopt(self, attempt: Attempt) -> None:
         """Under the run's lock, because the control plane repeats a submit that was cut short."""
@@ -282,7 +364,11 @@ class JobControl:
                 await asyncio.wait_for(attempt.done.wait(), CANCEL_GRACE_SECONDS)
                 return
             except asyncio.TimeoutError:
-                log.warning("%s did not stop within %.0f s: killing it", attempt.run_id, CANCEL_GRACE_SECONDS)
+                log.warning(
+                    "%s did not stop within %.0f s: killing it",
+                    attempt.run_id,
+                    CANCEL_GRACE_SECONDS,
+                )
             await self._link.kill(attempt.run_id, attempt.number, [attempt.job_id])
         await self._cancel_job(attempt)
         attempt.wake.set()
@@ -295,11 +381,16 @@ class JobControl:
                 await self._slurm.cancel(attempt.job_id, *options)
                 return
             except SlurmError as error:
-                log.warning("job %s of %s cannot be cancelled yet: %s", attempt.job_id, attempt.run_id, error)
+                log.warning(
+                    "job %s of %s cannot be cancelled yet: %s",
+                    attempt.job_id,
+                    attempt.run_id,
+                    error,
+                )
                 await asyncio.sleep(pause)
                 pause = min(LAST_PAUSE_SECONDS, 2 * pause)
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- looking ----------------------------------------------------------------------------------
     def status(self, run_id: str) -> dict[str, Any]:
         """Where the run's newest attempt stands."""
         attempt = self._attempts.newest(run_id)
@@ -325,7 +416,9 @@ class JobControl:
     async def upload_log(self, attempt: Attempt) -> None:
         """Keep an ended attempt's log where it outlives the cluster."""
         path = attempt.directory / "job.log"
-        at = parse_uri(f"s3://{self._config.data_bucket}/{self._config.runs_prefix}/{attempt.run_id}/logs/attempt-{attempt.number}.log")
+        at = parse_uri(
+            f"s3://{self._config.data_bucket}/{self._config.runs_prefix}/{attempt.run_id}/logs/attempt-{attempt.number}.log"
+        )
         for pause in (0.5, 2.0, 10.0, 60.0):
             try:
                 body = await asyncio.to_thread(log_tail, path, 16 * 1024 * 1024)
@@ -334,8 +427,15 @@ class JobControl:
             except (Unreachable, OSError) as error:
                 if isinstance(error, OSError) and not may_pass(error):
                     return  # the job left no log, or something else in its place
-                log.warning("the log of %s attempt %d cannot be uploaded yet: %s", attempt.run_id, attempt.number, error)
+                log.warning(
+                    "the log of %s attempt %d cannot be uploaded yet: %s",
+                    attempt.run_id,
+                    attempt.number,
+                    error,
+                )
                 await asyncio.sleep(pause)
             except Refused as error:
-                log.error("the log of %s attempt %d is refused: %s", attempt.run_id, attempt.number, error)
+                log.error(
+                    "the log of %s attempt %d is refused: %s", attempt.run_id, attempt.number, error
+                )
                 return

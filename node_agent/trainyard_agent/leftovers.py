@@ -15,7 +15,13 @@ GONE_SECONDS = 1.0
 
 
 def kill_leftovers(
-    run_id: str, attempt: int, job_ids: Collection[str], node_name: str, *, node_root: str | None = None, proc: Path = Path("/proc")
+    run_id: str,
+    attempt: int,
+    job_ids: Collection[str],
+    node_name: str,
+    *,
+    node_root: str | None = None,
+    proc: Path = Path("/proc"),
 ) -> int:
     """Kill until nothing is left (a process may fork while we look); returns how many processes were killed.
 
@@ -40,7 +46,15 @@ def kill_leftovers(
     return len(killed)
 
 
-def find(run_id: str, attempt: int, job_ids: Collection[str], node_name: str, *, node_root: str | None, proc: Path) -> list[int]:
+def find(
+    run_id: str,
+    attempt: int,
+    job_ids: Collection[str],
+    node_name: str,
+    *,
+    node_root: str | None,
+    proc: Path,
+) -> list[int]:
     """Pids to kill, the step daemons first: they would otherwise report and restart what we end."""
     daemons, others = [], []
     wanted_jobs = {job.encode() for job in job_ids}
@@ -67,7 +81,9 @@ def _below(node_root: str | None, link: Path) -> bool:
     if node_root is None:
         return True
     try:
-        return os.path.commonpath([os.path.realpath(node_root), os.readlink(link)]) == os.path.realpath(node_root)
+        return os.path.commonpath(
+            [os.path.realpath(node_root), os.readlink(link)]
+        ) == os.path.realpath(node_root)
     except (OSError, ValueError):
         return False
 
@@ -75,4 +91,8 @@ def _below(node_root: str | None, link: Path) -> bool:
 def _belongs(environment: bytes, attempt: int, node_name: str) -> bool:
     variables = dict(item.partition(b"=")[::2] for item in environment.split(b"\0"))
     number = variables.get(b"TRAINYARD_ATTEMPT", b"")
-    return number.isdigit() and int(number) <= attempt and variables.get(b"SLURMD_NODENAME", b"").decode(errors="replace") == node_name
+    return (
+        number.isdigit()
+        and int(number) <= attempt
+        and variables.get(b"SLURMD_NODENAME", b"").decode(errors="replace") == node_name
+    )

@@ -25,7 +25,11 @@ class LinkClient:
     """Keeps one connection to the controller's agent, for ever."""
 
     def __init__(
-        self, config: AgentConfig, key: bytes, sample: Callable[[], dict[str, Any]], verdicts: Callable[[], dict[str, list[str]]]
+        self,
+        config: AgentConfig,
+        key: bytes,
+        sample: Callable[[], dict[str, Any]],
+        verdicts: Callable[[], dict[str, list[str]]],
     ) -> None:
         self._config, self._key = config, key
         self._sample, self._verdicts = sample, verdicts
@@ -36,19 +40,33 @@ class LinkClient:
             try:
                 await self._session()
                 retry = FIRST_RETRY_SECONDS
-            except (OSError, LinkError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
-                log.info("no link to the controller's agent at %s: %s", self._config.controller_address, str(error) or type(error).__name__)
+            except (
+                OSError,
+                LinkError,
+                ValueError,
+                asyncio.TimeoutError,
+                asyncio.IncompleteReadError,
+            ) as error:
+                log.info(
+                    "no link to the controller's agent at %s: %s",
+                    self._config.controller_address,
+                    str(error) or type(error).__name__,
+                )
             await asyncio.sleep(retry * (0.5 + random.random() / 2))
             retry = min(LAST_RETRY_SECONDS, retry * 1.5)
 
     async def _session(self) -> None:
         config = self._config
         # Bound to the own address, so that the controller sees which node speaks also where all share one machine.
-        connecting = asyncio.open_connection(config.controller_address, config.link_port, local_addr=(config.address, 0))
+        connecting = asyncio.open_connection(
+            config.controller_address, config.link_port, local_addr=(config.address, 0)
+        )
         reader, writer = await asyncio.wait_for(connecting, CONNECT_SECONDS)
         give_up_early(writer)
         try:
-            frames = await greet_as_client(reader, writer, self._key, config.node_name, config.instance_id)
+            frames = await greet_as_client(
+                reader, writer, self._key, config.node_name, config.instance_id
+            )
             log.info("linked to the controller's agent")
             await self._talk(frames)
         finally:
@@ -83,14 +101,23 @@ class LinkClient:
             if message.get("is") == "echo":
                 frames.send({"is": "done", "id": message.get("id"), "killed": 0})
             elif message.get("is") == "kill":
-                frames.send({"is": "done", "id": message.get("id"), "killed": await self._kill(message)})
+                frames.send(
+                    {"is": "done", "id": message.get("id"), "killed": await self._kill(message)}
+                )
 
     async def _kill(self, message: dict[str, Any]) -> int:
         run, attempt, jobs = message.get("run"), message.get("attempt"), message.get("jobs")
-        if not (isinstance(run, str) and RUN_ID.match(run) and isinstance(attempt, int) and isinstance(jobs, list)):
+        if not (
+            isinstance(run, str)
+            and RUN_ID.match(run)
+            and isinstance(attempt, int)
+            and isinstance(jobs, list)
+        ):
             raise LinkError(f"a kill order that names no run and attempt: {message!r:.200}")
         names = [str(job) for job in jobs]
         root = os.environ.get("TRAINYARD_ROOT")
-        killed = await asyncio.to_thread(kill_leftovers, run, attempt, names, self._config.node_name, node_root=root)
+        killed = await asyncio.to_thread(
+            kill_leftovers, run, attempt, names, self._config.node_name, node_root=root
+        )
         log.info("killed %d leftovers of attempts up to %d of %s", killed, attempt, run)
         return killed

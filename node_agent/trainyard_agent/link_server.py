@@ -45,7 +45,11 @@ class LinkServer:
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(
-            self._serve, self._config.address, self._config.link_port, limit=65536, reuse_address=True
+            self._serve,
+            self._config.address,
+            self._config.link_port,
+            limit=65536,
+            reuse_address=True,
         )
 
     def close(self) -> None:
@@ -65,7 +69,13 @@ class LinkServer:
         give_up_early(writer)
         try:
             frames, node, instance = await greet_as_server(reader, writer, self._key)
-        except (LinkError, OSError, ValueError, asyncio.TimeoutError, asyncio.IncompleteReadError) as error:
+        except (
+            LinkError,
+            OSError,
+            ValueError,
+            asyncio.TimeoutError,
+            asyncio.IncompleteReadError,
+        ) as error:
             log.warning("refused a link from %s: %s", peer, str(error) or type(error).__name__)
             writer.close()
             return
@@ -106,21 +116,34 @@ class LinkServer:
         jobs = list(job_ids)
         nodes = list(self._links)
         answers = await asyncio.gather(
-            *(self._order(node, {"is": "kill", "run": run_id, "attempt": attempt, "jobs": jobs}) for node in nodes)
+            *(
+                self._order(node, {"is": "kill", "run": run_id, "attempt": attempt, "jobs": jobs})
+                for node in nodes
+            )
         )
-        return {node: count for node, count in zip(nodes, answers, strict=True) if count is not None}
+        return {
+            node: count for node, count in zip(nodes, answers, strict=True) if count is not None
+        }
 
-    async def kill_on(self, node: str, run_id: str, attempt: int, job_ids: Iterable[str]) -> int | None:
+    async def kill_on(
+        self, node: str, run_id: str, attempt: int, job_ids: Iterable[str]
+    ) -> int | None:
         """The same on one node; None if it does not answer."""
-        return await self._order(node, {"is": "kill", "run": run_id, "attempt": attempt, "jobs": list(job_ids)})
+        return await self._order(
+            node, {"is": "kill", "run": run_id, "attempt": attempt, "jobs": list(job_ids)}
+        )
 
     async def echo(self, nodes: Iterable[str], seconds: float) -> set[str]:
         """Those of the nodes whose agents answer within so many seconds."""
         asked = list(nodes)
-        answers = await asyncio.gather(*(self._order(node, {"is": "echo"}, seconds) for node in asked))
+        answers = await asyncio.gather(
+            *(self._order(node, {"is": "echo"}, seconds) for node in asked)
+        )
         return {node for node, answer in zip(asked, answers, strict=True) if answer is not None}
 
-    async def _order(self, node: str, message: dict[str, Any], seconds: float = ORDER_SECONDS) -> int | None:
+    async def _order(
+        self, node: str, message: dict[str, Any], seconds: float = ORDER_SECONDS
+    ) -> int | None:
         frames, number = self._links.get(node), next(self._numbers)
         if frames is None:
             return None
@@ -129,7 +152,12 @@ class LinkServer:
             frames.send({**message, "id": number})
             return await asyncio.wait_for(self._orders[number], seconds)
         except (asyncio.TimeoutError, LinkError, OSError) as error:
-            log.warning("%s did not answer the order %s: %s", node, message["is"], str(error) or type(error).__name__)
+            log.warning(
+                "%s did not answer the order %s: %s",
+                node,
+                message["is"],
+                str(error) or type(error).__name__,
+            )
             return None
         finally:
             del self._orders[number]

@@ -58,7 +58,9 @@ def judge(signals: Signals) -> Verdict:
     'held': it seems lost, but so does every other node, and then the trouble may be on our own side. 'again': another node is
     heard by now, so our side is well, and this node's silence counts from here.
     """
-    if signals.refusals >= REFUSALS_NEEDED and (signals.closed or signals.unheard >= signals.silent_after):
+    if signals.refusals >= REFUSALS_NEEDED and (
+        signals.closed or signals.unheard >= signals.silent_after
+    ):
         return "lost" if _training_agrees(signals, patience=0.0) else _silent_or_wait(signals)
     if _slurmd_silent(signals) and signals.unheard >= DEAD_SHARE * signals.silent_after:
         if not _training_agrees(signals, patience=QUIET_SHARE * signals.silent_after):

@@ -45,5 +45,7 @@ class OtherJobsWatch:
             try:
                 self.latest = parse_queue(await self._slurm.names_in_queue())
             except SlurmError as error:
-                log.warning("the queue cannot be read: %s", error)  # what was there last is likelier than nothing
+                log.warning(
+                    "the queue cannot be read: %s", error
+                )  # what was there last is likelier than nothing
             await asyncio.sleep(self._every)

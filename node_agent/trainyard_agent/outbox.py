@@ -45,8 +45,18 @@ def add(connection: sqlite3.Connection, event: AgentEvent, *, sample: bool = Fal
     """Put an event into the outbox, inside the caller's transaction; the same event id twice is one event."""
     body = event.model_dump_json(by_alias=True)
     run = getattr(event, "run_id", None) or ""
-    values = (event.id, type(event).__name__, run, int(sample), body, len(body.encode()) + ENTRY_OVERHEAD)
-    connection.execute("INSERT OR IGNORE INTO outbox(id, kind, run, sample, body, size) VALUES(?, ?, ?, ?, ?, ?)", values)
+    values = (
+        event.id,
+        type(event).__name__,
+        run,
+        int(sample),
+        body,
+        len(body.encode()) + ENTRY_OVERHEAD,
+    )
+    connection.execute(
+        "INSERT OR IGNORE INTO outbox(id, kind, run, sample, body, size) VALUES(?, ?, ?, ?, ?, ?)",
+        values,
+    )
 
 
 def choose(rows: Sequence[Row], now: float) -> list[Row]:
@@ -69,17 +79,30 @@ def choose(rows: Sequence[Row], now: float) -> list[Row]:
 
 def backoff(tries: int, chance: float) -> float:
     """Seconds until the next try, with full jitter; `chance` in 0 to 1."""
-    return min(LAST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * float(2 ** min(tries, 10))) * (0.5 + chance / 2)
+    return min(LAST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * float(2 ** min(tries, 10))) * (
+        0.5 + chance / 2
+    )
 
 
 class Sender(threading.Thread):
     """Sends what the outbox holds, beginning the moment something is committed."""
 
-    def __init__(self, path: Path, bus: str, region: str, key: bytes, *, sample_cap_bytes: int = SAMPLE_CAP_BYTES) -> None:
+    def __init__(
+        self,
+        path: Path,
+        bus: str,
+        region: str,
+        key: bytes,
+        *,
+        sample_cap_bytes: int = SAMPLE_CAP_BYTES,
+    ) -> None:
         super().__init__(name="outbox", daemon=True)
         self._path, self._bus, self._region, self._key = path, bus, region, key
         self._cap = sample_cap_bytes
-        self._wake, self._ending = threading.Event(), threading.Event()  # _stop is a method of Thread's own
+        self._wake, self._ending = (
+            threading.Event(),
+            threading.Event(),
+        )  # _stop is a method of Thread's own
         self._put: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = self._put_events
         self._http: SignedHttp | None = None
         #: Rows that the bus has and a full disk did not let us forget: not sent again, and in nobody's way.
@@ -118,12 +141,20 @@ class Sender(threading.Thread):
     def _pause(store: Store) -> float:
         """Until something is due; at rest the sender only wakes when something is committed."""
         row = store.connection.execute("SELECT MIN(due) FROM outbox").fetchone()
-        return 3600.0 if row[0] is None else max(0.05, min(LAST_BACKOFF_SECONDS, row[0] - time.time()))
+        return (
+            3600.0 if row[0] is None else max(0.05, min(LAST_BACKOFF_SECONDS, row[0] - time.time()))
+        )
 
     def send_once(self, store: Store) -> int:
         """Send one batch; returns how many entries were tried. Raises Unreachable when nothing was taken."""
-        query = "SELECT seq, kind, run, body, size, tries, due FROM outbox ORDER BY sample, seq LIMIT ?"
-        rows = [Row(*row) for row in store.connection.execute(query, (200 + len(self._taken),)) if row[0] not in self._taken]
+        query = (
+            "SELECT seq, kind, run, body, size, tries, due FROM outbox ORDER BY sample, seq LIMIT ?"
+        )
+        rows = [
+            Row(*row)
+            for row in store.connection.execute(query, (200 + len(self._taken),))
+            if row[0] not in self._taken
+        ]
         batch = choose(rows, time.time())
         if not batch:
             self._forget_taken(store)
@@ -132,7 +163,12 @@ class Sender(threading.Thread):
         return len(batch)
 
     def _entry(self, row: Row) -> dict[str, Any]:
-        return {"Source": SOURCE, "DetailType": row.kind, "Detail": signed(row.kind, row.body, self._key), "EventBusName": self._bus}
+        return {
+            "Source": SOURCE,
+            "DetailType": row.kind,
+            "Detail": signed(row.kind, row.body, self._key),
+            "EventBusName": self._bus,
+        }
 
     def _put_each_if_refused(self, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """EventBridge refuses a whole request for one bad entry, so a refused batch is sent entry by entry."""
@@ -140,7 +176,9 @@ class Sender(threading.Thread):
             return self._put(entries)
         except Refused as error:
             if len(entries) > 1:
-                return [result for entry in entries for result in self._put_each_if_refused([entry])]
+                return [
+                    result for entry in entries for result in self._put_each_if_refused([entry])
+                ]
             return [{"ErrorCode": "Refused", "ErrorMessage": str(error)}]
 
     def _settle(self, store: Store, batch: list[Row], results: list[dict[str, Any]]) -> None:
@@ -148,12 +186,21 @@ class Sender(threading.Thread):
         now, refused = time.time(), []
         for row, result in zip(batch, results, strict=True):
             if "ErrorCode" in result:
-                log.warning("the bus refused a %s: %s %s", row.kind, result["ErrorCode"], result.get("ErrorMessage", ""))
+                log.warning(
+                    "the bus refused a %s: %s %s",
+                    row.kind,
+                    result["ErrorCode"],
+                    result.get("ErrorMessage", ""),
+                )
                 refused.append((now + backoff(row.tries, random.random()), row.seq))
             else:
                 self._taken.add(row.seq)
         if refused:
-            store.apply_now(lambda db: db.executemany("UPDATE outbox SET tries = tries + 1, due = ? WHERE seq = ?", refused))
+            store.apply_now(
+                lambda db: db.executemany(
+                    "UPDATE outbox SET tries = tries + 1, due = ? WHERE seq = ?", refused
+                )
+            )
         self._forget_taken(store)
 
     def _forget_taken(self, store: Store) -> None:
@@ -172,14 +219,23 @@ class Sender(threading.Thread):
         if self._http is None:
             self._http = SignedHttp("events", self._region)
         body = json.dumps({"Entries": entries}).encode()
-        headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "AWSEvents.PutEvents"}
-        answer = self._http.request("POST", "/", headers=headers, body=body, payload_sha256=sha256(body).hexdigest())
+        headers = {
+            "Content-Type": "application/x-amz-json-1.1",
+            "X-Amz-Target": "AWSEvents.PutEvents",
+        }
+        answer = self._http.request(
+            "POST", "/", headers=headers, body=body, payload_sha256=sha256(body).hexdigest()
+        )
         if answer.status == 404:
             raise Unreachable("the event bus does not exist (yet)")
         try:
             results = list(json.loads(answer.body)["Entries"])
         except (ValueError, KeyError, TypeError) as error:
-            raise Unreachable(f"PutEvents answered something else than its results: {error!r}") from error
+            raise Unreachable(
+                f"PutEvents answered something else than its results: {error!r}"
+            ) from error
         if len(results) != len(entries):
-            raise Unreachable(f"PutEvents answered {len(results)} results for {len(entries)} entries")
+            raise Unreachable(
+                f"PutEvents answered {len(results)} results for {len(entries)} entries"
+            )
         return results

@@ -67,7 +67,15 @@ def working(root: Path, checkpoint_directory: str) -> Found:
     found = Found()
     ours = {root / name for name in (OUTPUT_NAME, "attempts", "final", "fence", "fence.lock")}
     _take(
-        _walk(root, "working/run", found, skip=lambda path: path in ours or _checkpoint_of_ours(path, root / checkpoint_directory)), found
+        _walk(
+            root,
+            "working/run",
+            found,
+            skip=lambda path: (
+                path in ours or _checkpoint_of_ours(path, root / checkpoint_directory)
+            ),
+        ),
+        found,
     )
     for attempt in _attempts(root, found):
         brought = _brought(attempt)
@@ -87,7 +95,9 @@ def _take(files: Iterable[OwnFile], found: Found) -> None:
 
 def _checkpoint_of_ours(path: Path, checkpoints: Path) -> bool:
     """Committed ones, and those (hidden) that are being written or removed; a program may keep others beside them."""
-    return path.parent in (checkpoints, checkpoints.parent) and (path.name.startswith(".") or bool(NAME.match(path.name)))
+    return path.parent in (checkpoints, checkpoints.parent) and (
+        path.name.startswith(".") or bool(NAME.match(path.name))
+    )
 
 
 def _attempts(root: Path, found: Found) -> list[Path]:
@@ -110,7 +120,9 @@ def _not_seen(error: OSError, found: Found) -> None:
 def _brought(attempt: Path) -> Mapping[str, str]:
     """The files of the submission, by name."""
     try:
-        return JobBundle.model_validate_json(read_small(attempt, attempt / "bundle.json", _BUNDLE_BYTES)).files
+        return JobBundle.model_validate_json(
+            read_small(attempt, attempt / "bundle.json", _BUNDLE_BYTES)
+        ).files
     except (OSError, ValueError):
         return {}
 
@@ -125,14 +137,20 @@ def _is_brought(attempt: Path, file: OwnFile, brought: Mapping[str, str]) -> boo
         return False
 
 
-def _walk(top: Path, prefix: str, found: Found, *, skip: Callable[[Path], bool] = lambda _: False) -> Iterator[OwnFile]:
+def _walk(
+    top: Path, prefix: str, found: Found, *, skip: Callable[[Path], bool] = lambda _: False
+) -> Iterator[OwnFile]:
     """Regular files below `top`, in order of their names. No link is followed; one that leads out of `top` counts as left out."""
     if top.is_symlink():
         found.leave()
         return
-    for directory, directories, names in os.walk(top, onerror=lambda error: _not_seen(error, found)):
+    for directory, directories, names in os.walk(
+        top, onerror=lambda error: _not_seen(error, found)
+    ):
         here = Path(directory)
-        directories[:] = sorted(name for name in directories if name != "__pycache__" and not skip(here / name))
+        directories[:] = sorted(
+            name for name in directories if name != "__pycache__" and not skip(here / name)
+        )
         for name in [*directories, *sorted(names)]:
             path = here / name
             if skip(path):

@@ -89,7 +89,9 @@ class Questions:
         if not self._waiting:
             await asyncio.sleep(seconds)
             return
-        done, _ = await asyncio.wait(self._waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(
+            self._waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+        )
         for task in done:
             self._take(task.result(), self._waiting.pop(task))
 

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from trainyard_agent.background import Background
@@ -93,7 +94,9 @@ class Link(Protocol):
         """Those whose agents answer at once."""
         ...
 
-    async def kill_on(self, node: str, run_id: str, attempt: int, job_ids: Collection[str]) -> int | None:
+    async def kill_on(
+        self, node: str, run_id: str, attempt: int, job_ids: Collection[str]
+    ) -> int | None:
         """How many leftovers the node's agent killed; None if it does not answer."""
         ...
 
@@ -121,7 +124,11 @@ class Node:
     @property
     def suspect(self) -> bool:
         """Not heard, and it is not yet known what that means. A daemon that dies may still seem to answer once."""
-        return self.state in ("linked", "silent") and self.questions is not None and self.questions.answers < 2
+        return (
+            self.state in ("linked", "silent")
+            and self.questions is not None
+            and self.questions.answers < 2
+        )
 
     def stop(self) -> None:
         """End what is going on about it."""
@@ -161,10 +168,12 @@ class Registry:
         connection = self._reporter.store.connection
         for name, state, instance in connection.execute("SELECT node, state, instance FROM nodes"):
             self.nodes[name] = Node(name, state, instance)
-        for node, check, severity in connection.execute("SELECT node, name, severity FROM verdicts"):
+        for node, check, severity in connection.execute(
+            "SELECT node, name, severity FROM verdicts"
+        ):
             self._verdicts[node, check] = severity
 
-    # -- what the link says (link_server.Beats) ----------------------------------------------------------------------
+    # -- what the link says (link_server.Beats) ---------------------------------------------------
     def linked(self, name: str, instance_id: str, address: str) -> None:
         first = name not in self.nodes
         node = self.nodes.setdefault(name, Node(name))
@@ -191,7 +200,9 @@ class Registry:
             node.stop()
         if isinstance(message.get("sample"), dict):
             sample = {"node": name, "instanceId": "", "role": "", **message["sample"]}
-            NodeSample.model_validate(sample)  # one that no heartbeat could carry ends this link, not the heartbeats
+            NodeSample.model_validate(
+                sample
+            )  # one that no heartbeat could carry ends this link, not the heartbeats
             node.sample = message["sample"]
         if isinstance(message.get("boot"), str) and message["boot"] != node.boot:
             if node.boot:
@@ -212,7 +223,10 @@ class Registry:
         """Report every check whose severity changed."""
         for check, value in verdicts.items():
             severity, detail = (str(part) for part in value)
-            if severity not in ("healthy", "warning", "error") or self._verdicts.get((name, check), "healthy") == severity:
+            if (
+                severity not in ("healthy", "warning", "error")
+                or self._verdicts.get((name, check), "healthy") == severity
+            ):
                 continue
             self._verdicts[name, check] = severity
             activity = self._jobs.on_node(name)
@@ -221,10 +235,10 @@ class Registry:
             )  # fmt: skip
             event = event.changed(node=name)
             row = (name, check, severity, detail)
-            self._reporter.report(event, change=lambda db, row=row: db.execute("INSERT OR REPLACE INTO verdicts VALUES(?, ?, ?, ?)", row))  # type: ignore[misc]
+            self._reporter.report(event, change=partial(_keep_verdict, row))
             log.warning("%s: check %s is %s: %s", name, check, severity, detail)
 
-    # -- judging -----------------------------------------------------------------------------------------------------
+    # -- judging ----------------------------------------------------------------------------------
     def suspicious(self, name: str) -> bool:
         """It is not yet known whether this node lives."""
         node = self.nodes.get(name)
@@ -249,15 +263,29 @@ class Registry:
 
     async def confirm(self, names: Collection[str]) -> None:
         """Doubt those of these nodes whose agents do not answer now: a job that ended may have ended because of one of them."""
-        linked = [name for name in names if (node := self.nodes.get(name)) and node.connected and node.questions is None]
+        linked = [
+            name
+            for name in names
+            if (node := self.nodes.get(name)) and node.connected and node.questions is None
+        ]
         for name in set(linked) - await self.link.echo(linked, ECHO_SECONDS):
             node = self.nodes.get(name)  # Slurm may have lost it meanwhile
-            if node is not None and node.connected and node.questions is None and node.state != "lost":
+            if (
+                node is not None
+                and node.connected
+                and node.questions is None
+                and node.state != "lost"
+            ):
                 self._doubt(node, node.last_beat)
 
     def _doubt(self, node: Node, silent_since: float) -> None:
         node.stop()
-        node.silent_since, node.slurmd, node.questions, node.held = silent_since, "unknown", Questions(), False
+        node.silent_since, node.slurmd, node.questions, node.held = (
+            silent_since,
+            "unknown",
+            Questions(),
+            False,
+        )
         node.task = self._background.spawn(self._investigate(node, node.questions))
 
     async def _investigate(self, node: Node, questions: Questions) -> None:
@@ -286,8 +314,12 @@ class Registry:
         if verdict == "again":
             node.silent_since = now
             questions.forget()
-        if node.connected and (verdict != "wait" or now - node.last_beat > self._config.silent_after_seconds):
-            log.warning("%s is connected, but has not beaten for %.1f s", node.name, now - node.last_beat)
+        if node.connected and (
+            verdict != "wait" or now - node.last_beat > self._config.silent_after_seconds
+        ):
+            log.warning(
+                "%s is connected, but has not beaten for %.1f s", node.name, now - node.last_beat
+            )
             node.connected = False
             self.link.drop(node.name)
         if verdict == "lost":
@@ -312,7 +344,11 @@ class Registry:
         """Kept for a moment: for each of thousands of silent nodes to go through all of them, a second is too short."""
         if now - self._counted.at > CENSUS_SECONDS_A_NODE * len(self.nodes):
             silent = sum(node.questions is not None for node in self.nodes.values())
-            answering = ((node.heard, node.name) for node in self.nodes.values() if node.state in ("linked", "silent"))
+            answering = (
+                (node.heard, node.name)
+                for node in self.nodes.values()
+                if node.state in ("linked", "silent")
+            )
             self._counted = Census(now, silent, heapq.nlargest(2, answering))
         return self._counted
 
@@ -327,7 +363,9 @@ class Registry:
             questions=len(questions.open),
             unanswered=questions.unanswered(now),
             answered=questions.heard > 0,
-            quiet=None if activity is None else now - max(node.silent_since, activity.stepped_at or 0.0),
+            quiet=None
+            if activity is None
+            else now - max(node.silent_since, activity.stepped_at or 0.0),
             step_seconds=activity.step_seconds if activity else None,
             job_ended=bool(activity and activity.ended),
             alone=now - others[0] if others else None,
@@ -338,14 +376,22 @@ class Registry:
     def evidence(self, name: str) -> NodeEvidence:
         """What is known of a node now."""
         node = self.nodes.get(name, Node(name))
-        agent: Literal["linked", "silent", "unknown"] = "linked" if node.connected else "unknown" if node.state == "unknown" else "silent"
+        agent: Literal["linked", "silent", "unknown"] = (
+            "linked" if node.connected else "unknown" if node.state == "unknown" else "silent"
+        )
         scheduler: Literal["up", "down", "unknown"] = "unknown"
         if not node.connected and node.slurmd in ("refused", "silent"):
             scheduler = "down"
         elif name in self.slurm_nodes and (node.connected or node.slurmd == "up"):
             scheduler = "up"
-        detail = "" if node.connected else f"no beat for {time.monotonic() - node.last_beat:.1f} s; {_SLURMD[node.slurmd]}"
-        return NodeEvidence(node=name, instance_id=node.instance_id, agent=agent, scheduler=scheduler, detail=detail)
+        detail = (
+            ""
+            if node.connected
+            else f"no beat for {time.monotonic() - node.last_beat:.1f} s; {_SLURMD[node.slurmd]}"
+        )
+        return NodeEvidence(
+            node=name, instance_id=node.instance_id, agent=agent, scheduler=scheduler, detail=detail
+        )
 
     def _report_lost(self, node: Node) -> None:
         activity = self._jobs.on_node(node.name)
@@ -361,26 +407,43 @@ class Registry:
         why = ""
         if held:
             why = "no other node is heard either, so it may be this controller's own link"
-        elif evidence.scheduler != "up" and activity is not None and activity.stepped_at is not None:
+        elif (
+            evidence.scheduler != "up" and activity is not None and activity.stepped_at is not None
+        ):
             why = f"training stepped {time.monotonic() - activity.stepped_at:.1f} s ago"
         if why:
             evidence = evidence.changed(detail=f"{evidence.detail}; {why}")
-        self._set(node, "silent", self._reporter.make(AgentSilent, silent=evidence, **_of(activity)))
+        self._set(
+            node, "silent", self._reporter.make(AgentSilent, silent=evidence, **_of(activity))
+        )
         log.warning("the agent of %s is silent: %s", node.name, evidence.detail)
 
     async def _welcome_back(self, node: Node) -> None:
         """A lost node's agent is linked again: end what is left there, give it back to Slurm once slurmd answers, then report it."""
         pause = 0.1
         while True:
-            if await self._end_leftovers(node) and await self._slurmd_answers(node) and await self._serves_again(node.name):
+            if (
+                await self._end_leftovers(node)
+                and await self._slurmd_answers(node)
+                and await self._serves_again(node.name)
+            ):
                 node.task = None
-                return self._set(node, "linked", self._reporter.make(NodeReturned, returned=node.name, instance_id=node.instance_id))
+                return self._set(
+                    node,
+                    "linked",
+                    self._reporter.make(
+                        NodeReturned, returned=node.name, instance_id=node.instance_id
+                    ),
+                )
             await asyncio.sleep(pause)
             pause = min(5.0, pause * 1.5)
 
     async def _slurmd_answers(self, node: Node) -> bool:
         known = self.slurm_nodes.get(node.name)
-        return known is not None and await ask(address_of(known.address, node.address), known.port) == "up"
+        return (
+            known is not None
+            and await ask(address_of(known.address, node.address), known.port) == "up"
+        )
 
     async def _end_leftovers(self, node: Node) -> bool:
         """What ended while the node was not heard may still run there. Whether its agent looked and found nothing to kill.
@@ -394,7 +457,13 @@ class Registry:
                 return False
             if killed:
                 nothing = False
-                log.warning("%s: %d leftovers of attempts up to %d of %s were killed", node.name, killed, attempt, run_id)
+                log.warning(
+                    "%s: %d leftovers of attempts up to %d of %s were killed",
+                    node.name,
+                    killed,
+                    attempt,
+                    run_id,
+                )
         return nothing
 
     async def _serves_again(self, name: str) -> bool:
@@ -403,7 +472,11 @@ class Registry:
             known = self.slurm_nodes.get(name)
             if known is None or known.serves or known.under_repair:
                 return known is not None and known.serves
-            if known.base in ("down", "idle") and "drain" not in known.flags and known.reason.lower().startswith(OUR_REASONS):
+            if (
+                known.base in ("down", "idle")
+                and "drain" not in known.flags
+                and known.reason.lower().startswith(OUR_REASONS)
+            ):
                 await self._slurm.set_node(name, "resume")
         except SlurmError as error:
             log.warning("%s cannot be given back to Slurm yet: %s", name, error)
@@ -420,7 +493,7 @@ class Registry:
         self.changed.set()
         self.look.set()
 
-    # -- the slow loop -----------------------------------------------------------------------------------------------
+    # -- the slow loop ----------------------------------------------------------------------------
     async def watch(self) -> None:
         """Notice beats that stop on an open connection, and nodes that never came back after this agent's own restart."""
         for node in self.nodes.values():
@@ -437,7 +510,11 @@ class Registry:
                     node.last_beat = max(node.last_beat, now)
             before = now
             for node in self.nodes.values():
-                if node.connected and node.questions is None and now - node.last_beat > LATE_BEATS * self._config.beat_seconds:
+                if (
+                    node.connected
+                    and node.questions is None
+                    and now - node.last_beat > LATE_BEATS * self._config.beat_seconds
+                ):
                     self._late(node)
 
     def _late(self, node: Node) -> None:
@@ -462,14 +539,18 @@ class Registry:
                 self._follow_members()
             self.look.clear()
             try:
-                await asyncio.wait_for(self.look.wait(), 0.3 if not ready else 3.0 if self._jobs.busy() else 10.0)
+                await asyncio.wait_for(
+                    self.look.wait(), 0.3 if not ready else 3.0 if self._jobs.busy() else 10.0
+                )
             except asyncio.TimeoutError:
                 continue
 
     async def _undrain(self) -> None:
         """Slurm gives a node that it drained by its own mistake back to nobody; the older job on it was killed before the next was submitted."""
         for name, known in self.slurm_nodes.items():
-            drained = known.base in ("idle", "down") and "drain" in known.flags and not known.under_repair
+            drained = (
+                known.base in ("idle", "down") and "drain" in known.flags and not known.under_repair
+            )
             if drained and known.reason.lower().startswith(DUPLICATE) and self.serving(name):
                 log.warning("%s: Slurm drained it (%s): it is given back", name, known.reason)
                 await self._slurm.set_node(name, "resume")
@@ -482,7 +563,11 @@ class Registry:
         if not names or not steady or stored == json.dumps(names):
             return
         if stored is None:
-            self._reporter.report(change=lambda db: db.execute("INSERT OR REPLACE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(names))))
+            self._reporter.report(
+                change=lambda db: db.execute(
+                    "INSERT OR REPLACE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(names))
+                )
+            )
         else:
             told = set(json.loads(stored))
             while told != set(names):
@@ -495,14 +580,27 @@ class Registry:
         added = sorted(set(names) - before)[: CHANGES_TOLD - len(removed)]
         gone = [name for name in removed if self._forget(name)]
         told = sorted((before - set(removed)).union(added))
-        partitions = Counter(name for node in told if node in self.slurm_nodes for name in self.slurm_nodes[node].partitions)
+        partitions = Counter(
+            name
+            for node in told
+            if node in self.slurm_nodes
+            for name in self.slurm_nodes[node].partitions
+        )
 
         def change(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT OR REPLACE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(told)))
+            connection.execute(
+                "INSERT OR REPLACE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(told))
+            )
             connection.executemany("DELETE FROM nodes WHERE node = ?", [(name,) for name in gone])
 
-        log.warning("Slurm's nodes changed: removed %s, added %s", ", ".join(removed) or "none", ", ".join(added) or "none")
-        event = self._reporter.make(NodesChanged, nodes=told, added=added, removed=removed, partitions=dict(partitions))
+        log.warning(
+            "Slurm's nodes changed: removed %s, added %s",
+            ", ".join(removed) or "none",
+            ", ".join(added) or "none",
+        )
+        event = self._reporter.make(
+            NodesChanged, nodes=told, added=added, removed=removed, partitions=dict(partitions)
+        )
         self._reporter.report(event, change=change)
         return set(told)
 
@@ -517,7 +615,9 @@ class Registry:
         return True
 
     def _report_ready(self) -> bool:
-        names = sorted(name for name, node in self.nodes.items() if node.connected and name in self.slurm_nodes)
+        names = sorted(
+            name for name, node in self.nodes.items() if node.connected and name in self.slurm_nodes
+        )
         serving = [name for name in names if self.slurm_nodes[name].serves]
         if len(serving) < max(1, self._config.expected_workers):
             return False
@@ -525,7 +625,10 @@ class Registry:
         def change(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR REPLACE INTO flags VALUES('ready', '1')")
             # What changes from now on is told, also what changes before the list was looked at twice.
-            connection.execute("INSERT OR IGNORE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(sorted(self.slurm_nodes))))
+            connection.execute(
+                "INSERT OR IGNORE INTO flags VALUES(?, ?)",
+                (MEMBERS, json.dumps(sorted(self.slurm_nodes))),
+            )
 
         self._reporter.report(self._reporter.make(ClusterReady, nodes=serving), change=change)
         log.info("the cluster is ready: %s", ", ".join(serving))
@@ -536,10 +639,17 @@ class Registry:
         found = [NodeSample.model_validate(own)]
         for name in sorted(set(self.nodes) | set(self.slurm_nodes)):
             node = self.nodes.get(name, Node(name))
-            base = {"node": name, "instanceId": node.instance_id, "role": "worker", "at": own["at"]} | (node.sample or {})
+            base = {
+                "node": name,
+                "instanceId": node.instance_id,
+                "role": "worker",
+                "at": own["at"],
+            } | (node.sample or {})
             evidence = self.evidence(name)
             base["agent"] = evidence.agent
-            base["scheduler"] = self.slurm_nodes[name].state if name in self.slurm_nodes else "unknown"
+            base["scheduler"] = (
+                self.slurm_nodes[name].state if name in self.slurm_nodes else "unknown"
+            )
             if evidence.scheduler == "down":
                 base["scheduler"] = "down"
             found.append(NodeSample.model_validate(base))
@@ -552,6 +662,10 @@ _SLURMD = {
     "silent": "slurmd does not answer",
     "unknown": "slurmd was not asked or has not answered yet",
 }
+
+
+def _keep_verdict(row: tuple[str, str, str, str], connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT OR REPLACE INTO verdicts VALUES(?, ?, ?, ?)", row)
 
 
 def _of(activity: Activity | None) -> dict[str, Any]:

@@ -20,7 +20,12 @@ TICK = timedelta(microseconds=1)
 class Reporter:
     """For the event loop's thread; `on_event` lets the heartbeat follow a change at once."""
 
-    def __init__(self, config: AgentConfig, store: Store, clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> None:
+    def __init__(
+        self,
+        config: AgentConfig,
+        store: Store,
+        clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+    ) -> None:
         self._config, self.store, self._clock = config, store, clock
         self._last = datetime.min.replace(tzinfo=timezone.utc)
 

@@ -48,7 +48,9 @@ class Digest:
     checksum: str
 
 
-def digest(path: Path, *, below: Path | None = None, pause: Callable[[], None] | None = None) -> Digest:
+def digest(
+    path: Path, *, below: Path | None = None, pause: Callable[[], None] | None = None
+) -> Digest:
     """Read a file once, in blocks; `pause` is called between blocks. No link is followed on the way from `below` (its directory)."""
     whole, part, parts, size = sha256(), sha256(), [], 0
     with open_inside(below or path.parent, path) as stream:
@@ -109,7 +111,13 @@ class S3:
     def put_bytes(self, at: Location, body: bytes) -> Digest:
         hashed = sha256(body)
         known = Digest(len(body), hashed.hexdigest(), b64encode(hashed.digest()).decode())
-        self._call("PUT", at, headers=self._checksum(known.checksum), body=body, payload_sha256=known.sha256)
+        self._call(
+            "PUT",
+            at,
+            headers=self._checksum(known.checksum),
+            body=body,
+            payload_sha256=known.sha256,
+        )
         return known
 
     def put_file(self, at: Location, path: Path, known: Digest) -> None:
@@ -119,11 +127,15 @@ class S3:
                 self._put_parts(at, stream, known)
                 return
             headers = {**self._checksum(known.checksum), "Content-Length": str(known.size)}
-            body = Slice(stream, 0, known.size)  # never more than was announced, should the file have grown
+            body = Slice(
+                stream, 0, known.size
+            )  # never more than was announced, should the file have grown
             self._call("PUT", at, headers=headers, body=body, payload_sha256=known.sha256)
 
     def _put_parts(self, at: Location, stream: IO[bytes], known: Digest) -> None:
-        created = self._call("POST", at, query="uploads=", headers={"x-amz-checksum-algorithm": "SHA256"})
+        created = self._call(
+            "POST", at, query="uploads=", headers={"x-amz-checksum-algorithm": "SHA256"}
+        )
         found = re.search(rb"<UploadId>([^<]+)</UploadId>", created[2])
         if found is None:
             raise Refused(created[0], "CreateMultipartUpload gave no upload id")
@@ -131,13 +143,26 @@ class S3:
         parts = []
         try:
             for number, start in enumerate(range(0, known.size, PART_BYTES), start=1):
-                parts.append(self._put_part(at, upload, number, Slice(stream, start, min(PART_BYTES, known.size - start))))
+                parts.append(
+                    self._put_part(
+                        at,
+                        upload,
+                        number,
+                        Slice(stream, start, min(PART_BYTES, known.size - start)),
+                    )
+                )
             listing = "".join(
                 f"<Part><ChecksumSHA256>{checksum}</ChecksumSHA256><ETag>{etag}</ETag><PartNumber>{n}</PartNumber></Part>"
                 for n, (etag, checksum) in enumerate(parts, start=1)
             )
             body = f"<CompleteMultipartUpload>{listing}</CompleteMultipartUpload>".encode()
-            self._call("POST", at, query=f"uploadId={upload}", body=body, payload_sha256=sha256(body).hexdigest())
+            self._call(
+                "POST",
+                at,
+                query=f"uploadId={upload}",
+                body=body,
+                payload_sha256=sha256(body).hexdigest(),
+            )
         except BaseException:
             self._call("DELETE", at, query=f"uploadId={upload}")
             raise
@@ -150,7 +175,9 @@ class S3:
         checksum = b64encode(hashed.digest()).decode()
         headers = {**self._checksum(checksum), "Content-Length": str(part.size)}
         query = f"partNumber={number}&uploadId={upload}"
-        answer = self._call("PUT", at, query=query, headers=headers, body=part, payload_sha256=hashed.hexdigest())
+        answer = self._call(
+            "PUT", at, query=query, headers=headers, body=part, payload_sha256=hashed.hexdigest()
+        )
         return answer[1]["etag"], checksum
 
     @staticmethod
@@ -173,7 +200,13 @@ class S3:
         host = f"{at.bucket}.{self._http.endpoint.removeprefix('https://')}" if virtual else None
         path = f"/{at.key}" if virtual else f"/{at.bucket}/{at.key}"
         answer = self._http.request(
-            method, path, query=query, host=host, headers=headers or {}, body=body, payload_sha256=payload_sha256 or self._empty
+            method,
+            path,
+            query=query,
+            host=host,
+            headers=headers or {},
+            body=body,
+            payload_sha256=payload_sha256 or self._empty,
         )
         if answer.status == 404 and method not in ("GET", "HEAD"):
             raise Refused(404, answer.body[:300].decode(errors="replace"))

@@ -15,7 +15,9 @@ from trainyard_contracts.files import AgentConfig
 class Sampler:
     """Rates are over the time since the last sample."""
 
-    def __init__(self, config: AgentConfig, accelerators: Accelerators, *, disk_every_seconds: float = 15.0) -> None:
+    def __init__(
+        self, config: AgentConfig, accelerators: Accelerators, *, disk_every_seconds: float = 15.0
+    ) -> None:
         self._config, self._accelerators = config, accelerators
         self._disk_every = disk_every_seconds
         self._disk_at, self._disk_percent = float("-inf"), 0.0
@@ -45,12 +47,18 @@ class Sampler:
     @staticmethod
     def _counters() -> tuple[float, int, int]:
         counters = psutil.net_io_counters()
-        return time.monotonic(), counters.bytes_recv if counters else 0, counters.bytes_sent if counters else 0
+        return (
+            time.monotonic(),
+            counters.bytes_recv if counters else 0,
+            counters.bytes_sent if counters else 0,
+        )
 
     def _rates(self, now: float) -> tuple[float, float]:
         before, self._network = self._network, self._counters()
         seconds = max(1e-3, now - before[0])
-        return round(max(0, self._network[1] - before[1]) / seconds, 1), round(max(0, self._network[2] - before[2]) / seconds, 1)
+        return round(max(0, self._network[1] - before[1]) / seconds, 1), round(
+            max(0, self._network[2] - before[2]) / seconds, 1
+        )
 
     def _read_memory(self, now: float) -> tuple[int, int]:
         if now - self._memory_at >= 1.0:
@@ -61,5 +69,8 @@ class Sampler:
     def _read_disk(self, now: float) -> float:
         """Of the filesystem of the agent's state; asked rarely, it changes slowly."""
         if now - self._disk_at >= self._disk_every:
-            self._disk_at, self._disk_percent = now, psutil.disk_usage(self._config.state_dir).percent
+            self._disk_at, self._disk_percent = (
+                now,
+                psutil.disk_usage(self._config.state_dir).percent,
+            )
         return self._disk_percent

@@ -37,7 +37,10 @@ class SettingsWatch:
             except FileNotFoundError:
                 pass  # HyperPod has not written it yet, or is about to rename another to its place
             except OSError as error:
-                log.warning("slurm.conf cannot be read or extended: %s; jobs come back more slowly without our settings", error)
+                log.warning(
+                    "slurm.conf cannot be read or extended: %s; jobs come back more slowly without our settings",
+                    error,
+                )
             except SlurmError as error:
                 log.warning("Slurm was not told of its settings, which is tried again: %s", error)
             await asyncio.sleep(LOOK_SECONDS)
@@ -46,9 +49,16 @@ class SettingsWatch:
         """Raises OSError, SlurmError."""
         now = _state(conf)
         settled, self._seen = now == self._seen, now
-        if settled and now != self._judged and slurm_settings.complete(slurm_settings.text_of(conf)):
+        if (
+            settled
+            and now != self._judged
+            and slurm_settings.complete(slurm_settings.text_of(conf))
+        ):
             if slurm_settings.keep(conf, self._config.expected_workers, self._config.job_end_hook):
-                log.warning("%s, or our file beside it, was rewritten without our settings: they are in force again", conf)
+                log.warning(
+                    "%s, or our file beside it, was rewritten without our settings: they are in force again",
+                    conf,
+                )
                 self._told = False
             self._judged = self._seen = _state(conf)
         if not self._told:

@@ -49,7 +49,9 @@ class Answer:
 def endpoint(service: str, region: str) -> str:
     """The service's URL; AWS_ENDPOINT_URL_<SERVICE> and AWS_ENDPOINT_URL win, as in every AWS SDK."""
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    override = os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}") or os.environ.get("AWS_ENDPOINT_URL")
+    override = os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}") or os.environ.get(
+        "AWS_ENDPOINT_URL"
+    )
     return (override or f"https://{service}.{region}.{suffix}").rstrip("/")
 
 
@@ -84,8 +86,12 @@ class SignedHttp:
         host: str | None = None,
     ) -> Answer:
         """One signed request; a streamed body is sent in blocks. Raises Unreachable or Refused."""
-        target = urlsplit(f"{'https://' + host if host else self.endpoint}{quote(path, safe='/~')}{'?' + query if query else ''}")
-        signed = self._sign(method, target.geturl(), {**headers, "X-Amz-Content-SHA256": payload_sha256})
+        target = urlsplit(
+            f"{'https://' + host if host else self.endpoint}{quote(path, safe='/~')}{'?' + query if query else ''}"
+        )
+        signed = self._sign(
+            method, target.geturl(), {**headers, "X-Amz-Content-SHA256": payload_sha256}
+        )
         try:
             answer = self._send(method, target, signed, body)
         except (OSError, http.client.HTTPException) as error:
@@ -97,23 +103,40 @@ class SignedHttp:
         if answer.status < 300 or answer.status == 404:
             return answer
         text = answer.body[:500].decode(errors="replace")
-        if answer.status >= 500 or answer.status == 429 or "Throttl" in text or "SlowDown" in text or "ExpiredToken" in text:
+        if (
+            answer.status >= 500
+            or answer.status == 429
+            or "Throttl" in text
+            or "SlowDown" in text
+            or "ExpiredToken" in text
+        ):
             raise Unreachable(f"{self.service} answered {answer.status}: {text}")
         raise Refused(answer.status, text)
 
     def _sign(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:
         try:
             self._credentials = self._credentials or Session().get_credentials()
-            frozen = self._credentials.get_frozen_credentials() if self._credentials is not None else None
-        except (BotoCoreError, RuntimeError) as error:  # the instance's metadata service is away, or still gives expired ones
-            raise Unreachable(f"this node's AWS credentials cannot be renewed now: {error}") from error
+            frozen = (
+                self._credentials.get_frozen_credentials()
+                if self._credentials is not None
+                else None
+            )
+        except (
+            BotoCoreError,
+            RuntimeError,
+        ) as error:  # the instance's metadata service is away, or still gives expired ones
+            raise Unreachable(
+                f"this node's AWS credentials cannot be renewed now: {error}"
+            ) from error
         if frozen is None:
             raise Unreachable("this node has no AWS credentials; is its execution role attached?")
         request = AWSRequest(method=method, url=url, headers=headers)
         _Signer(frozen, self.service, self.region).add_auth(request)
         return dict(request.headers.items())
 
-    def _send(self, method: str, target: SplitResult, headers: Mapping[str, str], body: bytes | Readable) -> Answer:
+    def _send(
+        self, method: str, target: SplitResult, headers: Mapping[str, str], body: bytes | Readable
+    ) -> Answer:
         path = f"{target.path}?{target.query}" if target.query else target.path
         connection, fresh = self._connection(target.scheme, target.netloc)
         try:
@@ -123,18 +146,26 @@ class SignedHttp:
             if fresh:
                 raise
         # A kept connection that the server closed in the meantime says nothing about the server.
-        return self._exchange(self._connection(target.scheme, target.netloc)[0], method, path, headers, body)
+        return self._exchange(
+            self._connection(target.scheme, target.netloc)[0], method, path, headers, body
+        )
 
     @staticmethod
     def _exchange(
-        connection: http.client.HTTPConnection, method: str, path: str, headers: Mapping[str, str], body: bytes | Readable
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | Readable,
     ) -> Answer:
         if not isinstance(body, bytes):
             body.seek(0)
         connection.request(method, path, body=body, headers=dict(headers))
         response = connection.getresponse()
         content = response.read()
-        return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, content)
+        return Answer(
+            response.status, {name.lower(): value for name, value in response.getheaders()}, content
+        )
 
     def _connection(self, scheme: str, netloc: str) -> tuple[http.client.HTTPConnection, bool]:
         """A connection and whether it is a new one."""
@@ -142,7 +173,9 @@ class SignedHttp:
         if netloc in kept:
             return kept[netloc], False
         if scheme == "https":
-            kept[netloc] = http.client.HTTPSConnection(netloc, timeout=TIMEOUT_SECONDS, context=ssl.create_default_context())
+            kept[netloc] = http.client.HTTPSConnection(
+                netloc, timeout=TIMEOUT_SECONDS, context=ssl.create_default_context()
+            )
         else:
             kept[netloc] = http.client.HTTPConnection(netloc, timeout=TIMEOUT_SECONDS)
         return kept[netloc], True

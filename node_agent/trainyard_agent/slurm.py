@@ -118,7 +118,9 @@ def compress(names: Collection[str]) -> str:
             plain.append(name)
         else:
             groups.setdefault(match[1], []).append(int(match[2]))
-    return ",".join([*plain, *(f"{prefix}{_ranges(sorted(numbers))}" for prefix, numbers in groups.items())])
+    return ",".join(
+        [*plain, *(f"{prefix}{_ranges(sorted(numbers))}" for prefix, numbers in groups.items())]
+    )
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -145,6 +147,12 @@ def _expand_one(part: str) -> list[str]:
     return [prefix + number + tail for number in numbers for tail in (_expand_one(rest) or [""])]
 
 
+def _number(job: str) -> int:
+    """12 of 12_3; what has no number comes first."""
+    digits = re.match(r"\d+", job)
+    return int(digits.group()) if digits else 0
+
+
 def parse_job(text: str) -> Job | None:
     """None if there is no such job."""
     found = fields(text.strip().splitlines()[0]) if text.strip() else {}
@@ -154,7 +162,16 @@ def parse_job(text: str) -> Job | None:
     reason = found.get("Reason", "")
     nodes, name = expand(found.get("NodeList", "")), found.get("JobName", "")
     excluded = expand(found.get("ExcNodeList", ""))
-    return Job(found["JobId"], found.get("JobState", ""), int(code or 0), int(signal or 0), nodes, reason, name, excluded)
+    return Job(
+        found["JobId"],
+        found.get("JobState", ""),
+        int(code or 0),
+        int(signal or 0),
+        nodes,
+        reason,
+        name,
+        excluded,
+    )
 
 
 def parse_nodes(text: str) -> dict[str, SlurmNode]:
@@ -178,14 +195,28 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
 
 def workers(nodes: Mapping[str, SlurmNode], partitions: Collection[str]) -> dict[str, SlurmNode]:
     """Those in a partition of worker groups; all where it is not known which these are."""
-    return {name: node for name, node in nodes.items() if not partitions or set(partitions) & set(node.partitions)}
+    return {
+        name: node
+        for name, node in nodes.items()
+        if not partitions or set(partitions) & set(node.partitions)
+    }
 
 
 def clean_environment(config: AgentConfig) -> dict[str, str]:
     """Nothing of the agent's own environment reaches Slurm or a job but these."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "TRAINYARD_LOCAL") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "LANG", "TMPDIR", "TRAINYARD_LOCAL")
+        if name in os.environ
+    }
     conf = config.slurm_conf or os.environ.get("SLURM_CONF")
-    found = {"PATH": "/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **kept, **({"SLURM_CONF": conf} if conf else {})}
+    found = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        **kept,
+        **({"SLURM_CONF": conf} if conf else {}),
+    }
     # The batch script calls srun, which on HyperPod lies where only a login shell looks.
     return found | ({"PATH": f"{config.slurm_bin}:{found['PATH']}"} if config.slurm_bin else {})
 
@@ -209,12 +240,14 @@ class Slurm:
 
     async def nodes(self) -> dict[str, SlurmNode]:
         """The workers. Login nodes run slurmd, too, and are in HyperPod's partition of all nodes, but no run ever uses them."""
-        return workers(parse_nodes(await self._run("scontrol", "-o", "show", "nodes")), self._partitions)
+        return workers(
+            parse_nodes(await self._run("scontrol", "-o", "show", "nodes")), self._partitions
+        )
 
     async def jobs_named(self, name: str) -> list[str]:
         """Ids of every job of this name that Slurm remembers, oldest first."""
         output = await self._run("squeue", "-h", "--states=all", f"--name={name}", "-o", "%i")
-        return sorted(output.split(), key=lambda job: int(re.match(r"\d+", job).group()) if re.match(r"\d+", job) else 0)  # type: ignore[union-attr]
+        return sorted(output.split(), key=_number)
 
     async def queue(self) -> str:
         """Every job that waits or holds nodes, one a line; slurm_queue.parse_queue reads it."""
@@ -224,9 +257,15 @@ class Slurm:
     async def exclude(self, job_id: str, nodes: Sequence[str]) -> bool:
         """Set the nodes that a waiting job must not use, all of them; False if it waits no more."""
         try:
-            await self._run("scontrol", "update", f"jobid={job_id}", f"excnodelist={as_argument(nodes)}")
+            await self._run(
+                "scontrol", "update", f"jobid={job_id}", f"excnodelist={as_argument(nodes)}"
+            )
         except SlurmError as error:
-            if re.search(r"Invalid job id|no longer pending|already completing|is not pending", str(error), re.IGNORECASE):
+            if re.search(
+                r"Invalid job id|no longer pending|already completing|is not pending",
+                str(error),
+                re.IGNORECASE,
+            ):
                 return False
             raise
         return True
@@ -237,7 +276,13 @@ class Slurm:
 
     async def set_node(self, name: str, state: str, reason: str | None = None) -> None:
         """`name`: of one node, or of several in Slurm's short form (`compress`)."""
-        await self._run("scontrol", "update", f"nodename={name}", f"state={state}", *([f"reason={reason}"] if reason else []))
+        await self._run(
+            "scontrol",
+            "update",
+            f"nodename={name}",
+            f"state={state}",
+            *([f"reason={reason}"] if reason else []),
+        )
 
     async def reconfigure(self) -> None:
         """Have every daemon read its configuration again."""
@@ -256,7 +301,9 @@ class Slurm:
             if not re.search(r"Invalid job id|already completing|Job/step already", str(error)):
                 raise
 
-    async def _run(self, command: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
+    async def _run(
+        self, command: str, *arguments: str, environment: dict[str, str] | None = None
+    ) -> str:
         program = os.path.join(self._bin, command) if self._bin else command
         try:
             process = await asyncio.create_subprocess_exec(
@@ -268,7 +315,9 @@ class Slurm:
                 env={**self._environment, **(environment or {})},
             )
         except OSError as error:
-            raise SlurmError(f"{program} cannot be started: {error}; is slurmBin in agent.json right?") from error
+            raise SlurmError(
+                f"{program} cannot be started: {error}; is slurmBin in agent.json right?"
+            ) from error
         try:
             out, err = await asyncio.wait_for(process.communicate(), COMMAND_SECONDS)
         except (asyncio.TimeoutError, asyncio.CancelledError) as error:
@@ -277,7 +326,9 @@ class Slurm:
             await process.wait()
             if isinstance(error, asyncio.CancelledError):
                 raise
-            raise SlurmError(f"{command} did not answer within {COMMAND_SECONDS:.0f} s; is slurmctld running?") from error
+            raise SlurmError(
+                f"{command} did not answer within {COMMAND_SECONDS:.0f} s; is slurmctld running?"
+            ) from error
         if process.returncode != 0:
             raise SlurmError(f"{command}: {(err or out).decode(errors='replace').strip()[-800:]}")
         return out.decode(errors="replace")

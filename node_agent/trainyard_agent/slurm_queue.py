@@ -41,23 +41,32 @@ def parse_queue(text: str) -> dict[str, QueuedJob]:
     for line in text.splitlines():
         parts = line.split("|")
         if len(parts) == 7:
-            job_id, state, user, nodes, partition, priority, reason = (part.strip() for part in parts)
+            job_id, state, user, nodes, partition, priority, reason = (
+                part.strip() for part in parts
+            )
             number = int(priority) if priority.isdigit() else 0
             name = user if _USER.match(user) else "?"
             found[job_id] = QueuedJob(job_id, state, name, expand(nodes), partition, number, reason)
     return found
 
 
-def ahead(job_id: str, queue: Mapping[str, QueuedJob], nodes: Mapping[str, SlurmNode]) -> list[JobAhead]:
+def ahead(
+    job_id: str, queue: Mapping[str, QueuedJob], nodes: Mapping[str, SlurmNode]
+) -> list[JobAhead]:
     """What holds nodes of the job's partition, then what waits before it."""
     ours = queue.get(job_id)
     if ours is None:
         return []
     mine = {name for name, node in nodes.items() if ours.partition in node.partitions}
-    others = sorted((job for job in queue.values() if job.job_id != job_id), key=lambda job: job.order)
+    others = sorted(
+        (job for job in queue.values() if job.job_id != job_id), key=lambda job: job.order
+    )
     holding = [job for job in others if mine & set(job.nodes)]
     waiting = [
         job for job in others
         if job.state == "PENDING" and job.reason in _READY and job.partition == ours.partition and job.order < ours.order
     ]  # fmt: skip
-    return [JobAhead(job_id=job.job_id, user=job.user, nodes=list(job.nodes)) for job in holding + waiting][:MOST_AHEAD]
+    return [
+        JobAhead(job_id=job.job_id, user=job.user, nodes=list(job.nodes))
+        for job in holding + waiting
+    ][:MOST_AHEAD]

@@ -44,7 +44,10 @@ def complete(text: str) -> bool:
 
 def found_in(text: str) -> dict[str, str]:
     """Settings by their names in lower case."""
-    return {name.strip().lower(): value.strip() for name, _, value in (line.partition("=") for line in text.splitlines())}
+    return {
+        name.strip().lower(): value.strip()
+        for name, _, value in (line.partition("=") for line in text.splitlines())
+    }
 
 
 def wanted(text: str, workers: int, epilog: str | None) -> dict[str, str]:

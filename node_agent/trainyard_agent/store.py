@@ -51,14 +51,18 @@ class Store:
         self._held: list[Change] = []
         self._dropped = 0
         self.on_commit: Callable[[], None] = lambda: None
-        self.connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+        self.connection = sqlite3.connect(
+            path, timeout=5, isolation_level=None, check_same_thread=False
+        )
         self._open()
         path.chmod(0o600)
         self.refill_reserve()
 
     def _open(self) -> None:
         """Make what is not there yet, if need be in the reserve's room. Raises sqlite3.OperationalError."""
-        script = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-512;" + SCHEMA
+        script = (
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-512;" + SCHEMA
+        )
         try:
             self.connection.executescript(script)
         except sqlite3.OperationalError as error:
@@ -71,7 +75,11 @@ class Store:
     def _claim_room(self) -> None:
         """Pages of the file, and blocks of its log, that are written in place from now on, also on a disk that is full."""
         with contextlib.suppress(sqlite3.OperationalError):
-            self._transact(lambda db: db.execute("INSERT OR REPLACE INTO flags VALUES('room', zeroblob(?))", (OWN_BYTES,)))
+            self._transact(
+                lambda db: db.execute(
+                    "INSERT OR REPLACE INTO flags VALUES('room', zeroblob(?))", (OWN_BYTES,)
+                )
+            )
             self._transact(lambda db: db.execute("DELETE FROM flags WHERE name = 'room'"))
             self.connection.execute("PRAGMA wal_checkpoint(RESTART)")
 
@@ -111,7 +119,11 @@ class Store:
             try:
                 self._commit(self._held[0])
             except sqlite3.OperationalError as error:
-                log.error("the outbox cannot be written: %s; %d changes are held in memory", error, len(self._held))
+                log.error(
+                    "the outbox cannot be written: %s; %d changes are held in memory",
+                    error,
+                    len(self._held),
+                )
                 return False
             self._held.pop(0)
         self.on_commit()
@@ -119,7 +131,9 @@ class Store:
 
     def _commit(self, change: Change, *, reserve: bool = True) -> None:
         """Commit; where the disk is full, first the samples give way, then the reserve. Raises sqlite3.OperationalError."""
-        for make_room in (self._drop_samples, self._give_up_reserve) if reserve else (self._drop_samples,):
+        for make_room in (
+            (self._drop_samples, self._give_up_reserve) if reserve else (self._drop_samples,)
+        ):
             try:
                 return self._transact(change)
             except sqlite3.OperationalError as error:
@@ -173,7 +187,9 @@ class Store:
 
     def trim_samples(self) -> None:
         """Drop the oldest samples above the cap."""
-        rows = self.connection.execute("SELECT seq, size FROM outbox WHERE sample = 1 ORDER BY seq DESC").fetchall()
+        rows = self.connection.execute(
+            "SELECT seq, size FROM outbox WHERE sample = 1 ORDER BY seq DESC"
+        ).fetchall()
         total, doomed = 0, []
         for seq, size in rows:
             total += size
@@ -208,7 +224,11 @@ def set_damaged_aside(path: Path) -> None:
         verdict = str(error)
     if verdict == "ok":
         return
-    log.error("%s is damaged (%s): it is set aside, and what waited in it to be sent is lost", path, verdict)
+    log.error(
+        "%s is damaged (%s): it is set aside, and what waited in it to be sent is lost",
+        path,
+        verdict,
+    )
     for ending in ("", "-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
             os.replace(f"{path}{ending}", f"{path}.damaged{ending}")
@@ -216,4 +236,7 @@ def set_damaged_aside(path: Path) -> None:
 
 def no_room(error: sqlite3.OperationalError) -> bool:
     """SQLite says in four ways that a file cannot grow."""
-    return any(words in str(error) for words in ("full", "disk I/O error", "readonly", "unable to open database file"))
+    return any(
+        words in str(error)
+        for words in ("full", "disk I/O error", "readonly", "unable to open database file")
+    )

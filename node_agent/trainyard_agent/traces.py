@@ -36,7 +36,11 @@ def read_tail(path: Path, limit: int) -> str:
 def read_launches(directory: Path) -> list[Launch]:
     """Every launcher's report; one that cannot be read says nothing."""
     try:
-        names = [name for name in os.listdir(directory) if name.startswith("launch-") and name.endswith(".json")]
+        names = [
+            name
+            for name in os.listdir(directory)
+            if name.startswith("launch-") and name.endswith(".json")
+        ]
     except OSError as error:
         log.warning("the launchers' reports in %s cannot be listed: %s", directory, error)
         return []

@@ -31,7 +31,15 @@ def test_of_two_decisions_at_once_only_the_one_that_is_saved_is_told() -> None:
     before = story.run
     story.world.runs.record(before.id, _killed(story), "the process was killed")
     slow = think(story.world.ports, before)
-    story.send("NodeLost", lost={"node": "ip-127-0-1-12", "instanceId": "i-00000012", "agent": "silent", "scheduler": "down"})
+    story.send(
+        "NodeLost",
+        lost={
+            "node": "ip-127-0-1-12",
+            "instanceId": "i-00000012",
+            "agent": "silent",
+            "scheduler": "down",
+        },
+    )
     story.rest()
     with pytest.raises(errors.ConflictError):
         save(story.world.ports, before, slow)
@@ -42,7 +50,13 @@ def test_of_two_decisions_at_once_only_the_one_that_is_saved_is_told() -> None:
 
 
 def _killed(story: Story) -> Fact:
-    data = {"jobId": story.job, "outcome": "failed", "errorKind": "signal", "signal": 9, "failedNode": "ip-127-0-1-13"}
+    data = {
+        "jobId": story.job,
+        "outcome": "failed",
+        "errorKind": "signal",
+        "signal": 9,
+        "failedNode": "ip-127-0-1-13",
+    }
     return fact(AttemptEnded, "01END", story.world.clock.now(), 1, **data)
 
 
@@ -52,10 +66,17 @@ def test_a_wait_that_is_stored_late_does_not_take_the_place_of_the_one_that_is_w
     current = waits.get(f"run:{story.run_id}")
     assert current is not None
     executions.tokens["late"] = None
-    late = StepInput("await-outcome", run_id=story.run_id, token="late", entered_at=current.since - timedelta(seconds=1))
+    late = StepInput(
+        "await-outcome",
+        run_id=story.run_id,
+        token="late",
+        entered_at=current.since - timedelta(seconds=1),
+    )
     await_outcome(story.world.ports, late)
     assert waits.get(f"run:{story.run_id}") == current
-    assert executions.tokens["late"] is not None, "if it was the newest after all, its machine decides and waits again"
+    assert executions.tokens["late"] is not None, (
+        "if it was the newest after all, its machine decides and waits again"
+    )
     story.end()
     assert story.run.status == "Succeeded"
 
@@ -65,7 +86,12 @@ def test_a_repetition_of_the_wait_that_is_stored_changes_nothing() -> None:
     current = story.world.waits.get(f"run:{story.run_id}")
     assert current is not None
     for seconds in (-1, 0, 1):
-        again = StepInput("await-outcome", run_id=story.run_id, token=current.token, entered_at=current.since + timedelta(seconds=seconds))
+        again = StepInput(
+            "await-outcome",
+            run_id=story.run_id,
+            token=current.token,
+            entered_at=current.since + timedelta(seconds=seconds),
+        )
         await_outcome(story.world.ports, again)
         assert story.world.executions.tokens[current.token] is None
     story.end()
@@ -74,8 +100,17 @@ def test_a_repetition_of_the_wait_that_is_stored_changes_nothing() -> None:
 
 def test_a_trouble_whose_answer_was_lost_counts_once() -> None:
     story = trained()
-    event = {"step": "trouble", "runId": story.run_id, "generation": 1, "failedStep": "decide", "error": {"Error": "X", "Cause": "x"}}
-    answers = [run_step(story.world.ports, {**event, "enteredAt": "2026-11-20T12:00:00.123Z"}) for _ in range(3)]
+    event = {
+        "step": "trouble",
+        "runId": story.run_id,
+        "generation": 1,
+        "failedStep": "decide",
+        "error": {"Error": "X", "Cause": "x"},
+    }
+    answers = [
+        run_step(story.world.ports, {**event, "enteredAt": "2026-11-20T12:00:00.123Z"})
+        for _ in range(3)
+    ]
     assert answers == [{"next": "decide"}] * 3
     assert story.run.troubles == 1
     assert story.said.count("Step 'decide' failed") == 1

@@ -38,11 +38,21 @@ def live(story: Story) -> None:
     evidence = {"node": LOST, "instanceId": "i-00000012", "agent": "silent", "scheduler": "down"}
     story.send("NodeLost", lost=evidence)
     survive(story)
-    story.send("AttemptStarted", run=story.run_id, attempt=2, jobId="101", nodes=["ip-127-0-1-13", "ip-127-0-1-14"])
-    story.send("AttemptStepped", run=story.run_id, attempt=2, step=121, resumedFrom=120, steppedAt=story.at)
+    story.send(
+        "AttemptStarted",
+        run=story.run_id,
+        attempt=2,
+        jobId="101",
+        nodes=["ip-127-0-1-13", "ip-127-0-1-14"],
+    )
+    story.send(
+        "AttemptStepped", run=story.run_id, attempt=2, step=121, resumedFrom=120, steppedAt=story.at
+    )
     survive(story)
     story.agent.active.clear()
-    story.send("AttemptEnded", run=story.run_id, attempt=2, jobId="101", outcome="succeeded", lastStep=200)
+    story.send(
+        "AttemptEnded", run=story.run_id, attempt=2, jobId="101", outcome="succeeded", lastStep=200
+    )
     for _ in range(4):
         survive(story)
 
@@ -63,7 +73,14 @@ def deliver_submit(story: Story) -> None:
 
 def story_checkpoint(story: Story) -> None:
     path = "checkpoints/step-000000000120-attempt-1"
-    detail = {"attempt": 1, "step": 120, "path": path, "bytes": 1, "files": 1, "committedAt": story.at}
+    detail = {
+        "attempt": 1,
+        "step": 120,
+        "path": path,
+        "bytes": 1,
+        "files": 1,
+        "committedAt": story.at,
+    }
     story.send("CheckpointCommitted", run=story.run_id, **detail)
 
 

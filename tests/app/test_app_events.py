@@ -29,7 +29,11 @@ def training() -> Story:
 def delivered(story: Story, name: str, **detail: Any) -> tuple[str, str]:
     """An event from tests/events, told about this story's run and cluster."""
     envelope = json.loads((EVENTS / name).read_text())
-    known = {"runId": story.run_id, "clusterArn": story.cluster.arn, "clusterName": story.cluster.name}
+    known = {
+        "runId": story.run_id,
+        "clusterArn": story.cluster.arn,
+        "clusterName": story.cluster.name,
+    }
     for key in set(envelope["detail"]) & set(known):
         envelope["detail"][key] = known[key]
     for key in set(envelope["detail"]) & {"ClusterArn", "ClusterName"}:
@@ -48,9 +52,25 @@ def test_every_sample_event_is_recorded_or_dropped_with_a_reason(path: Path) -> 
 
 
 def cluster_event(story: Story, description: str, **more: Any) -> tuple[str, str]:
-    inner = {"ClusterName": story.cluster.name, "ClusterArn": story.cluster.arn, "Description": description, "EventId": "E1", **more}
-    envelope = {"source": "aws.sagemaker", "detail-type": "SageMaker HyperPod Cluster Event", "id": description[:40]}
-    recorded = record_fact(story.world.ports, {**envelope, "detail": {"EventDetails": {**inner, "EventDetails": {"EventMetadata": None}}}})
+    inner = {
+        "ClusterName": story.cluster.name,
+        "ClusterArn": story.cluster.arn,
+        "Description": description,
+        "EventId": "E1",
+        **more,
+    }
+    envelope = {
+        "source": "aws.sagemaker",
+        "detail-type": "SageMaker HyperPod Cluster Event",
+        "id": description[:40],
+    }
+    recorded = record_fact(
+        story.world.ports,
+        {
+            **envelope,
+            "detail": {"EventDetails": {**inner, "EventDetails": {"EventMetadata": None}}},
+        },
+    )
     return recorded.result, recorded.reason
 
 
@@ -74,7 +94,10 @@ def test_an_event_whose_reason_cannot_be_had_keeps_its_description() -> None:
 
 def test_only_what_is_informational_is_dropped_and_never_a_failed_lifecycle_script() -> None:
     story = training()
-    assert cluster_event(story, "EC2 Instance i-1 successfully provisioned", EventLevel="Info")[0] == "dropped"
+    assert (
+        cluster_event(story, "EC2 Instance i-1 successfully provisioned", EventLevel="Info")[0]
+        == "dropped"
+    )
     broken = "Instance lifecycle script execution for EC2 Instance i-1 has failed"
     assert cluster_event(story, broken)[0] == "recorded"
     assert isinstance(story.world.clusters.facts(story.cluster.name)[-1], LifecycleFailed)
@@ -89,17 +112,32 @@ def test_a_duplicate_is_one_fact_and_one_line() -> None:
 
 
 def listed(story: Story) -> list[tuple[int, str]]:
-    return [(item.step, item.status) for item in story.world.runs.checkpoints(story.run_id, limit=10, token=None).items]
+    return [
+        (item.step, item.status)
+        for item in story.world.runs.checkpoints(story.run_id, limit=10, token=None).items
+    ]
 
 
 def test_a_pruned_checkpoint_is_listed_as_such_whenever_and_however_often_it_is_told() -> None:
     story = training()
     lines = len(story.said.splitlines())
-    for name in ("checkpoint-pruned.json", "checkpoint-committed.json", "checkpoint-pruned.json", "checkpoint-committed.json"):
-        assert delivered(story, name, step=40, path="checkpoints/step-000000000040-attempt-1") == ("recorded", "checkpoint of the run")
+    for name in (
+        "checkpoint-pruned.json",
+        "checkpoint-committed.json",
+        "checkpoint-pruned.json",
+        "checkpoint-committed.json",
+    ):
+        assert delivered(story, name, step=40, path="checkpoints/step-000000000040-attempt-1") == (
+            "recorded",
+            "checkpoint of the run",
+        )
     assert listed(story) == [(40, "pruned")]
     assert len(story.said.splitlines()) == lines + 1, "that an old one made room is no news"
-    assert [fact for fact in story.world.runs.facts(story.run_id) if type_of(fact).startswith("Checkpoint")] == []
+    assert [
+        fact
+        for fact in story.world.runs.facts(story.run_id)
+        if type_of(fact).startswith("Checkpoint")
+    ] == []
 
 
 def test_what_became_of_checkpoints_is_listed_also_when_it_is_told_after_the_runs_end() -> None:
@@ -116,7 +154,10 @@ def test_what_became_of_checkpoints_is_listed_also_when_it_is_told_after_the_run
 @pytest.mark.parametrize("field", ["at", "steppedAt"])
 def test_a_time_without_a_zone_is_malformed_and_not_tried_again(field: str) -> None:
     story = training()
-    assert delivered(story, "attempt-stepped.json", **{field: "2026-11-21T00:00:00"}) == ("dropped", f"malformed: {field}")
+    assert delivered(story, "attempt-stepped.json", **{field: "2026-11-21T00:00:00"}) == (
+        "dropped",
+        f"malformed: {field}",
+    )
 
 
 def test_an_event_of_another_cluster_of_the_same_name_is_dropped() -> None:
@@ -133,8 +174,15 @@ def forged(story: Story, key_of: str, **changed: Any) -> tuple[str, str]:
     from trainyard_contracts import signatures
 
     envelope = json.loads((EVENTS / "attempt-ended.json").read_text())
-    detail = {**envelope["detail"], "runId": story.run_id, "clusterArn": story.cluster.arn, "clusterName": story.cluster.name}
-    key = story.world.secrets.read(names.agent_key_secret(story.world.ports.config.secret_prefix, key_of))
+    detail = {
+        **envelope["detail"],
+        "runId": story.run_id,
+        "clusterArn": story.cluster.arn,
+        "clusterName": story.cluster.name,
+    }
+    key = story.world.secrets.read(
+        names.agent_key_secret(story.world.ports.config.secret_prefix, key_of)
+    )
     if key is not None:
         detail = json.loads(signatures.signed("AttemptEnded", json.dumps(detail), key.encode()))
     recorded = record(story.world.ports, {**envelope, "detail": {**detail, **changed}})
@@ -151,7 +199,13 @@ def test_a_node_of_another_cluster_cannot_end_a_run() -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [{"outcome": "succeeded"}, {"id": "01JD0000000000000000000007"}, {"at": "2026-11-20T12:00:01Z"}, {"more": 1}, {"signature": ""}],
+    [
+        {"outcome": "succeeded"},
+        {"id": "01JD0000000000000000000007"},
+        {"at": "2026-11-20T12:00:01Z"},
+        {"more": 1},
+        {"signature": ""},
+    ],
 )
 def test_a_signed_event_holds_exactly_what_was_signed(changed: dict[str, Any]) -> None:
     story = training()
@@ -161,7 +215,9 @@ def test_a_signed_event_holds_exactly_what_was_signed(changed: dict[str, Any]) -
 
 def test_an_event_of_the_cluster_that_had_this_name_before_is_dropped() -> None:
     story = training()
-    old = story.world.secrets.read(name := names.agent_key_secret(story.world.ports.config.secret_prefix, story.cluster.name))
+    old = story.world.secrets.read(
+        name := names.agent_key_secret(story.world.ports.config.secret_prefix, story.cluster.name)
+    )
     story.world.secrets.delete(name)
     assert forged(story, "nobody", signature="0" * 64) == ("dropped", "its cluster has no key")
     story.world.secrets.ensure(name)
@@ -171,13 +227,18 @@ def test_an_event_of_the_cluster_that_had_this_name_before_is_dropped() -> None:
 
 def test_a_cluster_that_was_made_before_agents_signed_goes_on() -> None:
     story = training()
-    story.world.clusters.stored[story.cluster.name] = story.cluster.model_copy(update={"signs_events": False})
+    story.world.clusters.stored[story.cluster.name] = story.cluster.model_copy(
+        update={"signs_events": False}
+    )
     assert forged(story, "nobody")[0] == "recorded"
 
 
 def test_an_event_of_an_unknown_run_is_dropped() -> None:
     story = training()
-    assert delivered(story, "attempt-ended.json", runId="run-00000000000000000000000000") == ("dropped", "no such run")
+    assert delivered(story, "attempt-ended.json", runId="run-00000000000000000000000000") == (
+        "dropped",
+        "no such run",
+    )
 
 
 def test_an_event_of_a_run_on_another_cluster_is_dropped() -> None:
@@ -185,7 +246,10 @@ def test_an_event_of_a_run_on_another_cluster_is_dropped() -> None:
     make_cluster(story, "other")
     other = story.submit(run_spec(cluster={"name": "other"}))
     story.rest()
-    assert delivered(story, "attempt-ended.json", runId=other.id) == ("dropped", "the run is on another cluster")
+    assert delivered(story, "attempt-ended.json", runId=other.id) == (
+        "dropped",
+        "the run is on another cluster",
+    )
 
 
 def test_an_event_of_an_ended_run_is_dropped() -> None:
@@ -195,7 +259,13 @@ def test_an_event_of_an_ended_run_is_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    "envelope", [{}, {"source": "aws.ec2"}, {"source": "trainyard.agent"}, {"source": "aws.sagemaker", "detail": None}]
+    "envelope",
+    [
+        {},
+        {"source": "aws.ec2"},
+        {"source": "trainyard.agent"},
+        {"source": "aws.sagemaker", "detail": None},
+    ],
 )
 def test_garbage_is_dropped(envelope: dict[str, Any]) -> None:
     recorded = record_fact(training().world.ports, envelope)
@@ -224,12 +294,18 @@ def test_heartbeats_are_kept_and_shown() -> None:
     metrics = read_metrics(story.world.ports, story.run_id)
     assert [sample.cpu_percent for sample in metrics.nodes["ip-127-0-1-12"]] == [55.5]
     assert [sample.loss for _, sample in metrics.run] == [0.25]
-    worker = next(node for node in list_nodes(story.world.ports, story.cluster.name) if node.name == "ip-127-0-1-12")
+    worker = next(
+        node
+        for node in list_nodes(story.world.ports, story.cluster.name)
+        if node.name == "ip-127-0-1-12"
+    )
     assert (worker.agent, worker.scheduler) == ("linked", "alloc")
     assert story.cluster.last_heartbeat_at == story.world.clock.now()
 
 
-def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_not_hold_them() -> None:
+def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_not_hold_them() -> (
+    None
+):
     from tests.support.memory import World
 
     from trainyard.app.create_cluster import create_cluster
@@ -240,7 +316,9 @@ def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_
     spec = ClusterSpec.model_validate({**cluster_spec(workers=700), "name": "large"})
     cluster = create_cluster(world.ports, spec)
     arn = world.backend.create(cluster)
-    world.clusters.put(world.clusters.get("large").model_copy(update={"arn": arn, "status": "Ready"}))
+    world.clusters.put(
+        world.clusters.get("large").model_copy(update={"arn": arn, "status": "Ready"})
+    )
     world.secrets.ensure(names.agent_key_secret(world.ports.config.secret_prefix, "large"))
     ids = [node.instance_id for node in world.backend.node_lists["large"]]
     for round_number in range(3):
@@ -248,17 +326,44 @@ def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_
             world.clock.tick(1)
             at = world.clock.now().isoformat()
             samples = [
-                {"node": f"n-{one}", "instanceId": one, "role": "worker", "at": at, "cpuPercent": round_number}
+                {
+                    "node": f"n-{one}",
+                    "instanceId": one,
+                    "role": "worker",
+                    "at": at,
+                    "cpuPercent": round_number,
+                }
                 for one in ids[begin : begin + 150]
             ]
-            detail = {"id": world.ids.ulid(), "at": at, "clusterName": "large", "clusterArn": arn, "nodes": samples, "parts": 5}
-            record_fact(world.ports, {"source": "trainyard.agent", "detail-type": "ClusterHeartbeat", "id": "e", "detail": detail})
-    assert {node.sample["cpuPercent"] for node in list_nodes(world.ports, "large") if node.sample} == {2}
+            detail = {
+                "id": world.ids.ulid(),
+                "at": at,
+                "clusterName": "large",
+                "clusterArn": arn,
+                "nodes": samples,
+                "parts": 5,
+            }
+            record_fact(
+                world.ports,
+                {
+                    "source": "trainyard.agent",
+                    "detail-type": "ClusterHeartbeat",
+                    "id": "e",
+                    "detail": detail,
+                },
+            )
+    assert {
+        node.sample["cpuPercent"] for node in list_nodes(world.ports, "large") if node.sample
+    } == {2}
     assert all(node.sample for node in list_nodes(world.ports, "large"))
 
 
-@pytest.mark.parametrize("wrong", [timedelta(hours=-1), timedelta(hours=1)], ids=["an hour behind", "an hour ahead"])
-def test_a_controller_whose_clock_is_wrong_loses_no_node_in_silence_and_dates_no_recovery_by_its_clock(wrong: timedelta) -> None:
+@pytest.mark.parametrize(
+    "wrong", [timedelta(hours=-1), timedelta(hours=1)], ids=["an hour behind", "an hour ahead"]
+)
+def test_a_controller_whose_clock_is_wrong_loses_no_node_in_silence_and_dates_no_recovery_by_its_clock(
+    wrong: timedelta,
+) -> None:
     story = Story()
     story.submit()
     story.ready()
@@ -272,7 +377,9 @@ def test_a_controller_whose_clock_is_wrong_loses_no_node_in_silence_and_dates_no
     [lost] = Book(story.world.runs.facts(story.run_id)).of(NodeLost)
     assert story.cluster.created_at <= lost.at <= story.world.clock.now()
     assert lost.reported_at is not None
-    assert abs(lost.reported_at - lost.at - wrong) < timedelta(seconds=1), "the time that the node gave is kept as evidence"
+    assert abs(lost.reported_at - lost.at - wrong) < timedelta(seconds=1), (
+        "the time that the node gave is kept as evidence"
+    )
 
 
 def test_a_right_clock_is_left_alone() -> None:
@@ -285,7 +392,9 @@ def test_a_right_clock_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(("of_this_run", "attempt"), [(True, 1), (False, None)])
-def test_what_is_told_of_a_node_names_an_attempt_to_the_run_only_whose_it_is(of_this_run: bool, attempt: int | None) -> None:
+def test_what_is_told_of_a_node_names_an_attempt_to_the_run_only_whose_it_is(
+    of_this_run: bool, attempt: int | None
+) -> None:
     story = training()
     run_id = story.run_id if of_this_run else "run-01j0000000000000000000000z"
     told = 1 if of_this_run else 9
@@ -294,7 +403,16 @@ def test_what_is_told_of_a_node_names_an_attempt_to_the_run_only_whose_it_is(of_
     assert fact.attempt == attempt
 
 
-@pytest.mark.parametrize("name", ["attempt-started", "attempt-stepped", "attempt-ended", "checkpoint-committed", "checkpoint-rejected"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "attempt-started",
+        "attempt-stepped",
+        "attempt-ended",
+        "checkpoint-committed",
+        "checkpoint-rejected",
+    ],
+)
 def test_what_is_told_of_an_attempt_that_never_was_is_dropped(name: str) -> None:
     story = training()
     before = story.said

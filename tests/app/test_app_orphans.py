@@ -46,7 +46,9 @@ def assert_kept(story: Story, done: list[Swept], name: str, why: str) -> None:
     assert name in story.world.backend.clusters
 
 
-def test_a_cluster_that_appeared_after_its_record_was_closed_is_deleted_when_it_is_old_enough() -> None:
+def test_a_cluster_that_appeared_after_its_record_was_closed_is_deleted_when_it_is_old_enough() -> (
+    None
+):
     story = Story()
     left_behind(story)
     story.world.clock.tick(599)
@@ -60,14 +62,20 @@ def test_clusters_of_others_are_never_looked_at() -> None:
     left_behind(story)
     seen = story.world.backend.clusters.pop("late")
     story.world.backend.beside.clear()
-    story.world.backend.clusters["x"] = BackendCluster(seen.arn, "x", "InService", tags={"owner": "somebody"}, created_at=seen.created_at)
+    story.world.backend.clusters["x"] = BackendCluster(
+        seen.arn, "x", "InService", tags={"owner": "somebody"}, created_at=seen.created_at
+    )
     assert old_sweep(story) == []
 
 
 def test_an_empty_table_deletes_no_cluster_and_says_what_a_person_should_do() -> None:
     story = in_training()
     name = story.cluster.name
-    for twin, *given in ((story.world.runs, story.world.clock), (story.world.clusters, story.world.clock), (story.world.waits,)):
+    for twin, *given in (
+        (story.world.runs, story.world.clock),
+        (story.world.clusters, story.world.clock),
+        (story.world.waits,),
+    ):
         twin.__init__(*given)  # type: ignore[misc]
     assert isinstance(story.world.clusters, MemoryClusters)
     assert isinstance(story.world.runs, MemoryRuns)
@@ -75,31 +83,45 @@ def test_an_empty_table_deletes_no_cluster_and_says_what_a_person_should_do() ->
     assert_kept(story, old_sweep(story), name, "no record has its name")
 
 
-def test_a_cluster_whose_record_was_lost_is_not_taken_over_and_ended_by_a_new_record_of_its_name() -> None:
+def test_a_cluster_whose_record_was_lost_is_not_taken_over_and_ended_by_a_new_record_of_its_name() -> (
+    None
+):
     story = Story()
     lost = make_cluster(story)
     story.world.clusters.stored.clear()
     story.world.clock.tick(60)
     create_cluster(story.world.ports, lost.spec)
     story.machines.run_until_rest()
-    for _ in range(3):  # the deadline of a cluster that is being made, and what a teardown waits for
+    for _ in range(
+        3
+    ):  # the deadline of a cluster that is being made, and what a teardown waits for
         story.world.clock.tick(3601)
         sweep(story.world.ports)
         story.machines.run_until_rest()
     seen = story.world.backend.clusters["shared"]
     assert (seen.arn, seen.status) == (lost.arn, "InService")
-    assert (list(story.world.backend.beside), len(story.world.secrets.names)) == ([("shared", 1)], 1), "it keeps its role and its key"
+    assert (list(story.world.backend.beside), len(story.world.secrets.names)) == (
+        [("shared", 1)],
+        1,
+    ), "it keeps its role and its key"
     record = story.world.clusters.stored["shared"]
     assert (record.status, record.arn) == ("Deleted", None)
     assert record.problem is not None
     assert "was made for another record" in record.problem.detail
 
 
-def test_a_table_restored_to_an_earlier_cluster_of_the_name_does_not_delete_the_present_one() -> None:
+def test_a_table_restored_to_an_earlier_cluster_of_the_name_does_not_delete_the_present_one() -> (
+    None
+):
     story = Story()
     make_cluster(story)
     present = story.world.clusters.stored["shared"]
-    earlier = present.model_copy(update={"status": "Deleted", "arn": "arn:aws:sagemaker:us-east-1:123456789012:cluster/earlier0000"})
+    earlier = present.model_copy(
+        update={
+            "status": "Deleted",
+            "arn": "arn:aws:sagemaker:us-east-1:123456789012:cluster/earlier0000",
+        }
+    )
     story.world.clusters.stored["shared"] = earlier
     assert_kept(story, old_sweep(story), "shared", "is of another cluster")
 
@@ -107,25 +129,33 @@ def test_a_table_restored_to_an_earlier_cluster_of_the_name_does_not_delete_the_
 @pytest.mark.parametrize("status", ["Ready", "Creating", "Failed"])
 def test_a_cluster_whose_living_record_is_of_another_one_is_kept(status: str) -> None:
     story = Story()
-    left_behind(story, status=status, arn="arn:aws:sagemaker:us-east-1:123456789012:cluster/other0000000")
+    left_behind(
+        story, status=status, arn="arn:aws:sagemaker:us-east-1:123456789012:cluster/other0000000"
+    )
     done = [swept for swept in old_sweep(story) if swept.action == UNKNOWN_CLUSTER]
     assert [swept.subject for swept in done] == ["late"]
     assert "late" in story.world.backend.clusters
 
 
 @pytest.mark.parametrize("record", [{"generation": 2}, {"create_requested": False}])
-def test_a_closed_record_that_never_named_an_arn_proves_only_the_creation_that_it_asked_for(record: dict[str, Any]) -> None:
+def test_a_closed_record_that_never_named_an_arn_proves_only_the_creation_that_it_asked_for(
+    record: dict[str, Any],
+) -> None:
     story = Story()
     left_behind(story, **record)
     assert_kept(story, old_sweep(story), "late", "does not name the record")
 
 
-def test_a_closed_record_of_a_table_made_anew_does_not_prove_a_cluster_of_the_same_name_and_generation() -> None:
+def test_a_closed_record_of_a_table_made_anew_does_not_prove_a_cluster_of_the_same_name_and_generation() -> (
+    None
+):
     story = Story()
     seen = left_behind(story)
     assert seen.created_at is not None
     record = story.world.clusters.stored["late"]
-    story.world.clusters.stored["late"] = record.model_copy(update={"created_at": record.created_at.replace(year=2031)})
+    story.world.clusters.stored["late"] = record.model_copy(
+        update={"created_at": record.created_at.replace(year=2031)}
+    )
     assert_kept(story, old_sweep(story), "late", "does not name the record")
 
 
@@ -135,12 +165,27 @@ def test_an_orphan_whose_controller_still_sends_heartbeats_is_kept() -> None:
     left_behind(story, "unheard")
     story.world.clock.tick(OLD)
     at = story.world.clock.now().isoformat()
-    detail = {"id": story.world.ids.ulid(), "at": at, "clusterName": "late", "clusterArn": seen.arn, "nodes": []}
-    envelope = {"source": "trainyard.agent", "detail-type": "ClusterHeartbeat", "id": "e", "detail": detail}
-    assert record_fact(story.world.ports, envelope).result == "dropped"  # it does not count as a sign of life of a cluster in use
+    detail = {
+        "id": story.world.ids.ulid(),
+        "at": at,
+        "clusterName": "late",
+        "clusterArn": seen.arn,
+        "nodes": [],
+    }
+    envelope = {
+        "source": "trainyard.agent",
+        "detail-type": "ClusterHeartbeat",
+        "id": "e",
+        "detail": detail,
+    }
+    assert (
+        record_fact(story.world.ports, envelope).result == "dropped"
+    )  # it does not count as a sign of life of a cluster in use
     done = sweep(story.world.ports)
     assert ("orphan deleted", "unheard") in acts(done)
-    assert "still sends heartbeats" in next(swept.reason for swept in done if swept.subject == "late")
+    assert "still sends heartbeats" in next(
+        swept.reason for swept in done if swept.subject == "late"
+    )
 
 
 def test_an_orphan_that_holds_the_only_copy_of_a_run_is_kept() -> None:
@@ -162,7 +207,9 @@ def test_many_orphans_at_once_are_not_believed() -> None:
     assert [allowed(tagged) for tagged in (1, 9, 20, 39)] == [1, 1, 2, 3]
 
 
-def test_a_list_that_is_older_than_the_truth_deletes_nothing_and_rings_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_that_is_older_than_the_truth_deletes_nothing_and_rings_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     story = Story()
     seen = left_behind(story)
     monkeypatch.setattr(story.world.backend, "tagged", lambda: [seen])
@@ -171,7 +218,9 @@ def test_a_list_that_is_older_than_the_truth_deletes_nothing_and_rings_for_nothi
     assert old_sweep(story) == []
 
 
-def test_an_index_that_lags_behind_the_records_makes_no_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_lags_behind_the_records_makes_no_orphan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     story = Story()
     make_cluster(story)
     monkeypatch.setattr(story.world.clusters, "active", list)

@@ -29,8 +29,12 @@ def swept(story: Story) -> list[tuple[str, str]]:
     return [(found.action, found.reason) for found in story.sweep()]
 
 
-@pytest.mark.parametrize(("jobs", "words"), [(MINE, "1 running job of alice"), (WAITS, "2 queued jobs of alice, bob")])
-def test_an_idle_cluster_is_not_deleted_under_a_persons_job(jobs: dict[str, Any], words: str) -> None:
+@pytest.mark.parametrize(
+    ("jobs", "words"), [(MINE, "1 running job of alice"), (WAITS, "2 queued jobs of alice, bob")]
+)
+def test_an_idle_cluster_is_not_deleted_under_a_persons_job(
+    jobs: dict[str, Any], words: str
+) -> None:
     story = shared()
     story.world.clock.tick(1801)
     beat(story, jobs)

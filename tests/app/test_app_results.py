@@ -23,15 +23,28 @@ def trained(outcome: str = "succeeded", **manifest: Any) -> Story:
     return story
 
 
-@pytest.mark.parametrize("manifest", [{"outputFiles": 1}, {"workingFiles": 1}, {"lastStep": 7}, {"outputFiles": 1, "workingLeftOut": 9}])
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"outputFiles": 1},
+        {"workingFiles": 1},
+        {"lastStep": 7},
+        {"outputFiles": 1, "workingLeftOut": 9},
+    ],
+)
 def test_a_run_whose_result_was_exported_lets_its_cluster_go(manifest: dict[str, Any]) -> None:
     story = trained(**manifest)
     assert story.run.status == "Succeeded"
     assert story.cluster.status == "Deleted"
 
 
-@pytest.mark.parametrize("manifest", [{"workingLeftOut": 3, "leftOutBytes": 30 * 1024**3}, {"outputFiles": 5, "outputLeftOut": 1}])
-def test_a_cluster_that_holds_the_only_copy_of_what_was_too_much_to_export_stays_and_says_what_to_do(manifest: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "manifest",
+    [{"workingLeftOut": 3, "leftOutBytes": 30 * 1024**3}, {"outputFiles": 5, "outputLeftOut": 1}],
+)
+def test_a_cluster_that_holds_the_only_copy_of_what_was_too_much_to_export_stays_and_says_what_to_do(
+    manifest: dict[str, Any],
+) -> None:
     story = trained(**manifest)
     assert story.run.status == "Succeeded"
     assert story.cluster.status == "Ready"
@@ -55,7 +68,9 @@ def test_the_kept_cluster_goes_once_an_export_holds_what_was_left_behind() -> No
     assert story.cluster.status == "Deleted"
 
 
-def test_a_succeeded_run_without_any_result_keeps_its_cluster_until_it_was_idle_for_its_limit() -> None:
+def test_a_succeeded_run_without_any_result_keeps_its_cluster_until_it_was_idle_for_its_limit() -> (
+    None
+):
     story = trained()
     assert story.run.status == "Succeeded"
     assert "No result was found" in story.run.teardown_refused

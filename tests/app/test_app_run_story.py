@@ -70,7 +70,10 @@ def test_what_a_decision_reads_does_not_grow_with_the_checkpoints() -> None:
     assert len(story.world.runs.facts(story.run_id)) == before
     assert story.said.count("is committed and verified") == 99
     story.lose(LOST)
-    assert "Resuming on other nodes from the newest whole checkpoint (step 990 as far as is known)." in story.said
+    assert (
+        "Resuming on other nodes from the newest whole checkpoint (step 990 as far as is known)."
+        in story.said
+    )
 
 
 def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> None:
@@ -84,7 +87,10 @@ def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> No
     assert story.agent.jobs[run.id, 2] == "101"
     assert story.world.backend.replaced == []
     because = "its agent fell silent and its Slurm daemon gives no answer."
-    assert f"{because} Resuming on other nodes from the newest whole checkpoint (step 120 as far as is known)." in story.said
+    assert (
+        f"{because} Resuming on other nodes from the newest whole checkpoint (step 120 as far as is known)."
+        in story.said
+    )
     story.training("ip-127-0-1-13", "ip-127-0-1-14", step=121)
     assert story.run.incidents[0].resumed_at is not None
     assert story.world.backend.replaced == ["i-00000012"]
@@ -117,7 +123,10 @@ def test_what_a_fault_cost_is_told_when_it_is_known() -> None:
     # A checkpoint was committed in the very moment of the loss, so the new attempt found a newer one.
     story.training(step=121)
     assert "Training goes on from step 120, " in story.said
-    assert "after the fault was noticed; the last step reported before was 127, so 7 steps are lost." in story.said
+    assert (
+        "after the fault was noticed; the last step reported before was 127, so 7 steps are lost."
+        in story.said
+    )
 
 
 def test_no_cost_is_told_while_the_end_of_the_lost_attempt_is_not_known() -> None:
@@ -129,7 +138,9 @@ def test_no_cost_is_told_while_the_end_of_the_lost_attempt_is_not_known() -> Non
     assert line.endswith("s after the fault was noticed.")
 
 
-@pytest.mark.parametrize(("reached", "words"), [(120, "no step is"), (118, "no step is"), (121, "1 step is")])
+@pytest.mark.parametrize(
+    ("reached", "words"), [(120, "no step is"), (118, "no step is"), (121, "1 step is")]
+)
 def test_a_cost_is_never_negative(reached: int, words: str) -> None:
     story = started()
     kill_process(story, reached)
@@ -152,7 +163,13 @@ def test_an_attempt_is_submitted_before_it_runs_though_slurm_is_faster_than_the_
 
     def slow_answer(options: dict[str, str]) -> dict[str, object]:
         answer = submit(options)
-        story.send("AttemptStarted", run=story.run_id, attempt=1, jobId=answer["jobId"], nodes=["ip-127-0-1-12", "ip-127-0-1-13"])
+        story.send(
+            "AttemptStarted",
+            run=story.run_id,
+            attempt=1,
+            jobId=answer["jobId"],
+            nodes=["ip-127-0-1-12", "ip-127-0-1-13"],
+        )
         story.world.clock.tick(0.2)
         return answer
 
@@ -160,7 +177,11 @@ def test_an_attempt_is_submitted_before_it_runs_though_slurm_is_faster_than_the_
     story.submit()
     story.ready()
     lines = story.said.splitlines()
-    told = [number for number, line in enumerate(lines) if "Attempt 1 is submitted" in line or "Attempt 1 runs as job" in line]
+    told = [
+        number
+        for number, line in enumerate(lines)
+        if "Attempt 1 is submitted" in line or "Attempt 1 runs as job" in line
+    ]
     assert ["submitted" in lines[number] for number in told] == [True, False]
 
 
@@ -177,7 +198,13 @@ def test_a_pruned_checkpoint_is_never_the_newest_whole_one() -> None:
 def test_a_job_that_fails_because_of_a_lost_node_is_not_taken_for_a_program_error() -> None:
     story = started()
     evidence = [{"node": LOST, "instanceId": "i-00000012", "agent": "silent", "scheduler": "down"}]
-    story.end("failed", lastStep=127, errorKind="python-error", error="RuntimeError: connection closed by peer", nodes=evidence)
+    story.end(
+        "failed",
+        lastStep=127,
+        errorKind="python-error",
+        error="RuntimeError: connection closed by peer",
+        nodes=evidence,
+    )
     assert story.run.incidents[0].cause == "node-lost"
     assert story.run.attempts[1].exclude == [LOST]
     assert story.run.attempts[1].down == []
@@ -209,17 +236,28 @@ def test_a_silent_agent_changes_nothing_and_is_said() -> None:
     story.send("AgentSilent", silent={"node": LOST, "agent": "silent", "scheduler": "up"})
     story.rest()
     assert len(story.run.attempts) == 1
-    assert f"The agent on {LOST} is silent, but its Slurm daemon answers: nothing is done to the job." in story.said
+    assert (
+        f"The agent on {LOST} is silent, but its Slurm daemon answers: nothing is done to the job."
+        in story.said
+    )
 
 
 @pytest.mark.parametrize("scheduler", ["down", "unknown"])
-def test_of_a_node_that_does_not_answer_at_all_nothing_is_said_that_is_not_known(scheduler: str) -> None:
+def test_of_a_node_that_does_not_answer_at_all_nothing_is_said_that_is_not_known(
+    scheduler: str,
+) -> None:
     story = started()
     detail = "no beat for 3.6 s; slurmd does not answer; training stepped 0.4 s ago"
-    story.send("AgentSilent", silent={"node": LOST, "agent": "silent", "scheduler": scheduler, "detail": detail})
+    story.send(
+        "AgentSilent",
+        silent={"node": LOST, "agent": "silent", "scheduler": scheduler, "detail": detail},
+    )
     story.rest()
     assert len(story.run.attempts) == 1
-    assert f"The agent on {LOST} is silent ({detail}). Whether the node is lost is not known yet: nothing is done to the job." in story.said
+    assert (
+        f"The agent on {LOST} is silent ({detail}). Whether the node is lost is not known yet: nothing is done to the job."
+        in story.said
+    )
 
 
 def test_an_attempt_that_waits_behind_another_job_is_given_the_node_that_returns() -> None:
@@ -228,23 +266,40 @@ def test_an_attempt_that_waits_behind_another_job_is_given_the_node_that_returns
     assert story.agent.excluded[story.run_id, 2] == [LOST]
     assert story.world.backend.replaced == []
     ahead = [{"jobId": "17", "user": "alice", "nodes": ["ip-127-0-1-14"]}]
-    story.send("AttemptQueued", run=story.run_id, attempt=2, jobId=story.job, reason="Resources", ahead=ahead)
+    story.send(
+        "AttemptQueued",
+        run=story.run_id,
+        attempt=2,
+        jobId=story.job,
+        reason="Resources",
+        ahead=ahead,
+    )
     story.rest()
-    assert story.run.reason == "Attempt 2 waits in Slurm's queue behind job 17 of alice on ip-127-0-1-14."
+    assert (
+        story.run.reason
+        == "Attempt 2 waits in Slurm's queue behind job 17 of alice on ip-127-0-1-14."
+    )
     assert story.run.reason in story.said
     assert story.world.backend.replaced == ["i-00000012"]
     story.send("NodeReturned", returned=LOST, instanceId="i-new")
     story.rest()
     assert story.agent.excluded[story.run_id, 2] == []
-    assert f"Told Slurm that attempt 2, which waits in its queue, may use {LOST} again." in story.said
+    assert (
+        f"Told Slurm that attempt 2, which waits in its queue, may use {LOST} again." in story.said
+    )
     story.training(LOST, "ip-127-0-1-13")
     assert (story.run.status, len(story.run.attempts)) == ("Running", 2)
 
 
-def test_an_agent_that_does_not_know_how_to_change_a_waiting_job_is_told_of_and_not_asked_again() -> None:
+def test_an_agent_that_does_not_know_how_to_change_a_waiting_job_is_told_of_and_not_asked_again() -> (
+    None
+):
     story = started()
     story.lose(LOST)
-    refused = {"error": "invalid-request", "message": "the first argument must be one of submit, cancel"}
+    refused = {
+        "error": "invalid-request",
+        "message": "the first argument must be one of submit, cancel",
+    }
     story.world.commands.answer = lambda _cluster, _argv: CommandResult(1, json.dumps(refused), "")
     story.send("NodeReturned", returned=LOST, instanceId="i-new")
     story.rest()
@@ -263,7 +318,10 @@ def test_without_a_spare_the_run_waits_for_the_node_and_goes_on_when_it_returns(
     story.rest()
     assert story.run.attempts[-1].number == 2
     assert story.run.attempts[-1].exclude == []
-    assert "A node is back. Resuming from the newest whole checkpoint (step 50 as far as is known)." in story.said
+    assert (
+        "A node is back. Resuming from the newest whole checkpoint (step 50 as far as is known)."
+        in story.said
+    )
 
 
 def test_a_node_that_never_returns_ends_the_run_with_its_checkpoints_exported() -> None:
@@ -289,11 +347,15 @@ def kill_process(story: Story, step: int = 10) -> None:
     story.end("failed", errorKind="signal", signal=9, failedNode=LOST, lastStep=step)
 
 
-def test_a_killed_worker_process_restarts_in_place_and_leaves_the_node_when_it_repeats_there() -> None:
+def test_a_killed_worker_process_restarts_in_place_and_leaves_the_node_when_it_repeats_there() -> (
+    None
+):
     story = started()
     kill_process(story)
     assert story.run.attempts[1].exclude == []
-    assert f"A worker process on {LOST} was killed by SIGKILL. Starting again in place" in story.said
+    assert (
+        f"A worker process on {LOST} was killed by SIGKILL. Starting again in place" in story.said
+    )
     story.training()
     kill_process(story, 20)
     assert story.run.attempts[2].exclude == []
@@ -305,14 +367,20 @@ def test_a_killed_worker_process_restarts_in_place_and_leaves_the_node_when_it_r
 
 
 def test_an_excluded_node_is_not_left_out_when_nothing_else_is_free() -> None:
-    story = started(cluster={"spec": cluster_spec(spares=0)}, recovery={"inPlaceRestartsPerNode": 0})
+    story = started(
+        cluster={"spec": cluster_spec(spares=0)}, recovery={"inPlaceRestartsPerNode": 0}
+    )
     kill_process(story)
     assert story.run.attempts[1].exclude == []
     assert "no other node is free" in story.said
 
 
 OTHER = "ip-127-0-1-13"
-NO_MEMORY = {"errorKind": "out-of-memory", "signal": 9, "error": "the kernel's out-of-memory killer ended process 7 (python)"}
+NO_MEMORY = {
+    "errorKind": "out-of-memory",
+    "signal": 9,
+    "error": "the kernel's out-of-memory killer ended process 7 (python)",
+}
 
 
 def test_a_job_without_memory_is_tried_once_more_and_stopped_and_no_node_is_blamed() -> None:
@@ -321,10 +389,18 @@ def test_a_job_without_memory_is_tried_once_more_and_stopped_and_no_node_is_blam
     assert f"The job ran out of memory at step 20 on {LOST}" in story.said
     story.training()
     story.end("failed", failedNode=OTHER, lastStep=19, logTail="loading", **NO_MEMORY)
-    assert (story.run.status, len(story.run.attempts), story.run.excluded_nodes) == ("Failed", 2, [])
+    assert (story.run.status, len(story.run.attempts), story.run.excluded_nodes) == (
+        "Failed",
+        2,
+        [],
+    )
     assert story.run.problem is not None
     assert story.run.problem.code == "out-of-memory"
-    for words in ("out-of-memory killer ended process 7", "time 2 without coming further", "loading"):
+    for words in (
+        "out-of-memory killer ended process 7",
+        "time 2 without coming further",
+        "loading",
+    ):
         assert words in story.run.problem.detail
     assert "Lower the batch size" in story.run.problem.next_step
     assert story.world.backend.replaced == []
@@ -342,7 +418,13 @@ def test_a_job_that_comes_further_each_time_before_its_memory_is_used_up_goes_on
 
 
 def waiting_for_its_first_step(story: Story, *nodes: str) -> None:
-    story.send("AttemptStarted", run=story.run_id, attempt=story.attempt, jobId=story.job, nodes=list(nodes or (OTHER, LOST)))
+    story.send(
+        "AttemptStarted",
+        run=story.run_id,
+        attempt=story.attempt,
+        jobId=story.job,
+        nodes=list(nodes or (OTHER, LOST)),
+    )
     story.rest()
 
 
@@ -353,10 +435,17 @@ def test_the_same_signal_before_the_first_step_on_two_nodes_is_the_same_error() 
     for node in (LOST, OTHER):
         waiting_for_its_first_step(story)
         story.end("failed", errorKind="signal", signal=9, failedNode=node, logTail="Killed")
-    assert (story.run.status, len(story.run.attempts), story.run.excluded_nodes) == ("Failed", 2, [])
+    assert (story.run.status, len(story.run.attempts), story.run.excluded_nodes) == (
+        "Failed",
+        2,
+        [],
+    )
     assert story.run.problem is not None
     assert story.run.problem.code == "same-error"
-    assert "'signal 9' came 2 times before the first step. End of the job's log:\nKilled" in story.run.problem.detail
+    assert (
+        "'signal 9' came 2 times before the first step. End of the job's log:\nKilled"
+        in story.run.problem.detail
+    )
 
 
 def test_nodes_that_were_restarted_before_the_first_step_are_no_error_of_the_programs() -> None:
@@ -365,7 +454,9 @@ def test_nodes_that_were_restarted_before_the_first_step_are_no_error_of_the_pro
     story.ready()
     for node in (LOST, OTHER, LOST):
         waiting_for_its_first_step(story)
-        story.end("failed", errorKind="signal", signal=9, failedNode=node, error=f"{node} was restarted")
+        story.end(
+            "failed", errorKind="signal", signal=9, failedNode=node, error=f"{node} was restarted"
+        )
     assert (story.run.status, len(story.run.attempts)) == ("Recovering", 4)
 
 
@@ -375,13 +466,18 @@ def test_what_slurm_ended_is_not_said_to_be_the_programs_failure() -> None:
     story.ready()
     waiting_for_its_first_step(story)
     story.end("failed", errorKind="unknown", error="Slurm: srun: Force Terminated StepId=1.0")
-    assert "The job failed before the first step with 'Slurm: srun: Force Terminated StepId=1.0'" in story.said
+    assert (
+        "The job failed before the first step with 'Slurm: srun: Force Terminated StepId=1.0'"
+        in story.said
+    )
     assert "The program failed" not in story.said
     assert len(story.run.attempts) == 2
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(20, "Failed"), (4000, "Recovering")])
-def test_of_a_program_that_reports_no_steps_only_what_fails_soon_and_again_is_the_same_error(seconds: float, status: str) -> None:
+def test_of_a_program_that_reports_no_steps_only_what_fails_soon_and_again_is_the_same_error(
+    seconds: float, status: str
+) -> None:
     story = Story()
     story.submit()
     story.ready()
@@ -395,7 +491,12 @@ def test_of_a_program_that_reports_no_steps_only_what_fails_soon_and_again_is_th
 
 def test_the_same_python_error_at_the_same_step_stops_the_run_with_its_evidence() -> None:
     story = started()
-    error = {"errorKind": "python-error", "error": "ValueError: bad batch", "lastStep": 42, "logTail": "Traceback\nValueError: bad batch"}
+    error = {
+        "errorKind": "python-error",
+        "error": "ValueError: bad batch",
+        "lastStep": 42,
+        "logTail": "Traceback\nValueError: bad batch",
+    }
     story.end("failed", **error)
     assert len(story.run.attempts) == 2
     assert "Trying once more" in story.said
@@ -425,7 +526,14 @@ def test_a_torn_newest_checkpoint_changes_nothing_but_the_step_that_is_resumed_f
     story.checkpoint(100)
     story.checkpoint(120)
     path = "checkpoints/step-000000000120-attempt-1"
-    story.send("CheckpointRejected", run=story.run_id, attempt=1, step=120, path=path, reason="model.pt: SHA-256 differs")
+    story.send(
+        "CheckpointRejected",
+        run=story.run_id,
+        attempt=1,
+        step=120,
+        path=path,
+        reason="model.pt: SHA-256 differs",
+    )
     story.rest()
     assert len(story.run.attempts) == 1
     kill_process(story, 125)
@@ -585,19 +693,26 @@ def test_a_failed_run_resumes_in_a_new_life_with_new_budgets() -> None:
     story.rest()
     assert story.run.life == 2
     assert story.attempt == 2
-    assert "Submitting the job from the newest whole checkpoint (step 10 as far as is known)." in story.said
+    assert (
+        "Submitting the job from the newest whole checkpoint (step 10 as far as is known)."
+        in story.said
+    )
     story.end()
     assert story.run.status == "Succeeded"
 
 
-def test_a_run_from_before_clusters_had_roles_of_their_own_resumes_where_its_new_clusters_nodes_may_read() -> None:
+def test_a_run_from_before_clusters_had_roles_of_their_own_resumes_where_its_new_clusters_nodes_may_read() -> (
+    None
+):
     story = Story()
     story.submit()
     story.world.runs.put(story.run.model_copy(update={"objects_prefix": ""}))
     story.ready()
     story.training()
     story.checkpoint(10)
-    story.world.blobs.put(f"runs/{story.run_id}/logs/attempt-1.log", b"what the first attempt printed")
+    story.world.blobs.put(
+        f"runs/{story.run_id}/logs/attempt-1.log", b"what the first attempt printed"
+    )
     story.cancel()
     story.rest()
     resume_run(story.world.ports, story.run_id)
@@ -605,13 +720,18 @@ def test_a_run_from_before_clusters_had_roles_of_their_own_resumes_where_its_new
     story.training()
     below = f"clusters/{story.run.cluster_name}/runs/{story.run_id}"
     assert f"{below}/attempts/2/bundle.json" in story.world.blobs.objects
-    assert read_logs(story.world.ports, story.run_id, attempt=1).text == "what the first attempt printed"
+    assert (
+        read_logs(story.world.ports, story.run_id, attempt=1).text
+        == "what the first attempt printed"
+    )
     story.end()
     assert story.run.status == "Succeeded"
     assert story.run.export_prefix == f"{below}/export/"
 
 
-def test_a_cancelled_run_whose_cluster_is_gone_goes_on_with_a_new_one_on_the_same_filesystem() -> None:
+def test_a_cancelled_run_whose_cluster_is_gone_goes_on_with_a_new_one_on_the_same_filesystem() -> (
+    None
+):
     story = Story()
     story.submit()
     story.ready()
@@ -623,13 +743,24 @@ def test_a_cancelled_run_whose_cluster_is_gone_goes_on_with_a_new_one_on_the_sam
     resume_run(story.world.ports, story.run_id)
     story.ready()
     assert (story.run.life, story.attempt) == (2, 2)
-    assert "Submitting the job from the newest whole checkpoint (step 10 as far as is known)." in story.said
+    assert (
+        "Submitting the job from the newest whole checkpoint (step 10 as far as is known)."
+        in story.said
+    )
 
 
-def test_what_befell_the_nodes_of_an_earlier_cluster_says_nothing_of_a_later_one_of_the_same_name() -> None:
+def test_what_befell_the_nodes_of_an_earlier_cluster_says_nothing_of_a_later_one_of_the_same_name() -> (
+    None
+):
     story = Story()
     make_cluster(story, spares=0)
-    story.submit(run_spec(cluster={"name": "shared"}, recovery={"inPlaceRestartsPerNode": 0, "waitForNodeSeconds": 0}, nodes=1))
+    story.submit(
+        run_spec(
+            cluster={"name": "shared"},
+            recovery={"inPlaceRestartsPerNode": 0, "waitForNodeSeconds": 0},
+            nodes=1,
+        )
+    )
     story.rest()
     story.training(LOST)
     kill_process(story)
@@ -648,10 +779,14 @@ def test_what_befell_the_nodes_of_an_earlier_cluster_says_nothing_of_a_later_one
     assert story.run.excluded_nodes == []
 
 
-def test_a_later_cluster_of_the_same_name_on_another_filesystem_holds_nothing_of_an_ended_run() -> None:
+def test_a_later_cluster_of_the_same_name_on_another_filesystem_holds_nothing_of_an_ended_run() -> (
+    None
+):
     story = Story()
     make_cluster(story)
-    story.submit(run_spec(cluster={"name": "shared"}, export={"enabled": False}, recovery={"maxAttempts": 1}))
+    story.submit(
+        run_spec(cluster={"name": "shared"}, export={"enabled": False}, recovery={"maxAttempts": 1})
+    )
     story.rest()
     story.training()
     kill_process(story)
@@ -679,14 +814,23 @@ def test_ten_runs_at_once_all_end() -> None:
     assert_nothing_left(story)
 
 
-def test_an_execution_whose_history_is_nearly_full_hands_the_run_to_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_execution_whose_history_is_nearly_full_hands_the_run_to_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys.modules[decide_run.__module__], "MOST_SPENT", 100)
     story = started()
     for _ in range(6):
         story.end(outcome="failed", errorKind="signal", signal=9)
         story.training()
     assert story.run.generation > 1
-    assert sum(walker.execution.status == "RUNNING" for key, walker in story.machines.walkers.items() if key[0] == "run") == 1
+    assert (
+        sum(
+            walker.execution.status == "RUNNING"
+            for key, walker in story.machines.walkers.items()
+            if key[0] == "run"
+        )
+        == 1
+    )
     story.end(lastStep=200)
     assert story.run.status == "Succeeded"
     assert_nothing_left(story)
@@ -694,9 +838,14 @@ def test_an_execution_whose_history_is_nearly_full_hands_the_run_to_the_next_one
 
 def test_a_decision_that_is_repeated_when_the_history_is_full_starts_one_execution() -> None:
     story = started()
-    given = StepInput("decide", run_id=story.run_id, generation=story.run.generation, spent=MOST_SPENT)
+    given = StepInput(
+        "decide", run_id=story.run_id, generation=story.run.generation, spent=MOST_SPENT
+    )
     before = story.run
-    assert [decide_run(story.world.ports, given)["next"] for _ in range(2)] == ["superseded", "superseded"]
+    assert [decide_run(story.world.ports, given)["next"] for _ in range(2)] == [
+        "superseded",
+        "superseded",
+    ]
     assert story.run == before
     assert [name for machine, name in story.world.executions.started if machine == "run"] == [
         f"{story.run_id}-{before.generation}", f"{story.run_id}-{before.generation + 1}",
@@ -705,11 +854,16 @@ def test_a_decision_that_is_repeated_when_the_history_is_full_starts_one_executi
 
 def test_a_thousand_actions_go_through_the_machine_in_portions_that_its_state_holds() -> None:
     story = started()
-    actions = [Action(id=f"a{n}", kind="cancel-job", node=f"ip-10-0-{n}", reason="x" * 5000) for n in range(1000)]
+    actions = [
+        Action(id=f"a{n}", kind="cancel-job", node=f"ip-10-0-{n}", reason="x" * 5000)
+        for n in range(1000)
+    ]
     world = story.world
     world.runs.put(world.runs.get(story.run_id).model_copy(update={"actions": actions}))
     world.clock.tick(600)
-    answer = decide_run(world.ports, StepInput("decide", run_id=story.run_id, generation=story.run.generation))
+    answer = decide_run(
+        world.ports, StepInput("decide", run_id=story.run_id, generation=story.run.generation)
+    )
     assert (answer["next"], len(answer["actions"])) == ("repair", MOST_ACTIONS)
     assert len(json.dumps(answer)) < 128 * 1024
     assert len(story.run.actions) == 1000

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 import pytest
 from tests.support.memory import Died
-from tests.support.story import Story, as_signed, cluster_spec, in_training, make_cluster, record_fact, run_spec
+from tests.support.story import (
+    Story,
+    as_signed,
+    cluster_spec,
+    in_training,
+    make_cluster,
+    record_fact,
+    run_spec,
+)
 
 from trainyard.app.create_cluster import create_cluster
 from trainyard.app.delete_cluster import delete_cluster
@@ -35,28 +43,41 @@ def assert_gone(story: Story) -> None:
     assert story.world.secrets.names == set()
 
 
-def test_a_lifecycle_script_that_fails_ends_the_run_with_the_tail_of_its_log_and_no_cluster() -> None:
+def test_a_lifecycle_script_that_fails_ends_the_run_with_the_tail_of_its_log_and_no_cluster() -> (
+    None
+):
     story = Story()
     story.submit()
     story.rest()
-    story.world.backend.log = "[trainyard] FAILED in step 'shared filesystem': mount: /fsx: no such device\nexit 32"
-    story.world.backend.advance(story.cluster.name, "Failed", "Lifecycle scripts did not run successfully.")
+    story.world.backend.log = (
+        "[trainyard] FAILED in step 'shared filesystem': mount: /fsx: no such device\nexit 32"
+    )
+    story.world.backend.advance(
+        story.cluster.name, "Failed", "Lifecycle scripts did not run successfully."
+    )
     arn, name = story.cluster.arn, story.cluster.name
     detail = {"ClusterArn": arn, "ClusterName": name, "ClusterStatus": "Failed"}
     kind = "SageMaker HyperPod Cluster State Change"
-    record_fact(story.world.ports, {"source": "aws.sagemaker", "detail-type": kind, "id": "e1", "detail": detail})
+    record_fact(
+        story.world.ports,
+        {"source": "aws.sagemaker", "detail-type": kind, "id": "e1", "detail": detail},
+    )
     story.rest()
     assert story.run.status == "Failed"
     assert problem(story).code == "lifecycle-failed"
     assert "mount: /fsx: no such device\nexit 32" in problem(story).detail
     # The timeline and the list of runs are read line by line: they get the line that counts, and the problem the whole tail.
-    assert story.run.reason.endswith("The lifecycle log says: [trainyard] FAILED in step 'shared filesystem': mount: /fsx: no such device")
+    assert story.run.reason.endswith(
+        "The lifecycle log says: [trainyard] FAILED in step 'shared filesystem': mount: /fsx: no such device"
+    )
     assert "exit 32" not in story.said
     assert story.cluster.status == "Deleted"
     assert_gone(story)
 
 
-def test_a_lifecycle_script_that_hangs_ends_at_the_deadline_and_says_that_its_log_is_empty() -> None:
+def test_a_lifecycle_script_that_hangs_ends_at_the_deadline_and_says_that_its_log_is_empty() -> (
+    None
+):
     story = Story()
     story.submit(limits={"clusterDeadlineSeconds": 300})
     for _ in range(7):
@@ -72,7 +93,9 @@ def test_a_lifecycle_log_that_cannot_be_read_does_not_hide_the_failure() -> None
     story.submit()
     story.rest()
     story.world.backend.refuse["log"] = errors.Throttled("slow down")
-    story.world.backend.advance(story.cluster.name, "Failed", "Lifecycle scripts did not run successfully.")
+    story.world.backend.advance(
+        story.cluster.name, "Failed", "Lifecycle scripts did not run successfully."
+    )
     story.pass_time(61)
     assert problem(story).code == "lifecycle-failed"
     assert "could not be read: slow down" in problem(story).detail
@@ -87,7 +110,9 @@ def test_a_lifecycle_log_that_cannot_be_read_does_not_hide_the_failure() -> None
         (errors.ClusterNameTaken("not ours"), "cluster-failed"),
     ],
 )
-def test_a_cluster_that_aws_refuses_ends_the_run_with_its_reason(refusal: errors.TrainyardError, code: str) -> None:
+def test_a_cluster_that_aws_refuses_ends_the_run_with_its_reason(
+    refusal: errors.TrainyardError, code: str
+) -> None:
     story = Story()
     story.world.backend.refuse["create"] = refusal
     story.submit()
@@ -110,12 +135,16 @@ def test_a_cluster_of_the_same_name_that_is_not_ours_is_never_deleted() -> None:
 
 
 def _foreign() -> BackendCluster:
-    return BackendCluster("arn:aws:sagemaker:us-east-1:123456789012:cluster/foreign00000", "x", "InService")
+    return BackendCluster(
+        "arn:aws:sagemaker:us-east-1:123456789012:cluster/foreign00000", "x", "InService"
+    )
 
 
 def test_a_submission_that_fails_for_good_ends_the_run_clearly() -> None:
     story = Story()
-    story.world.commands.answer = lambda cluster, argv: CommandResult(1, '{"error": "sbatch", "message": "no partition"}', "")
+    story.world.commands.answer = lambda cluster, argv: CommandResult(
+        1, '{"error": "sbatch", "message": "no partition"}', ""
+    )
     story.submit()
     story.ready()
     assert story.run.status == "Failed"
@@ -180,14 +209,22 @@ def test_a_job_whose_submission_was_never_answered_but_that_started_trains_on() 
     assert_gone(story)
 
 
-def test_a_job_whose_submission_was_never_answered_and_that_starts_late_is_stopped_and_exported() -> None:
+def test_a_job_whose_submission_was_never_answered_and_that_starts_late_is_stopped_and_exported() -> (
+    None
+):
     story = Story()
     make_cluster(story)
     never_answers(story, starts=False)
     story.submit(run_spec(cluster={"name": "shared"}))
     story.machines.run_until_rest()
     assert problem(story).code == "submit-failed"
-    story.send("AttemptStarted", run=story.run_id, attempt=1, jobId=story.job, nodes=["ip-127-0-1-12", "ip-127-0-1-13"])
+    story.send(
+        "AttemptStarted",
+        run=story.run_id,
+        attempt=1,
+        jobId=story.job,
+        nodes=["ip-127-0-1-12", "ip-127-0-1-13"],
+    )
     story.rest()
     assert story.agent.active == {}
     assert story.run.status == "Failed"
@@ -202,7 +239,13 @@ def never_answers(story: Story, *, starts: bool) -> None:
         if argv[1] != "submit":
             return said
         if starts:
-            story.send("AttemptStarted", run=story.run_id, attempt=1, jobId=story.job, nodes=["ip-127-0-1-12", "ip-127-0-1-13"])
+            story.send(
+                "AttemptStarted",
+                run=story.run_id,
+                attempt=1,
+                jobId=story.job,
+                nodes=["ip-127-0-1-12", "ip-127-0-1-13"],
+            )
         raise errors.NodeUnreachable("the session broke off")
 
     story.world.commands.answer = answer
@@ -216,12 +259,22 @@ def test_a_late_repetition_of_the_last_step_does_not_end_the_next_life() -> None
     story.end("failed", errorKind="signal", signal=9)
     resume_run(story.world.ports, story.run_id)
     for step in ("finish", "trouble"):
-        run_step(story.world.ports, {"step": step, "runId": story.run_id, "generation": 1, "failedStep": "decide"})
-    assert (story.run.status, story.run.life, story.run.outcome, story.run.troubles) == ("Pending", 2, None, 0)
+        run_step(
+            story.world.ports,
+            {"step": step, "runId": story.run_id, "generation": 1, "failedStep": "decide"},
+        )
+    assert (story.run.status, story.run.life, story.run.outcome, story.run.troubles) == (
+        "Pending",
+        2,
+        None,
+        0,
+    )
 
 
 @pytest.mark.parametrize("step", ["ensure-cluster", "await-outcome", "export", "teardown"])
-def test_a_late_step_of_a_dead_execution_does_not_take_the_wait_of_the_one_that_follows_it(step: str) -> None:
+def test_a_late_step_of_a_dead_execution_does_not_take_the_wait_of_the_one_that_follows_it(
+    step: str,
+) -> None:
     story = in_training()
     story.world.executions.started["run", f"{story.run_id}-1"].status = "ABORTED"
     story.world.clock.tick(31)
@@ -229,14 +282,18 @@ def test_a_late_step_of_a_dead_execution_does_not_take_the_wait_of_the_one_that_
     before = story.world.waits.get(f"run:{story.run_id}")
     assert story.run.generation == 2
     story.world.executions.tokens["late"] = None
-    run_step(story.world.ports, {"step": step, "runId": story.run_id, "generation": 1, "token": "late"})
+    run_step(
+        story.world.ports, {"step": step, "runId": story.run_id, "generation": 1, "token": "late"}
+    )
     assert story.world.waits.get(f"run:{story.run_id}") == before
     assert story.world.executions.tokens["late"] is not None
     story.end()
     assert story.run.status == "Succeeded"
 
 
-def test_an_exporting_agent_that_says_the_disk_is_full_is_asked_three_times_then_the_cluster_is_kept() -> None:
+def test_an_exporting_agent_that_says_the_disk_is_full_is_asked_three_times_then_the_cluster_is_kept() -> (
+    None
+):
     story = in_training()
     story.agent.export_ok = False
     story.end()
@@ -259,7 +316,9 @@ def test_an_export_whose_end_is_never_told_is_asked_for_again() -> None:
     assert story.run.status == "Succeeded"
 
 
-def test_an_export_that_ends_before_the_step_that_asked_for_it_was_written_down_is_concluded() -> None:
+def test_an_export_that_ends_before_the_step_that_asked_for_it_was_written_down_is_concluded() -> (
+    None
+):
     story = in_training()
     ask = story.agent.export
 
@@ -283,7 +342,12 @@ def test_a_node_lost_while_exporting_does_not_disturb_the_export() -> None:
     story.agent.active.clear()
     story.send("AttemptEnded", run=story.run_id, attempt=1, jobId="100", outcome="succeeded")
     story.machines.run_until_rest()
-    evidence = {"node": "ip-127-0-1-12", "instanceId": "i-00000012", "agent": "silent", "scheduler": "down"}
+    evidence = {
+        "node": "ip-127-0-1-12",
+        "instanceId": "i-00000012",
+        "agent": "silent",
+        "scheduler": "down",
+    }
     story.send("NodeLost", lost=evidence)
     story.rest()
     assert story.run.status == "Succeeded"
@@ -325,7 +389,9 @@ def test_a_lost_start_execution_is_repaired_by_the_sweep() -> None:
     assert story.run.status == "Provisioning"
 
 
-def test_a_dead_execution_is_followed_by_the_next_generation_which_goes_on_where_the_run_stands() -> None:
+def test_a_dead_execution_is_followed_by_the_next_generation_which_goes_on_where_the_run_stands() -> (
+    None
+):
     story = in_training()
     next(iter(story.world.executions.started.values())).status = "FAILED"
     story.world.clock.tick(31)
@@ -363,7 +429,10 @@ def test_what_the_sweep_cannot_do_for_one_cluster_it_still_does_for_the_others()
         return status(machine, name)
 
     story.world.executions.status = fails_for_one  # type: ignore[method-assign]
-    assert [(swept.action, swept.subject) for swept in story.sweep()] == [("failed", "idle_cluster broken"), ("teardown", "idle")]
+    assert [(swept.action, swept.subject) for swept in story.sweep()] == [
+        ("failed", "idle_cluster broken"),
+        ("teardown", "idle"),
+    ]
 
 
 def test_a_deletion_whose_machine_dies_again_and_again_is_never_given_up() -> None:
@@ -385,7 +454,9 @@ def test_a_deletion_whose_machine_dies_again_and_again_is_never_given_up() -> No
 
 def test_a_cluster_whose_machine_dies_again_and_again_is_given_up_and_deleted() -> None:
     story = Story()
-    create_cluster(story.world.ports, ClusterSpec.model_validate({**cluster_spec(), "name": "alone"}))
+    create_cluster(
+        story.world.ports, ClusterSpec.model_validate({**cluster_spec(), "name": "alone"})
+    )
     story.rest()
     for _ in range(27):
         for (machine, _name), execution in story.world.executions.started.items():
@@ -443,7 +514,9 @@ def test_an_idle_cluster_is_deleted_and_a_used_one_is_not() -> None:
 
 def test_a_cluster_that_is_deleted_while_it_is_made_leaves_nothing() -> None:
     story = Story()
-    create_cluster(story.world.ports, ClusterSpec.model_validate({**cluster_spec(), "name": "alone"}))
+    create_cluster(
+        story.world.ports, ClusterSpec.model_validate({**cluster_spec(), "name": "alone"})
+    )
     story.rest()
     delete_cluster(story.world.ports, "alone")
     story.rest()
@@ -457,9 +530,16 @@ def test_a_wait_whose_time_ran_out_goes_with_its_cluster() -> None:
     cluster = make_cluster(story)
     waits, now = story.world.waits, story.world.clock.now()
     for owner, kind in (("cluster:shared", "in-service"), ("teardown:shared", "deleted")):
-        assert waits.store(Wait.model_validate({"owner": owner, "kind": kind, "token": f"spent-{kind}", "since": now}))
+        assert waits.store(
+            Wait.model_validate(
+                {"owner": owner, "kind": kind, "token": f"spent-{kind}", "since": now}
+            )
+        )
     story.world.clusters.put(cluster.model_copy(update={"status": "Deleting"}))
-    run_step(story.world.ports, {"step": "teardown-done", "clusterName": "shared", "generation": cluster.generation})
+    run_step(
+        story.world.ports,
+        {"step": "teardown-done", "clusterName": "shared", "generation": cluster.generation},
+    )
     assert story.world.clusters.stored["shared"].status == "Deleted"
     assert waits.all() == []
 
@@ -490,18 +570,38 @@ def test_a_wait_that_was_woken_but_never_ended_is_ended_by_the_sweep() -> None:
 
 def parked(story: Story, type_: str, **detail: object) -> dict[str, object]:
     """An event of the run that on-fact could not record."""
-    whole = {"id": story.world.ids.ulid(), "at": story.at, "clusterName": story.cluster.name, "clusterArn": story.cluster.arn, **detail}
+    whole = {
+        "id": story.world.ids.ulid(),
+        "at": story.at,
+        "clusterName": story.cluster.name,
+        "clusterArn": story.cluster.arn,
+        **detail,
+    }
     envelope = {"source": "trainyard.agent", "detail-type": type_, "id": "e-1", "detail": whole}
-    story.world.dead_letters.letters[str(whole["id"])] = json.dumps(as_signed(story.world.ports, envelope))
+    story.world.dead_letters.letters[str(whole["id"])] = json.dumps(
+        as_signed(story.world.ports, envelope)
+    )
     return whole
 
 
 def test_what_on_fact_could_not_record_is_recorded_by_the_sweep_and_the_run_goes_on() -> None:
     story = in_training()
-    step = parked(story, "AttemptStepped", runId=story.run_id, attempt=1, step=7, steppedAt=story.at)
-    end = parked(story, "AttemptEnded", runId=story.run_id, attempt=1, jobId=story.job, outcome="succeeded", lastStep=200)
+    step = parked(
+        story, "AttemptStepped", runId=story.run_id, attempt=1, step=7, steppedAt=story.at
+    )
+    end = parked(
+        story,
+        "AttemptEnded",
+        runId=story.run_id,
+        attempt=1,
+        jobId=story.job,
+        outcome="succeeded",
+        lastStep=200,
+    )
     done = story.sweep()
-    assert [(swept.action, swept.reason) for swept in done] == [("dead letter", "recorded: fact of the run")] * 2
+    assert [(swept.action, swept.reason) for swept in done] == [
+        ("dead letter", "recorded: fact of the run")
+    ] * 2
     assert story.world.dead_letters.letters == {}
     assert story.run.status == "Succeeded"
     assert {step["id"], end["id"]} <= {fact.id for fact in story.world.runs.facts(story.run_id)}
@@ -512,7 +612,9 @@ def test_a_late_heartbeat_and_what_is_no_event_are_thrown_away() -> None:
     before = story.cluster.last_heartbeat_at
     story.world.clock.tick(30)
     parked(story, "ClusterHeartbeat", nodes=[], runs=[])
-    story.world.dead_letters.letters.update(broken="{", number="1", foreign='{"source": "someone.else"}')
+    story.world.dead_letters.letters.update(
+        broken="{", number="1", foreign='{"source": "someone.else"}'
+    )
     assert [swept.reason.split(":")[0] for swept in story.sweep()] == ["dropped"] * 4
     assert story.cluster.last_heartbeat_at == before
     assert story.world.dead_letters.letters == {}
@@ -523,8 +625,18 @@ def test_a_dead_letter_that_cannot_be_recorded_stays_and_keeps_no_other_from_its
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story = in_training()
-    stuck = parked(story, "AttemptStepped", runId=story.run_id, attempt=1, step=7, steppedAt=story.at)
-    parked(story, "AttemptEnded", runId=story.run_id, attempt=1, jobId=story.job, outcome="succeeded", lastStep=200)
+    stuck = parked(
+        story, "AttemptStepped", runId=story.run_id, attempt=1, step=7, steppedAt=story.at
+    )
+    parked(
+        story,
+        "AttemptEnded",
+        runId=story.run_id,
+        attempt=1,
+        jobId=story.job,
+        outcome="succeeded",
+        lastStep=200,
+    )
     record = story.world.runs.record
 
     def refusing(run_id: str, fact: Fact, message: str) -> bool:
@@ -544,7 +656,10 @@ def test_unknown_clusters_too_many_nodes_and_dying_clusters_are_refused() -> Non
         submit_run(story.world.ports, run_spec(cluster={"name": "nowhere"}))
     assert unknown.value.errors[0].field == "cluster.name"
     make_cluster(story)
-    with pytest.raises(errors.InvalidRequest, match="3 nodes asked, but cluster 'shared' has 2 worker nodes; ask for at most 2"):
+    with pytest.raises(
+        errors.InvalidRequest,
+        match="3 nodes asked, but cluster 'shared' has 2 worker nodes; ask for at most 2",
+    ):
         submit_run(story.world.ports, run_spec(cluster={"name": "shared"}, nodes=3))
     delete_cluster(story.world.ports, "shared")
     story.rest()
@@ -564,7 +679,10 @@ def test_a_repeated_submission_is_answered_with_its_run_whatever_became_of_the_c
     story = Story()
     make_cluster(story)
     on_shared = run_spec(cluster={"name": "shared"})
-    named, own = [submit_run(story.world.ports, spec, idempotency_key=key) for key, spec in (("named", on_shared), ("own", run_spec()))]
+    named, own = [
+        submit_run(story.world.ports, spec, idempotency_key=key)
+        for key, spec in (("named", on_shared), ("own", run_spec()))
+    ]
     for run in (named, own):
         story.cancel(run.id)
         story.rest()
@@ -601,7 +719,8 @@ def lose_controller(story: Story) -> list[str]:
     """The controller is off, AWS says so, and the sweep looks."""
     nodes = story.world.backend.node_lists[story.cluster.name]
     story.world.backend.node_lists[story.cluster.name] = [
-        node.model_copy(update={"status": "Failure"}) if node.role == "controller" else node for node in nodes
+        node.model_copy(update={"status": "Failure"}) if node.role == "controller" else node
+        for node in nodes
     ]
     story.world.clock.tick(181)
     return [swept.action for swept in story.sweep()]
@@ -609,7 +728,9 @@ def lose_controller(story: Story) -> list[str]:
 
 def controller_back(story: Story) -> None:
     nodes = story.world.backend.node_lists[story.cluster.name]
-    story.world.backend.node_lists[story.cluster.name] = [node.model_copy(update={"status": "Running"}) for node in nodes]
+    story.world.backend.node_lists[story.cluster.name] = [
+        node.model_copy(update={"status": "Running"}) for node in nodes
+    ]
     story.world.clock.tick(1)
     story.send("ClusterHeartbeat", nodes=[], runs=[])
 
@@ -639,7 +760,10 @@ def test_a_controller_that_sends_heartbeats_again_is_no_reason_to_stop_a_run() -
     story.submit(run_spec(cluster={"name": "shared"}))
     story.rest()
     story.training()
-    wake, story.world.executions.succeed = story.world.executions.succeed, lambda token, output: False  # type: ignore[method-assign]
+    wake, story.world.executions.succeed = (
+        story.world.executions.succeed,
+        lambda token, output: False,
+    )  # type: ignore[method-assign]
     assert "cluster lost" in lose_controller(story)
     controller_back(story)
     story.world.executions.succeed = wake  # type: ignore[method-assign]
@@ -711,13 +835,20 @@ def test_a_submission_that_is_held_up_says_why_once() -> None:
         answer = story.agent(cluster, argv)
         left[0] -= 1
         if left[0] >= 0:
-            raise errors.NodeUnreachable("the session's data channel broke off before the command ended: 1006")
+            raise errors.NodeUnreachable(
+                "the session's data channel broke off before the command ended: 1006"
+            )
         return answer
 
     story.world.commands.answer = cut_off
     story.submit()
     story.ready()
-    assert story.said.count("The submission of attempt 1 has no answer yet: the session's data channel broke off") == 1
+    assert (
+        story.said.count(
+            "The submission of attempt 1 has no answer yet: the session's data channel broke off"
+        )
+        == 1
+    )
     assert list(story.agent.jobs) == [(story.run_id, 1)]
     story.training()
     assert story.run.status == "Running"
@@ -725,7 +856,9 @@ def test_a_submission_that_is_held_up_says_why_once() -> None:
 
 def test_a_bundle_that_somebody_overwrote_is_told_and_written_again() -> None:
     story = Story()
-    refusals = ['{"error": "bundle-changed", "message": "s3://data/bundle.json was overwritten after Trainyard wrote it"}'] * 2
+    refusals = [
+        '{"error": "bundle-changed", "message": "s3://data/bundle.json was overwritten after Trainyard wrote it"}'
+    ] * 2
 
     def overwritten(cluster: Cluster, argv: list[str]) -> CommandResult:
         if not refusals:
@@ -738,9 +871,7 @@ def test_a_bundle_that_somebody_overwrote_is_told_and_written_again() -> None:
     story.world.commands.answer = overwritten
     story.submit()
     story.ready()
-    told = (
-        "The submission of attempt 1 was refused: trainyard-agent submit: s3://data/bundle.json was overwritten after Trainyard wrote it."
-    )
+    told = "The submission of attempt 1 was refused: trainyard-agent submit: s3://data/bundle.json was overwritten after Trainyard wrote it."
     assert story.said.count(told) == 1
     story.training()
     assert story.run.status == "Running"
@@ -751,7 +882,9 @@ def test_an_agent_that_knows_no_hash_of_bundles_is_asked_without_it() -> None:
 
     def older(cluster: Cluster, argv: list[str]) -> CommandResult:
         if argv[1] == "submit" and any(word.startswith("--sha256") for word in argv):
-            return CommandResult(1, json.dumps({"error": "invalid-request", "message": OLDER_AGENT}), "")
+            return CommandResult(
+                1, json.dumps({"error": "invalid-request", "message": OLDER_AGENT}), ""
+            )
         return story.agent(cluster, argv)
 
     story.agent.checks_hash = False
@@ -770,7 +903,9 @@ OLDER_AGENT = "--sha256 is not an option of 'submit'; it takes --run --attempt -
 def test_an_answer_of_the_agent_that_is_not_whole_is_asked_for_again() -> None:
     story = Story()
     said = ["", '{"jobId": "1', "[]"]
-    story.world.commands.answer = lambda cluster, argv: CommandResult(0, said.pop(), "") if said else story.agent(cluster, argv)
+    story.world.commands.answer = lambda cluster, argv: (
+        CommandResult(0, said.pop(), "") if said else story.agent(cluster, argv)
+    )
     story.submit()
     story.ready()
     assert [attempt.job_id for attempt in story.run.attempts] == ["100"]
@@ -786,7 +921,9 @@ def test_an_answer_of_the_agent_that_is_not_whole_is_asked_for_again() -> None:
         ("manifest deleted", "export-manifest.json is not in the data bucket"),
     ],
 )
-def test_what_changes_in_s3_before_it_is_verified_is_exported_again_and_the_cluster_stays_until_then(what: str, reason: str) -> None:
+def test_what_changes_in_s3_before_it_is_verified_is_exported_again_and_the_cluster_stays_until_then(
+    what: str, reason: str
+) -> None:
     story = in_training()
     export, blobs, statuses = story.agent.export, story.world.blobs, []
     prefix = story.run.export_prefix
@@ -814,5 +951,9 @@ def test_what_changes_in_s3_before_it_is_verified_is_exported_again_and_the_clus
     assert statuses == ["Ready", "Ready"]
     assert story.run.status == "Succeeded"
     assert story.run.export is not None
-    assert (story.run.export.state, story.run.export.tries, story.run.export.objects) == ("verified", 2, 1)
+    assert (story.run.export.state, story.run.export.tries, story.run.export.objects) == (
+        "verified",
+        2,
+        1,
+    )
     assert_gone(story)

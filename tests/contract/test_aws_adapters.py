@@ -45,7 +45,10 @@ def blobs() -> S3Blobs:
 def test_an_object_comes_back_with_its_size_and_checksum(blobs: S3Blobs) -> None:
     blobs.put("runs/r/bundle.json", b"{}")
     assert blobs.get("runs/r/bundle.json") == b"{}"
-    assert blobs.head("runs/r/bundle.json") == (2, base64.b64encode(hashlib.sha256(b"{}").digest()).decode())
+    assert blobs.head("runs/r/bundle.json") == (
+        2,
+        base64.b64encode(hashlib.sha256(b"{}").digest()).decode(),
+    )
 
 
 def test_an_object_that_is_not_there_is_said_so(blobs: S3Blobs) -> None:
@@ -63,10 +66,16 @@ def test_an_object_that_went_up_in_parts_shows_the_checksum_of_its_parts(blobs: 
 
 
 def machine() -> StateMachines:
-    role = boto3.client("iam").create_role(RoleName="r", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
-    made = boto3.client("stepfunctions").create_state_machine(name="trainyard-run", definition='{"StartAt":"a","States":{}}', roleArn=role)
+    role = boto3.client("iam").create_role(RoleName="r", AssumeRolePolicyDocument="{}")["Role"][
+        "Arn"
+    ]
+    made = boto3.client("stepfunctions").create_state_machine(
+        name="trainyard-run", definition='{"StartAt":"a","States":{}}', roleArn=role
+    )
     arn = made["stateMachineArn"]
-    return StateMachines(boto3.client("stepfunctions"), {"run": arn, "cluster": arn, "teardown": arn})
+    return StateMachines(
+        boto3.client("stepfunctions"), {"run": arn, "cluster": arn, "teardown": arn}
+    )
 
 
 def test_starting_the_same_execution_twice_is_one_start() -> None:
@@ -75,10 +84,20 @@ def test_starting_the_same_execution_twice_is_one_start() -> None:
     machines.start("run", "run-1-1", {"runId": "run-1", "generation": 1})
     machines.start("run", "run-1-1", {"runId": "run-1", "generation": 1})
     assert machines.status("run", "run-1-1") == "RUNNING"
-    assert len(boto3.client("stepfunctions").list_executions(stateMachineArn=machines._arns["run"])["executions"]) == 1
+    assert (
+        len(
+            boto3.client("stepfunctions").list_executions(stateMachineArn=machines._arns["run"])[
+                "executions"
+            ]
+        )
+        == 1
+    )
 
 
-@pytest.mark.parametrize(("code", "woken"), [("TaskTimedOut", False), ("TaskDoesNotExist", False), ("InvalidToken", False), (None, True)])
+@pytest.mark.parametrize(
+    ("code", "woken"),
+    [("TaskTimedOut", False), ("TaskDoesNotExist", False), ("InvalidToken", False), (None, True)],
+)
 def test_waking_a_machine_whose_token_is_spent_is_false(code: str | None, woken: bool) -> None:
     class Sfn:
         def send_task_success(self, **request: str) -> None:
@@ -109,12 +128,17 @@ def test_a_key_is_read_once_for_many_events_and_again_when_it_is_doubted() -> No
         def get_secret_value(self, SecretId: str) -> dict[str, str]:
             self.asked += 1
             if SecretId == "missing":
-                raise ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "no"}}, "GetSecretValue")
+                raise ClientError(
+                    {"Error": {"Code": "ResourceNotFoundException", "Message": "no"}},
+                    "GetSecretValue",
+                )
             return {"SecretString": f"{SecretId} {self.asked}"}
 
     client, now = Counting(), [0.0]
     keys = SecretKeys(client, "prod", monotonic=lambda: now[0])
-    assert [keys.read("a"), keys.read("a"), keys.read("a", fresh=True)] == ["a 1"] * 3, "doubt does not ask more than every 5 s"
+    assert [keys.read("a"), keys.read("a"), keys.read("a", fresh=True)] == ["a 1"] * 3, (
+        "doubt does not ask more than every 5 s"
+    )
     now[0] = 6
     assert [keys.read("a"), keys.read("a", fresh=True)] == ["a 1", "a 2"]
     now[0] = 400
@@ -129,7 +153,9 @@ def test_a_name_whose_secret_is_still_being_deleted_is_tried_again() -> None:
     class Leaving:
         def create_secret(self, **request: Any) -> None:
             message = "You can't create this secret because a secret with this name is already scheduled for deletion."
-            raise ClientError({"Error": {"Code": "InvalidRequestException", "Message": message}}, "CreateSecret")
+            raise ClientError(
+                {"Error": {"Code": "InvalidRequestException", "Message": message}}, "CreateSecret"
+            )
 
     with pytest.raises(errors.RetryableError, match="scheduled for deletion"):
         SecretKeys(Leaving(), "prod").ensure("trainyard/prod/demo/agent-key")
@@ -151,7 +177,9 @@ class Pricing:
     def __init__(self, prices: dict[str, str], field: str = "instanceName") -> None:
         self.prices, self.field, self.calls = prices, field, 0
 
-    def get_products(self, *, ServiceCode: str, Filters: list[dict[str, str]], MaxResults: int) -> dict[str, Any]:
+    def get_products(
+        self, *, ServiceCode: str, Filters: list[dict[str, str]], MaxResults: int
+    ) -> dict[str, Any]:
         self.calls += 1
         wanted = {entry["Field"]: entry["Value"] for entry in Filters}
         if self.field not in wanted:
@@ -170,7 +198,9 @@ def _product(usage: str, price: str) -> str:
 
 
 @pytest.mark.parametrize(("field", "calls"), [("instanceName", 2), ("instanceType", 4)])
-def test_a_cluster_costs_the_cluster_price_of_every_instance_spares_included(field: str, calls: int) -> None:
+def test_a_cluster_costs_the_cluster_price_of_every_instance_spares_included(
+    field: str, calls: int
+) -> None:
     pricing = Pricing({"ml.m5.xlarge": "0.25", "ml.p5.48xlarge": "100"}, field)
     prices = PriceList(pricing, "us-east-1")
     assert prices.hourly_usd(SPEC) == 300.25, "what is reserved is billed otherwise"
@@ -178,7 +208,9 @@ def test_a_cluster_costs_the_cluster_price_of_every_instance_spares_included(fie
     assert pricing.calls == calls, "a price is asked for once"
 
 
-def test_a_price_that_the_list_does_not_know_is_none_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_price_that_the_list_does_not_know_is_none_and_the_log_says_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     assert PriceList(Pricing({"ml.m5.xlarge": "0.25"}), "us-east-1").hourly_usd(SPEC) is None
     assert "ml.p5.48xlarge" in caplog.text
 
@@ -191,7 +223,9 @@ def test_a_price_that_the_list_does_not_know_is_none_and_the_log_says_why(caplog
         ("AccessDenied", errors.TrainyardError),
     ],
 )
-def test_a_refusal_becomes_an_error_of_our_own(code: str, expected: type[errors.TrainyardError]) -> None:
+def test_a_refusal_becomes_an_error_of_our_own(
+    code: str, expected: type[errors.TrainyardError]
+) -> None:
     with pytest.raises(expected, match="because") as caught, translated("read the table"):
         raise ClientError({"Error": {"Code": code, "Message": "because"}}, "GetItem")
     assert type(caught.value) is expected
@@ -202,7 +236,9 @@ def test_a_call_that_does_not_go_through_is_retryable() -> None:
         raise EndpointConnectionError(endpoint_url="https://dynamodb")
 
 
-def test_dead_letters_are_taken_in_batches_hidden_from_others_and_forgotten_by_their_receipts() -> None:
+def test_dead_letters_are_taken_in_batches_hidden_from_others_and_forgotten_by_their_receipts() -> (
+    None
+):
     sqs = boto3.client("sqs")
     url = sqs.create_queue(QueueName="dead")["QueueUrl"]
     for number in range(25):
@@ -216,4 +252,7 @@ def test_dead_letters_are_taken_in_batches_hidden_from_others_and_forgotten_by_t
         letters.forget(letter)
     letters.forget(taken[0])
     counted = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-    assert (counted["ApproximateNumberOfMessages"], counted["ApproximateNumberOfMessagesNotVisible"]) == ("0", "0")
+    assert (
+        counted["ApproximateNumberOfMessages"],
+        counted["ApproximateNumberOfMessagesNotVisible"],
+    ) == ("0", "0")

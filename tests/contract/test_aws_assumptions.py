@@ -29,7 +29,9 @@ def test_each_assumption_has_an_id_of_its_own() -> None:
 def test_an_assumption_says_its_evidence_its_code_and_how_it_is_seen(entry: str) -> None:
     for part in ("evidence", "code", "seen"):
         assert len(re.findall(rf"^- {part}: \S", entry, flags=re.MULTILINE)) == 1, part
-    for place in re.findall(r"`([^`]+)`", re.findall(r"^- code: (.*)$", entry, flags=re.MULTILINE)[0]):
+    for place in re.findall(
+        r"`([^`]+)`", re.findall(r"^- code: (.*)$", entry, flags=re.MULTILINE)[0]
+    ):
         path, _, name = place.partition(":")
         assert (ROOT / path).is_file(), path
         assert name in _names(ROOT / path), place
@@ -47,10 +49,18 @@ def test_every_look_is_at_an_assumption_that_is_listed() -> None:
     assert {look.assumption for look in looks()} <= {entry[:5] for entry in ENTRIES}
 
 
-def test_each_quirk_of_the_local_cloud_breaks_the_assumption_that_names_it_and_a_test_has_it_found() -> None:
-    told = {quirk: entry[:5] for entry in ENTRIES for quirk in re.findall(r"^- broken on purpose: `(.+)`$", entry, flags=re.MULTILINE)}
+def test_each_quirk_of_the_local_cloud_breaks_the_assumption_that_names_it_and_a_test_has_it_found() -> (
+    None
+):
+    told = {
+        quirk: entry[:5]
+        for entry in ENTRIES
+        for quirk in re.findall(r"^- broken on purpose: `(.+)`$", entry, flags=re.MULTILINE)
+    }
     assert told.keys() == QUIRKS.keys() - {"nodes-cost-a-dollar", "scripts-come-late"}
-    assert told == {broken.quirk: broken.assumption for broken in [*system.BROKEN, *machines.BROKEN]}
+    assert told == {
+        broken.quirk: broken.assumption for broken in [*system.BROKEN, *machines.BROKEN]
+    }
 
 
 def _names(path: Path) -> set[str]:
@@ -60,5 +70,9 @@ def _names(path: Path) -> set[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         if isinstance(node, ast.ClassDef):
-            found |= {f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)}
+            found |= {
+                f"{node.name}.{inner.name}"
+                for inner in node.body
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
     return found

@@ -78,26 +78,42 @@ class MemoryRoles:
         self.made.pop(name, None)
 
     def below(self, path: str) -> list[FoundRole]:
-        return [FoundRole(role.name, role.path, T0) for role in self.made.values() if role.path.startswith(path)]
+        return [
+            FoundRole(role.name, role.path, T0)
+            for role in self.made.values()
+            if role.path.startswith(path)
+        ]
 
 
 class Fixture:
     def __init__(self, sources: BundleSources) -> None:
-        client = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+        client = {
+            "region_name": "us-east-1",
+            "aws_access_key_id": "x",
+            "aws_secret_access_key": "x",
+        }
         sagemaker, logs = boto3.client("sagemaker", **client), boto3.client("logs", **client)
         self.sagemaker, self.logs, self.blobs = Stubber(sagemaker), Stubber(logs), MemoryBlobs()
         self.roles = MemoryRoles()
         self.backend = HyperPod(sagemaker, logs, self.blobs, self.roles, SETTINGS, sources)
 
     def describes(self, status: str = "InService", **more: Any) -> None:
-        answer = {"ClusterArn": ARN, "ClusterName": "demo", "ClusterStatus": status, "InstanceGroups": [], **more}
+        answer = {
+            "ClusterArn": ARN,
+            "ClusterName": "demo",
+            "ClusterStatus": status,
+            "InstanceGroups": [],
+            **more,
+        }
         self.sagemaker.add_response("describe_cluster", answer, {"ClusterName": "demo"})
 
     def finds_none(self) -> None:
         self.refuses("describe_cluster", "ResourceNotFound")
 
     def tags(self, tags: list[dict[str, str]]) -> None:
-        self.sagemaker.add_response("list_tags", {"Tags": tags}, {"ResourceArn": ARN, "MaxResults": 100})
+        self.sagemaker.add_response(
+            "list_tags", {"Tags": tags}, {"ResourceArn": ARN, "MaxResults": 100}
+        )
 
     def refuses(self, method: str, code: str, message: str = "AWS says why") -> None:
         self.sagemaker.add_client_error(method, code, message)
@@ -114,7 +130,9 @@ def sources(tmp_path: Path) -> BundleSources:
     ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(f"# {path}\n")
-    return BundleSources(*(tmp_path / name for name in ("lifecycle", "agent", "contracts", "trainers")))
+    return BundleSources(
+        *(tmp_path / name for name in ("lifecycle", "agent", "contracts", "trainers"))
+    )
 
 
 @pytest.fixture
@@ -126,7 +144,9 @@ def fixture(sources: BundleSources) -> Iterator[Fixture]:
         made.logs.assert_no_pending_responses()
 
 
-def summary(group: str, instance_id: str, host: str | None = None, status: str = "Running") -> dict[str, Any]:
+def summary(
+    group: str, instance_id: str, host: str | None = None, status: str = "Running"
+) -> dict[str, Any]:
     made: dict[str, Any] = {
         "InstanceGroupName": group, "InstanceId": instance_id, "InstanceType": "ml.m5.xlarge", "LaunchTime": T0,
         "InstanceStatus": {"Status": status, "Message": ""},
@@ -139,7 +159,9 @@ def summary(group: str, instance_id: str, host: str | None = None, status: str =
 
 def test_creating_uploads_the_bundle_and_sends_the_request(fixture: Fixture) -> None:
     fixture.finds_none()
-    fixture.sagemaker.add_response("create_cluster", {"ClusterArn": ARN}, create_cluster_request(CLUSTER, SETTINGS))
+    fixture.sagemaker.add_response(
+        "create_cluster", {"ClusterArn": ARN}, create_cluster_request(CLUSTER, SETTINGS)
+    )
     assert fixture.backend.create(CLUSTER) == ARN
     prefix = "clusters/demo/1/lifecycle"
     assert set(fixture.blobs.objects) == {
@@ -170,22 +192,39 @@ def test_creating_again_finds_the_cluster_of_the_first_try(fixture: Fixture) -> 
     assert fixture.backend.create(CLUSTER) == ARN
 
 
-@pytest.mark.parametrize("tags", [[], [{"Key": "trainyard:stage", "Value": "other"}, {"Key": "trainyard:cluster", "Value": "demo"}]])
-def test_a_cluster_of_someone_else_is_never_taken_for_ours(fixture: Fixture, tags: list[dict[str, str]]) -> None:
+@pytest.mark.parametrize(
+    "tags",
+    [
+        [],
+        [
+            {"Key": "trainyard:stage", "Value": "other"},
+            {"Key": "trainyard:cluster", "Value": "demo"},
+        ],
+    ],
+)
+def test_a_cluster_of_someone_else_is_never_taken_for_ours(
+    fixture: Fixture, tags: list[dict[str, str]]
+) -> None:
     fixture.describes()
     fixture.tags(tags)
     with pytest.raises(errors.ClusterNameTaken, match="did not create"):
         fixture.backend.create(CLUSTER)
 
 
-@pytest.mark.parametrize("mark", [[], [{"Key": "trainyard:record", "Value": "7/2026-01-01T00:00:00+00:00"}]])
-def test_a_cluster_of_ours_that_was_made_for_another_record_is_not_taken_over(fixture: Fixture, mark: list[dict[str, str]]) -> None:
+@pytest.mark.parametrize(
+    "mark", [[], [{"Key": "trainyard:record", "Value": "7/2026-01-01T00:00:00+00:00"}]]
+)
+def test_a_cluster_of_ours_that_was_made_for_another_record_is_not_taken_over(
+    fixture: Fixture, mark: list[dict[str, str]]
+) -> None:
     fixture.describes()
     fixture.tags([*OURS[:2], *mark])
     with pytest.raises(errors.ClusterNameTaken, match="another record") as caught:
         fixture.backend.create(CLUSTER)
     assert "restore the table" in caught.value.detail
-    assert (fixture.roles.made, fixture.blobs.objects) == ({}, {}), "what lies under its name is that cluster's"
+    assert (fixture.roles.made, fixture.blobs.objects) == ({}, {}), (
+        "what lies under its name is that cluster's"
+    )
 
 
 def test_a_predecessor_that_is_still_being_deleted_is_waited_for(fixture: Fixture) -> None:
@@ -199,13 +238,23 @@ def test_a_predecessor_that_is_still_being_deleted_is_waited_for(fixture: Fixtur
     ("code", "message", "expected"),
     [
         ("ValidationException", "Invalid subnet", errors.BackendRejected),
-        ("ResourceLimitExceeded", "The account-level service limit 'ml.p5.48xlarge for cluster usage' is 0", errors.BackendRejected),
-        ("ValidationException", "We currently do not have sufficient capacity: Insufficient capacity", errors.NoCapacity),
+        (
+            "ResourceLimitExceeded",
+            "The account-level service limit 'ml.p5.48xlarge for cluster usage' is 0",
+            errors.BackendRejected,
+        ),
+        (
+            "ValidationException",
+            "We currently do not have sufficient capacity: Insufficient capacity",
+            errors.NoCapacity,
+        ),
         ("ThrottlingException", "Rate exceeded", errors.Throttled),
         ("AccessDeniedException", "is not authorized to perform: iam:PassRole", Denied),
     ],
 )
-def test_a_refusal_keeps_awss_reason(fixture: Fixture, code: str, message: str, expected: type[errors.TrainyardError]) -> None:
+def test_a_refusal_keeps_awss_reason(
+    fixture: Fixture, code: str, message: str, expected: type[errors.TrainyardError]
+) -> None:
     fixture.finds_none()
     fixture.refuses("create_cluster", code, message)
     with pytest.raises(expected) as caught:
@@ -217,9 +266,14 @@ def test_a_refusal_keeps_awss_reason(fixture: Fixture, code: str, message: str, 
 
 @pytest.mark.parametrize(
     "message",
-    ["NodeProvisioningMode Continuous is only supported for EKS orchestrated clusters", "Orchestrator configuration must not be empty"],
+    [
+        "NodeProvisioningMode Continuous is only supported for EKS orchestrated clusters",
+        "Orchestrator configuration must not be empty",
+    ],
 )
-def test_a_region_without_continuous_provisioning_for_slurm_is_told_with_the_way_round_it(fixture: Fixture, message: str) -> None:
+def test_a_region_without_continuous_provisioning_for_slurm_is_told_with_the_way_round_it(
+    fixture: Fixture, message: str
+) -> None:
     fixture.finds_none()
     fixture.refuses("create_cluster", "ValidationException", message)
     with pytest.raises(errors.BackendRejected) as caught:
@@ -237,10 +291,16 @@ def test_a_function_without_the_node_layers_says_so(tmp_path: Path) -> None:
 
 
 def test_a_described_cluster_carries_awss_words(fixture: Fixture) -> None:
-    fixture.describes("Failed", FailureMessage="Lifecycle scripts did not run successfully", CreationTime=T0)
+    fixture.describes(
+        "Failed", FailureMessage="Lifecycle scripts did not run successfully", CreationTime=T0
+    )
     known = fixture.backend.describe("demo")
     assert known is not None
-    assert (known.arn, known.status, known.failure_message) == (ARN, "Failed", "Lifecycle scripts did not run successfully")
+    assert (known.arn, known.status, known.failure_message) == (
+        ARN,
+        "Failed",
+        "Lifecycle scripts did not run successfully",
+    )
 
 
 def test_an_unknown_cluster_is_none(fixture: Fixture) -> None:
@@ -252,10 +312,14 @@ def test_nodes_are_listed_over_pages_with_their_slurm_names(fixture: Fixture) ->
     first = [summary("head", "i-0000000000000000a", "ip-10-0-0-1.ec2.internal")]
     rest = [summary("head-room", "i-0000000000000000b", status="Pending")]
     fixture.sagemaker.add_response(
-        "list_cluster_nodes", {"ClusterNodeSummaries": first, "NextToken": "more"}, {"ClusterName": "demo", "MaxResults": 100}
+        "list_cluster_nodes",
+        {"ClusterNodeSummaries": first, "NextToken": "more"},
+        {"ClusterName": "demo", "MaxResults": 100},
     )
     fixture.sagemaker.add_response(
-        "list_cluster_nodes", {"ClusterNodeSummaries": rest}, {"ClusterName": "demo", "MaxResults": 100, "NextToken": "more"}
+        "list_cluster_nodes",
+        {"ClusterNodeSummaries": rest},
+        {"ClusterName": "demo", "MaxResults": 100, "NextToken": "more"},
     )
     fixture.sagemaker.add_response(
         "describe_cluster_node",
@@ -272,23 +336,32 @@ def test_nodes_are_listed_over_pages_with_their_slurm_names(fixture: Fixture) ->
 def test_a_node_without_an_address_yet_has_no_name(fixture: Fixture) -> None:
     page = {"ClusterNodeSummaries": [summary("head-room", "i-0000000000000000b", status="Pending")]}
     fixture.sagemaker.add_response("list_cluster_nodes", page)
-    fixture.sagemaker.add_response("describe_cluster_node", {"NodeDetails": {"InstanceId": "i-0000000000000000b"}})
+    fixture.sagemaker.add_response(
+        "describe_cluster_node", {"NodeDetails": {"InstanceId": "i-0000000000000000b"}}
+    )
     assert [node.name for node in fixture.backend.nodes(CLUSTER)] == [None]
 
 
 @pytest.mark.parametrize("code", ["ValidationException", "ResourceNotFound"])
-def test_a_node_that_left_between_two_calls_does_not_fail_the_list(fixture: Fixture, code: str) -> None:
+def test_a_node_that_left_between_two_calls_does_not_fail_the_list(
+    fixture: Fixture, code: str
+) -> None:
     here = summary("head", "i-0000000000000000a", "ip-10-0-0-1.ec2.internal")
     left = summary("head-room", "i-0000000000000000b", status="ShuttingDown")
     fixture.sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": [here, left]})
     fixture.sagemaker.add_client_error("describe_cluster_node", code, "no such node")
-    assert [(node.status, node.name) for node in fixture.backend.nodes(CLUSTER)] == [("Running", "ip-10-0-0-1"), ("ShuttingDown", None)]
+    assert [(node.status, node.name) for node in fixture.backend.nodes(CLUSTER)] == [
+        ("Running", "ip-10-0-0-1"),
+        ("ShuttingDown", None),
+    ]
 
 
 EVENT_ID = "0a1b2c3d-0000-4000-8000-000000000001"
 
 
-def test_the_reason_of_an_event_stands_in_the_metadata_of_whatever_it_is_about(fixture: Fixture) -> None:
+def test_the_reason_of_an_event_stands_in_the_metadata_of_whatever_it_is_about(
+    fixture: Fixture,
+) -> None:
     reason = "We currently do not have sufficient capacity to launch new ml.p5.48xlarge instances. Please try again."
     event = {
         "EventId": EVENT_ID, "ClusterArn": ARN, "ClusterName": "demo", "ResourceType": "Instance", "EventTime": T0,
@@ -297,17 +370,25 @@ def test_the_reason_of_an_event_stands_in_the_metadata_of_whatever_it_is_about(f
     asked = {"ClusterName": "demo", "EventId": EVENT_ID}
     fixture.sagemaker.add_response("describe_cluster_event", {"EventDetails": event}, asked)
     assert fixture.backend.event_reason("demo", EVENT_ID) == reason
-    fixture.sagemaker.add_response("describe_cluster_event", {"EventDetails": {**event, "EventDetails": {}}}, asked)
+    fixture.sagemaker.add_response(
+        "describe_cluster_event", {"EventDetails": {**event, "EventDetails": {}}}, asked
+    )
     assert fixture.backend.event_reason("demo", EVENT_ID) == ""
 
 
-@pytest.mark.parametrize("code", ["ValidationException", "ResourceNotFound", "AccessDeniedException"])
+@pytest.mark.parametrize(
+    "code", ["ValidationException", "ResourceNotFound", "AccessDeniedException"]
+)
 def test_an_event_that_cannot_be_described_has_no_reason(fixture: Fixture, code: str) -> None:
-    fixture.sagemaker.add_client_error("describe_cluster_event", code, "only for continuous provisioning")
+    fixture.sagemaker.add_client_error(
+        "describe_cluster_event", code, "only for continuous provisioning"
+    )
     assert fixture.backend.event_reason("demo", EVENT_ID) == ""
 
 
-def test_the_controller_is_found_with_one_call_and_not_confused_with_a_similar_group(fixture: Fixture) -> None:
+def test_the_controller_is_found_with_one_call_and_not_confused_with_a_similar_group(
+    fixture: Fixture,
+) -> None:
     page = [
         summary("head-room", "i-0000000000000000b"),
         summary("head", "i-0000000000000000a", status="ShuttingDown"),
@@ -324,12 +405,24 @@ def test_the_controller_is_found_with_one_call_and_not_confused_with_a_similar_g
 
 def test_our_clusters_are_those_with_this_deployments_tag(fixture: Fixture) -> None:
     other = ARN[:-12] + "zzzzzzzzzzzz"
-    page = [{"ClusterArn": arn, "ClusterName": arn[-3:], "CreationTime": T0, "ClusterStatus": "InService"} for arn in (ARN, other)]
+    page = [
+        {
+            "ClusterArn": arn,
+            "ClusterName": arn[-3:],
+            "CreationTime": T0,
+            "ClusterStatus": "InService",
+        }
+        for arn in (ARN, other)
+    ]
     for _ in range(2):
-        fixture.sagemaker.add_response("list_clusters", {"ClusterSummaries": page}, {"MaxResults": 100})
+        fixture.sagemaker.add_response(
+            "list_clusters", {"ClusterSummaries": page}, {"MaxResults": 100}
+        )
         if _ == 0:  # tags are asked for once
             fixture.tags(OURS)
-            fixture.sagemaker.add_response("list_tags", {"Tags": []}, {"ResourceArn": other, "MaxResults": 100})
+            fixture.sagemaker.add_response(
+                "list_tags", {"Tags": []}, {"ResourceArn": other, "MaxResults": 100}
+            )
         assert [cluster.arn for cluster in fixture.backend.tagged()] == [ARN]
 
 
@@ -340,9 +433,15 @@ def test_nodes_are_replaced_in_batches_of_25_with_failures_per_node(fixture: Fix
     ids = [f"i-{number:017x}" for number in range(30)]
     failed = [{"NodeId": ids[0], "ErrorCode": "InstanceIdInUse", "Message": "busy"}]
     fixture.sagemaker.add_response(
-        "batch_replace_cluster_nodes", {"Successful": ids[1:25], "Failed": failed}, {"ClusterName": "demo", "NodeIds": ids[:25]}
+        "batch_replace_cluster_nodes",
+        {"Successful": ids[1:25], "Failed": failed},
+        {"ClusterName": "demo", "NodeIds": ids[:25]},
     )
-    fixture.sagemaker.add_response("batch_replace_cluster_nodes", {"Successful": ids[25:]}, {"ClusterName": "demo", "NodeIds": ids[25:]})
+    fixture.sagemaker.add_response(
+        "batch_replace_cluster_nodes",
+        {"Successful": ids[25:]},
+        {"ClusterName": "demo", "NodeIds": ids[25:]},
+    )
     result = fixture.backend.replace("demo", ids)
     assert result.successful == ids[1:]
     assert result.failed == {ids[0]: "InstanceIdInUse: busy"}
@@ -376,7 +475,9 @@ def test_deleting_asks_once_and_a_cluster_that_is_gone_is_no_error(fixture: Fixt
     assert fixture.backend.delete("demo") is False
 
 
-def test_a_cluster_that_is_gone_has_no_tag_by_which_a_call_would_be_allowed(fixture: Fixture) -> None:
+def test_a_cluster_that_is_gone_has_no_tag_by_which_a_call_would_be_allowed(
+    fixture: Fixture,
+) -> None:
     """IAM may judge the call before SageMaker looks for the cluster."""
     fixture.refuses("delete_cluster", "AccessDeniedException")
     fixture.refuses("describe_cluster", "ResourceNotFound")
@@ -388,7 +489,11 @@ def test_a_cluster_that_is_gone_has_no_tag_by_which_a_call_would_be_allowed(fixt
 
 
 def test_a_cluster_that_may_not_be_deleted_is_not_taken_for_gone(fixture: Fixture) -> None:
-    fixture.refuses("delete_cluster", "AccessDeniedException", "not authorized to perform: sagemaker:DeleteCluster")
+    fixture.refuses(
+        "delete_cluster",
+        "AccessDeniedException",
+        "not authorized to perform: sagemaker:DeleteCluster",
+    )
     fixture.describes()
     with pytest.raises(errors.BackendRejected, match="not authorized"):
         fixture.backend.delete("demo")
@@ -404,15 +509,28 @@ def test_deleting_while_another_operation_runs_is_a_conflict_to_repeat(fixture: 
 
 
 def streams(*names_and_times: tuple[str, int]) -> dict[str, Any]:
-    return {"logStreams": [{"logStreamName": f"LifecycleConfig/{name}", "lastEventTimestamp": at} for name, at in names_and_times]}
+    return {
+        "logStreams": [
+            {"logStreamName": f"LifecycleConfig/{name}", "lastEventTimestamp": at}
+            for name, at in names_and_times
+        ]
+    }
 
 
 def test_the_lifecycle_log_is_that_of_the_instance_awss_failure_names(fixture: Fixture) -> None:
     fixture.describes("Failed", FailureMessage="Instance i-0123456789abcdef0 failed to provision")
-    fixture.logs.add_response("describe_log_streams", streams(("head/i-0123456789abcdef0", 1), ("head-room/i-0000000000000000b", 9)))
+    fixture.logs.add_response(
+        "describe_log_streams",
+        streams(("head/i-0123456789abcdef0", 1), ("head-room/i-0000000000000000b", 9)),
+    )
     fixture.logs.add_response(
         "get_log_events",
-        {"events": [{"timestamp": 1, "message": "mounting /fsx\n"}, {"timestamp": 2, "message": "no route to host"}]},
+        {
+            "events": [
+                {"timestamp": 1, "message": "mounting /fsx\n"},
+                {"timestamp": 2, "message": "no route to host"},
+            ]
+        },
         {
             "logGroupName": "/aws/sagemaker/Clusters/demo/abcdefghijkl",
             "logStreamName": "LifecycleConfig/head/i-0123456789abcdef0",
@@ -425,7 +543,10 @@ def test_the_lifecycle_log_is_that_of_the_instance_awss_failure_names(fixture: F
 
 def test_without_a_named_instance_the_newest_log_is_shown(fixture: Fixture) -> None:
     fixture.refuses("describe_cluster", "ResourceNotFound")
-    fixture.logs.add_response("describe_log_streams", streams(("head/i-0000000000000000a", 1), ("head-room/i-0000000000000000b", 9)))
+    fixture.logs.add_response(
+        "describe_log_streams",
+        streams(("head/i-0000000000000000a", 1), ("head-room/i-0000000000000000b", 9)),
+    )
     fixture.logs.add_response("get_log_events", {"events": []})
     assert fixture.backend.lifecycle_log(CLUSTER, lines=50) == ""
 

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 from tests.support.botocore_model import request_problems
 
-from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster_request, generated_files
+from trainyard.backends.hyperpod_request import (
+    HyperPodSettings,
+    create_cluster_request,
+    generated_files,
+)
 from trainyard.domain.records import Cluster
 from trainyard_contracts.specs import ClusterSpec
 
@@ -44,12 +48,21 @@ RICH: dict[str, Any] = {
 
 
 def cluster(spec: dict[str, Any] = RICH, **changes: Any) -> Cluster:
-    made = Cluster(name=spec["name"], spec=ClusterSpec.model_validate(spec), created_at=T0, updated_at=T0, generation=3)
+    made = Cluster(
+        name=spec["name"],
+        spec=ClusterSpec.model_validate(spec),
+        created_at=T0,
+        updated_at=T0,
+        generation=3,
+    )
     return made.model_copy(update={"owner_run": "run-01jd3n5v8x0000000000000000", **changes})
 
 
 def legacy() -> Cluster:
-    return cluster({**RICH, "provisioning": "AllAtOnce", "slurmSetup": "ProvisioningParameters"}, owner_run=None)
+    return cluster(
+        {**RICH, "provisioning": "AllAtOnce", "slurmSetup": "ProvisioningParameters"},
+        owner_run=None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,20 +71,30 @@ def legacy() -> Cluster:
         ("create_cluster.json", create_cluster_request(cluster(), SETTINGS)),
         ("create_cluster_legacy.json", create_cluster_request(legacy(), SETTINGS)),
         ("cluster.json", json.loads(generated_files(cluster(), SETTINGS)["cluster.json"])),
-        ("provisioning_parameters.json", json.loads(generated_files(legacy(), SETTINGS)["provisioning_parameters.json"])),
+        (
+            "provisioning_parameters.json",
+            json.loads(generated_files(legacy(), SETTINGS)["provisioning_parameters.json"]),
+        ),
     ],
 )
-def test_what_is_made_of_a_rich_specification_is_the_golden_file(name: str, made: dict[str, Any]) -> None:
+def test_what_is_made_of_a_rich_specification_is_the_golden_file(
+    name: str, made: dict[str, Any]
+) -> None:
     assert made == json.loads((GOLDEN / name).read_text())
 
 
 @pytest.mark.parametrize("made", [cluster(), legacy()])
 def test_the_request_is_valid_against_sagemakers_model(made: Cluster) -> None:
-    assert request_problems("sagemaker", "CreateCluster", create_cluster_request(made, SETTINGS)) == []
+    assert (
+        request_problems("sagemaker", "CreateCluster", create_cluster_request(made, SETTINGS)) == []
+    )
 
 
 def test_spares_are_instances_but_no_expected_workers() -> None:
-    groups = {group["InstanceGroupName"]: group for group in create_cluster_request(cluster(), SETTINGS)["InstanceGroups"]}
+    groups = {
+        group["InstanceGroupName"]: group
+        for group in create_cluster_request(cluster(), SETTINGS)["InstanceGroups"]
+    }
     assert groups["gpus"]["InstanceCount"] == 18
     assert json.loads(generated_files(cluster(), SETTINGS)["cluster.json"])["expectedWorkers"] == 20
 
@@ -89,10 +112,15 @@ def test_only_workers_have_partitions_and_there_is_no_strategy() -> None:
 
 def test_a_specification_without_network_joins_the_deployments_own() -> None:
     spec = {key: value for key, value in RICH.items() if key != "network"}
-    assert create_cluster_request(cluster(spec), SETTINGS)["VpcConfig"] == {"SecurityGroupIds": ["sg-0d"], "Subnets": ["subnet-0d"]}
+    assert create_cluster_request(cluster(spec), SETTINGS)["VpcConfig"] == {
+        "SecurityGroupIds": ["sg-0d"],
+        "Subnets": ["subnet-0d"],
+    }
 
 
-def test_provisioning_parameters_are_written_only_when_slurm_is_not_set_up_through_the_api() -> None:
+def test_provisioning_parameters_are_written_only_when_slurm_is_not_set_up_through_the_api() -> (
+    None
+):
     assert set(generated_files(cluster(), SETTINGS)) == {"cluster.json"}
     request = create_cluster_request(legacy(), SETTINGS)
     assert "Orchestrator" not in request
@@ -111,7 +139,9 @@ def test_provisioning_parameters_are_written_only_when_slurm_is_not_set_up_throu
 def test_the_scripts_run_after_the_images_own_set_up_or_in_its_place(
     provisioning: str, setup: str, entry: str, orchestrator: dict[str, Any] | None
 ) -> None:
-    request = create_cluster_request(cluster({**RICH, "provisioning": provisioning, "slurmSetup": setup}), SETTINGS)
+    request = create_cluster_request(
+        cluster({**RICH, "provisioning": provisioning, "slurmSetup": setup}), SETTINGS
+    )
     for group in request["InstanceGroups"]:
         assert set(group["LifeCycleConfig"]) == {"SourceS3Uri", entry}
     assert request.get("Orchestrator") == orchestrator
@@ -120,7 +150,9 @@ def test_the_scripts_run_after_the_images_own_set_up_or_in_its_place(
 
 def test_a_users_tag_never_takes_the_place_of_ours() -> None:
     asked = cluster(RICH)  # a spec that says so is refused today; a stored one may be older
-    older = asked.model_copy(update={"spec": asked.spec.model_copy(update={"tags": {"trainyard:stage": "other"}})})
+    older = asked.model_copy(
+        update={"spec": asked.spec.model_copy(update={"tags": {"trainyard:stage": "other"}})}
+    )
     made = create_cluster_request(older, SETTINGS)
     assert {"Key": "trainyard:stage", "Value": "prod"} in made["Tags"]
     assert len([tag for tag in made["Tags"] if tag["Key"] == "trainyard:stage"]) == 1

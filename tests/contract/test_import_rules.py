@@ -16,7 +16,14 @@ MEMBERS = ("layers/contracts", "layers/core", "node_agent", "trainers", "localcl
 LINT = Path(sys.executable).parent / "lint-imports"
 PURE = [ROOT / "layers/core/trainyard/domain", ROOT / "layers/contracts/trainyard_contracts"]
 #: Calls that make a pure function answer differently twice.
-IMPURE = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("time", "time"), ("time", "monotonic"), ("os", "environ")}
+IMPURE = {
+    ("datetime", "now"),
+    ("datetime", "utcnow"),
+    ("datetime", "today"),
+    ("time", "time"),
+    ("time", "monotonic"),
+    ("os", "environ"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +38,19 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _lint(where: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(where / member) for member in MEMBERS)}
-    return subprocess.run([str(LINT), "--no-cache"], cwd=where, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(str(where / member) for member in MEMBERS),
+    }
+    return subprocess.run(
+        [str(LINT), "--no-cache"],
+        cwd=where,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
 
 
 def test_every_import_rule_is_kept(workspace: Path) -> None:
@@ -43,17 +61,43 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "line", "rule"),
     [
-        ("layers/core/trainyard/domain/__init__.py", "import trainyard.aws", "control plane layers"),
+        (
+            "layers/core/trainyard/domain/__init__.py",
+            "import trainyard.aws",
+            "control plane layers",
+        ),
         ("layers/core/trainyard/app/__init__.py", "import trainyard.http", "control plane layers"),
         ("layers/core/trainyard/app/__init__.py", "import boto3", "only adapters know AWS"),
-        ("layers/core/trainyard/domain/__init__.py", "import boto3", "domain and contracts are pure"),
-        ("layers/contracts/trainyard_contracts/__init__.py", "import uuid", "domain and contracts are pure"),
-        ("node_agent/trainyard_agent/__init__.py", "import trainyard.domain", "agent, trainers, local cloud and CLI know nothing"),
-        ("cli/trainyard_cli/__init__.py", "import trainyard.ports", "agent, trainers, local cloud and CLI know nothing"),
-        ("trainers/trainyard_trainers/__init__.py", "import trainyard_contracts", "trainers are torch and the standard library"),
+        (
+            "layers/core/trainyard/domain/__init__.py",
+            "import boto3",
+            "domain and contracts are pure",
+        ),
+        (
+            "layers/contracts/trainyard_contracts/__init__.py",
+            "import uuid",
+            "domain and contracts are pure",
+        ),
+        (
+            "node_agent/trainyard_agent/__init__.py",
+            "import trainyard.domain",
+            "agent, trainers, local cloud and CLI know nothing",
+        ),
+        (
+            "cli/trainyard_cli/__init__.py",
+            "import trainyard.ports",
+            "agent, trainers, local cloud and CLI know nothing",
+        ),
+        (
+            "trainers/trainyard_trainers/__init__.py",
+            "import trainyard_contracts",
+            "trainers are torch and the standard library",
+        ),
     ],
 )
-def test_a_rule_fails_when_it_is_broken_on_purpose(workspace: Path, module: str, line: str, rule: str) -> None:
+def test_a_rule_fails_when_it_is_broken_on_purpose(
+    workspace: Path, module: str, line: str, rule: str
+) -> None:
     source = workspace / module
     before = source.read_text()
     source.write_text(f"{before}\n{line}\n")
@@ -70,4 +114,6 @@ def test_the_domain_and_the_contracts_never_ask_for_time_or_surroundings() -> No
     for path in (file for directory in PURE for file in sorted(directory.rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                assert (node.value.id, node.attr) not in IMPURE, f"{path.relative_to(ROOT)}:{node.lineno} is not pure"
+                assert (node.value.id, node.attr) not in IMPURE, (
+                    f"{path.relative_to(ROOT)}:{node.lineno} is not pure"
+                )

@@ -28,7 +28,15 @@ from trainyard.domain.facts import Book
 from trainyard.domain.history import MOST_NAMES, bounded
 from trainyard.domain.records import Attempt, Cluster, Incident, Run
 from trainyard.domain.recovery import decide
-from trainyard.http.views import EventPage, MetricsView, NodeList, RunPage, RunSummary, RunView, TimelineEntry
+from trainyard.http.views import (
+    EventPage,
+    MetricsView,
+    NodeList,
+    RunPage,
+    RunSummary,
+    RunView,
+    TimelineEntry,
+)
 from trainyard_agent.heartbeats import portions
 from trainyard_contracts import events
 from trainyard_contracts.events import AgentEvent, Fact
@@ -54,7 +62,10 @@ NAMES = addresses(NODES)
 
 def spec() -> RunSpec:
     """A run whose files fill the largest request and do not compress."""
-    files = {f"f{n}.py": "".join(random_.choices(string.ascii_letters + string.digits, k=60_000)) for n in range(4)}
+    files = {
+        f"f{n}.py": "".join(random_.choices(string.ascii_letters + string.digits, k=60_000))
+        for n in range(4)
+    }
     document = {
         "name": "largest", "cluster": {"name": "large"}, "recovery": {"maxAttempts": ATTEMPTS},
         "job": {"nodes": NODES, "module": "trainyard_trainers.ddp", "files": files}, "limits": {"maxDurationSeconds": 60 * 86400},
@@ -65,10 +76,18 @@ def spec() -> RunSpec:
 def cluster() -> Cluster:
     groups = [
         {"name": "c", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
-        {"name": "w", "role": "worker", "instanceType": "ml.trn1.32xlarge", "count": NODES - 1, "spares": 10},
+        {
+            "name": "w",
+            "role": "worker",
+            "instanceType": "ml.trn1.32xlarge",
+            "count": NODES - 1,
+            "spares": 10,
+        },
     ]
     made = ClusterSpec.model_validate({"name": "large", "instanceGroups": groups, **ON_FSX})
-    return Cluster(name="large", spec=made, status="Ready", created_at=T0, updated_at=T0, arn=ARN, ready_at=T0)
+    return Cluster(
+        name="large", spec=made, status="Ready", created_at=T0, updated_at=T0, arn=ARN, ready_at=T0
+    )
 
 
 def attempt_facts(number: int, nodes: list[str], at: datetime) -> list[AgentEvent]:
@@ -76,7 +95,10 @@ def attempt_facts(number: int, nodes: list[str], at: datetime) -> list[AgentEven
     lost = nodes[number % len(nodes)]
     made = {"at": at, "cluster_name": "large", "cluster_arn": ARN, "node": "ip-10-0-0-1"}
     run = {"run_id": RUN, "attempt": number}
-    evidence = [events.NodeEvidence(node=node, instance_id=f"i-{7:017x}", agent="silent", scheduler="up") for node in nodes[:200]]
+    evidence = [
+        events.NodeEvidence(node=node, instance_id=f"i-{7:017x}", agent="silent", scheduler="up")
+        for node in nodes[:200]
+    ]
     told: list[events.AgentEvent] = [
         events.AttemptStarted(id=f"A{number:025d}", **made, **run, job_id=str(number), nodes=nodes),
         events.AttemptStepped(id=f"B{number:025d}", **made, **run, step=number * 10, resumed_from=number * 10 - 1, stepped_at=at),
@@ -96,9 +118,7 @@ def long_run() -> Run:
     attempts, incidents = [], []
     for number in range(1, ATTEMPTS):
         node = NAMES[number]
-        why = (
-            f"Node {node} is lost: no beat for {random_.random():.3f} s; slurmd port: refused. Resuming on other nodes from {number * 977}."
-        )
+        why = f"Node {node} is lost: no beat for {random_.random():.3f} s; slurmd port: refused. Resuming on other nodes from {number * 977}."
         nodes = NAMES[:number] + NAMES[number + 1 :] if number in (1, ATTEMPTS - 1) else []
         at = T0 + timedelta(hours=number)
         attempts.append(
@@ -109,7 +129,13 @@ def long_run() -> Run:
         )  # fmt: skip
         incidents.append(
             Incident(
-                cause="node-lost", attempt=number, fact_id=f"C{number:025d}", started_at=at, actions=["replace"], reason=why, node=node
+                cause="node-lost",
+                attempt=number,
+                fact_id=f"C{number:025d}",
+                started_at=at,
+                actions=["replace"],
+                reason=why,
+                node=node,
             )
         )
     return Run(
@@ -123,7 +149,11 @@ def largest_item(table: Table) -> int:
     """As DynamoDB counts: names and values of all attributes, in UTF-8."""
     answer = table._dynamodb.get_paginator("scan").paginate(TableName=table.name)
     return max(
-        sum(len(name) + sum(len(v.encode() if isinstance(v, str) else bytes(v)) for v in value.values()) for name, value in item.items())
+        sum(
+            len(name)
+            + sum(len(v.encode() if isinstance(v, str) else bytes(v)) for v in value.values())
+            for name, value in item.items()
+        )
         for page in answer
         for item in page["Items"]
     )
@@ -134,7 +164,9 @@ def wire(view: Any) -> int:
     return len(json.dumps({"statusCode": 200, "body": view.model_dump_json(by_alias=True)}))
 
 
-def test_the_record_of_the_longest_run_on_the_largest_cluster_stays_far_below_an_items_limit(table: Table) -> None:
+def test_the_record_of_the_longest_run_on_the_largest_cluster_stays_far_below_an_items_limit(
+    table: Table,
+) -> None:
     run = decided(long_run(), [])
     stored = TableRuns(table, SystemClock()).create(run.run, idempotency_key=None, body_hash="h")
     assert largest_item(table) < 0.9 * MOST_ITEM
@@ -150,12 +182,21 @@ def decided(run: Run, facts: list[Fact]) -> Decision:
 
 def test_the_last_of_a_thousand_attempts_is_counted_and_no_more_is_made() -> None:
     run = long_run()
-    used = [*run.attempts[:-1], run.attempts[-1].model_copy(update={"ended_at": T0, "outcome": "failed"})]
-    before = run.model_copy(update={"attempts": used, "opened_at": T0 + timedelta(days=59), "excluded_nodes": []})
+    used = [
+        *run.attempts[:-1],
+        run.attempts[-1].model_copy(update={"ended_at": T0, "outcome": "failed"}),
+    ]
+    before = run.model_copy(
+        update={"attempts": used, "opened_at": T0 + timedelta(days=59), "excluded_nodes": []}
+    )
     one_left = decided(before, []).run
     assert [attempt.number for attempt in one_left.attempts][-2:] == [ATTEMPTS - 1, ATTEMPTS]
-    ended = one_left.attempts[-1].model_copy(update={"submitted_at": T0, "ended_at": T0, "outcome": "failed"})
-    after = decided(one_left.model_copy(update={"attempts": [*one_left.attempts[:-1], ended]}), []).run
+    ended = one_left.attempts[-1].model_copy(
+        update={"submitted_at": T0, "ended_at": T0, "outcome": "failed"}
+    )
+    after = decided(
+        one_left.model_copy(update={"attempts": [*one_left.attempts[:-1], ended]}), []
+    ).run
     assert after.problem is not None
     assert (after.problem.code, len(after.attempts)) == ("attempts-exhausted", ATTEMPTS)
 
@@ -166,7 +207,9 @@ def test_a_shortened_past_is_shortened_once_and_forgets_no_budget() -> None:
     assert sum(len(a.nodes) + len(a.exclude) + len(a.down) for a in run.attempts[:-1]) <= MOST_NAMES
     assert set(run.former_nodes) == set(NAMES) - {NAMES[1]}
     assert len(run.attempts) == ATTEMPTS - 1
-    assert f"D{5:025d}-{NAMES[5]}" in run.handled_facts, "a node that is lost is never asked for twice"
+    assert f"D{5:025d}-{NAMES[5]}" in run.handled_facts, (
+        "a node that is lost is never asked for twice"
+    )
     assert f"D{0:025d}-{NAMES[0]}" in run.handled_facts
 
 
@@ -176,7 +219,9 @@ def test_small_runs_keep_every_attempts_nodes_and_words() -> None:
     assert bounded(run) == run
 
 
-def test_sixty_days_of_facts_are_stored_read_and_decided_with_each_list_of_nodes_kept_once(table: Table) -> None:
+def test_sixty_days_of_facts_are_stored_read_and_decided_with_each_list_of_nodes_kept_once(
+    table: Table,
+) -> None:
     runs = TableRuns(table, SystemClock())
     for number in range(1, 31):
         for event in attempt_facts(number, NAMES, T0 + timedelta(hours=number)):
@@ -187,28 +232,48 @@ def test_sixty_days_of_facts_are_stored_read_and_decided_with_each_list_of_nodes
     started = Book(found).of(events.AttemptStarted)
     assert started[-1].nodes == NAMES
     assert [fact.nodes for fact in started[:-1]] == [[]] * 29
-    items = [item for item in table.query(f"run#{RUN}", "fact#") if '"AttemptStarted"' in str(document(item))]
+    items = [
+        item
+        for item in table.query(f"run#{RUN}", "fact#")
+        if '"AttemptStarted"' in str(document(item))
+    ]
     assert sum(len(document(item)) for item in items) < 30 * 2000
     newest = Attempt(number=30, job_id="30", submitted_at=T0)
     run = long_run().model_copy(update={"attempts": [newest], "incidents": [], "handled_facts": []})
-    assert decided(run, [fact for fact in found if not isinstance(fact, events.AttemptEnded)]).run.attempts[-1].nodes == NAMES
+    assert (
+        decided(run, [fact for fact in found if not isinstance(fact, events.AttemptEnded)])
+        .run.attempts[-1]
+        .nodes
+        == NAMES
+    )
 
 
 def members_fact(number: int, names: list[str], removed: str) -> events.NodesChanged:
     """Slurm's list after one node was replaced by one of another name."""
-    data = {"nodes": names, "added": [f"ip-10-9-9-{number}"], "removed": [removed], "partitions": {"main": len(names)}}
+    data = {
+        "nodes": names,
+        "added": [f"ip-10-9-9-{number}"],
+        "removed": [removed],
+        "partitions": {"main": len(names)},
+    }
     found = fact("NodesChanged", f"M{number:025d}", T0 + timedelta(minutes=number), **data)
     assert isinstance(found, events.NodesChanged)
     return found
 
 
-def test_a_change_of_the_largest_list_of_nodes_forgets_no_node_that_is_still_in_it(table: Table) -> None:
+def test_a_change_of_the_largest_list_of_nodes_forgets_no_node_that_is_still_in_it(
+    table: Table,
+) -> None:
     lost, left_out, former = NAMES[0], NAMES[1], NAMES[2:4]
-    evidence = [{"node": node, "agent": "silent", "scheduler": "down"} for node in (lost, former[0])]
+    evidence = [
+        {"node": node, "agent": "silent", "scheduler": "down"} for node in (lost, former[0])
+    ]
     told = [fact("NodeLost", f"K{n:025d}", T0, lost=item) for n, item in enumerate(evidence)]
     names = [name for name in NAMES if name != former[0]] + ["ip-10-9-9-1"]
     told.append(members_fact(1, names, former[0]))
-    told.append(members_fact(2, [name for name in names if name != former[1]] + ["ip-10-9-9-2"], former[1]))
+    told.append(
+        members_fact(2, [name for name in names if name != former[1]] + ["ip-10-9-9-2"], former[1])
+    )
     runs, clusters = TableRuns(table, SystemClock()), TableClusters(table, SystemClock())
     for one in told:
         assert clusters.record("large", one)
@@ -217,11 +282,24 @@ def test_a_change_of_the_largest_list_of_nodes_forgets_no_node_that_is_still_in_
     found = clusters.facts("large")
     older, newest = Book(found).of(events.NodesChanged)
     assert newest == told[-1]
-    assert (older.nodes, older.removed) == ([], [former[0]]), "of older lists it is known how they changed"
-    run = long_run().model_copy(update={"attempts": [], "incidents": [], "excluded_nodes": [left_out, former[1]], "handled_facts": []})
-    waiting = decided(run.model_copy(update={"opened_at": T0 + timedelta(days=59)}), runs.facts(RUN) + found).run
+    assert (older.nodes, older.removed) == ([], [former[0]]), (
+        "of older lists it is known how they changed"
+    )
+    run = long_run().model_copy(
+        update={
+            "attempts": [],
+            "incidents": [],
+            "excluded_nodes": [left_out, former[1]],
+            "handled_facts": [],
+        }
+    )
+    waiting = decided(
+        run.model_copy(update={"opened_at": T0 + timedelta(days=59)}), runs.facts(RUN) + found
+    ).run
     assert waiting.reason.startswith(f"No spare is left: {NODES - 2} of {NODES} nodes are usable.")
-    assert [key.rpartition("-ip-")[2] for key in waiting.handled_facts] == [lost.removeprefix("ip-")], "it alone is asked for again"
+    assert [key.rpartition("-ip-")[2] for key in waiting.handled_facts] == [
+        lost.removeprefix("ip-")
+    ], "it alone is asked for again"
 
 
 def test_a_hundred_thousand_facts_are_decided() -> None:
@@ -249,7 +327,9 @@ def sample(name: str, at: datetime) -> events.NodeSample:
     )  # fmt: skip
 
 
-def heartbeats(at: datetime, nodes: list[str], number: Iterator[int]) -> list[events.ClusterHeartbeat]:
+def heartbeats(
+    at: datetime, nodes: list[str], number: Iterator[int]
+) -> list[events.ClusterHeartbeat]:
     """A look at the cluster, as the controller's agent sends it."""
     runs = [events.RunSample(run_id=RUN, attempt=1, step=7, loss=0.5)]
     parts = portions([sample(name, at) for name in nodes], runs)
@@ -265,7 +345,10 @@ def heartbeats(at: datetime, nodes: list[str], number: Iterator[int]) -> list[ev
 def test_every_heartbeat_of_the_largest_cluster_fits_an_event_and_an_item(table: Table) -> None:
     beats = heartbeats(T0, NAMES, itertools.count())
     assert [one.node for beat in beats for one in beat.nodes] == NAMES
-    assert max(len(beat.model_dump_json(by_alias=True).encode()) for beat in beats) <= events.MOST_EVENT_BYTES
+    assert (
+        max(len(beat.model_dump_json(by_alias=True).encode()) for beat in beats)
+        <= events.MOST_EVENT_BYTES
+    )
     for beat in beats[:3]:
         TableClusters(table, SystemClock()).put_heartbeat(beat)
     assert largest_item(table) < MOST_ITEM // 2
@@ -276,7 +359,9 @@ def test_a_small_cluster_sends_one_heartbeat_even_without_nodes() -> None:
     assert len(portions([sample("a", T0)], [])) == 1
 
 
-def test_the_nodes_and_the_series_of_the_largest_cluster_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_nodes_and_the_series_of_the_largest_cluster_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World()
     world.clusters.stored["large"] = cluster().model_copy(update={"created_at": world.clock.now()})
     run = bounded(long_run()).model_copy(update={"created_at": world.clock.now()})
@@ -297,10 +382,14 @@ def test_the_nodes_and_the_series_of_the_largest_cluster_are_answered(monkeypatc
     assert view.run
 
 
-def test_a_long_series_is_thinned_evenly_to_its_newest_point_and_a_short_one_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_series_is_thinned_evenly_to_its_newest_point_and_a_short_one_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World()
     world.clusters.stored["large"] = cluster()
-    world.runs.stored[RUN] = bounded(long_run()).model_copy(update={"created_at": world.clock.now()})
+    world.runs.stored[RUN] = bounded(long_run()).model_copy(
+        update={"created_at": world.clock.now()}
+    )
     number = itertools.count()
     for _ in range(100):
         world.clock.tick(60)
@@ -313,7 +402,9 @@ def test_a_long_series_is_thinned_evenly_to_its_newest_point_and_a_short_one_is_
     series = thinned.nodes[NAMES[0]]
     assert (thinned.thinned, len(series), len(thinned.run)) == (True, 10, 10)
     assert series[-1].at == world.clock.now()
-    assert {second.at - first.at for first, second in itertools.pairwise(series)} == {timedelta(minutes=10)}
+    assert {second.at - first.at for first, second in itertools.pairwise(series)} == {
+        timedelta(minutes=10)
+    }
 
 
 def test_a_list_of_a_hundred_of_the_largest_runs_is_answered_without_their_specs() -> None:
@@ -335,7 +426,9 @@ def test_a_page_of_the_timeline_ends_before_its_answer_is_too_long(table: Table)
     seen, token = [], None
     while True:
         page = runs.timeline(RUN, limit=100, token=token)
-        assert wire(EventPage(events=[TimelineEntry.of(entry) for entry in page.items])) < MOST_ANSWER
+        assert (
+            wire(EventPage(events=[TimelineEntry.of(entry) for entry in page.items])) < MOST_ANSWER
+        )
         seen += [entry.id for entry in page.items]
         token = page.next_token
         if token is None:
@@ -349,12 +442,17 @@ def test_nodes_too_many_to_show_each_sample_are_shown_without_and_say_so() -> No
     from trainyard.app.create_cluster import create_cluster
 
     arn = world.backend.create(create_cluster(world.ports, spec_))
-    world.clusters.put(world.clusters.get("large").model_copy(update={"arn": arn, "status": "Ready"}))
+    world.clusters.put(
+        world.clusters.get("large").model_copy(update={"arn": arn, "status": "Ready"})
+    )
     ids = [node.instance_id for node in world.backend.node_lists["large"]]
     at = world.clock.now()
     beats = heartbeats(at, [f"n-{one}" for one in ids], itertools.count())
     for beat in beats:
-        known = [one.model_copy(update={"instance_id": one.node.removeprefix("n-")}) for one in beat.nodes]
+        known = [
+            one.model_copy(update={"instance_id": one.node.removeprefix("n-")})
+            for one in beat.nodes
+        ]
         world.clusters.put_heartbeat(beat.model_copy(update={"nodes": known}))
     nodes = list_nodes(world.ports, "large")
     assert all(node.sample for node in nodes)

@@ -39,7 +39,11 @@ def without_fsx() -> str:
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    for name, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": REGION}.items():
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+        "AWS_DEFAULT_REGION": REGION,
+    }.items():
         monkeypatch.setenv(name, value)
     with mock_aws():
         yield botocore.session.Session()
@@ -47,7 +51,10 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def deploy(session: Any, **parameters: str) -> dict[str, str]:
     cloudformation = session.create_client("cloudformation", region_name=REGION)
-    given = [{"ParameterKey": key, "ParameterValue": value} for key, value in {"Zone": "us-west-2a", **parameters}.items()]
+    given = [
+        {"ParameterKey": key, "ParameterValue": value}
+        for key, value in {"Zone": "us-west-2a", **parameters}.items()
+    ]
     cloudformation.create_stack(StackName="network", TemplateBody=without_fsx(), Parameters=given)
     (stack,) = cloudformation.describe_stacks(StackName="network")["Stacks"]
     assert stack["StackStatus"] == "CREATE_COMPLETE"
@@ -61,10 +68,16 @@ def associate(session: Any, cloudformation: Any) -> None:
     ids = {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in made}
     ec2 = session.create_client("ec2", region_name=REGION)
     for resource in TEMPLATE["Resources"].values():
-        properties = resource["Properties"] if resource["Type"] == "AWS::EC2::SubnetRouteTableAssociation" else {}
+        properties = (
+            resource["Properties"]
+            if resource["Type"] == "AWS::EC2::SubnetRouteTableAssociation"
+            else {}
+        )
         subnet = ids.get(properties.get("SubnetId", {}).get("Ref"))
         if subnet:
-            ec2.associate_route_table(SubnetId=subnet, RouteTableId=ids[properties["RouteTableId"]["Ref"]])
+            ec2.associate_route_table(
+                SubnetId=subnet, RouteTableId=ids[properties["RouteTableId"]["Ref"]]
+            )
 
 
 def scope(outputs: dict[str, str]) -> Scope:
@@ -72,19 +85,33 @@ def scope(outputs: dict[str, str]) -> Scope:
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},
         {"name": "workers", "role": "worker", "instanceType": "ml.p5.48xlarge", "count": 64},
     ]
-    network = {"subnetIds": outputs["SubnetIds"].split(","), "securityGroupIds": outputs["SecurityGroupIds"].split(",")}
-    filesystem = {"dnsName": "fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com", "mountName": "abcdefgh"}
-    return Scope.of({"name": "c", "instanceGroups": groups, "network": network, "sharedFilesystem": filesystem})
+    network = {
+        "subnetIds": outputs["SubnetIds"].split(","),
+        "securityGroupIds": outputs["SecurityGroupIds"].split(","),
+    }
+    filesystem = {
+        "dnsName": "fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com",
+        "mountName": "abcdefgh",
+    }
+    return Scope.of(
+        {"name": "c", "instanceGroups": groups, "network": network, "sharedFilesystem": filesystem}
+    )
 
 
 def findings(session: Any, outputs: dict[str, str]) -> list[Finding]:
     account = Account(session, REGION, "trainyard")
-    return [one for check in (subnets, security_groups, routes) for one in check.check(account, scope(outputs))]
+    return [
+        one
+        for check in (subnets, security_groups, routes)
+        for one in check.check(account, scope(outputs))
+    ]
 
 
 @pytest.mark.parametrize("way_out", ["Nat", "Endpoints"])
 @pytest.mark.parametrize("second", ["", "us-west-2b"])
-def test_doctor_finds_nothing_wrong_with_the_network_that_it_makes(session: Any, way_out: str, second: str) -> None:
+def test_doctor_finds_nothing_wrong_with_the_network_that_it_makes(
+    session: Any, way_out: str, second: str
+) -> None:
     outputs = deploy(session, WayOut=way_out, SecondZone=second)
     assert findings(session, outputs) == []
     assert len(outputs["SubnetIds"].split(",")) == (2 if second else 1)
@@ -104,13 +131,18 @@ def test_its_outputs_are_parameters_of_the_main_template_and_fields_of_a_spec(se
     outputs = deploy(session, SecondZone="us-west-2b")
     for name in ("SubnetIds", "SecurityGroupIds"):
         assert re.fullmatch(MAIN["Parameters"][name]["AllowedPattern"], outputs[name])
-    Network(subnet_ids=outputs["SubnetIds"].split(","), security_group_ids=outputs["SecurityGroupIds"].split(","))
+    Network(
+        subnet_ids=outputs["SubnetIds"].split(","),
+        security_group_ids=outputs["SecurityGroupIds"].split(","),
+    )
     assert {"FilesystemDnsName", "FilesystemMountName"} <= set(TEMPLATE["Outputs"])
 
 
 def test_there_is_an_endpoint_for_every_service_that_nodes_call() -> None:
     made = {
-        resource["Properties"]["ServiceName"]["Fn::Sub"].removeprefix("com.amazonaws.${AWS::Region}.")
+        resource["Properties"]["ServiceName"]["Fn::Sub"].removeprefix(
+            "com.amazonaws.${AWS::Region}."
+        )
         for resource in TEMPLATE["Resources"].values()
         if resource["Type"] == "AWS::EC2::VPCEndpoint"
     }
@@ -123,5 +155,7 @@ def test_the_filesystem_that_may_hold_the_only_checkpoints_outlives_the_stack() 
 
 
 def test_it_can_be_uploaded_as_it_is_without_any_packaging() -> None:
-    assert not re.search(r"[&*][a-z]+\b(?!\.)", re.sub(r"#.*|\"[^\"]*\"|Allowed.*|Description.*", "", TEXT)), "YAML anchors need packaging"
+    assert not re.search(
+        r"[&*][a-z]+\b(?!\.)", re.sub(r"#.*|\"[^\"]*\"|Allowed.*|Description.*", "", TEXT)
+    ), "YAML anchors need packaging"
     assert "Transform" not in TEMPLATE

@@ -32,7 +32,9 @@ ACCOUNT, REGION = "123456789012", "us-west-2"
 BUCKET = f"sagemaker-yard-{ACCOUNT}-{REGION}"
 DATA = f"arn:aws:s3:::{BUCKET}"
 BUS = f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus/yard-agents"
-AUTHORIZATION = json.loads((Path(cfnlint.__file__).parent / "data/AdditionalSpecs/Policies.json").read_text())
+AUTHORIZATION = json.loads(
+    (Path(cfnlint.__file__).parent / "data/AdditionalSpecs/Policies.json").read_text()
+)
 SETTINGS = HyperPodSettings(
     stage="yard", region=REGION, bucket=BUCKET, event_bus="yard-agents", secret_prefix="trainyard/yard",
     node_boundary_arn=f"arn:aws:iam::{ACCOUNT}:policy/yard-boundary", heartbeat_seconds=60,
@@ -54,7 +56,10 @@ def cluster(name: str, generation: int = 1, **spec: Any) -> Cluster:
 
 RICH = cluster(
     "a",
-    network={"subnetIds": ["subnet-0123456789abcdef1"], "securityGroupIds": ["sg-0123456789abcdef1"]},
+    network={
+        "subnetIds": ["subnet-0123456789abcdef1"],
+        "securityGroupIds": ["sg-0123456789abcdef1"],
+    },
     s3Mounts=[{"bucket": "sagemaker-texts", "mountPath": "/data", "prefix": "tokens/v1"}],
 )
 
@@ -63,22 +68,34 @@ def boundary() -> dict[str, Any]:
     resource = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]["NodeBoundary"]
     scope = Scope(
         parameters={"MountableBuckets": "sagemaker-*"},
-        pseudo={"AWS::StackName": "yard", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "AWS::Partition": "aws"},
+        pseudo={
+            "AWS::StackName": "yard",
+            "AWS::Region": REGION,
+            "AWS::AccountId": ACCOUNT,
+            "AWS::Partition": "aws",
+        },
         conditions={},
         mappings={},
     )
     text = json.dumps(resource["Properties"]["PolicyDocument"])
-    text = text.replace('{"Fn::GetAtt": ["Bus", "Arn"]}', f'"{BUS}"').replace('{"Fn::GetAtt": ["DataBucket", "Arn"]}', f'"{DATA}"')
+    text = text.replace('{"Fn::GetAtt": ["Bus", "Arn"]}', f'"{BUS}"').replace(
+        '{"Fn::GetAtt": ["DataBucket", "Arn"]}', f'"{DATA}"'
+    )
     found: dict[str, Any] = resolve(json.loads(text.replace("${DataBucket.Arn}", DATA)), scope)
     return found
 
 
 def may(of: Cluster, action: str, resource: str, context: dict[str, str] | None = None) -> bool:
-    return policies.evaluate([node_role(of, SETTINGS).policy], action, resource, context or {}) == "allow"
+    return (
+        policies.evaluate([node_role(of, SETTINGS).policy], action, resource, context or {})
+        == "allow"
+    )
 
 
 def secret(name: str) -> str:
-    return f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:trainyard/yard/{name}/agent-key-AbCdEf"
+    return (
+        f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:trainyard/yard/{name}/agent-key-AbCdEf"
+    )
 
 
 @pytest.mark.parametrize("name", ["b", "a-b", "aa"])
@@ -106,8 +123,14 @@ def test_a_node_reads_what_it_runs_and_writes_logs_and_exports_only() -> None:
     assert may(RICH, "s3:PutObject", f"{ours}/runs/r/export/final/model.pt")
     assert may(RICH, "events:PutEvents", BUS, AGENT)
     assert may(RICH, "s3:GetObject", "arn:aws:s3:::sagemaker-texts/tokens/v1/0.bin")
-    for key in ("1/lifecycle/on_create.sh", "2/lifecycle/on_create.sh", "runs/r/attempts/2/bundle.json"):
-        assert not may(RICH, "s3:PutObject", f"{ours}/{key}"), "code for a node comes from the control plane alone"
+    for key in (
+        "1/lifecycle/on_create.sh",
+        "2/lifecycle/on_create.sh",
+        "runs/r/attempts/2/bundle.json",
+    ):
+        assert not may(RICH, "s3:PutObject", f"{ours}/{key}"), (
+            "code for a node comes from the control plane alone"
+        )
     assert not may(RICH, "s3:DeleteObject", f"{ours}/runs/r/logs/attempt-1.log")
     assert not may(RICH, "events:PutEvents", BUS, {"events:source": "aws.sagemaker"})
     assert not may(RICH, "s3:GetObject", "arn:aws:s3:::sagemaker-texts/other")
@@ -118,7 +141,9 @@ def test_a_node_deletes_interfaces_in_its_own_subnets_only() -> None:
     subnet = f"arn:aws:ec2:{REGION}:{ACCOUNT}:subnet/subnet-0123456789abcdef"
     assert may(RICH, "ec2:DeleteNetworkInterface", interface, {"ec2:subnet": f"{subnet}1"})
     assert not may(RICH, "ec2:DeleteNetworkInterface", interface, {"ec2:subnet": f"{subnet}2"})
-    assert not may(cluster("a"), "ec2:DeleteNetworkInterface", interface, {"ec2:subnet": f"{subnet}1"}), "it has no network of its own"
+    assert not may(
+        cluster("a"), "ec2:DeleteNetworkInterface", interface, {"ec2:subnet": f"{subnet}1"}
+    ), "it has no network of its own"
 
 
 def _examples(resource: str) -> str:
@@ -128,25 +153,46 @@ def _examples(resource: str) -> str:
 def _allowed(of: Cluster) -> Iterator[tuple[str, str, dict[str, str]]]:
     for statement in node_role(of, SETTINGS).policy["Statement"]:
         conditions = list(statement.get("Condition", {}).values())
-        context = {key.lower(): value if isinstance(value, str) else value[0] for pairs in conditions for key, value in pairs.items()}
-        resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
-        yield from ((action, _examples(resource), context) for action in statement["Action"] for resource in resources)
+        context = {
+            key.lower(): value if isinstance(value, str) else value[0]
+            for pairs in conditions
+            for key, value in pairs.items()
+        }
+        resources = (
+            statement["Resource"]
+            if isinstance(statement["Resource"], list)
+            else [statement["Resource"]]
+        )
+        yield from (
+            (action, _examples(resource), context)
+            for action in statement["Action"]
+            for resource in resources
+        )
 
 
 @pytest.mark.parametrize("of", [RICH, cluster("b")], ids=["rich", "plain"])
 def test_all_that_a_role_allows_lies_within_the_boundary(of: Cluster) -> None:
     for action, resource, context in _allowed(of):
-        assert policies.evaluate([boundary()], action, resource, context) == "allow", (action, resource)
+        assert policies.evaluate([boundary()], action, resource, context) == "allow", (
+            action,
+            resource,
+        )
 
 
 def test_every_action_exists_and_a_star_stands_only_where_nothing_can_be_named() -> None:
     documents = [node_role(RICH, SETTINGS).policy, boundary()]
     for statement in [statement for document in documents for statement in document["Statement"]]:
-        for action in statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]:
+        for action in (
+            statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+        ):
             service, name = action.split(":")
             known = {key.lower(): value for key, value in AUTHORIZATION[service]["Actions"].items()}
             assert name.lower() in known, action
-            assert statement["Resource"] != "*" or action in STARRED or not known[name.lower()].get("Resources"), action
+            assert (
+                statement["Resource"] != "*"
+                or action in STARRED
+                or not known[name.lower()].get("Resources")
+            ), action
 
 
 def test_policy_and_boundary_keep_iams_limits() -> None:
@@ -161,7 +207,10 @@ def test_policy_and_boundary_keep_iams_limits() -> None:
 def test_each_generation_has_a_role_of_its_own_that_its_request_names() -> None:
     first, second = cluster("a", 1), cluster("a", 2)
     assert role_arn(first, SETTINGS) != role_arn(second, SETTINGS)
-    asked = {group["ExecutionRole"] for group in create_cluster_request(second, SETTINGS)["InstanceGroups"]}
+    asked = {
+        group["ExecutionRole"]
+        for group in create_cluster_request(second, SETTINGS)["InstanceGroups"]
+    }
     assert asked == {role_arn(second, SETTINGS)}
     assert not may(second, "s3:GetObject", f"{DATA}/clusters/a/1/lifecycle/cluster.json")
 
@@ -169,20 +218,29 @@ def test_each_generation_has_a_role_of_its_own_that_its_request_names() -> None:
 @pytest.fixture
 def iam() -> Iterator[Any]:
     with mock_aws():
-        yield boto3.client("iam", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+        yield boto3.client(
+            "iam", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
+        )
 
 
 def test_a_role_is_made_once_found_by_its_path_and_deleted_once(iam: Any) -> None:
     roles, wanted = IamRoles(iam), node_role(RICH, SETTINGS)
-    boundary_arn = iam.create_policy(PolicyName="boundary", PolicyDocument=json.dumps(boundary()))["Policy"]["Arn"]
+    boundary_arn = iam.create_policy(PolicyName="boundary", PolicyDocument=json.dumps(boundary()))[
+        "Policy"
+    ]["Arn"]
     wanted = replace(wanted, boundary=boundary_arn)
     roles.ensure(wanted)
     roles.ensure(wanted)
     made = iam.get_role(RoleName=wanted.name)["Role"]
     assert made["Arn"] == role_arn(RICH, SETTINGS)
     assert made["PermissionsBoundary"]["PermissionsBoundaryArn"] == boundary_arn
-    assert iam.get_role_policy(RoleName=wanted.name, PolicyName="node")["PolicyDocument"] == wanted.policy
-    assert [(role.name, names.cluster_of_role(role.path)) for role in roles.below("/trainyard/yard/")] == [(wanted.name, ("a", 1))]
+    assert (
+        iam.get_role_policy(RoleName=wanted.name, PolicyName="node")["PolicyDocument"]
+        == wanted.policy
+    )
+    assert [
+        (role.name, names.cluster_of_role(role.path)) for role in roles.below("/trainyard/yard/")
+    ] == [(wanted.name, ("a", 1))]
     assert roles.below("/trainyard/other/") == []
     roles.delete(wanted.name, wanted.path)
     roles.delete(wanted.name, wanted.path)
@@ -191,7 +249,9 @@ def test_a_role_is_made_once_found_by_its_path_and_deleted_once(iam: Any) -> Non
 
 def test_a_role_that_lost_its_policy_halfway_is_deleted_all_the_same(iam: Any) -> None:
     roles, wanted = IamRoles(iam), replace(node_role(cluster("b"), SETTINGS), boundary="")
-    iam.create_role(RoleName=wanted.name, Path=wanted.path, AssumeRolePolicyDocument=json.dumps(wanted.trust))
+    iam.create_role(
+        RoleName=wanted.name, Path=wanted.path, AssumeRolePolicyDocument=json.dumps(wanted.trust)
+    )
     roles.delete(wanted.name, wanted.path)
     assert roles.below("/trainyard/yard/") == []
 
@@ -206,13 +266,18 @@ class Denying:
         return self._iam.list_roles(**request)
 
     def delete_role_policy(self, **_: Any) -> None:
-        error = {"Code": "AccessDenied", "Message": "not authorized to perform: iam:DeleteRolePolicy on resource: role b"}
+        error = {
+            "Code": "AccessDenied",
+            "Message": "not authorized to perform: iam:DeleteRolePolicy on resource: role b",
+        }
         raise ClientError({"Error": error}, "DeleteRolePolicy")  # type: ignore[arg-type]
 
 
 def test_a_role_that_is_not_there_is_deleted_though_iam_refuses_to_say_so(iam: Any) -> None:
     wanted = replace(node_role(cluster("b"), SETTINGS), boundary="")
     IamRoles(Denying(iam)).delete(wanted.name, wanted.path)
-    iam.create_role(RoleName=wanted.name, Path=wanted.path, AssumeRolePolicyDocument=json.dumps(wanted.trust))
+    iam.create_role(
+        RoleName=wanted.name, Path=wanted.path, AssumeRolePolicyDocument=json.dumps(wanted.trust)
+    )
     with pytest.raises(TrainyardError, match="which is there: not authorized"):
         IamRoles(Denying(iam)).delete(wanted.name, wanted.path)

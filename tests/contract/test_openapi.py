@@ -44,7 +44,11 @@ def test_it_is_valid_openapi_3_1(generated: dict[str, Any]) -> None:
 
 
 def test_it_lists_every_call_of_the_api(generated: dict[str, Any]) -> None:
-    found = {f"{method.upper()} {path}" for path, operations in generated["paths"].items() for method in operations}
+    found = {
+        f"{method.upper()} {path}"
+        for path, operations in generated["paths"].items()
+        for method in operations
+    }
     assert found == OPERATIONS
 
 
@@ -54,12 +58,17 @@ def test_every_call_documents_its_problems(generated: dict[str, Any]) -> None:
             for status, response in operation["responses"].items():
                 if int(status) >= 400 and status != "403":
                     schema = response["content"]["application/problem+json"]["schema"]
-                    assert schema == {"$ref": "#/components/schemas/ProblemDetails"}, operation["operationId"]
+                    assert schema == {"$ref": "#/components/schemas/ProblemDetails"}, operation[
+                        "operationId"
+                    ]
             assert {"400", "500"} <= operation["responses"].keys()
 
 
 def test_the_codes_of_problems_are_closed(generated: dict[str, Any]) -> None:
-    assert set(generated["components"]["schemas"]["ProblemDetails"]["properties"]["code"]["enum"]) == CODES
+    assert (
+        set(generated["components"]["schemas"]["ProblemDetails"]["properties"]["code"]["enum"])
+        == CODES
+    )
 
 
 def test_every_name_on_the_wire_is_camel_case(generated: dict[str, Any]) -> None:
@@ -71,20 +80,33 @@ def test_every_name_on_the_wire_is_camel_case(generated: dict[str, Any]) -> None
 def test_nothing_of_the_table_shows(generated: dict[str, Any]) -> None:
     """What a record has is shown only where a view names it."""
     shown = {
-        name: set(generated["components"]["schemas"][name]["properties"]) for name in ("RunView", "ClusterView", "Attempt", "Incident")
+        name: set(generated["components"]["schemas"][name]["properties"])
+        for name in ("RunView", "ClusterView", "Attempt", "Incident")
     }
     assert "latest" in shown["RunView"]
     hidden = {
         "RunView": {"version", "actions", "handledFacts", "troubles", "lastTrouble", "formerNodes"},
-        "ClusterView": {"version", "createRequested", "machineTries", "signsEvents", "idempotencyKey"},
+        "ClusterView": {
+            "version",
+            "createRequested",
+            "machineTries",
+            "signsEvents",
+            "idempotencyKey",
+        },
         "Attempt": {"generation"},
         "Incident": {"factId", "errorSignature"},
     }
-    assert {name: shown[name] & fields for name, fields in hidden.items()} == {name: set() for name in hidden}
+    assert {name: shown[name] & fields for name, fields in hidden.items()} == {
+        name: set() for name in hidden
+    }
 
 
-def test_every_call_names_the_answers_to_an_unknown_path_and_a_wrong_method(generated: dict[str, Any]) -> None:
+def test_every_call_names_the_answers_to_an_unknown_path_and_a_wrong_method(
+    generated: dict[str, Any],
+) -> None:
     for path, operations in generated["paths"].items():
         for method, operation in operations.items():
             for status in ("404", "405"):
-                assert "application/problem+json" in operation["responses"][status]["content"], f"{method} {path} {status}"
+                assert "application/problem+json" in operation["responses"][status]["content"], (
+                    f"{method} {path} {status}"
+                )

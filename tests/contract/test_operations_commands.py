@@ -15,7 +15,11 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 OPERATIONS = Path(__file__).resolve().parents[2] / "docs/operations.md"
-KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
 
 
 @pytest.fixture
@@ -32,11 +36,17 @@ def test_the_bucket_goes_with_all_its_versions_and_delete_markers(endpoint: str)
         "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
     )  # fmt: skip
     s3.create_bucket(Bucket="sagemaker-trainyard")
-    s3.put_bucket_versioning(Bucket="sagemaker-trainyard", VersioningConfiguration={"Status": "Enabled"})
+    s3.put_bucket_versioning(
+        Bucket="sagemaker-trainyard", VersioningConfiguration={"Status": "Enabled"}
+    )
     for number in range(3):
         s3.put_object(Bucket="sagemaker-trainyard", Key="runs/a", Body=str(number).encode())
     s3.delete_object(Bucket="sagemaker-trainyard", Key="runs/a")
-    [command] = re.findall(r"^    (python -c .*object_versions.*) BUCKET$", OPERATIONS.read_text(), re.M)
+    [command] = re.findall(
+        r"^    (python -c .*object_versions.*) BUCKET$", OPERATIONS.read_text(), re.M
+    )
     argv = [sys.executable, *shlex.split(command)[1:], "sagemaker-trainyard"]
-    subprocess.run(argv, env={**os.environ, **KEYS, "AWS_ENDPOINT_URL": endpoint}, check=True, timeout=240)
+    subprocess.run(
+        argv, env={**os.environ, **KEYS, "AWS_ENDPOINT_URL": endpoint}, check=True, timeout=240
+    )
     assert s3.list_buckets()["Buckets"] == []

@@ -10,14 +10,34 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MACHINES = {path.name.split(".")[0]: json.loads(path.read_text()) for path in sorted((ROOT / "statemachines").glob("*.asl.json"))}
+MACHINES = {
+    path.name.split(".")[0]: json.loads(path.read_text())
+    for path in sorted((ROOT / "statemachines").glob("*.asl.json"))
+}
 RETRIED = {
     "Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException", "Lambda.TooManyRequestsException",
     "Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError", "RetryableError", "ConflictError",
 }  # fmt: skip
 STEPS = {
-    "run": {"plan", "ensure-cluster", "decide", "repair", "submit", "await-outcome", "export", "teardown", "finish", "trouble"},
-    "cluster": {"cluster-create", "cluster-await", "cluster-decide", "cluster-ready", "cluster-fail"},
+    "run": {
+        "plan",
+        "ensure-cluster",
+        "decide",
+        "repair",
+        "submit",
+        "await-outcome",
+        "export",
+        "teardown",
+        "finish",
+        "trouble",
+    },
+    "cluster": {
+        "cluster-create",
+        "cluster-await",
+        "cluster-decide",
+        "cluster-ready",
+        "cluster-fail",
+    },
     "teardown": {"teardown-check", "teardown-delete", "teardown-await", "teardown-done"},
 }
 INVOKE = "arn:aws:states:::lambda:invoke"
@@ -35,12 +55,18 @@ def _states(machine: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _tasks(name: str) -> list[tuple[str, dict[str, Any]]]:
-    return [(state_name, state) for state_name, state in _states(MACHINES[name]) if state["Type"] == "Task"]
+    return [
+        (state_name, state)
+        for state_name, state in _states(MACHINES[name])
+        if state["Type"] == "Task"
+    ]
 
 
 def _targets(state: dict[str, Any]) -> set[str]:
     found = {state.get("Next"), state.get("Default")}
-    found |= {choice.get("Next") for choice in state.get("Choices", [])} | {catch["Next"] for catch in state.get("Catch", [])}
+    found |= {choice.get("Next") for choice in state.get("Choices", [])} | {
+        catch["Next"] for catch in state.get("Catch", [])
+    }
     return {target for target in found if target}
 
 
@@ -59,8 +85,12 @@ def test_every_task_calls_the_steps_function_with_a_known_step(name: str) -> Non
 @each_machine
 def test_every_task_retries_what_may_pass_and_backs_off(name: str) -> None:
     for state_name, task in _tasks(name):
-        assert {error for retry in task["Retry"] for error in retry["ErrorEquals"]} >= RETRIED, state_name
-        assert all(retry["MaxAttempts"] > 0 and retry["BackoffRate"] > 1 for retry in task["Retry"]), state_name
+        assert {error for retry in task["Retry"] for error in retry["ErrorEquals"]} >= RETRIED, (
+            state_name
+        )
+        assert all(
+            retry["MaxAttempts"] > 0 and retry["BackoffRate"] > 1 for retry in task["Retry"]
+        ), state_name
 
 
 @pytest.mark.parametrize(
@@ -68,9 +98,14 @@ def test_every_task_retries_what_may_pass_and_backs_off(name: str) -> None:
     [("run", "Plan"), ("run", "Decide"), ("run", "EnsureCluster"), ("run", "AwaitOutcome"), ("run", "Teardown"),
      ("cluster", "Decide"), ("cluster", "Await"), ("cluster", "Ready"), ("teardown", "Delete")],
 )  # fmt: skip
-def test_ten_minutes_without_dynamodb_end_neither_a_healthy_run_nor_a_cluster_that_is_made(name: str, state_name: str) -> None:
+def test_ten_minutes_without_dynamodb_end_neither_a_healthy_run_nor_a_cluster_that_is_made(
+    name: str, state_name: str
+) -> None:
     (retry,) = MACHINES[name]["States"][state_name]["Retry"]
-    pauses = (min(retry["IntervalSeconds"] * retry["BackoffRate"] ** n, retry["MaxDelaySeconds"]) for n in range(retry["MaxAttempts"]))
+    pauses = (
+        min(retry["IntervalSeconds"] * retry["BackoffRate"] ** n, retry["MaxDelaySeconds"])
+        for n in range(retry["MaxAttempts"])
+    )
     assert sum(pauses) / 2 >= 600  # full jitter halves a pause on average
 
 
@@ -93,10 +128,15 @@ def test_an_input_or_result_that_is_too_large_is_caught_by_its_name(name: str) -
 def test_every_wait_hands_out_its_token_and_ends_by_itself(name: str) -> None:
     for state_name, task in _tasks(name):
         waits = task["Resource"].endswith(".waitForTaskToken")
-        assert (task["Parameters"]["Payload"].get("token.$") == "$$.Task.Token") == waits, state_name
+        assert (task["Parameters"]["Payload"].get("token.$") == "$$.Task.Token") == waits, (
+            state_name
+        )
         if waits:
             assert task.get("TimeoutSeconds", 0) > 0 or task.get("TimeoutSecondsPath"), state_name
-            assert any("States.Timeout" in catch["ErrorEquals"] or "States.ALL" in catch["ErrorEquals"] for catch in task["Catch"])
+            assert any(
+                "States.Timeout" in catch["ErrorEquals"] or "States.ALL" in catch["ErrorEquals"]
+                for catch in task["Catch"]
+            )
 
 
 @each_machine
@@ -110,7 +150,9 @@ def test_every_state_can_be_reached_and_leads_somewhere(name: str) -> None:
         seen.add(state_name)
         state = machine["States"][state_name]
         targets = _targets(state)
-        assert targets or state.get("End") or state["Type"] in ("Succeed", "Fail"), f"{state_name} leads nowhere"
+        assert targets or state.get("End") or state["Type"] in ("Succeed", "Fail"), (
+            f"{state_name} leads nowhere"
+        )
         todo += targets
     assert seen == set(machine["States"])
 

@@ -15,7 +15,13 @@ from tests.support.spec_parts import ON_FSX
 from trainyard.domain import errors
 from trainyard.domain.records import Attempt, Checkpoint, Cluster, Run, TimelineEntry, Wait
 from trainyard.ports import Clusters, Runs, Waits
-from trainyard_contracts.events import AttemptStepped, ClusterHeartbeat, Fact, NodeSample, NodesChanged
+from trainyard_contracts.events import (
+    AttemptStepped,
+    ClusterHeartbeat,
+    Fact,
+    NodeSample,
+    NodesChanged,
+)
 from trainyard_contracts.specs import ClusterSpec, RunSpec
 
 T0 = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=timezone.utc)
@@ -24,10 +30,22 @@ CLUSTER = {
     **ON_FSX,
     "instanceGroups": [
         {"name": "controller", "role": "controller", "instanceType": "ml.m5.xlarge", "count": 1},
-        {"name": "workers", "role": "worker", "instanceType": "ml.m5.xlarge", "count": 2, "spares": 1},
+        {
+            "name": "workers",
+            "role": "worker",
+            "instanceType": "ml.m5.xlarge",
+            "count": 2,
+            "spares": 1,
+        },
     ],
 }
-RUN_SPEC = RunSpec.model_validate({"name": "demo", "cluster": {"spec": CLUSTER}, "job": {"nodes": 2, "module": "trainyard_trainers.ddp"}})
+RUN_SPEC = RunSpec.model_validate(
+    {
+        "name": "demo",
+        "cluster": {"spec": CLUSTER},
+        "job": {"nodes": 2, "module": "trainyard_trainers.ddp"},
+    }
+)
 
 
 @dataclass
@@ -64,13 +82,23 @@ def at(seconds: float) -> datetime:
 
 def run(number: int, **changes: Any) -> Run:
     made = Run(
-        id=f"run-{number:026d}", name="demo", spec=RUN_SPEC, created_at=at(number), updated_at=at(number), cluster_name=f"demo-{number}"
+        id=f"run-{number:026d}",
+        name="demo",
+        spec=RUN_SPEC,
+        created_at=at(number),
+        updated_at=at(number),
+        cluster_name=f"demo-{number}",
     )
     return made.model_copy(update=changes)
 
 
 def cluster(name: str = "demo", second: float = 0, **changes: Any) -> Cluster:
-    made = Cluster(name=name, spec=ClusterSpec.model_validate(CLUSTER), created_at=at(second), updated_at=at(second))
+    made = Cluster(
+        name=name,
+        spec=ClusterSpec.model_validate(CLUSTER),
+        created_at=at(second),
+        updated_at=at(second),
+    )
     return made.model_copy(update=changes)
 
 
@@ -90,7 +118,12 @@ def create(stores: Stores, made: Run) -> Run:
 
 def test_a_run_comes_back_exactly_as_it_was_written(stores: Stores) -> None:
     made = create(
-        stores, run(1, reason='"quotes", ünïcode and 0.1', attempts=[Attempt(number=1, nodes=["ip-10-0-0-1"], submitted_at=at(3))])
+        stores,
+        run(
+            1,
+            reason='"quotes", ünïcode and 0.1',
+            attempts=[Attempt(number=1, nodes=["ip-10-0-0-1"], submitted_at=at(3))],
+        ),
     )
     assert stores.runs.get(made.id) == made
 
@@ -130,7 +163,9 @@ def test_a_key_leads_to_its_run_as_it_is_now(stores: Stores) -> None:
 
 def test_a_key_is_forgotten_after_a_day(stores: Stores) -> None:
     stores.runs.create(run(1), idempotency_key="key", body_hash="h")
-    assert stores.runs.by_key("key", "other", at=at(25 * 3600)) is None, "though the item is still there: DynamoDB takes days"
+    assert stores.runs.by_key("key", "other", at=at(25 * 3600)) is None, (
+        "though the item is still there: DynamoDB takes days"
+    )
     later = run(2).model_copy(update={"created_at": at(25 * 3600)})
     assert stores.runs.create(later, idempotency_key="key", body_hash="other").id == later.id
 
@@ -146,7 +181,12 @@ def test_a_write_from_an_old_version_is_a_conflict(stores: Stores) -> None:
 
 def test_the_lines_of_a_write_are_there_if_and_only_if_it_is(stores: Stores) -> None:
     made = create(stores, run(1))
-    lines = [TimelineEntry(id=f"e{number}", at=at(number), kind="decision", type="T", message=f"line {number}") for number in range(4)]
+    lines = [
+        TimelineEntry(
+            id=f"e{number}", at=at(number), kind="decision", type="T", message=f"line {number}"
+        )
+        for number in range(4)
+    ]
     stores.runs.note(made.id, lines[1])
     changed = stores.runs.put(made.model_copy(update={"status": "Running"}), lines[:3])
     assert stores.runs.get(made.id) == changed
@@ -181,7 +221,9 @@ def test_runs_are_listed_by_status_with_tokens_of_their_own(stores: Stores) -> N
     rest = stores.runs.list(limit=2, token=page.next_token, status="Running")
     assert [item.id for item in rest.items] == [run(2).id, run(1).id]
     assert rest.next_token is None
-    assert [item.id for item in stores.runs.list(limit=9, token=None, status="Failed").items] == [run(5).id]
+    assert [item.id for item in stores.runs.list(limit=9, token=None, status="Failed").items] == [
+        run(5).id
+    ]
     with pytest.raises(errors.BadPageToken):
         stores.runs.list(limit=2, token=page.next_token)
 
@@ -239,20 +281,35 @@ def test_facts_come_in_order_and_may_be_asked_for_one_attempt(stores: Stores) ->
 def test_a_timeline_is_paged_oldest_first_and_an_entry_is_noted_once(stores: Stores) -> None:
     made = create(stores, run(1))
     for number in (2, 1, 3):
-        entry = TimelineEntry(id=f"e{number}", at=at(number), kind="decision", type="Resume", message=f"m{number}", data={"n": number})
+        entry = TimelineEntry(
+            id=f"e{number}",
+            at=at(number),
+            kind="decision",
+            type="Resume",
+            message=f"m{number}",
+            data={"n": number},
+        )
         stores.runs.note(made.id, entry)
         stores.runs.note(made.id, entry.model_copy(update={"at": at(90)}))
     page = stores.runs.timeline(made.id, limit=2, token=None)
     rest = stores.runs.timeline(made.id, limit=2, token=page.next_token)
-    assert [[item.message for item in part.items] for part in (page, rest)] == [["m1", "m2"], ["m3"]]
+    assert [[item.message for item in part.items] for part in (page, rest)] == [
+        ["m1", "m2"],
+        ["m3"],
+    ]
     assert rest.next_token is None
     with pytest.raises(errors.BadPageToken):
         stores.runs.timeline(create(stores, run(2)).id, limit=2, token=page.next_token)
 
 
-def test_checkpoints_are_paged_newest_first_and_a_rejected_one_stays_rejected(stores: Stores) -> None:
+def test_checkpoints_are_paged_newest_first_and_a_rejected_one_stays_rejected(
+    stores: Stores,
+) -> None:
     made = create(stores, run(1))
-    whole = [Checkpoint(step=step, attempt=1, path=f"c/{step}", bytes=10, files=1, committed_at=at(step)) for step in (5, 1000, 30)]
+    whole = [
+        Checkpoint(step=step, attempt=1, path=f"c/{step}", bytes=10, files=1, committed_at=at(step))
+        for step in (5, 1000, 30)
+    ]
     for checkpoint in whole:
         stores.runs.put_checkpoint(made.id, checkpoint)
         stores.runs.put_checkpoint(made.id, checkpoint)
@@ -264,7 +321,10 @@ def test_checkpoints_are_paged_newest_first_and_a_rejected_one_stays_rejected(st
     assert stores.runs.checkpoints(made.id, limit=2, token=page.next_token).items == [whole[0]]
 
 
-@pytest.mark.parametrize("order", list(permutations(["whole", "pruned"])) + list(permutations(["whole", "pruned", "rejected"])))
+@pytest.mark.parametrize(
+    "order",
+    list(permutations(["whole", "pruned"])) + list(permutations(["whole", "pruned", "rejected"])),
+)
 def test_in_whatever_order_it_is_told_a_pruned_checkpoint_keeps_its_details_and_a_rejected_one_its_reason(
     stores: Stores, order: tuple[str, ...]
 ) -> None:
@@ -277,7 +337,9 @@ def test_in_whatever_order_it_is_told_a_pruned_checkpoint_keeps_its_details_and_
     }  # fmt: skip
     for status in [*order, *order]:
         stores.runs.put_checkpoint(made.id, told[status])
-    expected = told["rejected"] if "rejected" in order else whole.model_copy(update={"status": "pruned"})
+    expected = (
+        told["rejected"] if "rejected" in order else whole.model_copy(update={"status": "pruned"})
+    )
     assert stores.runs.checkpoints(made.id, limit=2, token=None).items == [expected]
 
 
@@ -293,7 +355,9 @@ def test_a_cluster_comes_back_as_it_was_written_and_its_name_is_taken(stores: St
         stores.clusters.get("none")
 
 
-def test_the_name_of_a_deleted_cluster_may_be_used_again_by_the_next_generation(stores: Stores) -> None:
+def test_the_name_of_a_deleted_cluster_may_be_used_again_by_the_next_generation(
+    stores: Stores,
+) -> None:
     first = stores.clusters.create(cluster())
     stores.clusters.put(first.model_copy(update={"status": "Deleted"}))
     again = stores.clusters.create(cluster(second=60))
@@ -305,7 +369,11 @@ def test_the_name_of_a_deleted_cluster_may_be_used_again_by_the_next_generation(
 
 def test_a_failed_cluster_that_still_exists_keeps_its_name(stores: Stores) -> None:
     made = stores.clusters.create(cluster())
-    stores.clusters.put(made.model_copy(update={"status": "Failed", "arn": "arn:aws:sagemaker:us-east-1:1:cluster/abcdefghijkl"}))
+    stores.clusters.put(
+        made.model_copy(
+            update={"status": "Failed", "arn": "arn:aws:sagemaker:us-east-1:1:cluster/abcdefghijkl"}
+        )
+    )
     with pytest.raises(errors.ClusterExists):
         stores.clusters.create(cluster(second=60))
 
@@ -329,7 +397,9 @@ def test_clusters_are_listed_page_by_page(stores: Stores) -> None:
         stores.clusters.create(cluster(f"c{number}", number))
     page = stores.clusters.list(limit=3, token=None)
     rest = stores.clusters.list(limit=3, token=page.next_token)
-    assert {item.name for item in [*page.items, *rest.items]} == {f"c{number}" for number in range(5)}
+    assert {item.name for item in [*page.items, *rest.items]} == {
+        f"c{number}" for number in range(5)
+    }
     assert (len(page.items), rest.next_token) == (3, None)
     with pytest.raises(errors.BadPageToken):
         stores.runs.list(limit=3, token=page.next_token)
@@ -355,16 +425,30 @@ def test_a_fact_of_a_cluster_is_recorded_once(stores: Stores) -> None:
 
 
 def heartbeat(number: int, second: float) -> ClusterHeartbeat:
-    sample = NodeSample(node="ip-10-0-0-1", instance_id="i-1", role="worker", at=at(second), cpu_percent=12.5)
-    return ClusterHeartbeat(id=f"{number:026d}", at=at(second), cluster_name="demo", cluster_arn="arn", nodes=[sample])
+    sample = NodeSample(
+        node="ip-10-0-0-1", instance_id="i-1", role="worker", at=at(second), cpu_percent=12.5
+    )
+    return ClusterHeartbeat(
+        id=f"{number:026d}", at=at(second), cluster_name="demo", cluster_arn="arn", nodes=[sample]
+    )
 
 
 def test_heartbeats_are_kept_once_and_read_oldest_first(stores: Stores) -> None:
     for number, second in [(1, 0), (2, 60), (3, 120), (3, 120), (4, 180)]:
         stores.clusters.put_heartbeat(heartbeat(number, second))
-    assert stores.clusters.heartbeats("demo", since=at(60), limit=10) == [heartbeat(2, 60), heartbeat(3, 120), heartbeat(4, 180)]
-    assert stores.clusters.heartbeats("demo", since=at(0), limit=2) == [heartbeat(3, 120), heartbeat(4, 180)]
-    assert stores.clusters.heartbeats("demo", since=at(0), until=at(120), limit=2) == [heartbeat(2, 60), heartbeat(3, 120)]
+    assert stores.clusters.heartbeats("demo", since=at(60), limit=10) == [
+        heartbeat(2, 60),
+        heartbeat(3, 120),
+        heartbeat(4, 180),
+    ]
+    assert stores.clusters.heartbeats("demo", since=at(0), limit=2) == [
+        heartbeat(3, 120),
+        heartbeat(4, 180),
+    ]
+    assert stores.clusters.heartbeats("demo", since=at(0), until=at(120), limit=2) == [
+        heartbeat(2, 60),
+        heartbeat(3, 120),
+    ]
 
 
 # waits

@@ -41,7 +41,13 @@ def test_a_timeline_of_more_than_one_megabyte_is_read_whole(table: Table) -> Non
     runs = TableRuns(table, SystemClock())
     made = runs.create(run(1), idempotency_key=None, body_hash="h")
     for number in range(12):
-        entry = TimelineEntry(id=f"e{number:02d}", at=T0 + timedelta(seconds=number), kind="fact", type="T", message="x" * 120_000)
+        entry = TimelineEntry(
+            id=f"e{number:02d}",
+            at=T0 + timedelta(seconds=number),
+            kind="fact",
+            type="T",
+            message="x" * 120_000,
+        )
         table.put({
             "pk": {"S": f"run#{made.id}"}, "sk": {"S": f"line#{stamp(entry.at)}#{entry.id}"}, "doc": {"S": entry.model_dump_json(by_alias=True)},
         })  # fmt: skip
@@ -51,7 +57,9 @@ def test_a_timeline_of_more_than_one_megabyte_is_read_whole(table: Table) -> Non
 def test_keys_and_heartbeats_expire(table: Table) -> None:
     TableRuns(table, SystemClock()).create(run(1), idempotency_key="key", body_hash="h")
     TableClusters(table, SystemClock()).put_heartbeat(heartbeat(1, 0))
-    expiring = [item for item in table._dynamodb.scan(TableName=table.name)["Items"] if "expiresAt" in item]
+    expiring = [
+        item for item in table._dynamodb.scan(TableName=table.name)["Items"] if "expiresAt" in item
+    ]
     assert sorted(item["pk"]["S"].split("#")[0] for item in expiring) == ["beat", "key"]
 
 
@@ -72,13 +80,19 @@ class Contended:
             raise ClientError(reply, "TransactWriteItems")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("then", "expected"), [(None, []), (["None", "ConditionalCheckFailed"], [1])])
-def test_a_transaction_that_meets_another_is_repeated(monkeypatch: pytest.MonkeyPatch, then: list[str] | None, expected: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("then", "expected"), [(None, []), (["None", "ConditionalCheckFailed"], [1])]
+)
+def test_a_transaction_that_meets_another_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, then: list[str] | None, expected: list[int]
+) -> None:
     monkeypatch.setattr(table_module.time, "sleep", lambda _seconds: None)
     assert Table(Contended(3, then), "t").transact({}, {}) == expected
 
 
-def test_a_transaction_that_always_meets_others_is_retryable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transaction_that_always_meets_others_is_retryable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(table_module.time, "sleep", lambda _seconds: None)
     with pytest.raises(errors.RetryableError):
         Table(Contended(99), "t").transact({}, {})
@@ -87,7 +101,10 @@ def test_a_transaction_that_always_meets_others_is_retryable(monkeypatch: pytest
 def test_a_throttled_transaction_is_said_to_be_throttled() -> None:
     class Throttled:
         def transact_write_items(self, **_: Any) -> None:
-            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, "TransactWriteItems")
+            raise ClientError(
+                {"Error": {"Code": "ThrottlingException", "Message": "slow down"}},
+                "TransactWriteItems",
+            )
 
     with pytest.raises(errors.Throttled):
         Table(Throttled(), "t").transact({})
@@ -99,12 +116,21 @@ def test_unprocessed_keys_are_asked_for_again() -> None:
 
         def batch_get_item(self, *, RequestItems: dict[str, Any]) -> dict[str, Any]:
             first, *rest = RequestItems["t"]["Keys"]
-            return {"Responses": {"t": [first]}, "UnprocessedKeys": {"t": {"Keys": rest}} if rest else {}}
+            return {
+                "Responses": {"t": [first]},
+                "UnprocessedKeys": {"t": {"Keys": rest}} if rest else {},
+            }
 
     keys = [(f"run#{number}", "run") for number in range(7)]
-    assert [item["pk"]["S"] for item in Table(Sparing(), "t").batch_get(keys)] == [pk for pk, _ in keys]
+    assert [item["pk"]["S"] for item in Table(Sparing(), "t").batch_get(keys)] == [
+        pk for pk, _ in keys
+    ]
 
 
 def test_a_run_written_by_a_newer_version_is_still_read() -> None:
-    document = run(1).model_dump_json(by_alias=True).replace('"generation":1', '"generation":1,"addedLater":{"x":1}', 1)
+    document = (
+        run(1)
+        .model_dump_json(by_alias=True)
+        .replace('"generation":1', '"generation":1,"addedLater":{"x":1}', 1)
+    )
     assert unpack(Run, {"doc": {"S": document}}) == run(1)

@@ -14,18 +14,46 @@ from trainyard.aws.clusters import TableClusters
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
 from trainyard.domain import facts, kinds
-from trainyard.domain.facts import Book, CancelRequested, ClusterLost, Unreadable, UnsavedRun, gone_nodes
-from trainyard_contracts.events import AttemptStarted, ClusterHeartbeat, Fact, NodeLost, NodesChanged
+from trainyard.domain.facts import (
+    Book,
+    CancelRequested,
+    ClusterLost,
+    Unreadable,
+    UnsavedRun,
+    gone_nodes,
+)
+from trainyard_contracts.events import (
+    AttemptStarted,
+    ClusterHeartbeat,
+    Fact,
+    NodeLost,
+    NodesChanged,
+)
 
 AT = "2026-11-20T12:00:00Z"
-AGENT = {"at": AT, "clusterName": "demo", "clusterArn": "arn:c/1", "node": "ip-1", "reportedAt": None}
+AGENT = {
+    "at": AT,
+    "clusterName": "demo",
+    "clusterArn": "arn:c/1",
+    "node": "ip-1",
+    "reportedAt": None,
+}
 
 
-def put(table: Table, pk: str, identity: str, type_: str, of_attempt: int | None, **data: Any) -> None:
+def put(
+    table: Table, pk: str, identity: str, type_: str, of_attempt: int | None, **data: Any
+) -> None:
     """An item as the version before facts were classes wrote it."""
     document = {"id": identity, "type": type_, "at": AT, "attempt": of_attempt, "data": data}
     number = {} if of_attempt is None else {"attempt": {"N": str(of_attempt)}}
-    table.put({"pk": {"S": pk}, "sk": {"S": f"fact#{identity}"}, "doc": {"S": json.dumps(document)}, **number})
+    table.put(
+        {
+            "pk": {"S": pk},
+            "sk": {"S": f"fact#{identity}"},
+            "doc": {"S": json.dumps(document)},
+            **number,
+        }
+    )
 
 
 def ulid(number: int) -> str:
@@ -37,27 +65,66 @@ def test_facts_of_a_run_that_an_older_version_recorded_are_read(table: Table) ->
     made = runs.create(run(1), idempotency_key=None, body_hash="h")
     pk = f"run#{made.id}"
     put(table, pk, "cancel-1", "CancelRequested", None, life=1)
-    put(table, pk, ulid(1), "AttemptStarted", 1, **AGENT, id=ulid(1), runId=made.id, attempt=1, jobId="7", nodes=["ip-2"])
+    put(
+        table,
+        pk,
+        ulid(1),
+        "AttemptStarted",
+        1,
+        **AGENT,
+        id=ulid(1),
+        runId=made.id,
+        attempt=1,
+        jobId="7",
+        nodes=["ip-2"],
+    )
     put(table, pk, "lost-1", "ClusterLost", None, reason="gone", generation=2)
-    lost = {"node": "ip-2", "instanceId": "i-2", "agent": "silent", "scheduler": "down", "detail": ""}
-    put(table, pk, ulid(2), "NodeLost", None, **AGENT, id=ulid(2), lost=lost, runId="run-other", attempt=9)
+    lost = {
+        "node": "ip-2",
+        "instanceId": "i-2",
+        "agent": "silent",
+        "scheduler": "down",
+        "detail": "",
+    }
+    put(
+        table,
+        pk,
+        ulid(2),
+        "NodeLost",
+        None,
+        **AGENT,
+        id=ulid(2),
+        lost=lost,
+        runId="run-other",
+        attempt=9,
+    )
     book = Book(runs.facts(made.id))
     assert [fact.life for fact in book.of(CancelRequested)] == [1]
-    assert [(fact.job_id, fact.nodes, fact.waits_for) for fact in book.of(AttemptStarted, attempt=1)] == [("7", ["ip-2"], [])]
+    assert [
+        (fact.job_id, fact.nodes, fact.waits_for) for fact in book.of(AttemptStarted, attempt=1)
+    ] == [("7", ["ip-2"], [])]
     assert [(fact.reason, fact.generation) for fact in book.of(ClusterLost)] == [("gone", 2)]
     assert [fact.lost.node for fact in book.of(NodeLost)] == ["ip-2"]
     assert book.of(NodeLost, attempt=9) == [], "the attempt that it met was another run's"
 
 
 def test_of_a_long_list_that_was_not_kept_it_is_known_how_it_changed(table: Table) -> None:
-    shown = {"nodesCount": 300, "nodesShown": ["ip-2"], "added": ["ip-9"], "removed": ["ip-3"], "partitions": {"main": 300}}
+    shown = {
+        "nodesCount": 300,
+        "nodesShown": ["ip-2"],
+        "added": ["ip-9"],
+        "removed": ["ip-3"],
+        "partitions": {"main": 300},
+    }
     put(table, "cluster#demo", ulid(1), "NodesChanged", None, **AGENT, id=ulid(1), **shown)
     [changed] = Book(TableClusters(table, SystemClock()).facts("demo")).of(NodesChanged)
     assert (changed.nodes, changed.partitions) == ([], {"main": 300})
     assert gone_nodes(changed, ["ip-2", "ip-3"]) == {"ip-3"}
 
 
-def test_a_fact_that_cannot_be_read_decides_nothing_and_is_told(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fact_that_cannot_be_read_decides_nothing_and_is_told(
+    table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
     put(table, "cluster#demo", "a", "OfANewerVersion", None, words="?")
     put(table, "cluster#demo", "b", "UnsavedRun", None, generation=1)
     put(table, "cluster#demo", "c", "UnsavedRun", None, runId="run-1", generation=1)

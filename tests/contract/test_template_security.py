@@ -20,7 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
 RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
 #: AWS's service authorization reference, as cfn-lint carries it: action -> the resource types it can be limited to.
-AUTHORIZATION = json.loads((Path(cfnlint.__file__).parent / "data/AdditionalSpecs/Policies.json").read_text())
+AUTHORIZATION = json.loads(
+    (Path(cfnlint.__file__).parent / "data/AdditionalSpecs/Policies.json").read_text()
+)
 #: Session Manager's reference names EC2, managed and ECS targets only; what HyperPod nodes need was never tried.
 ONLY_DOCUMENTED_WITH_A_STAR = {"ssm:StartSession"}
 
@@ -30,7 +32,11 @@ def _list(value: Any) -> list[Any]:
 
 
 def _of_type(kind: str) -> dict[str, Any]:
-    return {name: resource["Properties"] for name, resource in RESOURCES.items() if resource["Type"] == kind}
+    return {
+        name: resource["Properties"]
+        for name, resource in RESOURCES.items()
+        if resource["Type"] == kind
+    }
 
 
 def _statements() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -74,15 +80,24 @@ IMPLIED = {
 def test_no_function_may_do_what_no_adapter_calls() -> None:
     calls = re.compile(rf"\b({'|'.join(CLIENTS)})\.([a-z]+(?:_[a-z]+)*)\b")
     sources = "\n".join(path.read_text() for path in (ROOT / "layers/core/trainyard").rglob("*.py"))
-    called = {f"{CLIENTS[client]}:{''.join(word.title() for word in call.split('_'))}" for client, call in calls.findall(sources)}
+    called = {
+        f"{CLIENTS[client]}:{''.join(word.title() for word in call.split('_'))}"
+        for client, call in calls.findall(sources)
+    }
     for role, statement in _statements():
         if role in ("ApiRole", "StepsRole", "OnFactRole", "SweepRole"):
             assert set(_list(statement["Action"])) <= called | IMPLIED, role
 
 
 def test_whoever_reads_lifecycle_logs_may_ask_which_instance_failed() -> None:
-    for role in {role for role, statement in _statements() if "logs:GetLogEvents" in _list(statement["Action"])}:
-        allowed = {action for statement in _policies_of(role) for action in _list(statement["Action"])}
+    for role in {
+        role
+        for role, statement in _statements()
+        if "logs:GetLogEvents" in _list(statement["Action"])
+    }:
+        allowed = {
+            action for statement in _policies_of(role) for action in _list(statement["Action"])
+        }
         assert "sagemaker:DescribeCluster" in allowed, role
 
 
@@ -90,13 +105,26 @@ def test_a_star_stands_only_where_the_service_has_no_resource_to_name() -> None:
     for role, statement in _statements():
         if "*" in _list(statement["Resource"]):
             for action in set(_list(statement["Action"])) - ONLY_DOCUMENTED_WITH_A_STAR:
-                assert _resource_types(action) == [], f"{role}: {action} can be limited to {_resource_types(action)}"
+                assert _resource_types(action) == [], (
+                    f"{role}: {action} can be limited to {_resource_types(action)}"
+                )
 
 
 def test_sessions_to_anything_but_cluster_nodes_are_denied_wherever_sessions_are_allowed() -> None:
-    for role in {name for name, statement in _statements() if "ssm:StartSession" in _list(statement["Action"])}:
-        denials = [s for s in _policies_of(role) if s["Effect"] == "Deny" and "ssm:StartSession" in _list(s["Action"])]
-        assert [resource["Fn::Sub"].rsplit(":", 1)[1].split("/")[0] for resource in denials[0]["Resource"]] == [
+    for role in {
+        name
+        for name, statement in _statements()
+        if "ssm:StartSession" in _list(statement["Action"])
+    }:
+        denials = [
+            s
+            for s in _policies_of(role)
+            if s["Effect"] == "Deny" and "ssm:StartSession" in _list(s["Action"])
+        ]
+        assert [
+            resource["Fn::Sub"].rsplit(":", 1)[1].split("/")[0]
+            for resource in denials[0]["Resource"]
+        ] == [
             "instance",
             "managed-instance",
             "task",
@@ -104,18 +132,34 @@ def test_sessions_to_anything_but_cluster_nodes_are_denied_wherever_sessions_are
 
 
 def test_no_denial_covers_a_session_to_a_node_of_hyperpod() -> None:
-    node = "arn:aws:ssm:us-west-2:123456789012:managed-instance/sagemaker-cluster:abc_workers-i-0123"
+    node = (
+        "arn:aws:ssm:us-west-2:123456789012:managed-instance/sagemaker-cluster:abc_workers-i-0123"
+    )
     for role, statement in _statements():
         if statement["Effect"] == "Deny":
             patterns = [_arn_pattern(resource) for resource in _list(statement["Resource"])]
-            assert not policies.matches(patterns, node), f"{role}: {statement['Sid']} denies every command to a node"
+            assert not policies.matches(patterns, node), (
+                f"{role}: {statement['Sid']} denies every command to a node"
+            )
 
 
 def test_whoever_may_open_sessions_may_by_the_arns_that_aws_documents() -> None:
     needed = ["managed-instance/sagemaker-cluster:*", "document/AWS-StartNonInteractiveCommand"]
-    for role in {name for name, statement in _statements() if "ssm:StartSession" in _list(statement["Action"])}:
-        allowed = [s for s in _policies_of(role) if s["Effect"] == "Allow" and "ssm:StartSession" in _list(s["Action"])]
-        named = [_arn_pattern(resource).split(":", 5)[5] for resource in allowed[0]["Resource"] if resource != "*"]
+    for role in {
+        name
+        for name, statement in _statements()
+        if "ssm:StartSession" in _list(statement["Action"])
+    }:
+        allowed = [
+            s
+            for s in _policies_of(role)
+            if s["Effect"] == "Allow" and "ssm:StartSession" in _list(s["Action"])
+        ]
+        named = [
+            _arn_pattern(resource).split(":", 5)[5]
+            for resource in allowed[0]["Resource"]
+            if resource != "*"
+        ]
         assert named == needed, role
 
 
@@ -124,18 +168,34 @@ def _arn_pattern(resource: Any) -> str:
 
 
 #: What takes a cluster's nodes or the cluster itself away.
-ENDS_CLUSTERS = {"sagemaker:DeleteCluster", "sagemaker:BatchReplaceClusterNodes", "sagemaker:BatchRebootClusterNodes"}
+ENDS_CLUSTERS = {
+    "sagemaker:DeleteCluster",
+    "sagemaker:BatchReplaceClusterNodes",
+    "sagemaker:BatchRebootClusterNodes",
+}
 
 
 def test_nobody_can_end_or_repair_a_cluster_that_does_not_carry_the_stacks_tag() -> None:
     cluster = AUTHORIZATION["sagemaker"]["Resources"]["cluster"]
-    assert "aws:ResourceTag/${TagKey}" in cluster["ConditionKeys"], "AWS knows the tags of clusters in conditions"
-    found = [(role, statement) for role, statement in _statements() if ENDS_CLUSTERS & set(_list(statement["Action"]))]
+    assert "aws:ResourceTag/${TagKey}" in cluster["ConditionKeys"], (
+        "AWS knows the tags of clusters in conditions"
+    )
+    found = [
+        (role, statement)
+        for role, statement in _statements()
+        if ENDS_CLUSTERS & set(_list(statement["Action"]))
+    ]
     assert {role for role, _ in found} == {"ApiRole", "StepsRole", "SweepRole"}
     for role, statement in found:
         assert set(_list(statement["Action"])) <= ENDS_CLUSTERS, role
-        assert {resource for action in _list(statement["Action"]) for resource in _resource_types(action)} == {"cluster"}
-        assert statement["Condition"] == {"StringEquals": {f"aws:ResourceTag/{STAGE_TAG}": {"Ref": "AWS::StackName"}}}, role
+        assert {
+            resource
+            for action in _list(statement["Action"])
+            for resource in _resource_types(action)
+        } == {"cluster"}
+        assert statement["Condition"] == {
+            "StringEquals": {f"aws:ResourceTag/{STAGE_TAG}": {"Ref": "AWS::StackName"}}
+        }, role
 
 
 def test_the_first_cluster_of_an_account_may_make_sagemakers_own_role_and_no_other() -> None:
@@ -143,28 +203,44 @@ def test_the_first_cluster_of_an_account_may_make_sagemakers_own_role_and_no_oth
     assert made["Resource"]["Fn::Sub"].endswith(
         ":role/aws-service-role/hyperpod.sagemaker.amazonaws.com/AWSServiceRoleForSageMakerHyperPod"
     )
-    assert made["Condition"] == {"StringEquals": {"iam:AWSServiceName": "hyperpod.sagemaker.amazonaws.com"}}
+    assert made["Condition"] == {
+        "StringEquals": {"iam:AWSServiceName": "hyperpod.sagemaker.amazonaws.com"}
+    }
 
 
-NODE_ROLES = {"Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:role/trainyard/${AWS::StackName}/*"}
+NODE_ROLES = {
+    "Fn::Sub": "arn:${AWS::Partition}:iam::${AWS::AccountId}:role/trainyard/${AWS::StackName}/*"
+}
 
 
 def test_roles_are_passed_to_sagemaker_only_and_are_those_of_this_stacks_nodes() -> None:
-    passing = [statement for _, statement in _statements() if "iam:PassRole" in _list(statement["Action"])]
+    passing = [
+        statement for _, statement in _statements() if "iam:PassRole" in _list(statement["Action"])
+    ]
     assert [s["Resource"] for s in passing] == [NODE_ROLES]
-    assert passing[0]["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+    assert passing[0]["Condition"] == {
+        "StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}
+    }
 
 
 def test_no_function_can_give_a_role_more_than_the_boundary() -> None:
     for role, statement in _statements():
         for action in _list(statement["Action"]):
-            if not action.startswith("iam:") or action in ("iam:PassRole", "iam:ListRoles", "iam:CreateServiceLinkedRole"):
+            if not action.startswith("iam:") or action in (
+                "iam:PassRole",
+                "iam:ListRoles",
+                "iam:CreateServiceLinkedRole",
+            ):
                 continue
             assert statement["Resource"] == NODE_ROLES, f"{role}: {action}"
             if action in ("iam:CreateRole", "iam:PutRolePolicy"):
-                assert statement["Condition"] == {"StringEquals": {"iam:PermissionsBoundary": {"Ref": "NodeBoundary"}}}
+                assert statement["Condition"] == {
+                    "StringEquals": {"iam:PermissionsBoundary": {"Ref": "NodeBoundary"}}
+                }
             else:
-                assert action in ("iam:TagRole", "iam:DeleteRole", "iam:DeleteRolePolicy"), f"{role}: {action} widens a role"
+                assert action in ("iam:TagRole", "iam:DeleteRole", "iam:DeleteRolePolicy"), (
+                    f"{role}: {action} widens a role"
+                )
 
 
 def test_every_function_has_a_role_and_a_log_group_of_its_own() -> None:
@@ -181,8 +257,12 @@ def test_every_bucket_is_private_encrypted_and_speaks_tls_only() -> None:
     for name, bucket in _of_type("AWS::S3::Bucket").items():
         assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}, name
         assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"], name
-        assert bucket["BucketName"]["Fn::Sub"].startswith("sagemaker-"), "HyperPod asks for that of lifecycle scripts"
-        (policy,) = [p for p in _of_type("AWS::S3::BucketPolicy").values() if p["Bucket"] == {"Ref": name}]
+        assert bucket["BucketName"]["Fn::Sub"].startswith("sagemaker-"), (
+            "HyperPod asks for that of lifecycle scripts"
+        )
+        (policy,) = [
+            p for p in _of_type("AWS::S3::BucketPolicy").values() if p["Bucket"] == {"Ref": name}
+        ]
         (statement,) = policy["PolicyDocument"]["Statement"]
         assert statement["Effect"] == "Deny"
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
@@ -194,7 +274,11 @@ def test_the_table_can_be_restored_to_any_second_and_outlives_the_stack() -> Non
     assert table["SSESpecification"] == {"SSEEnabled": True}
     assert table["TimeToLiveSpecification"] == {"AttributeName": "expiresAt", "Enabled": True}
     for keeper in ("Table", "DataBucket"):
-        assert RESOURCES[keeper]["DeletionPolicy"] == RESOURCES[keeper]["UpdateReplacePolicy"] == "Retain"
+        assert (
+            RESOURCES[keeper]["DeletionPolicy"]
+            == RESOURCES[keeper]["UpdateReplacePolicy"]
+            == "Retain"
+        )
 
 
 def test_every_log_group_forgets_after_the_chosen_days() -> None:
@@ -207,7 +291,11 @@ def _watched() -> set[tuple[str, str]]:
     """(metric, logical id of what it is about) of every alarm."""
     found = set()
     for alarm in _of_type("AWS::CloudWatch::Alarm").values():
-        metrics = [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m] if "Metrics" in alarm else [alarm]
+        metrics = (
+            [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m]
+            if "Metrics" in alarm
+            else [alarm]
+        )
         for metric in metrics:
             for dimension in metric["Dimensions"]:
                 about = dimension["Value"].get("Ref") or dimension["Value"]["Fn::GetAtt"][0]
@@ -218,10 +306,15 @@ def _watched() -> set[tuple[str, str]]:
 def test_alarms_watch_dead_letters_executions_functions_and_the_sweep() -> None:
     queues = {("ApproximateNumberOfMessagesVisible", name) for name in _of_type("AWS::SQS::Queue")}
     machines = {
-        (metric, name) for name in _of_type("AWS::Serverless::StateMachine") for metric in ("ExecutionsFailed", "ExecutionsTimedOut")
+        (metric, name)
+        for name in _of_type("AWS::Serverless::StateMachine")
+        for metric in ("ExecutionsFailed", "ExecutionsTimedOut")
     }
     functions = {("Errors", name) for name in _of_type("AWS::Serverless::Function")}
-    assert queues | machines | functions | {("Invocations", "SweepFunction"), ("5xx", "Api")} <= _watched()
+    assert (
+        queues | machines | functions | {("Invocations", "SweepFunction"), ("5xx", "Api")}
+        <= _watched()
+    )
 
 
 def test_a_silent_sweep_rings_and_a_first_deployment_does_not() -> None:
@@ -238,7 +331,12 @@ def test_the_documented_build_uses_the_versions_that_make_check_builds_with() ->
 
 
 def test_no_deployment_is_tagged_with_the_name_of_another_stack() -> None:
-    assert "tags" not in tomllib.loads((ROOT / "samconfig.toml").read_text())["default"]["deploy"]["parameters"]
+    assert (
+        "tags"
+        not in tomllib.loads((ROOT / "samconfig.toml").read_text())["default"]["deploy"][
+            "parameters"
+        ]
+    )
 
 
 @pytest.mark.parametrize("event", ["AgentEvents", "ClusterEvents"])

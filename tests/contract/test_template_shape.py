@@ -33,7 +33,11 @@ class _NoManagedPolicies:
 
 
 def _of_type(kind: str) -> dict[str, Any]:
-    return {name: resource["Properties"] for name, resource in RESOURCES.items() if resource["Type"] == kind}
+    return {
+        name: resource["Properties"]
+        for name, resource in RESOURCES.items()
+        if resource["Type"] == kind
+    }
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +54,11 @@ def translated() -> dict[str, Any]:
 
 
 def test_every_setting_of_the_functions_is_given(translated: dict[str, Any]) -> None:
-    functions = [r["Properties"] for r in translated["Resources"].values() if r["Type"] == "AWS::Lambda::Function"]
+    functions = [
+        r["Properties"]
+        for r in translated["Resources"].values()
+        if r["Type"] == "AWS::Lambda::Function"
+    ]
     assert len(functions) == 4
     for function in functions:
         assert set(function["Environment"]["Variables"]) >= SETTINGS
@@ -62,30 +70,51 @@ def test_every_function_is_a_folder_with_a_handler() -> None:
 
 
 def test_functions_stop_before_their_callers_give_up() -> None:
-    timeouts = {name: function["Timeout"] for name, function in _of_type("AWS::Serverless::Function").items()}
-    assert timeouts == {"ApiFunction": 29, "StepsFunction": 120, "OnFactFunction": 30, "SweepFunction": 60}
+    timeouts = {
+        name: function["Timeout"]
+        for name, function in _of_type("AWS::Serverless::Function").items()
+    }
+    assert timeouts == {
+        "ApiFunction": 29,
+        "StepsFunction": 120,
+        "OnFactFunction": 30,
+        "SweepFunction": 60,
+    }
 
 
 def test_what_unpacks_a_cluster_gets_the_node_layers_and_nothing_else_does() -> None:
     for name, function in _of_type("AWS::Serverless::Function").items():
         layers = {layer["Ref"] for layer in function["Layers"]}
-        bundles = {"NodeBundleLayer", "TrainersLayer"} if name in {"ApiFunction", "StepsFunction"} else set()
+        bundles = (
+            {"NodeBundleLayer", "TrainersLayer"}
+            if name in {"ApiFunction", "StepsFunction"}
+            else set()
+        )
         assert layers == {"ContractsLayer", "CoreLayer"} | bundles, name
 
 
 @pytest.mark.parametrize("layer", ["ContractsLayer", "CoreLayer"])
 def test_python_layers_are_built_for_the_functions_machine(layer: str) -> None:
-    made = {"BuildMethod": "makefile", "BuildArchitecture": "arm64", "ContextPath": "layers", "WorkingDirectory": "."}
+    made = {
+        "BuildMethod": "makefile",
+        "BuildArchitecture": "arm64",
+        "ContextPath": "layers",
+        "WorkingDirectory": ".",
+    }
     assert RESOURCES[layer]["Metadata"] == made
     folder = RESOURCES[layer]["Properties"]["ContentUri"]
     recipe = f'build-{layer}:\n\tpython3.13 scripts/layer.py {folder} "$(ARTIFACTS_DIR)"\n'
     assert recipe in (ROOT / "layers/Makefile").read_text()
-    assert TEMPLATE["Globals"]["Function"]["Runtime"] == "python" + ".".join(map(str, layer_script.PYTHON))
+    assert TEMPLATE["Globals"]["Function"]["Runtime"] == "python" + ".".join(
+        map(str, layer_script.PYTHON)
+    )
     assert TEMPLATE["Globals"]["Function"]["Architectures"] == ["arm64"]
     assert all(platform.endswith("_aarch64") for platform in layer_script.PLATFORMS)
 
 
-def test_compiled_modules_of_a_layer_hold_whatever_time_a_zip_gives_their_sources(tmp_path: Path) -> None:
+def test_compiled_modules_of_a_layer_hold_whatever_time_a_zip_gives_their_sources(
+    tmp_path: Path,
+) -> None:
     package = tmp_path / "python/package"
     package.mkdir(parents=True)
     module = package / "module.py"
@@ -93,7 +122,9 @@ def test_compiled_modules_of_a_layer_hold_whatever_time_a_zip_gives_their_source
     layer_script.compile_all(tmp_path / "python")
     (compiled,) = package.glob("__pycache__/module.*.pyc")
     content = compiled.read_bytes()
-    assert int.from_bytes(content[4:8], "little") == 0b01, "checked against the source's time or content"
+    assert int.from_bytes(content[4:8], "little") == 0b01, (
+        "checked against the source's time or content"
+    )
     assert marshal.loads(content[16:]).co_filename == "/opt/python/package/module.py"
 
 
@@ -114,7 +145,12 @@ def test_a_built_layer_with_a_module_that_is_not_compiled_is_a_fault(tmp_path: P
 
 def test_a_build_is_never_taken_from_a_cache_that_does_not_know_the_lock() -> None:
     """sam keeps a layer while its folder is the same; the lock lies elsewhere."""
-    assert tomllib.loads((ROOT / "samconfig.toml").read_text())["default"]["build"]["parameters"]["cached"] is False
+    assert (
+        tomllib.loads((ROOT / "samconfig.toml").read_text())["default"]["build"]["parameters"][
+            "cached"
+        ]
+        is False
+    )
 
 
 @pytest.mark.parametrize("layer", ["layers/contracts", "layers/core"])
@@ -125,11 +161,22 @@ def test_layer_requirements_hold_packages_only(layer: str) -> None:
 
 
 def test_the_only_route_asks_for_a_signature(translated: dict[str, Any]) -> None:
-    (api,) = [r["Properties"]["Body"] for r in translated["Resources"].values() if r["Type"] == "AWS::ApiGatewayV2::Api"]
+    (api,) = [
+        r["Properties"]["Body"]
+        for r in translated["Resources"].values()
+        if r["Type"] == "AWS::ApiGatewayV2::Api"
+    ]
     assert list(api["paths"]) == ["/v1/{proxy+}"]
-    (method,) = [value for key, value in api["paths"]["/v1/{proxy+}"].items() if key.startswith("x-amazon-apigateway-any")]
+    (method,) = [
+        value
+        for key, value in api["paths"]["/v1/{proxy+}"].items()
+        if key.startswith("x-amazon-apigateway-any")
+    ]
     assert method["security"] == [{"AWS_IAM": []}]
-    assert api["components"]["securitySchemes"]["AWS_IAM"]["x-amazon-apigateway-authtype"] == "awsSigv4"
+    assert (
+        api["components"]["securitySchemes"]["AWS_IAM"]["x-amazon-apigateway-authtype"]
+        == "awsSigv4"
+    )
     assert method["x-amazon-apigateway-integration"]["payloadFormatVersion"] == "2.0"
 
 
@@ -150,8 +197,14 @@ def test_machines_use_exactly_the_substitutions_they_are_given() -> None:
         assert used == set(machine["DefinitionSubstitutions"]), name
 
 
-def test_facts_come_from_agents_on_our_bus_and_from_sagemaker_on_the_default_bus(translated: dict[str, Any]) -> None:
-    rules = [r["Properties"] for r in translated["Resources"].values() if r["Type"] == "AWS::Events::Rule"]
+def test_facts_come_from_agents_on_our_bus_and_from_sagemaker_on_the_default_bus(
+    translated: dict[str, Any],
+) -> None:
+    rules = [
+        r["Properties"]
+        for r in translated["Resources"].values()
+        if r["Type"] == "AWS::Events::Rule"
+    ]
     by_bus = {json.dumps(rule.get("EventBusName")): rule["EventPattern"] for rule in rules}
     assert by_bus == {
         '{"Ref": "Bus"}': {"source": ["trainyard.agent"]},
@@ -167,15 +220,30 @@ def test_facts_come_from_agents_on_our_bus_and_from_sagemaker_on_the_default_bus
 
 
 def test_the_sweep_runs_each_minute(translated: dict[str, Any]) -> None:
-    (schedule,) = [r["Properties"] for r in translated["Resources"].values() if r["Type"] == "AWS::Scheduler::Schedule"]
+    (schedule,) = [
+        r["Properties"]
+        for r in translated["Resources"].values()
+        if r["Type"] == "AWS::Scheduler::Schedule"
+    ]
     assert schedule["ScheduleExpression"] == "rate(1 minute)"
     assert schedule["Target"]["Arn"] == {"Fn::GetAtt": ["SweepFunction", "Arn"]}
 
 
 def test_names_in_one_account_never_clash_between_two_stages(translated: dict[str, Any]) -> None:
-    named = {"FunctionName", "LogGroupName", "BucketName", "StateMachineName", "LayerName", "DashboardName"}
+    named = {
+        "FunctionName",
+        "LogGroupName",
+        "BucketName",
+        "StateMachineName",
+        "LayerName",
+        "DashboardName",
+    }
     for name, resource in translated["Resources"].items():
-        explicit = {key: value for key, value in resource["Properties"].items() if key in named and "Ref" not in value}
+        explicit = {
+            key: value
+            for key, value in resource["Properties"].items()
+            if key in named and "Ref" not in value
+        }
         if resource["Type"] in ("AWS::Scheduler::Schedule", "AWS::Events::EventBus"):
             explicit["Name"] = resource["Properties"]["Name"]
         for key, value in explicit.items():
@@ -192,22 +260,38 @@ def test_every_parameter_has_a_default_and_a_description() -> None:
         "LogRetentionDays",
         "AlarmEmail",
     }
-    assert all({"Default", "Description"} <= set(parameter) for parameter in TEMPLATE["Parameters"].values())
+    assert all(
+        {"Default", "Description"} <= set(parameter)
+        for parameter in TEMPLATE["Parameters"].values()
+    )
 
 
 @pytest.mark.parametrize(
     ("parameter", "good", "bad"),
     [
-        ("SubnetIds", ["", "subnet-0a1b", "subnet-0a1b,subnet-2c3d"], ["subnet-0a1b, subnet-2c3d", "vpc-1", "subnet-0a1b,"]),
+        (
+            "SubnetIds",
+            ["", "subnet-0a1b", "subnet-0a1b,subnet-2c3d"],
+            ["subnet-0a1b, subnet-2c3d", "vpc-1", "subnet-0a1b,"],
+        ),
         ("SecurityGroupIds", ["", "sg-0a1b", "sg-0a,sg-0b"], ["subnet-1", "sg-0a;sg-0b"]),
         ("AlarmEmail", ["", "a@b.org"], ["a", "a@b", "a b@c.org"]),
     ],
 )
-def test_parameters_refuse_what_could_not_work(parameter: str, good: list[str], bad: list[str]) -> None:
+def test_parameters_refuse_what_could_not_work(
+    parameter: str, good: list[str], bad: list[str]
+) -> None:
     pattern = TEMPLATE["Parameters"][parameter]["AllowedPattern"]
     assert all(re.fullmatch(pattern, value) for value in good)
     assert not any(re.fullmatch(pattern, value) for value in bad)
 
 
 def test_outputs_are_those_the_local_cloud_and_the_cli_read() -> None:
-    assert set(TEMPLATE["Outputs"]) == {"ApiUrl", "DataBucketName", "TableName", "EventBusName", "NodeBoundaryArn", "RunMachineArn"}
+    assert set(TEMPLATE["Outputs"]) == {
+        "ApiUrl",
+        "DataBucketName",
+        "TableName",
+        "EventBusName",
+        "NodeBoundaryArn",
+        "RunMachineArn",
+    }

@@ -31,12 +31,16 @@ from trainyard_local import loopback
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Slurm takes ports from SLURM_PORTS, BLOCK for each cluster, and the link one from LINK_PORT on; several clusters may run at once.
 SLURM_PORTS, BLOCK, LINK_PORT = range(23000, 24000), 40, 5000
-SLURM_SBIN = next((d for d in ("/usr/sbin", "/opt/slurm/sbin") if Path(d, "slurmctld").exists()), "")
+SLURM_SBIN = next(
+    (d for d in ("/usr/sbin", "/opt/slurm/sbin") if Path(d, "slurmctld").exists()), ""
+)
 #: Where the locks of all test clusters of this machine lie.
 CLAIMS = Path(tempfile.gettempdir())
 #: Slurm's own default: our lifecycle scripts leave it alone, because it is everybody's time to save.
 KILL_WAIT = 30
-PYTHON_PATH = os.pathsep.join(str(REPOSITORY / part) for part in ("node_agent", "layers/contracts", "trainers"))
+PYTHON_PATH = os.pathsep.join(
+    str(REPOSITORY / part) for part in ("node_agent", "layers/contracts", "trainers")
+)
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 20, what: str = "the condition") -> Any:
@@ -169,12 +173,18 @@ class Sink:
                 for entry in request["Entries"]:
                     if sink.refuse_next_entries:
                         sink.refuse_next_entries -= 1
-                        entries.append({"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"})
+                        entries.append(
+                            {"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"}
+                        )
                         continue
-                    sink.events.append((entry["DetailType"], json.loads(entry["Detail"]), time.time()))
+                    sink.events.append(
+                        (entry["DetailType"], json.loads(entry["Detail"]), time.time())
+                    )
                     entries.append({"EventId": secrets.token_hex(8)})
                 failed = sum("ErrorCode" in entry for entry in entries)
-                return self.answer(200, json.dumps({"FailedEntryCount": failed, "Entries": entries}).encode())
+                return self.answer(
+                    200, json.dumps({"FailedEntryCount": failed, "Entries": entries}).encode()
+                )
 
             def do_PUT(self) -> None:
                 body = self.body()
@@ -185,7 +195,10 @@ class Sink:
                 given = self.headers.get("x-amz-checksum-sha256")
                 if given and given != b64encode(sha256(body).digest()).decode():
                     return self.answer(400, b"<Error><Code>BadDigest</Code></Error>")
-                sink.objects[self.path.lstrip("/")] = (body[:-1] if sink.corrupt_puts else body, given)
+                sink.objects[self.path.lstrip("/")] = (
+                    body[:-1] if sink.corrupt_puts else body,
+                    given,
+                )
                 return self.answer(200)
 
             def do_GET(self) -> None:
@@ -204,11 +217,17 @@ class Sink:
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        ).start()
 
     def of(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
         """Details of the events of one kind whose fields have these values."""
-        return [d for k, d, _ in self.events if k == kind and all(d.get(name) == value for name, value in fields.items())]
+        return [
+            d
+            for k, d, _ in self.events
+            if k == kind and all(d.get(name) == value for name, value in fields.items())
+        ]
 
     def close(self) -> None:
         self.server.shutdown()
@@ -255,9 +274,15 @@ class AgentCluster:
         address = f"127.23.{self.index}.{10 + number}"
         name = "ip-" + address.replace(".", "-")
         instance = f"i-{self.index:02d}{number:015d}"
-        return Node(name, instance, address, "worker" if number else "controller", self.directory / "nodes" / name)
+        return Node(
+            name,
+            instance,
+            address,
+            "worker" if number else "controller",
+            self.directory / "nodes" / name,
+        )
 
-    # -- up and down -------------------------------------------------------------------------------------------------
+    # -- up and down ------------------------------------------------------------------------------
     def start(self, *, agents: bool = True, **config: Any) -> AgentCluster:
         """Bring up Slurm and the agents."""
         for part in (
@@ -266,7 +291,9 @@ class AgentCluster:
             self.sockets / "spool",
         ):
             part.mkdir(parents=True, exist_ok=True)
-        for node in self.nodes:  # a slurmd works where its log lies, and so do its step daemons: on the node's own disk
+        for node in (
+            self.nodes
+        ):  # a slurmd works where its log lies, and so do its step daemons: on the node's own disk
             (node.root / "var/log").mkdir(parents=True)
         self._write_slurm_conf()
         self._start_munge()
@@ -287,9 +314,20 @@ class AgentCluster:
         key = munge / "key"
         key.write_bytes(secrets.token_bytes(128))
         os.chmod(key, 0o600)
-        options = [f"--key-file={key}", f"--socket={munge}/sock", f"--pid-file={self.directory}/run/munged.pid"]
-        options += [f"--log-file={self.directory}/log/munged.log", f"--seed-file={munge}/seed", "--num-threads=2", "--force"]
-        munged = next(path for path in ("/usr/sbin/munged", "/usr/local/sbin/munged") if Path(path).exists())
+        options = [
+            f"--key-file={key}",
+            f"--socket={munge}/sock",
+            f"--pid-file={self.directory}/run/munged.pid",
+        ]
+        options += [
+            f"--log-file={self.directory}/log/munged.log",
+            f"--seed-file={munge}/seed",
+            "--num-threads=2",
+            "--force",
+        ]
+        munged = next(
+            path for path in ("/usr/sbin/munged", "/usr/local/sbin/munged") if Path(path).exists()
+        )
         self.run([munged, *options], self.environment(self.controller))
 
     def start_slurmd(self, node: Node) -> None:
@@ -305,7 +343,9 @@ class AgentCluster:
     def start_agent(self, node: Node) -> None:
         log = (node.root / "agent.log").open("ab")
         argv = [sys.executable, "-m", "trainyard_agent", "daemon", "--config", str(node.config)]
-        node.agent = subprocess.Popen(argv, env=self.environment(node), stdout=log, stderr=log, start_new_session=True)
+        node.agent = subprocess.Popen(
+            argv, env=self.environment(node), stdout=log, stderr=log, start_new_session=True
+        )
         log.close()
 
     def environment(self, node: Node) -> dict[str, str]:
@@ -385,7 +425,9 @@ CompleteWait=0
             )
         if loopback.possible():
             lines.append(f"CommunicationParameters={loopback.SETTING}")
-        lines.append("PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE")
+        lines.append(
+            "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE"
+        )
         self.slurm_conf.write_text("\n".join(lines) + "\n")
 
     def _write_agent_config(self, node: Node, changes: dict[str, Any]) -> None:
@@ -427,10 +469,12 @@ CompleteWait=0
         name_in_claim(self._claim, "")
         self._claim.close()
 
-    # -- Slurm -------------------------------------------------------------------------------------------------------
+    # -- Slurm ------------------------------------------------------------------------------------
     @staticmethod
     def run(argv: list[str], env: dict[str, str]) -> str:
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            argv, env=env, capture_output=True, text=True, timeout=120, check=False
+        )
         assert done.returncode == 0, f"{argv}: {done.stdout} {done.stderr}"
         return done.stdout
 
@@ -439,7 +483,11 @@ CompleteWait=0
 
     def idle(self) -> int:
         done = subprocess.run(
-            ["sinfo", "-h", "-t", "idle", "-o", "%D"], env=self.environment(self.controller), capture_output=True, text=True, check=False
+            ["sinfo", "-h", "-t", "idle", "-o", "%D"],
+            env=self.environment(self.controller),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return int(done.stdout.split()[0]) if done.stdout.split() else 0
 
@@ -447,7 +495,7 @@ CompleteWait=0
         found = re.search(r"State=(\S+)", self.slurm("scontrol", "-o", "show", "node", node.name))
         return found.group(1) if found else ""
 
-    # -- faults ------------------------------------------------------------------------------------------------------
+    # -- faults -----------------------------------------------------------------------------------
     def processes(self, **variables: str) -> list[int]:
         """Of this cluster only: tests beside this one have clusters whose nodes and runs are called the same."""
         return processes_with(TRAINYARD_LOCAL=str(self.directory), **variables)
@@ -462,7 +510,9 @@ CompleteWait=0
         return found
 
     def node_processes(self, node: Node) -> list[int]:
-        return self.processes(TRAINYARD_NODE=node.instance_id) + self.processes(SLURMD_NODENAME=node.name)
+        return self.processes(TRAINYARD_NODE=node.instance_id) + self.processes(
+            SLURMD_NODENAME=node.name
+        )
 
     def kill_node(self, node: Node) -> float:
         """SIGKILL everything on a node at once; returns the moment."""
@@ -475,7 +525,7 @@ CompleteWait=0
         node.agent.kill()
         node.agent.wait()
 
-    # -- agent's commands --------------------------------------------------------------------------------------------
+    # -- agent's commands -------------------------------------------------------------------------
     def agent(self, *argv: str, node: Node | None = None) -> dict[str, Any]:
         """Run `trainyard-agent ...` on the controller and return its JSON."""
         done = subprocess.run(
@@ -493,7 +543,9 @@ CompleteWait=0
 
 
 @contextlib.contextmanager
-def agent_cluster(directory: Path, *, workers: int = 3, agents: bool = True, **config: Any) -> Iterator[AgentCluster]:
+def agent_cluster(
+    directory: Path, *, workers: int = 3, agents: bool = True, **config: Any
+) -> Iterator[AgentCluster]:
     """A running cluster, ended in every case."""
     cluster = AgentCluster(directory, workers=workers)
     try:

@@ -30,10 +30,17 @@ def cluster(tmp_path: Path) -> Iterator[AgentCluster]:
     files.mkdir(parents=True)
     for number in range(DEVICES):
         (files / f"device{number}").touch()
-    (tmp_path / "cluster" / "gres.conf").write_text(f"Name=gpu Type=a100 File={files}/device[0-{DEVICES - 1}]\nName=card Count=2\n")
+    (tmp_path / "cluster" / "gres.conf").write_text(
+        f"Name=gpu Type=a100 File={files}/device[0-{DEVICES - 1}]\nName=card Count=2\n"
+    )
     (tmp_path / "cluster" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
     settings = ("SelectType=select/cons_tres", "SelectTypeParameters=CR_Core", "GresTypes=gpu,card")
-    made = AgentCluster(tmp_path / "cluster", workers=2, settings=settings, of_workers=f"Gres=gpu:a100:{DEVICES},card:2")
+    made = AgentCluster(
+        tmp_path / "cluster",
+        workers=2,
+        settings=settings,
+        of_workers=f"Gres=gpu:a100:{DEVICES},card:2",
+    )
     try:
         yield made.start()
     finally:
@@ -44,6 +51,10 @@ def test_a_jobs_step_has_every_device_and_core_of_its_nodes(cluster: AgentCluste
     submit(cluster, nodes=2, program=["look.py"], files={"look.py": LOOK}, arguments=[])
     event(cluster, "AttemptEnded", outcome="succeeded")
     output = cluster.shared / "trainyard/runs" / RUN / "output"
-    found = wait_for(lambda: [json.loads(path.read_text()) for path in output.glob("*.json")], 5, "what the job saw")
+    found = wait_for(
+        lambda: [json.loads(path.read_text()) for path in output.glob("*.json")],
+        5,
+        "what the job saw",
+    )
     assert [(one["gpus"], one["cores"]) for one in found] == [(str(DEVICES), "2")] * 2, found
     assert all(f"TresPerNode=gres:card:2,gres:gpu:{DEVICES}" in one["step"] for one in found), found

@@ -69,11 +69,16 @@ def run_export(directory: Path, selection: str = "all", *, start: bool = True) -
         exports.resume()
         if start:
             exports.start(RUN, "e-1", f"s3://{PREFIX}", selection)
-            assert exports.start(RUN, "e-1", f"s3://{PREFIX}", selection).state in ("running", "finished")
+            assert exports.start(RUN, "e-1", f"s3://{PREFIX}", selection).state in (
+                "running",
+                "finished",
+            )
         while exports._running:
             await asyncio.wait(list(exports._running.values()))
             await asyncio.sleep(0)
-        body = store.connection.execute("SELECT body FROM outbox WHERE kind = 'ExportFinished' ORDER BY seq DESC").fetchone()
+        body = store.connection.execute(
+            "SELECT body FROM outbox WHERE kind = 'ExportFinished' ORDER BY seq DESC"
+        ).fetchone()
         checkpoints.close()
         store.close()
         return dict(json.loads(body[0]))
@@ -96,18 +101,25 @@ def test_everything_whole_is_exported_and_proved(tmp_path: Path, sink: Sink, roo
         assert (len(body), hashlib.sha256(body).hexdigest()) == (item["bytes"], item["sha256"])
         assert checksum == b64encode(hashlib.sha256(body).digest()).decode()
     assert (manifest["lastStep"], manifest["finalModel"]) == (20, True)
-    assert (finished["objects"], finished["manifestKey"]) == (7, f"runs/{RUN}/export/export-manifest.json")
+    assert (finished["objects"], finished["manifestKey"]) == (
+        7,
+        f"runs/{RUN}/export/export-manifest.json",
+    )
     assert list(sink.objects)[-1].endswith("export-manifest.json"), "the manifest is written last"
 
 
 @pytest.mark.parametrize(("selection", "steps"), [("last", {"20"}), ("none", set())])
-def test_only_what_was_asked_for_is_exported(tmp_path: Path, sink: Sink, root: Path, selection: str, steps: set[str]) -> None:
+def test_only_what_was_asked_for_is_exported(
+    tmp_path: Path, sink: Sink, root: Path, selection: str, steps: set[str]
+) -> None:
     assert run_export(tmp_path, selection)["ok"]
     assert {key.split("step-")[1][10:12] for key in sink.objects if "step-" in key} == steps
     assert any("final/" in key for key in sink.objects)
 
 
-def test_an_interrupted_export_goes_on_and_sends_nothing_twice(tmp_path: Path, sink: Sink, root: Path) -> None:
+def test_an_interrupted_export_goes_on_and_sends_nothing_twice(
+    tmp_path: Path, sink: Sink, root: Path
+) -> None:
     sent: list[str] = []
 
     class Dead(BaseException):
@@ -131,7 +143,9 @@ def test_an_interrupted_export_goes_on_and_sends_nothing_twice(tmp_path: Path, s
     assert all("logs/" in key for key in again), "what S3 holds already is not uploaded again"
 
 
-def test_an_object_that_s3_holds_wrongly_fails_the_export(tmp_path: Path, sink: Sink, root: Path) -> None:
+def test_an_object_that_s3_holds_wrongly_fails_the_export(
+    tmp_path: Path, sink: Sink, root: Path
+) -> None:
     sink.corrupt_puts = True
     finished = run_export(tmp_path)
     assert not finished["ok"]
@@ -141,7 +155,9 @@ def test_an_object_that_s3_holds_wrongly_fails_the_export(tmp_path: Path, sink: 
     assert run_export(tmp_path)["ok"], "the same export id again repairs it"
 
 
-def test_a_final_model_that_does_not_verify_fails_the_export(tmp_path: Path, sink: Sink, root: Path) -> None:
+def test_a_final_model_that_does_not_verify_fails_the_export(
+    tmp_path: Path, sink: Sink, root: Path
+) -> None:
     (root / "final/rank-0/model.pt").write_bytes(b"rotten!")
     finished = run_export(tmp_path)
     assert (finished["ok"], finished["reason"]) == (
@@ -164,7 +180,9 @@ def test_s3_refuses_a_file_that_changed_after_it_was_hashed(tmp_path: Path, sink
         S3("us-east-1").put_file(Location("data", "k"), path, known)
 
 
-def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import boto3
     from moto.server import ThreadedMotoServer
 
@@ -194,13 +212,22 @@ def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(tmp_path: 
         assert client.head(Location("data", "a b/small")) == (1000, s3.digest(small).checksum)
         assert s3.digest(large).checksum.endswith("-3")
         assert client.get(Location("data", "nothing")) is None
-        entry = {"Source": "trainyard.agent", "DetailType": "T", "Detail": "{}", "EventBusName": "bus"}
-        assert "EventId" in Sender(tmp_path / "o", "bus", "us-east-1", b"key")._put_events([entry])[0]
+        entry = {
+            "Source": "trainyard.agent",
+            "DetailType": "T",
+            "Detail": "{}",
+            "EventBusName": "bus",
+        }
+        assert (
+            "EventId" in Sender(tmp_path / "o", "bus", "us-east-1", b"key")._put_events([entry])[0]
+        )
     finally:
         server.stop()
 
 
-def test_a_programs_own_results_are_exported_and_proved_like_a_checkpoint(tmp_path: Path, sink: Sink, root: Path) -> None:
+def test_a_programs_own_results_are_exported_and_proved_like_a_checkpoint(
+    tmp_path: Path, sink: Sink, root: Path
+) -> None:
     (root / "output/plots").mkdir(parents=True)
     (root / "output/plots/loss 1.png").write_bytes(b"png")
     (root / "snapshot.pt").write_bytes(b"beside")
@@ -234,7 +261,11 @@ def test_a_programs_own_results_are_exported_and_proved_like_a_checkpoint(tmp_pa
         body, _ = sink.objects[f"{PREFIX}/{quote(item['key'])}"]
         assert (len(body), hashlib.sha256(body).hexdigest()) == (item["bytes"], item["sha256"])
     assert (manifest["outputFiles"], manifest["workingFiles"]) == (1, 4)
-    assert (manifest["outputLeftOut"], manifest["workingLeftOut"], manifest["leftOutBytes"]) == (0, 0, 0)
+    assert (manifest["outputLeftOut"], manifest["workingLeftOut"], manifest["leftOutBytes"]) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_what_is_too_large_or_leads_elsewhere_is_left_out_and_counted(
@@ -251,15 +282,29 @@ def test_what_is_too_large_or_leads_elsewhere_is_left_out_and_counted(
         (root / f"attempts/{attempt}/files/model.pt").write_bytes(b"12345678")
     assert run_export(tmp_path)["ok"]
     manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
-    own = [item["key"] for item in manifest["objects"] if item["key"].startswith(("output", "working"))]
-    assert own == ["output/model.pt", "working/attempt-10/model.pt"], "of two attempts the newer one's"
-    assert (manifest["outputLeftOut"], manifest["workingLeftOut"], manifest["leftOutBytes"]) == (1, 1, 8)
+    own = [
+        item["key"] for item in manifest["objects"] if item["key"].startswith(("output", "working"))
+    ]
+    assert own == ["output/model.pt", "working/attempt-10/model.pt"], (
+        "of two attempts the newer one's"
+    )
+    assert (manifest["outputLeftOut"], manifest["workingLeftOut"], manifest["leftOutBytes"]) == (
+        1,
+        1,
+        8,
+    )
 
 
 class Failing:
     """A directory that cannot be listed, so often."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, directory: Path, error: OSError, times: int = 1_000_000) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        directory: Path,
+        error: OSError,
+        times: int = 1_000_000,
+    ) -> None:
         self.left, self.real = times, os.scandir
         self.directory, self.error = str(directory), error
         monkeypatch.setattr(os, "scandir", self)
@@ -292,14 +337,18 @@ def test_results_that_cannot_be_seen_just_now_are_looked_for_again(
     assert f"{PREFIX}/output/plots/loss.png" in sink.objects
 
 
-def test_an_export_that_may_lack_results_fails(tmp_path: Path, sink: Sink, plots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_may_lack_results_fails(
+    tmp_path: Path, sink: Sink, plots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Failing(monkeypatch, plots, STALE)
     finished = run_export(tmp_path)
     assert (finished["ok"], finished["reason"]) == (False, "[Errno 116] Stale file handle")
     assert f"{PREFIX}/export-manifest.json" not in sink.objects
 
 
-def test_what_nobody_may_list_is_left_out_and_counted(tmp_path: Path, sink: Sink, plots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_may_list_is_left_out_and_counted(
+    tmp_path: Path, sink: Sink, plots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Failing(monkeypatch, plots, PermissionError(errno.EACCES, "Permission denied"))
     assert run_export(tmp_path)["ok"]
     manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
@@ -321,7 +370,9 @@ def after_planning(monkeypatch: pytest.MonkeyPatch, prune: Callable[[], None]) -
 def test_a_checkpoint_that_is_pruned_while_it_is_copied_is_left_out_and_the_export_holds_the_others(
     tmp_path: Path, sink: Sink, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    after_planning(monkeypatch, lambda: shutil.rmtree(root / "checkpoints/step-000000000010-attempt-1"))
+    after_planning(
+        monkeypatch, lambda: shutil.rmtree(root / "checkpoints/step-000000000010-attempt-1")
+    )
     finished = run_export(tmp_path)
     assert finished["ok"], finished["reason"]
     manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])

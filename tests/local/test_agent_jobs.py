@@ -63,10 +63,14 @@ def put_bundle(cluster: AgentCluster, attempt: int = 1, *, run: str = RUN, **cha
     return f"s3://{key}"
 
 
-def submit(cluster: AgentCluster, attempt: int = 1, *, run: str = RUN, **changes: Any) -> dict[str, Any]:
+def submit(
+    cluster: AgentCluster, attempt: int = 1, *, run: str = RUN, **changes: Any
+) -> dict[str, Any]:
     uri = put_bundle(cluster, attempt, run=run, **changes)
     digest = sha256(cluster.sink.objects[uri.removeprefix("s3://")][0]).hexdigest()
-    return cluster.agent("submit", "--run", run, "--attempt", str(attempt), "--bundle", uri, "--sha256", digest)
+    return cluster.agent(
+        "submit", "--run", run, "--attempt", str(attempt), "--bundle", uri, "--sha256", digest
+    )
 
 
 def event(cluster: AgentCluster, kind: str, seconds: float = 20, **fields: Any) -> dict[str, Any]:
@@ -88,41 +92,80 @@ def node_named(cluster: AgentCluster, name: str) -> Any:
 
 def arrival(cluster: AgentCluster, kind: str, **fields: Any) -> float:
     """When the bus got the first such event."""
-    return next(at for k, d, at in cluster.sink.events if k == kind and all(d.get(n) == v for n, v in fields.items()))
+    return next(
+        at
+        for k, d, at in cluster.sink.events
+        if k == kind and all(d.get(n) == v for n, v in fields.items())
+    )
 
 
 def test_a_job_starts_steps_commits_checkpoints_and_succeeds(cluster: AgentCluster) -> None:
-    answer = submit(cluster, arguments=["--steps", "60", "--step-seconds", "0.02", "--every", "10", "--echo", "a;b $(id) `id`"])
+    answer = submit(
+        cluster,
+        arguments=[
+            "--steps",
+            "60",
+            "--step-seconds",
+            "0.02",
+            "--every",
+            "10",
+            "--echo",
+            "a;b $(id) `id`",
+        ],
+    )
     again = submit(cluster)
     assert answer["jobId"] == again["jobId"], "the same attempt is never submitted twice"
     ended = event(cluster, "AttemptEnded")
-    assert (ended["outcome"], ended["exitCode"], ended["errorKind"], ended["lastStep"]) == ("succeeded", 0, None, 60)
+    assert (ended["outcome"], ended["exitCode"], ended["errorKind"], ended["lastStep"]) == (
+        "succeeded",
+        0,
+        None,
+        60,
+    )
     assert len(event(cluster, "AttemptStarted")["nodes"]) == 2
     stepped = event(cluster, "AttemptStepped")
     assert stepped["resumedFrom"] is None
     assert "a;b $(id) `id`" in ended["logTail"], "the user's strings arrive as data"
-    committed = wait_for(lambda: cluster.sink.of("CheckpointCommitted", step=60), what="the last checkpoint's event")[0]
+    committed = wait_for(
+        lambda: cluster.sink.of("CheckpointCommitted", step=60), what="the last checkpoint's event"
+    )[0]
     assert committed["path"] == "checkpoints/step-000000000060-attempt-1"
     status = cluster.agent("status", "--run", RUN)
     assert (status["step"], status["jobState"], status["state"]) == (60, "COMPLETED", "ended")
-    wait_for(lambda: f"data/runs/{RUN}/logs/attempt-1.log" in cluster.sink.objects, what="the log in S3")
-    assert [event for event in cluster.sink.events if event[0] in ("NodeLost", "AgentSilent", "CheckpointRejected")] == []
-    kept = sorted(path.name for path in (cluster.shared / f"trainyard/runs/{RUN}/checkpoints").iterdir())
+    wait_for(
+        lambda: f"data/runs/{RUN}/logs/attempt-1.log" in cluster.sink.objects, what="the log in S3"
+    )
+    assert [
+        event
+        for event in cluster.sink.events
+        if event[0] in ("NodeLost", "AgentSilent", "CheckpointRejected")
+    ] == []
+    kept = sorted(
+        path.name for path in (cluster.shared / f"trainyard/runs/{RUN}/checkpoints").iterdir()
+    )
     assert kept[-1].startswith("step-000000000060")
     assert len(kept) == 3, f"older checkpoints are pruned: {kept}"
-    wait_for(lambda: len(cluster.sink.of("CheckpointPruned")) == 3, what="the events of the pruned ones")
+    wait_for(
+        lambda: len(cluster.sink.of("CheckpointPruned")) == 3, what="the events of the pruned ones"
+    )
     assert sorted(pruned["step"] for pruned in cluster.sink.of("CheckpointPruned")) == [10, 20, 30]
     assert len(cluster.sink.of("AttemptEnded")) == 1
 
 
 @pytest.mark.parametrize("victim", ["batch host", "other worker"])
-def test_a_killed_node_is_lost_within_seconds_and_the_next_attempt_resumes_on_the_spare(cluster: AgentCluster, victim: str) -> None:
+def test_a_killed_node_is_lost_within_seconds_and_the_next_attempt_resumes_on_the_spare(
+    cluster: AgentCluster, victim: str
+) -> None:
     nodes = training(cluster)
     bad = nodes[0] if victim == "batch host" else nodes[1]
     fault = cluster.kill_node(node_named(cluster, bad))
     lost = event(cluster, "NodeLost")
     noticed = arrival(cluster, "NodeLost") - fault
-    assert (lost["lost"]["node"], lost["lost"]["agent"], lost["lost"]["scheduler"]) == (bad, "silent", "down")
+    assert (lost["lost"]["node"], lost["lost"]["agent"], lost["lost"]["scheduler"]) == (
+        bad,
+        "silent",
+        "down",
+    )
     assert (lost["runId"], lost["attempt"]) == (RUN, 1)
     assert noticed < 2.0, f"NodeLost came after {noticed:.2f} s"
     answer = submit(cluster, 2, downNodes=[bad], excludeNodes=[bad])
@@ -175,7 +218,9 @@ def test_agent_and_slurmd_dead_is_no_lost_node_while_steps_advance(cluster: Agen
     os.kill(int(slurmd), signal.SIGKILL)
     event(cluster, "AgentSilent")
     step = cluster.agent("status", "--run", RUN)["step"]
-    wait_for(lambda: cluster.agent("status", "--run", RUN)["step"] > step + 20, what="training advances")
+    wait_for(
+        lambda: cluster.agent("status", "--run", RUN)["step"] > step + 20, what="training advances"
+    )
     assert cluster.sink.of("NodeLost") == []
 
 
@@ -184,7 +229,12 @@ def test_a_killed_worker_process_is_a_signal_on_its_node(cluster: AgentCluster) 
     for pid in cluster.ranks(RUN, nodes[1]):
         os.kill(pid, signal.SIGKILL)
     ended = event(cluster, "AttemptEnded")
-    assert (ended["outcome"], ended["errorKind"], ended["signal"], ended["failedNode"]) == ("failed", "signal", 9, nodes[1])
+    assert (ended["outcome"], ended["errorKind"], ended["signal"], ended["failedNode"]) == (
+        "failed",
+        "signal",
+        9,
+        nodes[1],
+    )
     assert {node["agent"] for node in ended["nodes"]} == {"linked"}
     submit(cluster, 2)
     assert event(cluster, "AttemptStepped", attempt=2)["resumedFrom"] >= 10
@@ -222,19 +272,30 @@ def left_of(cluster: AgentCluster) -> list[int]:
     return cluster.processes(TRAINYARD_RUN_ID=RUN)
 
 
-def test_ranks_that_do_not_hear_sigterm_end_soon_after_one_was_killed_though_slurm_would_wait(cluster: AgentCluster) -> None:
+def test_ranks_that_do_not_hear_sigterm_end_soon_after_one_was_killed_though_slurm_would_wait(
+    cluster: AgentCluster,
+) -> None:
     nodes, files = stubborn(cluster)
     for pid in cluster.ranks(RUN, nodes[0]):
         os.kill(pid, signal.SIGKILL)
     ended = event(cluster, "AttemptEnded", KILL_WAIT / 2)
-    assert (ended["outcome"], ended["errorKind"], ended["signal"], ended["failedNode"]) == ("failed", "signal", 9, nodes[0])
+    assert (ended["outcome"], ended["errorKind"], ended["signal"], ended["failedNode"]) == (
+        "failed",
+        "signal",
+        9,
+        nodes[0],
+    )
     assert (files / f"told-{nodes[1]}").exists(), "it was asked before it was killed"
     report = json.loads((files.parent / f"launch-{nodes[1]}.json").read_text())
-    assert (report["kind"], report["signal"]) == ("peer", None), "its own launcher ended it, and knows that it is not the cause"
+    assert (report["kind"], report["signal"]) == ("peer", None), (
+        "its own launcher ended it, and knows that it is not the cause"
+    )
     wait_for(lambda: not left_of(cluster), what="no process of the job is left")
 
 
-def test_a_job_whose_node_was_restarted_ends_at_once_though_its_ranks_do_not_hear_sigterm(cluster: AgentCluster) -> None:
+def test_a_job_whose_node_was_restarted_ends_at_once_though_its_ranks_do_not_hear_sigterm(
+    cluster: AgentCluster,
+) -> None:
     nodes, _ = stubborn(cluster)
     node = node_named(cluster, nodes[1])
     cluster.kill_agent(node)
@@ -245,7 +306,9 @@ def test_a_job_whose_node_was_restarted_ends_at_once_though_its_ranks_do_not_hea
     assert not left_of(cluster), "nothing of it runs when its end is told"
 
 
-def test_what_a_job_saves_after_a_persons_scancel_is_there_before_its_end_is_told(cluster: AgentCluster) -> None:
+def test_what_a_job_saves_after_a_persons_scancel_is_there_before_its_end_is_told(
+    cluster: AgentCluster,
+) -> None:
     nodes, files = stubborn(cluster, "4")
     cluster.slurm("scancel", cluster.agent("status", "--run", RUN)["jobId"])
     assert event(cluster, "AttemptEnded", KILL_WAIT)["outcome"] == "cancelled"
@@ -255,18 +318,28 @@ def test_what_a_job_saves_after_a_persons_scancel_is_there_before_its_end_is_tol
 def step_daemon(cluster: AgentCluster, node: str) -> int:
     """The pid of the node's slurmstepd of the job's step: it is the parent of the node's launcher."""
     report = cluster.shared / f"trainyard/runs/{RUN}/attempts/1/launch-{node}.json"
-    launcher = wait_for(report.exists, what="the launcher's report") and json.loads(report.read_text())["pid"]
+    launcher = (
+        wait_for(report.exists, what="the launcher's report")
+        and json.loads(report.read_text())["pid"]
+    )
     parent = int(Path(f"/proc/{launcher}/stat").read_text().rpartition(")")[2].split()[1])
     assert Path(f"/proc/{parent}/comm").read_text() == "slurmstepd\n"
     return parent
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["on the batch host", "on the other node"])
-def test_a_step_whose_daemon_was_killed_is_ended_and_the_next_attempt_goes_on(cluster: AgentCluster, which: int) -> None:
+def test_a_step_whose_daemon_was_killed_is_ended_and_the_next_attempt_goes_on(
+    cluster: AgentCluster, which: int
+) -> None:
     nodes = training(cluster)
     os.kill(step_daemon(cluster, nodes[which]), signal.SIGKILL)
     ended = event(cluster, "AttemptEnded", 40)
-    assert (ended["outcome"], ended["errorKind"], ended["signal"], ended["failedNode"]) == ("failed", "signal", 9, nodes[which])
+    assert (ended["outcome"], ended["errorKind"], ended["signal"], ended["failedNode"]) == (
+        "failed",
+        "signal",
+        9,
+        nodes[which],
+    )
     assert "slurmstepd" in ended["error"]
     assert cluster.sink.of("NodeLost") == []
     submit(cluster, 2)
@@ -274,7 +347,9 @@ def test_a_step_whose_daemon_was_killed_is_ended_and_the_next_attempt_goes_on(cl
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["on the batch host", "on the other node"])
-def test_training_that_finished_is_a_success_though_its_steps_daemon_was_killed(cluster: AgentCluster, which: int) -> None:
+def test_training_that_finished_is_a_success_though_its_steps_daemon_was_killed(
+    cluster: AgentCluster, which: int
+) -> None:
     program = (
         "import os, pathlib, signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
@@ -304,7 +379,11 @@ def test_a_node_that_is_done_leaves_the_others_the_time_they_need(cluster: Agent
 def test_a_python_error_is_reported_with_its_last_line(cluster: AgentCluster) -> None:
     submit(cluster, arguments=["--steps", "100", "--step-seconds", "0.01", "--fail-at", "7"])
     ended = event(cluster, "AttemptEnded")
-    assert (ended["outcome"], ended["errorKind"], ended["error"]) == ("failed", "python-error", "ValueError: bad batch at step 7")
+    assert (ended["outcome"], ended["errorKind"], ended["error"]) == (
+        "failed",
+        "python-error",
+        "ValueError: bad batch at step 7",
+    )
     assert "ValueError: bad batch at step 7" in ended["logTail"]
 
 
@@ -321,7 +400,9 @@ def test_a_restarted_daemon_goes_on_and_sends_nothing_twice(cluster: AgentCluste
     training(cluster, files={"train.py": LIGHT_TRAINER})
     cluster.kill_agent(cluster.controller)
     cluster.start_agent(cluster.controller)
-    step = wait_for(lambda: cluster.agent("status", "--run", RUN).get("step"), what="the daemon answers")
+    step = wait_for(
+        lambda: cluster.agent("status", "--run", RUN).get("step"), what="the daemon answers"
+    )
     wait_for(lambda: cluster.agent("status", "--run", RUN)["step"] > step, what="training advances")
     assert cluster.agent("cancel", "--run", RUN) == {"state": "cancelling"}
     assert event(cluster, "AttemptEnded")["outcome"] == "cancelled"
@@ -330,7 +411,9 @@ def test_a_restarted_daemon_goes_on_and_sends_nothing_twice(cluster: AgentCluste
     assert cluster.sink.of("NodeLost") == []
 
 
-def test_a_job_that_ends_while_the_daemon_is_dead_is_reported_afterwards(cluster: AgentCluster) -> None:
+def test_a_job_that_ends_while_the_daemon_is_dead_is_reported_afterwards(
+    cluster: AgentCluster,
+) -> None:
     submit(cluster, arguments=["--steps", "40", "--step-seconds", "0.02"])
     event(cluster, "AttemptStarted")
     cluster.kill_agent(cluster.controller)
@@ -363,14 +446,21 @@ def test_events_wait_for_an_unreachable_bus_and_arrive_in_order(cluster: AgentCl
     cluster.sink.reachable = True
     cluster.start_agent(cluster.controller)
     event(cluster, "AttemptEnded")
-    kinds = [kind for kind, detail, _ in cluster.sink.events[max(0, before - 3) :] if detail.get("runId") and kind.startswith("Attempt")]
+    kinds = [
+        kind
+        for kind, detail, _ in cluster.sink.events[max(0, before - 3) :]
+        if detail.get("runId") and kind.startswith("Attempt")
+    ]
     assert kinds == sorted(kinds, key=["AttemptStarted", "AttemptStepped", "AttemptEnded"].index)
     assert kinds[-1] == "AttemptEnded"
 
 
 def test_a_corrupted_checkpoint_is_rejected_and_never_deleted(cluster: AgentCluster) -> None:
     training(cluster, arguments=["--steps", "100000", "--step-seconds", "0.05", "--every", "40"])
-    newest = wait_for(lambda: sorted((cluster.shared / f"trainyard/runs/{RUN}/checkpoints").glob("step-*"))[-1:], what="a checkpoint")[0]
+    newest = wait_for(
+        lambda: sorted((cluster.shared / f"trainyard/runs/{RUN}/checkpoints").glob("step-*"))[-1:],
+        what="a checkpoint",
+    )[0]
     payload = newest / "payload.json"
     payload.write_bytes(payload.read_bytes()[::-1])
     rejected = event(cluster, "CheckpointRejected")
@@ -382,17 +472,41 @@ def test_a_corrupted_checkpoint_is_rejected_and_never_deleted(cluster: AgentClus
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["submit", "--run", "run-$(id)", "--attempt", "1", "--bundle", "s3://data/x"], "invalid-request"),
+        (
+            ["submit", "--run", "run-$(id)", "--attempt", "1", "--bundle", "s3://data/x"],
+            "invalid-request",
+        ),
         (["submit", "--run", RUN, "--attempt", "0", "--bundle", "s3://data/x"], "invalid-request"),
-        (["submit", "--run", RUN, "--attempt", "1", "--bundle", "file:///etc/passwd"], "invalid-request"),
-        (["submit", "--run", RUN, "--attempt", "1", "--bundle", "s3://data/nothing"], "bundle-missing"),
-        (["submit", "--run", RUN, "--attempt", "1", "--bundle", "s3://data/x", "--sha256", "no hash"], "invalid-request"),
+        (
+            ["submit", "--run", RUN, "--attempt", "1", "--bundle", "file:///etc/passwd"],
+            "invalid-request",
+        ),
+        (
+            ["submit", "--run", RUN, "--attempt", "1", "--bundle", "s3://data/nothing"],
+            "bundle-missing",
+        ),
+        (
+            [
+                "submit",
+                "--run",
+                RUN,
+                "--attempt",
+                "1",
+                "--bundle",
+                "s3://data/x",
+                "--sha256",
+                "no hash",
+            ],
+            "invalid-request",
+        ),
         (["submit", "--run", RUN], "invalid-request"),
         (["status", "--run", RUN], "run-not-found"),
         (["explode"], "invalid-request"),
     ],
 )
-def test_a_bad_command_is_refused_with_a_code(refusing: AgentCluster, arguments: list[str], code: str) -> None:
+def test_a_bad_command_is_refused_with_a_code(
+    refusing: AgentCluster, arguments: list[str], code: str
+) -> None:
     assert refusing.agent(*arguments)["error"] == code
 
 
@@ -408,17 +522,26 @@ def test_a_bad_command_is_refused_with_a_code(refusing: AgentCluster, arguments:
         {"nodes": 0},
     ],
 )
-def test_a_bad_bundle_is_refused_before_anything_is_written(refusing: AgentCluster, changes: dict[str, Any]) -> None:
+def test_a_bad_bundle_is_refused_before_anything_is_written(
+    refusing: AgentCluster, changes: dict[str, Any]
+) -> None:
     uri = put_bundle(refusing, **changes)
-    assert refusing.agent("submit", "--run", RUN, "--attempt", "1", "--bundle", uri)["error"] == "bundle-refused"
+    assert (
+        refusing.agent("submit", "--run", RUN, "--attempt", "1", "--bundle", uri)["error"]
+        == "bundle-refused"
+    )
     assert not (refusing.shared / f"trainyard/runs/{RUN}").exists()
 
 
-def test_a_bundle_that_was_overwritten_after_its_hash_was_told_is_refused_before_anything_is_written(refusing: AgentCluster) -> None:
+def test_a_bundle_that_was_overwritten_after_its_hash_was_told_is_refused_before_anything_is_written(
+    refusing: AgentCluster,
+) -> None:
     uri = put_bundle(refusing)
     meant = sha256(refusing.sink.objects[uri.removeprefix("s3://")][0]).hexdigest()
     put_bundle(refusing, files={"train.py": "print('of somebody else')"})
-    refused = refusing.agent("submit", "--run", RUN, "--attempt", "1", "--bundle", uri, "--sha256", meant)
+    refused = refusing.agent(
+        "submit", "--run", RUN, "--attempt", "1", "--bundle", uri, "--sha256", meant
+    )
     assert refused["error"] == "bundle-changed"
     assert "was overwritten" in refused["message"]
     assert not (refusing.shared / f"trainyard/runs/{RUN}").exists()
@@ -430,7 +553,9 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentCluster]
         yield running
 
 
-def test_peoples_jobs_are_told_with_the_heartbeat_and_a_runs_own_are_not(cluster: AgentCluster) -> None:
+def test_peoples_jobs_are_told_with_the_heartbeat_and_a_runs_own_are_not(
+    cluster: AgentCluster,
+) -> None:
     submit(cluster)
     event(cluster, "AttemptStarted", attempt=1)
     mine = ("sbatch", "--parsable", "--job-name=mine", "--output=/dev/null", "--wrap=sleep 600")
@@ -438,7 +563,13 @@ def test_peoples_jobs_are_told_with_the_heartbeat_and_a_runs_own_are_not(cluster
     cluster.slurm(*mine, "--nodes=3")
 
     def told() -> list[dict[str, Any]]:
-        found = [beat["otherJobs"] for beat in cluster.sink.of("ClusterHeartbeat") if beat.get("otherJobs")]
+        found = [
+            beat["otherJobs"]
+            for beat in cluster.sink.of("ClusterHeartbeat")
+            if beat.get("otherJobs")
+        ]
         return [jobs for jobs in found if (jobs["running"], jobs["queued"]) == (1, 1)]
 
-    assert wait_for(told, what="one running and one queued job")[0]["users"] == [pwd.getpwuid(os.getuid()).pw_name]
+    assert wait_for(told, what="one running and one queued job")[0]["users"] == [
+        pwd.getpwuid(os.getuid()).pw_name
+    ]

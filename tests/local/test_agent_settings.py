@@ -17,7 +17,11 @@ HOOK = "/bin/true"
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[AgentCluster]:
-    made = AgentCluster(tmp_path / "cluster", workers=1, settings=("SchedulerParameters=bf_interval=7", "CompleteWait=5"))
+    made = AgentCluster(
+        tmp_path / "cluster",
+        workers=1,
+        settings=("SchedulerParameters=bf_interval=7", "CompleteWait=5"),
+    )
     try:
         yield made.start(jobEndHook=HOOK)
     finally:
@@ -37,12 +41,21 @@ def in_force(cluster: AgentCluster) -> bool:
     shown = asked.stdout
     if "EpilogSlurmctld" not in shown:
         return False
-    found = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in shown.splitlines())}
+    found = {
+        name.strip(): value.strip()
+        for name, _, value in (line.partition("=") for line in shown.splitlines())
+    }
     scheduler = "bf_interval=7,batch_sched_delay=0"
-    return (found["EpilogSlurmctld"], found["CompleteWait"], found["SchedulerParameters"]) == (HOOK, "0 sec", scheduler)
+    return (found["EpilogSlurmctld"], found["CompleteWait"], found["SchedulerParameters"]) == (
+        HOOK,
+        "0 sec",
+        scheduler,
+    )
 
 
-def test_settings_that_a_rewriting_of_slurm_conf_drops_are_in_force_again(cluster: AgentCluster) -> None:
+def test_settings_that_a_rewriting_of_slurm_conf_drops_are_in_force_again(
+    cluster: AgentCluster,
+) -> None:
     wait_for(lambda: in_force(cluster), what="our settings are in force")
     conf = cluster.slurm_conf
     without = conf.read_text().replace("Include trainyard.conf\n", "")

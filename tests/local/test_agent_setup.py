@@ -35,17 +35,25 @@ def test_a_job_that_needs_every_node_trains_once_the_last_is_set_up(growing: Age
     assert new.name in started["nodes"]
     assert started["waitsFor"] == [new.name]
     wait_for(lambda: "being set up" in log_of(growing), what="the job that waits")
-    assert log_of(growing).splitlines()[-1] == f"Waiting for nodes that are still being set up: {new.name}"
+    assert (
+        log_of(growing).splitlines()[-1]
+        == f"Waiting for nodes that are still being set up: {new.name}"
+    )
     assert growing.ranks(RUN, growing.worker_nodes[1].name) == []
     growing.start_agent(new)
     assert event(growing, "AttemptEnded")["outcome"] == "succeeded"
 
 
-def test_a_node_that_is_being_set_up_is_left_out_where_others_are_enough(growing: AgentCluster) -> None:
+def test_a_node_that_is_being_set_up_is_left_out_where_others_are_enough(
+    growing: AgentCluster,
+) -> None:
     submit(growing, nodes=2, arguments=STEPS)
     assert event(growing, "AttemptEnded")["outcome"] == "succeeded"
     started = event(growing, "AttemptStarted")
-    assert (started["nodes"], started["waitsFor"]) == ([node.name for node in growing.worker_nodes[1:]], [])
+    assert (started["nodes"], started["waitsFor"]) == (
+        [node.name for node in growing.worker_nodes[1:]],
+        [],
+    )
 
 
 def test_a_job_in_the_queue_may_use_a_node_as_soon_as_it_is_set_up(growing: AgentCluster) -> None:
@@ -59,7 +67,9 @@ def test_a_job_in_the_queue_may_use_a_node_as_soon_as_it_is_set_up(growing: Agen
     assert event(growing, "AttemptEnded", runId=OTHER)["outcome"] == "succeeded"
 
 
-def test_an_agent_that_was_killed_while_a_job_waits_for_a_node_lets_it_go_on(growing: AgentCluster) -> None:
+def test_an_agent_that_was_killed_while_a_job_waits_for_a_node_lets_it_go_on(
+    growing: AgentCluster,
+) -> None:
     new = growing.worker_nodes[0]
     submit(growing, nodes=3, arguments=STEPS)
     wait_for(lambda: "being set up" in log_of(growing), what="the job that waits")

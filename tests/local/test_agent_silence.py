@@ -40,7 +40,9 @@ def thaw(cluster: AgentCluster, *nodes: Node) -> None:
 
 def everything_on(cluster: AgentCluster, node: Node) -> list[int]:
     """Step daemons write their title over their environment; they work on their node's disk."""
-    return cluster.node_processes(node) + [pid for pid in step_daemons() if works_below(node.root, pid)]
+    return cluster.node_processes(node) + [
+        pid for pid in step_daemons() if works_below(node.root, pid)
+    ]
 
 
 def step_daemons() -> list[int]:
@@ -78,22 +80,36 @@ def lost(cluster: AgentCluster) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("victim", ["batch host", "other worker"])
-def test_a_node_that_stands_still_is_lost_and_what_it_left_ends_when_it_comes_back(cluster: AgentCluster, victim: str) -> None:
+def test_a_node_that_stands_still_is_lost_and_what_it_left_ends_when_it_comes_back(
+    cluster: AgentCluster, victim: str
+) -> None:
     nodes = training(cluster)
     bad = node_named(cluster, nodes[0] if victim == "batch host" else nodes[1])
     fault = freeze(cluster, bad)
     found = event(cluster, "NodeLost")
     noticed = arrival(cluster, "NodeLost") - fault
-    assert (found["lost"]["node"], found["lost"]["agent"], found["lost"]["scheduler"]) == (bad.name, "silent", "down")
+    assert (found["lost"]["node"], found["lost"]["agent"], found["lost"]["scheduler"]) == (
+        bad.name,
+        "silent",
+        "down",
+    )
     assert "slurmd does not answer" in found["lost"]["detail"]
     assert noticed < NOTICED_SECONDS
     submit(cluster, 2, downNodes=[bad.name], excludeNodes=[bad.name])
     event(cluster, "AttemptStepped", attempt=2)
-    print(f"\n{victim}: lost after {noticed:.2f} s, first step after {arrival(cluster, 'AttemptStepped', attempt=2) - fault:.2f} s")
+    print(
+        f"\n{victim}: lost after {noticed:.2f} s, first step after {arrival(cluster, 'AttemptStepped', attempt=2) - fault:.2f} s"
+    )
     ended = event(cluster, "AttemptEnded", attempt=1)
-    assert (ended["outcome"], ended["errorKind"], ended["failedNode"]) == ("failed", "node", bad.name)
+    assert (ended["outcome"], ended["errorKind"], ended["failedNode"]) == (
+        "failed",
+        "node",
+        bad.name,
+    )
     before = {entry["path"] for entry in cluster.sink.of("CheckpointCommitted", attempt=1)}
-    assert cluster.processes(TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1"), "the frozen ones are still there"
+    assert cluster.processes(TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1"), (
+        "the frozen ones are still there"
+    )
     thaw(cluster, bad)
     event(cluster, "NodeReturned", returned=bad.name)
     assert cluster.processes(TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1") == []
@@ -101,10 +117,14 @@ def test_a_node_that_stands_still_is_lost_and_what_it_left_ends_when_it_comes_ba
     assert {entry["path"] for entry in cluster.sink.of("CheckpointCommitted", attempt=1)} == before
     assert (cluster.shared / f"trainyard/runs/{RUN}/fence").read_text().strip() == "2"
     assert cluster.sink.of("AttemptEnded", attempt=2) == []
-    wait_for(lambda: cluster.node_state(bad).lower().startswith("idle"), what="the node serves again")
+    wait_for(
+        lambda: cluster.node_state(bad).lower().startswith("idle"), what="the node serves again"
+    )
 
 
-def test_a_job_that_fails_while_a_node_of_it_stands_still_is_that_nodes_loss(cluster: AgentCluster) -> None:
+def test_a_job_that_fails_while_a_node_of_it_stands_still_is_that_nodes_loss(
+    cluster: AgentCluster,
+) -> None:
     nodes = training(cluster)
     bad = node_named(cluster, nodes[1])
     freeze(cluster, bad)
@@ -112,7 +132,11 @@ def test_a_job_that_fails_while_a_node_of_it_stands_still_is_that_nodes_loss(clu
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGABRT)
     ended = event(cluster, "AttemptEnded", 40)
-    assert (ended["outcome"], ended["errorKind"], ended["failedNode"]) == ("failed", "node", bad.name), ended
+    assert (ended["outcome"], ended["errorKind"], ended["failedNode"]) == (
+        "failed",
+        "node",
+        bad.name,
+    ), ended
     assert [entry["lost"]["node"] for entry in lost(cluster)] == [bad.name]
 
 
@@ -126,10 +150,16 @@ def test_a_node_that_stands_still_for_a_second_is_not_lost(cluster: AgentCluster
 
 
 @pytest.mark.parametrize("whose", ["controller's", "batch host's", "idle node's"])
-def test_an_agent_that_stands_still_for_twenty_seconds_loses_no_node(cluster: AgentCluster, whose: str) -> None:
+def test_an_agent_that_stands_still_for_twenty_seconds_loses_no_node(
+    cluster: AgentCluster, whose: str
+) -> None:
     nodes = training(cluster)
     idle = next(node for node in cluster.worker_nodes if node.name not in nodes)
-    node = {"controller's": cluster.controller, "batch host's": node_named(cluster, nodes[0]), "idle node's": idle}[whose]
+    node = {
+        "controller's": cluster.controller,
+        "batch host's": node_named(cluster, nodes[0]),
+        "idle node's": idle,
+    }[whose]
     assert node.agent is not None
     node.agent.send_signal(signal.SIGSTOP)
     time.sleep(20)
@@ -146,7 +176,10 @@ def test_when_no_node_is_heard_any_more_the_judgement_waits(cluster: AgentCluste
     training(cluster)
     freeze(cluster, *cluster.worker_nodes)
     wait_for(lambda: len(cluster.sink.of("AgentSilent")) == 3, what="every agent is silent")
-    assert all("this controller's own link" in entry["silent"]["detail"] for entry in cluster.sink.of("AgentSilent"))
+    assert all(
+        "this controller's own link" in entry["silent"]["detail"]
+        for entry in cluster.sink.of("AgentSilent")
+    )
     time.sleep(2)
     thaw(cluster, *cluster.worker_nodes)
     wait_for(lambda: len(cluster.sink.of("AgentBack")) == 3, what="every agent is back")

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.agent_cluster import REPOSITORY, AgentCluster, Node, processes_with, sockets_of, wait_for
+from tests.local.agent_cluster import (
+    REPOSITORY,
+    AgentCluster,
+    Node,
+    processes_with,
+    sockets_of,
+    wait_for,
+)
 from tests.local.test_agent_jobs import TRAINER, event, node_named, put_bundle, submit
 
 from trainyard_agent.identifiers import ulid
@@ -85,7 +92,12 @@ def full(directory: Path) -> Iterator[None]:
 
 def train(cluster: AgentCluster, run: str, attempt: int = 1, **changes: Any) -> list[str]:
     """Submit and wait for the first checkpoint; returns the job's nodes, batch host first."""
-    answer = submit(cluster, attempt, run=run, **{"files": {"train.py": TRAINER}, "arguments": arguments(1000)} | changes)
+    answer = submit(
+        cluster,
+        attempt,
+        run=run,
+        **{"files": {"train.py": TRAINER}, "arguments": arguments(1000)} | changes,
+    )
     assert "jobId" in answer, answer
     event(cluster, "CheckpointCommitted", runId=run, attempt=attempt)
     nodes: list[str] = event(cluster, "AttemptStarted", runId=run, attempt=attempt)["nodes"]
@@ -135,17 +147,25 @@ def slurmctld(cluster: AgentCluster) -> int:
     return int((cluster.directory / "run/slurmctld.pid").read_text())
 
 
-# -- a full disk -----------------------------------------------------------------------------------------------------
+# -- a full disk ---------------------------------------------------------------------------------
 @pytest.mark.usefixtures("disks")
-def test_a_full_disk_under_the_agent_loses_no_change_of_state(cluster: AgentCluster, run: str) -> None:
+def test_a_full_disk_under_the_agent_loses_no_change_of_state(
+    cluster: AgentCluster, run: str
+) -> None:
     train(cluster, run, arguments=arguments(4))
     cluster.sink.reachable = False
     with full(state(cluster)):
-        wait_for(lambda: cluster.agent("status", "--run", run)["state"] == "ended", what="the end of training")
+        wait_for(
+            lambda: cluster.agent("status", "--run", run)["state"] == "ended",
+            what="the end of training",
+        )
         lives(cluster)
         cluster.sink.reachable = True
         assert event(cluster, "AttemptEnded", runId=run)["outcome"] == "succeeded"
-        wait_for(lambda: committed(cluster, run) == set(range(25, 201, 25)), what="every checkpoint's event, with the disk still full")
+        wait_for(
+            lambda: committed(cluster, run) == set(range(25, 201, 25)),
+            what="every checkpoint's event, with the disk still full",
+        )
         answer = submit(cluster, 2, run=run, arguments=arguments(2))
         assert "jobId" in answer or answer["error"] == "disk-full", answer
     wait_for((state(cluster) / "reserve").exists, what="the reserve is there again")
@@ -156,7 +176,9 @@ def test_a_full_disk_under_the_agent_loses_no_change_of_state(cluster: AgentClus
 
 
 @pytest.mark.usefixtures("disks")
-def test_an_agent_that_starts_on_a_full_disk_waits_for_room_and_goes_on(cluster: AgentCluster, run: str) -> None:
+def test_an_agent_that_starts_on_a_full_disk_waits_for_room_and_goes_on(
+    cluster: AgentCluster, run: str
+) -> None:
     train(cluster, run)
     agent = cluster.controller.agent
     assert agent is not None
@@ -164,7 +186,9 @@ def test_an_agent_that_starts_on_a_full_disk_waits_for_room_and_goes_on(cluster:
     assert agent.wait(120) == 0, "it stops without a fault"
     with full(state(cluster)):
         cluster.start_agent(cluster.controller)
-        wait_for(lambda: "waits for room" in log_of(cluster), what="the agent says what it waits for")
+        wait_for(
+            lambda: "waits for room" in log_of(cluster), what="the agent says what it waits for"
+        )
         lives(cluster)
     goes_on(cluster, run)
     lives(cluster)
@@ -172,7 +196,9 @@ def test_an_agent_that_starts_on_a_full_disk_waits_for_room_and_goes_on(cluster:
 
 @pytest.mark.usefixtures("disks")
 @pytest.mark.parametrize("trouble", ["No space left on device", "Read-only file system"])
-def test_a_shared_disk_that_takes_nothing_more_ends_the_attempt_and_says_why(cluster: AgentCluster, run: str, trouble: str) -> None:
+def test_a_shared_disk_that_takes_nothing_more_ends_the_attempt_and_says_why(
+    cluster: AgentCluster, run: str, trouble: str
+) -> None:
     train(cluster, run)
     with shared_disk_refuses(cluster, trouble):
         ended = event(cluster, "AttemptEnded", runId=run)
@@ -208,20 +234,29 @@ def shared_disk_refuses(cluster: AgentCluster, trouble: str) -> Iterator[None]:
         subprocess.run(["umount", "-l", shared], check=True)
 
 
-# -- what hangs ------------------------------------------------------------------------------------------------------
+# -- what hangs ----------------------------------------------------------------------------------
 def test_a_slurmctld_that_hangs_is_waited_for(cluster: AgentCluster, run: str) -> None:
     nodes = train(cluster, run, arguments=arguments(6))
     with standing_still(slurmctld(cluster)):
         goes_on(cluster, run)
         answer = submit(cluster, run=other(run))
         assert answer["error"] == "slurm", answer
-        wait_for(lambda: not cluster.processes(TRAINYARD_RUN_ID=run), what="the job's end, which nobody tells slurmctld")
+        wait_for(
+            lambda: not cluster.processes(TRAINYARD_RUN_ID=run),
+            what="the job's end, which nobody tells slurmctld",
+        )
         assert cluster.sink.of("AttemptEnded", runId=run) == []
     ended = event(cluster, "AttemptEnded", 40, runId=run)
-    assert (ended["outcome"], ended["lastStep"], {found["agent"] for found in ended["nodes"]}) == ("succeeded", 300, {"linked"})
+    assert (ended["outcome"], ended["lastStep"], {found["agent"] for found in ended["nodes"]}) == (
+        "succeeded",
+        300,
+        {"linked"},
+    )
     assert nodes
     assert "jobId" in submit(cluster, run=other(run))
-    jobs = cluster.slurm("squeue", "-h", "--states=all", f"--name={other(run)}-1", "-o", "%i").split()
+    jobs = cluster.slurm(
+        "squeue", "-h", "--states=all", f"--name={other(run)}-1", "-o", "%i"
+    ).split()
     assert len(jobs) == 1, "what slurmctld took while it hung is the job, not a second one"
     cluster.agent("cancel", "--run", other(run))
     event(cluster, "AttemptEnded", runId=other(run))
@@ -233,33 +268,51 @@ def other(run: str) -> str:
     return run[:-1] + ("0" if run[-1] != "0" else "1")
 
 
-def test_agents_that_stood_still_lose_no_node_and_submit_once(cluster: AgentCluster, run: str) -> None:
+def test_agents_that_stood_still_lose_no_node_and_submit_once(
+    cluster: AgentCluster, run: str
+) -> None:
     train(cluster, run)
     uri = put_bundle(cluster, run=other(run), nodes=1)
     argv = ["submit", "--run", other(run), "--attempt", "1", "--bundle", uri]
     with standing_still(*agents(*cluster.nodes)):
         asking = subprocess.Popen(
-            [sys.executable, "-m", "trainyard_agent", *argv], env=cluster.environment(cluster.controller), stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "trainyard_agent", *argv],
+            env=cluster.environment(cluster.controller),
+            stdout=subprocess.DEVNULL,
         )
         time.sleep(11)  # longer than an agent may be silent, and than it waits for any command
         asking.kill()  # its caller's patience is over
         asking.wait()
     first = cluster.agent(*argv)
     assert first["jobId"] == cluster.agent(*argv)["jobId"]
-    assert len(cluster.slurm("squeue", "-h", "--states=all", f"--name={other(run)}-1", "-o", "%i").split()) == 1
+    assert (
+        len(
+            cluster.slurm(
+                "squeue", "-h", "--states=all", f"--name={other(run)}-1", "-o", "%i"
+            ).split()
+        )
+        == 1
+    )
     goes_on(cluster, run)
     cluster.agent("cancel", "--run", other(run))
     event(cluster, "AttemptEnded", runId=other(run))
-    wait_for(lambda: all(node["agent"] == "linked" for node in cluster.agent("nodes")["nodes"][1:]), what="every agent linked")
+    wait_for(
+        lambda: all(node["agent"] == "linked" for node in cluster.agent("nodes")["nodes"][1:]),
+        what="every agent linked",
+    )
     assert cluster.sink.of("AttemptEnded", runId=run) == []
 
 
 @pytest.mark.parametrize("still", ["controller's agent", "slurmctld"])
-def test_old_knowledge_is_no_sign_against_a_node_that_trains(cluster: AgentCluster, run: str, still: str) -> None:
+def test_old_knowledge_is_no_sign_against_a_node_that_trains(
+    cluster: AgentCluster, run: str, still: str
+) -> None:
     """Agent and slurmd of a node are dead, its training is not: steps that nobody looked at for a while are not steps that stopped."""
     node = node_named(cluster, train(cluster, run)[1])
     cluster.kill_agent(node)
-    os.kill(int((cluster.directory / "run" / f"slurmd-{node.name}.pid").read_text()), signal.SIGKILL)
+    os.kill(
+        int((cluster.directory / "run" / f"slurmd-{node.name}.pid").read_text()), signal.SIGKILL
+    )
     event(cluster, "AgentSilent")
     pids = agents(cluster.controller) if still == "controller's agent" else [slurmctld(cluster)]
     with standing_still(*pids):
@@ -269,10 +322,12 @@ def test_old_knowledge_is_no_sign_against_a_node_that_trains(cluster: AgentClust
     cluster.start_slurmd(node)
     cluster.start_agent(node)
     event(cluster, "AgentBack")
-    cluster.sink.events[:] = [found for found in cluster.sink.events if found[0] not in ("AgentSilent", "AgentBack")]
+    cluster.sink.events[:] = [
+        found for found in cluster.sink.events if found[0] not in ("AgentSilent", "AgentBack")
+    ]
 
 
-# -- the tests' own small Slurm --------------------------------------------------------------------------------------
+# -- the tests' own small Slurm ------------------------------------------------------------------
 ABANDONED = """
 import os, signal, sys
 from pathlib import Path
@@ -285,9 +340,17 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_what_a_killed_test_run_left_is_ended_by_the_next(tmp_path: Path) -> None:
     left = (tmp_path / "left").resolve()
-    done = subprocess.run([sys.executable, "-c", ABANDONED, str(left)], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", ABANDONED, str(left)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert len(processes_with(TRAINYARD_LOCAL=str(left))) >= 5, "Slurm and agents outlive their test run"
+    assert len(processes_with(TRAINYARD_LOCAL=str(left))) >= 5, (
+        "Slurm and agents outlive their test run"
+    )
     following = AgentCluster(tmp_path / "next", workers=1)
     try:
         assert following.index == int(done.stdout), "its ports and addresses are free again"

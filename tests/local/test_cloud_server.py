@@ -43,7 +43,10 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 
 def client(local: dict[str, Any], service: str, keys: dict[str, str] | None = None) -> Any:
-    keys = keys or {"aws_access_key_id": local["accessKeyId"], "aws_secret_access_key": local["secretAccessKey"]}
+    keys = keys or {
+        "aws_access_key_id": local["accessKeyId"],
+        "aws_secret_access_key": local["secretAccessKey"],
+    }
     return boto3.client(
         service,
         endpoint_url=local["endpoint"],
@@ -54,7 +57,9 @@ def client(local: dict[str, Any], service: str, keys: dict[str, str] | None = No
 
 
 def role_keys(local: dict[str, Any]) -> dict[str, str]:
-    keys = client(local, "sts").assume_role(RoleArn=local["outputs"]["Role"], RoleSessionName="test")["Credentials"]
+    keys = client(local, "sts").assume_role(
+        RoleArn=local["outputs"]["Role"], RoleSessionName="test"
+    )["Credentials"]
     return {
         "aws_access_key_id": keys["AccessKeyId"],
         "aws_secret_access_key": keys["SecretAccessKey"],
@@ -62,17 +67,26 @@ def role_keys(local: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def signed(local: dict[str, Any], method: str, path: str, body: bytes = b"", **changes: Any) -> tuple[int, dict[str, str], bytes]:
+def signed(
+    local: dict[str, Any], method: str, path: str, body: bytes = b"", **changes: Any
+) -> tuple[int, dict[str, str], bytes]:
     url = local["apiUrl"] + path
     keys = Credentials(local["accessKeyId"], changes.get("secret", local["secretAccessKey"]))
-    request = AWSRequest(method=method, url=url, data=body, headers={"Content-Type": "application/json"})
+    request = AWSRequest(
+        method=method, url=url, data=body, headers={"Content-Type": "application/json"}
+    )
     SigV4Auth(keys, "execute-api", local["region"]).add_auth(request)
     return send(url, method, changes.get("sent", body), dict(request.headers))
 
 
-def send(url: str, method: str, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+def send(
+    url: str, method: str, body: bytes, headers: dict[str, str]
+) -> tuple[int, dict[str, str], bytes]:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data=body or None, method=method, headers=headers), timeout=240) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, data=body or None, method=method, headers=headers),
+            timeout=240,
+        ) as answer:
             return answer.status, dict(answer.headers), answer.read()
     except urllib.error.HTTPError as error:
         return error.code, dict(error.headers), error.read()
@@ -93,12 +107,20 @@ def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:
 
 def run_flow(local: dict[str, Any], **payload: Any) -> dict[str, Any]:
     sfn = client(local, "stepfunctions")
-    arn = sfn.start_execution(stateMachineArn=local["outputs"]["Flow"], input=json.dumps(payload))["executionArn"]
-    return eventually(lambda: (d := sfn.describe_execution(executionArn=arn))["status"] != "RUNNING" and d, 30)
+    arn = sfn.start_execution(stateMachineArn=local["outputs"]["Flow"], input=json.dumps(payload))[
+        "executionArn"
+    ]
+    return eventually(
+        lambda: (d := sfn.describe_execution(executionArn=arn))["status"] != "RUNNING" and d, 30
+    )
 
 
 def item(local: dict[str, Any], pk: str, sk: str) -> dict[str, Any] | None:
-    return client(local, "dynamodb").get_item(TableName=local["outputs"]["Table"], Key={"pk": {"S": pk}, "sk": {"S": sk}}).get("Item")
+    return (
+        client(local, "dynamodb")
+        .get_item(TableName=local["outputs"]["Table"], Key={"pk": {"S": pk}, "sk": {"S": sk}})
+        .get("Item")
+    )
 
 
 # ---- what is not done ----
@@ -106,7 +128,11 @@ def item(local: dict[str, Any], pk: str, sk: str) -> dict[str, Any] | None:
 
 def test_calls_that_the_local_cloud_does_not_do_are_refused_in_words(local: dict[str, Any]) -> None:
     calls: list[tuple[str, str, dict[str, Any]]] = [
-        ("ssm", "send_command", {"DocumentName": "AWS-RunShellScript", "InstanceIds": ["i-0123456789abcdef0"]}),
+        (
+            "ssm",
+            "send_command",
+            {"DocumentName": "AWS-RunShellScript", "InstanceIds": ["i-0123456789abcdef0"]},
+        ),
         ("sagemaker", "list_notebook_instances", {}),
         ("sns", "publish", {"Message": "x", "TopicArn": "arn:aws:sns:us-east-1:123456789012:x"}),
         ("iam", "list_users", {}),
@@ -115,7 +141,10 @@ def test_calls_that_the_local_cloud_does_not_do_are_refused_in_words(local: dict
         (
             "stepfunctions",
             "get_execution_history",
-            {"executionArn": "arn:aws:states:us-east-1:123456789012:execution:a:b", "maxResults": 1},
+            {
+                "executionArn": "arn:aws:states:us-east-1:123456789012:execution:a:b",
+                "maxResults": 1,
+            },
         ),
     ]
     for service, operation, parameters in calls:
@@ -131,35 +160,53 @@ def test_calls_that_the_local_cloud_does_not_do_are_refused_in_words(local: dict
 def usage_types(local: dict[str, Any]) -> dict[str, float]:
     """What the price list says of one type of instance: USD an hour by usage type."""
     filters = {"regionCode": "us-east-1", "instanceName": "ml.c5.large"}
-    terms = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()]
-    found = [json.loads(text) for text in client(local, "pricing").get_products(ServiceCode="AmazonSageMaker", Filters=terms)["PriceList"]]
+    terms = [
+        {"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()
+    ]
+    found = [
+        json.loads(text)
+        for text in client(local, "pricing").get_products(
+            ServiceCode="AmazonSageMaker", Filters=terms
+        )["PriceList"]
+    ]
     prices = {}
     for product in found:
         (term,) = product["terms"]["OnDemand"].values()
         (dimension,) = term["priceDimensions"].values()
-        prices[product["product"]["attributes"]["usagetype"]] = float(dimension["pricePerUnit"]["USD"])
+        prices[product["product"]["attributes"]["usagetype"]] = float(
+            dimension["pricePerUnit"]["USD"]
+        )
     return prices
 
 
 def play(local: dict[str, Any], quirk: str, on: bool) -> None:
     body = json.dumps({"name": quirk, "on": on}).encode()
     headers = {"x-trainyard-token": local["adminToken"]}
-    request = urllib.request.Request(f"{local['endpoint']}/_trainyard/quirk", body, headers, method="POST")
+    request = urllib.request.Request(
+        f"{local['endpoint']}/_trainyard/quirk", body, headers, method="POST"
+    )
     urllib.request.urlopen(request, timeout=120).close()
 
 
-def test_nodes_of_the_local_cloud_cost_nothing_unless_they_are_to_cost_something(local: dict[str, Any]) -> None:
+def test_nodes_of_the_local_cloud_cost_nothing_unless_they_are_to_cost_something(
+    local: dict[str, Any],
+) -> None:
     assert usage_types(local) == {"USE1-Studio:ml.c5.large": 0.0, "USE1-Cluster:ml.c5.large": 0.0}
     for quirk, expected in (
         ("nodes-cost-a-dollar", {"USE1-Studio:ml.c5.large": 1.0, "USE1-Cluster:ml.c5.large": 1.0}),
-        ("prices-have-other-usage-types", {"USE1-Studio:ml.c5.large": 0.0, "USE1-Nodes:ml.c5.large": 0.0}),
+        (
+            "prices-have-other-usage-types",
+            {"USE1-Studio:ml.c5.large": 0.0, "USE1-Nodes:ml.c5.large": 0.0},
+        ),
     ):
         play(local, quirk, True)
         assert usage_types(local) == expected
         play(local, quirk, False)
 
 
-def test_the_price_list_refuses_whoever_may_not_read_it_and_what_it_does_not_do(local: dict[str, Any]) -> None:
+def test_the_price_list_refuses_whoever_may_not_read_it_and_what_it_does_not_do(
+    local: dict[str, Any],
+) -> None:
     for keys, code, words in (
         (role_keys(local), "AccessDeniedException", "pricing:GetProducts"),
         (None, "NotImplemented", "the filters are"),
@@ -174,7 +221,9 @@ def test_the_price_list_refuses_whoever_may_not_read_it_and_what_it_does_not_do(
 
 
 def test_a_signed_request_reaches_the_function_as_a_payload_2_event(local: dict[str, Any]) -> None:
-    status, headers, body = signed(local, "POST", "/v1/runs/run-1:cancel?a=1&a=2&b=%20x", b'{"k": 1}')
+    status, headers, body = signed(
+        local, "POST", "/v1/runs/run-1:cancel?a=1&a=2&b=%20x", b'{"k": 1}'
+    )
     assert status == 201
     assert headers["x-sample"] == "yes"
     assert headers["Set-Cookie"] == "a=b"
@@ -186,7 +235,10 @@ def test_a_signed_request_reaches_the_function_as_a_payload_2_event(local: dict[
     assert event["pathParameters"] == {"proxy": "runs/run-1:cancel"}
     assert event["queryStringParameters"] == {"a": "1,2", "b": " x"}
     assert event["body"] == '{"k": 1}'
-    assert event["requestContext"]["authorizer"]["iam"]["userArn"] == "arn:aws:iam::123456789012:user/local"
+    assert (
+        event["requestContext"]["authorizer"]["iam"]["userArn"]
+        == "arn:aws:iam::123456789012:user/local"
+    )
     assert event["requestContext"]["http"]["method"] == "POST"
     assert answer["greeting"] == "hello"
     assert answer["layer"] == "shared"
@@ -217,7 +269,9 @@ def test_a_body_over_ten_megabytes_is_too_long(local: dict[str, Any]) -> None:
     assert signed(local, "POST", "/v1/runs", b"x" * (10 * 1024 * 1024 + 1))[0] == 413
 
 
-def test_a_function_that_raises_answers_500_and_one_that_dies_is_replaced(local: dict[str, Any]) -> None:
+def test_a_function_that_raises_answers_500_and_one_that_dies_is_replaced(
+    local: dict[str, Any],
+) -> None:
     assert signed(local, "GET", "/v1/boom")[0] == 500
     assert signed(local, "GET", "/v1/crash")[0] == 500
     assert signed(local, "GET", "/v1/runs")[0] == 201
@@ -227,14 +281,18 @@ def test_a_function_over_its_time_is_killed_and_answers_503(local: dict[str, Any
     assert signed(local, "GET", "/v1/sleep")[0] == 503
 
 
-def test_a_worker_killed_from_outside_fails_its_call_and_the_next_one_works(local: dict[str, Any]) -> None:
+def test_a_worker_killed_from_outside_fails_its_call_and_the_next_one_works(
+    local: dict[str, Any],
+) -> None:
     asleep = Path(local["stateDir"], "asleep")
     asleep.unlink(missing_ok=True)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         call = pool.submit(signed, local, "GET", "/v1/sleep")
         tags = {"TRAINYARD_LOCAL": local["stateDir"], "AWS_LAMBDA_FUNCTION_NAME": "trainyard-api"}
         eventually(asleep.exists)
-        for process in node_processes.matching(lambda environment: tags.items() <= environment.items()):
+        for process in node_processes.matching(
+            lambda environment: tags.items() <= environment.items()
+        ):
             os.kill(process.pid, signal.SIGKILL)
         assert call.result(10)[0] == 500
     assert signed(local, "GET", "/v1/runs")[0] == 201
@@ -272,11 +330,18 @@ def test_a_transaction_needs_the_permission_of_each_of_its_parts(local: dict[str
     put = {"Put": {"TableName": table, "Item": {"pk": {"S": "t"}, "sk": {"S": "1"}}}}
     role.transact_write_items(TransactItems=[put])
     with pytest.raises(ClientError, match="DeleteItem"):
-        role.transact_write_items(TransactItems=[put, {"Delete": {"TableName": table, "Key": {"pk": {"S": "t"}, "sk": {"S": "2"}}}}])
+        role.transact_write_items(
+            TransactItems=[
+                put,
+                {"Delete": {"TableName": table, "Key": {"pk": {"S": "t"}, "sk": {"S": "2"}}}},
+            ]
+        )
 
 
 def test_keys_that_were_not_issued_are_refused(local: dict[str, Any]) -> None:
-    stranger = client(local, "dynamodb", {"aws_access_key_id": "AKIASTRANGER", "aws_secret_access_key": "x"})
+    stranger = client(
+        local, "dynamodb", {"aws_access_key_id": "AKIASTRANGER", "aws_secret_access_key": "x"}
+    )
     with pytest.raises(ClientError, match="AccessDenied"):
         stranger.list_tables()
 
@@ -290,13 +355,21 @@ def test_a_machine_retries_what_may_be_retried(local: dict[str, Any]) -> None:
     assert json.loads(done["output"]) == {"answer": {"tries": 2}}
 
 
-@pytest.mark.parametrize(("do", "error"), [("fail", "ValueError"), ("crash", "Runtime.ExitError"), ("sleep", "Sandbox.Timedout")])
-def test_a_machine_catches_a_failed_step_by_its_error(local: dict[str, Any], do: str, error: str) -> None:
+@pytest.mark.parametrize(
+    ("do", "error"),
+    [("fail", "ValueError"), ("crash", "Runtime.ExitError"), ("sleep", "Sandbox.Timedout")],
+)
+def test_a_machine_catches_a_failed_step_by_its_error(
+    local: dict[str, Any], do: str, error: str
+) -> None:
     assert json.loads(run_flow(local, do=do)["output"])["trouble"]["Error"] == error
 
 
 def test_a_machine_may_call_only_the_functions_its_role_names(local: dict[str, Any]) -> None:
-    assert json.loads(run_flow(local, do="forbidden")["output"])["trouble"]["Error"] == "Lambda.AccessDeniedException"
+    assert (
+        json.loads(run_flow(local, do="forbidden")["output"])["trouble"]["Error"]
+        == "Lambda.AccessDeniedException"
+    )
 
 
 def test_a_wait_that_succeeds_its_own_token_goes_on(local: dict[str, Any]) -> None:
@@ -305,9 +378,10 @@ def test_a_wait_that_succeeds_its_own_token_goes_on(local: dict[str, Any]) -> No
 
 def test_a_token_wakes_its_wait_once(local: dict[str, Any]) -> None:
     sfn = client(local, "stepfunctions")
-    arn = sfn.start_execution(stateMachineArn=local["outputs"]["Flow"], input=json.dumps({"do": "wait", "then": "store", "key": "w1"}))[
-        "executionArn"
-    ]
+    arn = sfn.start_execution(
+        stateMachineArn=local["outputs"]["Flow"],
+        input=json.dumps({"do": "wait", "then": "store", "key": "w1"}),
+    )["executionArn"]
     token = eventually(lambda: item(local, "w1", "token"))["token"]["S"]
     assert sfn.describe_execution(executionArn=arn)["status"] == "RUNNING"
     sfn.send_task_success(taskToken=token, output="{}")
@@ -318,16 +392,29 @@ def test_a_token_wakes_its_wait_once(local: dict[str, Any]) -> None:
         sfn.send_task_success(taskToken="never", output="{}")
 
 
-def test_the_same_name_and_input_starts_one_execution_and_another_input_is_refused(local: dict[str, Any]) -> None:
+def test_the_same_name_and_input_starts_one_execution_and_another_input_is_refused(
+    local: dict[str, Any],
+) -> None:
     sfn, machine = client(local, "stepfunctions"), local["outputs"]["Flow"]
     waiting = json.dumps({"do": "wait", "then": "store", "key": "w2"})
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        arns = set(pool.map(lambda _: sfn.start_execution(stateMachineArn=machine, name="once", input=waiting)["executionArn"], range(8)))
+        arns = set(
+            pool.map(
+                lambda _: sfn.start_execution(stateMachineArn=machine, name="once", input=waiting)[
+                    "executionArn"
+                ],
+                range(8),
+            )
+        )
     assert len(arns) == 1
     with pytest.raises(sfn.exceptions.ExecutionAlreadyExists):
         sfn.start_execution(stateMachineArn=machine, name="once", input="{}")
-    sfn.send_task_success(taskToken=eventually(lambda: item(local, "w2", "token"))["token"]["S"], output="{}")
-    eventually(lambda: sfn.describe_execution(executionArn=arns.copy().pop())["status"] == "SUCCEEDED")
+    sfn.send_task_success(
+        taskToken=eventually(lambda: item(local, "w2", "token"))["token"]["S"], output="{}"
+    )
+    eventually(
+        lambda: sfn.describe_execution(executionArn=arns.copy().pop())["status"] == "SUCCEEDED"
+    )
     with pytest.raises(sfn.exceptions.ExecutionAlreadyExists):
         sfn.start_execution(stateMachineArn=machine, name="once", input=waiting)
 
@@ -336,15 +423,23 @@ def test_the_same_name_and_input_starts_one_execution_and_another_input_is_refus
 
 
 def put_event(local: dict[str, Any], source: str, detail_type: str, detail: dict[str, Any]) -> None:
-    entry = {"Source": source, "DetailType": detail_type, "Detail": json.dumps(detail), "EventBusName": local["outputs"]["Bus"]}
+    entry = {
+        "Source": source,
+        "DetailType": detail_type,
+        "Detail": json.dumps(detail),
+        "EventBusName": local["outputs"]["Bus"],
+    }
     assert client(local, "events").put_events(Entries=[entry])["FailedEntryCount"] == 0
 
 
 def next_dead_letter(local: dict[str, Any]) -> dict[str, Any]:
     sqs, queue = client(local, "sqs"), local["outputs"]["Queue"]
-    message = eventually(lambda: sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5, MessageAttributeNames=["All"]).get("Messages"), 20)[
-        0
-    ]
+    message = eventually(
+        lambda: sqs.receive_message(
+            QueueUrl=queue, WaitTimeSeconds=5, MessageAttributeNames=["All"]
+        ).get("Messages"),
+        20,
+    )[0]
     sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
     return message
 
@@ -352,17 +447,26 @@ def next_dead_letter(local: dict[str, Any]) -> dict[str, Any]:
 def test_an_event_reaches_the_function_of_its_rule(local: dict[str, Any]) -> None:
     put_event(local, "sample", "Happened", {"key": "e1"})
     event = json.loads(eventually(lambda: item(local, "fact", "e1"))["event"]["S"])
-    assert (event["source"], event["detail-type"], event["account"], event["version"]) == ("sample", "Happened", "123456789012", "0")
+    assert (event["source"], event["detail-type"], event["account"], event["version"]) == (
+        "sample",
+        "Happened",
+        "123456789012",
+        "0",
+    )
 
 
-def test_an_event_whose_function_keeps_failing_ends_in_the_dead_letter_queue(local: dict[str, Any]) -> None:
+def test_an_event_whose_function_keeps_failing_ends_in_the_dead_letter_queue(
+    local: dict[str, Any],
+) -> None:
     put_event(local, "sample", "Poison", {"key": "p1"})
     message = next_dead_letter(local)
     assert json.loads(message["Body"])["detail"] == {"key": "p1"}
     assert "cannot record this" in message["MessageAttributes"]["ErrorMessage"]["StringValue"]
 
 
-def test_an_event_that_may_not_be_delivered_ends_in_the_rules_dead_letter_queue(local: dict[str, Any]) -> None:
+def test_an_event_that_may_not_be_delivered_ends_in_the_rules_dead_letter_queue(
+    local: dict[str, Any],
+) -> None:
     put_event(local, "forbidden", "Happened", {"key": "f1"})
     message = next_dead_letter(local)
     assert message["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "NO_PERMISSIONS"
@@ -376,7 +480,9 @@ def test_events_over_256_kilobytes_together_are_refused_whole(local: dict[str, A
         "Detail": json.dumps({"key": "limit", "text": "x" * 100_000}),
         "EventBusName": local["outputs"]["Bus"],
     }
-    with pytest.raises(ClientError, match="Total size of the entries in the request is over the limit") as refused:
+    with pytest.raises(
+        ClientError, match="Total size of the entries in the request is over the limit"
+    ) as refused:
         events.put_events(Entries=[entry] * 3)
     assert refused.value.response["Error"]["Code"] == "ValidationException"
     assert events.put_events(Entries=[entry] * 2)["FailedEntryCount"] == 0
@@ -386,7 +492,10 @@ def test_an_answer_over_six_megabytes_is_an_error_of_the_function(local: dict[st
     assert signed(local, "GET", "/v1/huge?bytes=5000000")[0] == 200
     status, _, body = signed(local, "GET", "/v1/huge?bytes=6300000")
     assert (status, json.loads(body)) == (500, {"message": "Internal Server Error"})
-    answer = client(local, "lambda").invoke(FunctionName="trainyard-steps", Payload=json.dumps({"do": "huge", "bytes": 6_300_000}).encode())
+    answer = client(local, "lambda").invoke(
+        FunctionName="trainyard-steps",
+        Payload=json.dumps({"do": "huge", "bytes": 6_300_000}).encode(),
+    )
     assert answer["FunctionError"] == "Unhandled"
     assert json.loads(answer["Payload"].read())["errorType"] == "Function.ResponseSizeTooLarge"
 
@@ -395,7 +504,9 @@ def test_a_payload_over_lambdas_limit_is_refused(local: dict[str, Any]) -> None:
     for kind, most in (("RequestResponse", 6 * 1024 * 1024), ("Event", 256 * 1024)):
         payload = json.dumps({"text": "x" * most}).encode()
         with pytest.raises(ClientError) as refused:
-            client(local, "lambda").invoke(FunctionName="trainyard-steps", InvocationType=kind, Payload=payload)
+            client(local, "lambda").invoke(
+                FunctionName="trainyard-steps", InvocationType=kind, Payload=payload
+            )
         assert refused.value.response["Error"]["Code"] == "RequestTooLargeException"
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 413
 
@@ -403,45 +514,75 @@ def test_a_payload_over_lambdas_limit_is_refused(local: dict[str, Any]) -> None:
 def test_inputs_and_results_of_states_over_256_kilobytes_are_refused(local: dict[str, Any]) -> None:
     sfn = client(local, "stepfunctions")
     with pytest.raises(ClientError, match="less than or equal to 262144"):
-        sfn.start_execution(stateMachineArn=local["outputs"]["Flow"], input=json.dumps({"text": "x" * 262_144}))
+        sfn.start_execution(
+            stateMachineArn=local["outputs"]["Flow"], input=json.dumps({"text": "x" * 262_144})
+        )
     with pytest.raises(ClientError, match="less than or equal to 262144"):
         sfn.send_task_success(taskToken="any", output=json.dumps("x" * 262_144))
     ended = run_flow(local, do="huge", bytes=300_000)
-    assert (ended["status"], ended["error"]) == ("FAILED", "States.DataLimitExceeded"), "States.ALL does not catch it"
+    assert (ended["status"], ended["error"]) == ("FAILED", "States.DataLimitExceeded"), (
+        "States.ALL does not catch it"
+    )
 
 
 def test_an_execution_fails_with_its_25000th_event(local: dict[str, Any]) -> None:
     sfn = client(local, "stepfunctions")
-    arn = sfn.start_execution(stateMachineArn=local["outputs"]["Flow"], input=json.dumps({"do": "spin"}))["executionArn"]
-    ended = eventually(lambda: (d := sfn.describe_execution(executionArn=arn))["status"] != "RUNNING" and d, 300)
+    arn = sfn.start_execution(
+        stateMachineArn=local["outputs"]["Flow"], input=json.dumps({"do": "spin"})
+    )["executionArn"]
+    ended = eventually(
+        lambda: (d := sfn.describe_execution(executionArn=arn))["status"] != "RUNNING" and d, 300
+    )
     assert (ended["status"], ended["error"]) == ("FAILED", "States.Runtime")
     assert ended["cause"] == "The execution reached the maximum number of history events (25000)."
     *_, before, last = sfn.get_execution_history(executionArn=arn)["events"]
     assert (before["id"], before["type"].startswith("Choice")) == (24_999, True)
-    assert (last["id"], last["type"], last["executionFailedEventDetails"]["error"]) == (25_000, "ExecutionFailed", "States.Runtime")
+    assert (last["id"], last["type"], last["executionFailedEventDetails"]["error"]) == (
+        25_000,
+        "ExecutionFailed",
+        "States.Runtime",
+    )
 
 
 @pytest.mark.parametrize("transaction", [False, True])
 def test_an_item_over_400_kilobytes_is_refused(local: dict[str, Any], transaction: bool) -> None:
     dynamodb, table = client(local, "dynamodb"), local["outputs"]["Table"]
-    put = {"TableName": table, "Item": {"pk": {"S": "large"}, "sk": {"S": "x"}, "doc": {"B": b"x" * 400 * 1024}}}
+    put = {
+        "TableName": table,
+        "Item": {"pk": {"S": "large"}, "sk": {"S": "x"}, "doc": {"B": b"x" * 400 * 1024}},
+    }
     with pytest.raises(ClientError) as refused:
-        dynamodb.transact_write_items(TransactItems=[{"Put": put}]) if transaction else dynamodb.put_item(**put)
+        dynamodb.transact_write_items(
+            TransactItems=[{"Put": put}]
+        ) if transaction else dynamodb.put_item(**put)
     assert "Item size" in str(refused.value)
     assert item(local, "large", "x") is None
 
 
 def test_a_schedule_invokes_its_function(local: dict[str, Any]) -> None:
-    status, _, body = send(local["endpoint"] + "/_trainyard/fire", "POST", b'{"schedule": "trainyard-minutely"}', token(local))
+    status, _, body = send(
+        local["endpoint"] + "/_trainyard/fire",
+        "POST",
+        b'{"schedule": "trainyard-minutely"}',
+        token(local),
+    )
     assert (status, json.loads(body)) == (202, {"fired": "trainyard-minutely"})
     event = json.loads(eventually(lambda: item(local, "fact", "scheduled"))["event"]["S"])
-    assert (event["source"], event["detail-type"], event["detail"]) == ("aws.scheduler", "Scheduled Event", "{}")
+    assert (event["source"], event["detail-type"], event["detail"]) == (
+        "aws.scheduler",
+        "Scheduled Event",
+        "{}",
+    )
 
 
 def test_what_a_function_prints_is_in_its_log_group(local: dict[str, Any]) -> None:
     put_event(local, "sample", "Loud", {"key": "l1"})
     logs = client(local, "logs")
-    found = eventually(lambda: logs.filter_log_events(logGroupName="/aws/lambda/trainyard-fact", filterPattern="Loud")["events"])
+    found = eventually(
+        lambda: logs.filter_log_events(
+            logGroupName="/aws/lambda/trainyard-fact", filterPattern="Loud"
+        )["events"]
+    )
     assert found[0]["message"] == "a fact: Loud"
 
 
@@ -460,7 +601,9 @@ def test_concurrent_counters_and_conditional_writes_lose_nothing(local: dict[str
         )
         try:
             ddb.put_item(
-                TableName=table, Item={"pk": {"S": "once"}, "sk": {"S": str(n % 10)}}, ConditionExpression="attribute_not_exists(pk)"
+                TableName=table,
+                Item={"pk": {"S": "once"}, "sk": {"S": str(n % 10)}},
+                ConditionExpression="attribute_not_exists(pk)",
             )
         except ddb.exceptions.ConditionalCheckFailedException:
             return False
@@ -475,7 +618,12 @@ def test_concurrent_counters_and_conditional_writes_lose_nothing(local: dict[str
 def test_the_table_has_its_index_and_point_in_time_recovery(local: dict[str, Any]) -> None:
     ddb, table = client(local, "dynamodb"), local["outputs"]["Table"]
     ddb.put_item(TableName=table, Item={"pk": {"S": "i"}, "sk": {"S": "1"}, "gpk": {"S": "group"}})
-    hits = ddb.query(TableName=table, IndexName="gsi1", KeyConditionExpression="gpk = :g", ExpressionAttributeValues={":g": {"S": "group"}})
+    hits = ddb.query(
+        TableName=table,
+        IndexName="gsi1",
+        KeyConditionExpression="gpk = :g",
+        ExpressionAttributeValues={":g": {"S": "group"}},
+    )
     assert hits["Count"] == 1
     backups = ddb.describe_continuous_backups(TableName=table)["ContinuousBackupsDescription"]
     assert backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"] == "ENABLED"
@@ -488,7 +636,10 @@ def test_the_checksum_of_an_object_is_kept(local: dict[str, Any]) -> None:
     head = s3.head_object(Bucket=local["bucket"], Key="sum", ChecksumMode="ENABLED")
     assert (head["ChecksumSHA256"], head["ContentLength"]) == (checksum, 7)
     s3.put_object(Bucket=local["bucket"], Key="sum2", Body=b"content", ChecksumAlgorithm="SHA256")
-    assert s3.head_object(Bucket=local["bucket"], Key="sum2", ChecksumMode="ENABLED")["ChecksumSHA256"] == checksum
+    assert (
+        s3.head_object(Bucket=local["bucket"], Key="sum2", ChecksumMode="ENABLED")["ChecksumSHA256"]
+        == checksum
+    )
     with pytest.raises(ClientError):
         s3.put_object(Bucket=local["bucket"], Key="sum3", Body=b"other", ChecksumSHA256=checksum)
 
@@ -502,7 +653,9 @@ def test_a_large_object_survives_a_multipart_upload(local: dict[str, Any], tmp_p
 
 
 def test_a_function_can_be_invoked_by_its_api(local: dict[str, Any]) -> None:
-    answer = client(local, "lambda").invoke(FunctionName="trainyard-steps", Payload=b'{"do": "fail"}')
+    answer = client(local, "lambda").invoke(
+        FunctionName="trainyard-steps", Payload=b'{"do": "fail"}'
+    )
     assert answer["FunctionError"] == "Unhandled"
     assert json.loads(answer["Payload"].read())["errorType"] == "ValueError"
 
@@ -516,10 +669,14 @@ def test_local_json_is_for_its_owner_only(local: dict[str, Any]) -> None:
     assert json.loads(path.read_text()) == local
 
 
-def test_another_cloud_runs_beside_it_and_its_port_and_state_are_its_own(local: dict[str, Any], tmp_path: Path) -> None:
+def test_another_cloud_runs_beside_it_and_its_port_and_state_are_its_own(
+    local: dict[str, Any], tmp_path: Path
+) -> None:
     template = cloud_sample.write(tmp_path / "app")
     port = int(local["endpoint"].rsplit(":", 1)[1])
-    with pytest.raises(control.InTheWay, match=f"cannot listen on 127.0.0.1:{port}.*another --port"):
+    with pytest.raises(
+        control.InTheWay, match=f"cannot listen on 127.0.0.1:{port}.*another --port"
+    ):
         control.up(tmp_path / "state", port, template)
     with pytest.raises(control.InTheWay, match=r"running already.*trainyard local down"):
         control.up(Path(local["stateDir"]), 0, template)
@@ -537,8 +694,13 @@ def test_another_cloud_runs_beside_it_and_its_port_and_state_are_its_own(local: 
 
 
 def test_a_template_that_cannot_be_deployed_is_refused_and_nothing_stays(tmp_path: Path) -> None:
-    template = cloud_sample.write(tmp_path / "app", template=cloud_sample.TEMPLATE.replace("rate(1 minute)", "cron(0 12 * * *)"))
-    with pytest.raises(control.Unusable, match=r"FactFunctionMinutely.*fires rate\(...\) schedules only"):
+    template = cloud_sample.write(
+        tmp_path / "app",
+        template=cloud_sample.TEMPLATE.replace("rate(1 minute)", "cron(0 12 * * *)"),
+    )
+    with pytest.raises(
+        control.Unusable, match=r"FactFunctionMinutely.*fires rate\(...\) schedules only"
+    ):
         control.up(tmp_path / "state", 0, template)
     assert node_processes.matching(node_processes.of_cloud(tmp_path / "state")) == []
     assert not (tmp_path / "state" / "functions").exists()
@@ -551,12 +713,30 @@ def test_a_state_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> Non
 
 
 def test_a_request_for_another_host_name_is_refused(local: dict[str, Any]) -> None:
-    assert send(local["endpoint"] + "/_trainyard/status", "GET", b"", {"Host": "evil.example"})[0] == 421
-    assert send(local["endpoint"] + "/_trainyard/shutdown", "POST", b"", {"Origin": "https://evil.example"})[0] == 421
+    assert (
+        send(local["endpoint"] + "/_trainyard/status", "GET", b"", {"Host": "evil.example"})[0]
+        == 421
+    )
+    assert (
+        send(
+            local["endpoint"] + "/_trainyard/shutdown",
+            "POST",
+            b"",
+            {"Origin": "https://evil.example"},
+        )[0]
+        == 421
+    )
 
 
-def test_admin_calls_need_the_token_that_only_the_owner_of_the_state_directory_can_read(local: dict[str, Any]) -> None:
-    for method, call in (("GET", "status"), ("POST", "fault"), ("POST", "fire"), ("POST", "shutdown")):
+def test_admin_calls_need_the_token_that_only_the_owner_of_the_state_directory_can_read(
+    local: dict[str, Any],
+) -> None:
+    for method, call in (
+        ("GET", "status"),
+        ("POST", "fault"),
+        ("POST", "fire"),
+        ("POST", "shutdown"),
+    ):
         for headers in ({}, {"X-Trainyard-Token": "wrong"}, {"X-Trainyard-Token": ""}):
             status, _, body = send(f"{local['endpoint']}/_trainyard/{call}", method, b"{}", headers)
             assert (status, "local.json" in json.loads(body)["message"]) == (403, True)
@@ -570,7 +750,9 @@ def test_the_server_ends_in_good_order(tmp_path: Path, monkeypatch: pytest.Monke
     kill = node_processes.kill
 
     def noted(wanted: Any, spare: Any = ()) -> int:
-        left.extend(f"{process.pid} {process.command}" for process in node_processes.matching(wanted, spare))
+        left.extend(
+            f"{process.pid} {process.command}" for process in node_processes.matching(wanted, spare)
+        )
         return kill(wanted, spare)
 
     monkeypatch.setattr(node_processes, "kill", noted)

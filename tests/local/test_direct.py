@@ -60,13 +60,27 @@ def as_sent(value: Any) -> Any:
 
 
 def stock(client: Any, operation: str, parameters: dict[str, Any]) -> Any:
-    method = {"GetItem": "get_item", "PutItem": "put_item", "UpdateItem": "update_item", "DeleteItem": "delete_item", "Query": "query"}
-    names = {**method, "BatchGetItem": "batch_get_item", "TransactWriteItems": "transact_write_items"}
+    method = {
+        "GetItem": "get_item",
+        "PutItem": "put_item",
+        "UpdateItem": "update_item",
+        "DeleteItem": "delete_item",
+        "Query": "query",
+    }
+    names = {
+        **method,
+        "BatchGetItem": "batch_get_item",
+        "TransactWriteItems": "transact_write_items",
+    }
     try:
         answer = getattr(client, names[operation])(**parameters)
     except ClientError as refusal:
         reasons = refusal.response.get("CancellationReasons")
-        return refusal.response["ResponseMetadata"]["HTTPStatusCode"], refusal.response["Error"]["Code"], as_sent(reasons)
+        return (
+            refusal.response["ResponseMetadata"]["HTTPStatusCode"],
+            refusal.response["Error"]["Code"],
+            as_sent(reasons),
+        )
     del answer["ResponseMetadata"]
     answer.pop("ConsumedCapacity", None)
     return as_sent(answer)
@@ -74,8 +88,13 @@ def stock(client: Any, operation: str, parameters: dict[str, Any]) -> Any:
 
 def short(operation: str, parameters: dict[str, Any]) -> Any:
     cloud: Any = SimpleNamespace(region="us-east-1", account_id="123456789012")
-    headers = {"x-amz-target": f"DynamoDB_20120810.{operation}", "content-type": "application/x-amz-json-1.0"}
-    answer = direct.handler(cloud)(Request("POST", "/", "", headers, json.dumps(as_sent(parameters)).encode()))
+    headers = {
+        "x-amz-target": f"DynamoDB_20120810.{operation}",
+        "content-type": "application/x-amz-json-1.0",
+    }
+    answer = direct.handler(cloud)(
+        Request("POST", "/", "", headers, json.dumps(as_sent(parameters)).encode())
+    )
     body = json.loads(answer.body)
     if answer.status != 200:
         return answer.status, body["__type"].rpartition("#")[2], body.get("CancellationReasons")
@@ -96,7 +115,9 @@ def test_every_call_is_answered_as_on_the_long_way(client: Any) -> None:
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff"])
 def test_what_is_no_json_object_is_refused(client: Any, body: bytes) -> None:
     cloud: Any = SimpleNamespace(region="us-east-1", account_id="123456789012")
-    answer = direct.handler(cloud)(Request("POST", "/", "", {"x-amz-target": "DynamoDB_20120810.GetItem"}, body))
+    answer = direct.handler(cloud)(
+        Request("POST", "/", "", {"x-amz-target": "DynamoDB_20120810.GetItem"}, body)
+    )
     assert (answer.status, json.loads(answer.body)["__type"]) == (400, "SerializationException")
 
 
@@ -114,11 +135,21 @@ class Parsed(QuickHandler):
 
 
 def test_a_head_is_read_with_its_fields_in_any_case() -> None:
-    read = Parsed(b"POST /a%20b?c=d HTTP/1.1\r\nHost: x:1\r\nX-Amz-Target:  A.B \r\nX-Twice: 1\r\nx-twice: 2\r\nno field\r\n\r\nbody")
+    read = Parsed(
+        b"POST /a%20b?c=d HTTP/1.1\r\nHost: x:1\r\nX-Amz-Target:  A.B \r\nX-Twice: 1\r\nx-twice: 2\r\nno field\r\n\r\nbody"
+    )
     assert read.ok
-    assert (read.command, read.path, read.request_version, read.close_connection) == ("POST", "/a%20b?c=d", "HTTP/1.1", False)
+    assert (read.command, read.path, read.request_version, read.close_connection) == (
+        "POST",
+        "/a%20b?c=d",
+        "HTTP/1.1",
+        False,
+    )
     assert read.headers.get("x-amz-TARGET") == "A.B"
-    assert [value for name, value in read.headers.items() if name.lower() == "x-twice"] == ["1", "2"]
+    assert [value for name, value in read.headers.items() if name.lower() == "x-twice"] == [
+        "1",
+        "2",
+    ]
     assert read.rfile.read() == b"body"
 
 

@@ -22,8 +22,14 @@ TWO = {
     "tp": (ParallelConfig(tp=2), EAGER),
     "tp, whole sequences": (ParallelConfig(tp=2, sequence=False), EAGER),
     "tp, zero1": (ParallelConfig(tp=2, data="zero1"), EAGER),
-    "tp, activations computed again": (ParallelConfig(tp=2), BuildConfig(activation_checkpointing=True)),
-    "fsdp, activations computed again": (ParallelConfig(data="fsdp"), BuildConfig(activation_checkpointing=True)),
+    "tp, activations computed again": (
+        ParallelConfig(tp=2),
+        BuildConfig(activation_checkpointing=True),
+    ),
+    "fsdp, activations computed again": (
+        ParallelConfig(data="fsdp"),
+        BuildConfig(activation_checkpointing=True),
+    ),
     "tp, compiled": (ParallelConfig(tp=2), BuildConfig(compile="aot_eager")),
     "fsdp bf16": (ParallelConfig(data="fsdp"), BuildConfig(precision="bf16")),
     "tp bf16": (ParallelConfig(tp=2), BuildConfig(precision="bf16")),
@@ -37,7 +43,9 @@ FOUR = {
 
 def outcome(directory: Path, modes: dict[str, Mode], world_size: int) -> dict[str, Any]:
     output = directory / f"{world_size}.json"
-    with running(ForkedJob(directory / str(world_size), 1, run_modes, (modes, str(output)), world_size)) as job:
+    with running(
+        ForkedJob(directory / str(world_size), 1, run_modes, (modes, str(output)), world_size)
+    ) as job:
         assert job.wait(120) == [0] * world_size, job.log()
     found: dict[str, Any] = json.loads(output.read_text())
     return found
@@ -46,7 +54,11 @@ def outcome(directory: Path, modes: dict[str, Mode], world_size: int) -> dict[st
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     directory = tmp_path_factory.mktemp("modes")
-    return {**outcome(directory, ONE, 1), **outcome(directory, TWO, 2), **outcome(directory, FOUR, 4)}
+    return {
+        **outcome(directory, ONE, 1),
+        **outcome(directory, TWO, 2),
+        **outcome(directory, FOUR, 4),
+    }
 
 
 @pytest.mark.parametrize("mode", [name for name in (*TWO, *FOUR) if "bf16" not in name])
@@ -62,7 +74,9 @@ def test_bfloat16_stays_close_to_float32_and_is_not_it(found: dict[str, Any], mo
     assert found[mode]["losses"] != pytest.approx(found["one"]["losses"], rel=1e-6)
 
 
-def test_compiled_blocks_have_the_gradients_of_eager_ones_also_under_tensor_parallelism(found: dict[str, Any]) -> None:
+def test_compiled_blocks_have_the_gradients_of_eager_ones_also_under_tensor_parallelism(
+    found: dict[str, Any],
+) -> None:
     eager, compiled = found["tp"]["gradients"], found["tp, compiled"]["gradients"]
     assert eager.keys() == compiled.keys()
     for name in eager:
@@ -72,4 +86,8 @@ def test_compiled_blocks_have_the_gradients_of_eager_ones_also_under_tensor_para
 
 
 def flat(values: Any) -> list[float]:
-    return [number for value in values for number in flat(value)] if isinstance(values, list) else [values]
+    return (
+        [number for value in values for number in flat(value)]
+        if isinstance(values, list)
+        else [values]
+    )

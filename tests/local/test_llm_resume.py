@@ -27,14 +27,43 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def words(tokens: Path, *more: str) -> list[str]:
-    names = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "initializer_range")
-    model = [word for name in names for word in (f"--model.{name.replace('_', '-')}", str(getattr(MODEL, name)))]
-    sizes = ["--steps", str(STEPS), "--batch", str(BATCH), "--sequence", str(SEQUENCE), "--micro-batch", "2", "--warmup", "3"]
+    names = (
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "initializer_range",
+    )
+    model = [
+        word
+        for name in names
+        for word in (f"--model.{name.replace('_', '-')}", str(getattr(MODEL, name)))
+    ]
+    sizes = [
+        "--steps",
+        str(STEPS),
+        "--batch",
+        str(BATCH),
+        "--sequence",
+        str(SEQUENCE),
+        "--micro-batch",
+        "2",
+        "--warmup",
+        "3",
+    ]
     return ["--data", str(tokens), *model, *sizes, "--optimizer.learning-rate", "0.01", *more]
 
 
 def job(run_dir: Path, attempt: int, argv: list[str], world_size: int, every: int = 2) -> ForkedJob:
-    return ForkedJob(run_dir, attempt, noting_main, (argv,), world_size, {"TRAINYARD_CHECKPOINT_EVERY_STEPS": str(every)})
+    return ForkedJob(
+        run_dir,
+        attempt,
+        noting_main,
+        (argv,),
+        world_size,
+        {"TRAINYARD_CHECKPOINT_EVERY_STEPS": str(every)},
+    )
 
 
 def finished(run_dir: Path, attempt: int, argv: list[str], world_size: int) -> ForkedJob:
@@ -43,7 +72,9 @@ def finished(run_dir: Path, attempt: int, argv: list[str], world_size: int) -> F
     return done
 
 
-def interrupted(run_dir: Path, argv: list[str], world_size: int, number: signal.Signals) -> ForkedJob:
+def interrupted(
+    run_dir: Path, argv: list[str], world_size: int, number: signal.Signals
+) -> ForkedJob:
     hold(run_dir).parent.mkdir()
     hold(run_dir).touch()
     with running(job(run_dir, 1, argv, world_size, every=2)) as first:
@@ -63,7 +94,10 @@ def assert_equal_to_the_bit(one: nxd_layout.Checkpoint, other: nxd_layout.Checkp
     for name in one.names():
         assert torch.equal(one.full(name), other.full(name)), name
         for key in ("exp_avg", "exp_avg_sq", "step"):
-            assert torch.equal(one.full_optimizer(name, key), other.full_optimizer(name, key)), (name, key)
+            assert torch.equal(one.full_optimizer(name, key), other.full_optimizer(name, key)), (
+                name,
+                key,
+            )
 
 
 def samples(run_dir: Path, attempt: int) -> dict[int, list[int]]:
@@ -87,7 +121,10 @@ MODES = {
 def whole(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> dict[str, ForkedJob]:
     """An uninterrupted run of every mode."""
     directory = tmp_path_factory.mktemp("whole")
-    return {name: finished(directory / name, 1, words(tokens, *more), ranks) for name, (more, ranks, _) in MODES.items()}
+    return {
+        name: finished(directory / name, 1, words(tokens, *more), ranks)
+        for name, (more, ranks, _) in MODES.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +167,9 @@ def test_a_run_resumed_on_other_ranks_repeats_and_skips_no_sample_and_goes_on_wi
     assert 1 < resumed <= STEPS
     stream = Stream(len(PackedData(tokens, SEQUENCE)), train.LlmConfig(data="x").seed)
     for step in range(1, STEPS + 1):
-        assert (before if step < resumed else after)[step] == sorted(stream.take(BATCH).tolist()), step
+        assert (before if step < resumed else after)[step] == sorted(stream.take(BATCH).tolist()), (
+            step
+        )
     expected = whole[mode].losses()
     assert second.losses() == pytest.approx({step: expected[step] for step in after}, rel=1e-4)
 
@@ -141,7 +180,10 @@ def test_a_checkpoint_of_another_model_or_of_other_data_is_refused_by_name(
     run_dir = whole["ddp"].run_dir
     with running(job(run_dir, 2, [*words(tokens), "--model.rope-theta", "500000"], 1)) as other:
         assert other.wait() == [2]
-    assert "model.rope_theta: the checkpoint was trained with 10000.0, this run has 500000.0" in other.log()
+    assert (
+        "model.rope_theta: the checkpoint was trained with 10000.0, this run has 500000.0"
+        in other.log()
+    )
     with running(job(run_dir, 3, words(write_documents(tmp_path / "other", seed=9)), 1)) as other:
         assert other.wait() == [2]
     assert "data.shards: the checkpoint was trained with" in other.log()
@@ -155,7 +197,9 @@ def test_what_is_saved_within_the_step_is_what_the_writer_saves_beside_it(
     beside = whole["ddp"].run_dir
     for directory in ("final", f"checkpoints/step-{STEPS:012d}-attempt-1"):
         files = {
-            path.relative_to(beside): path for path in (beside / directory).rglob("*") if path.is_file() and path.name != "manifest.json"
+            path.relative_to(beside): path
+            for path in (beside / directory).rglob("*")
+            if path.is_file() and path.name != "manifest.json"
         }
         assert len(files) >= 2
         for name, path in files.items():

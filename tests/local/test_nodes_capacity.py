@@ -18,11 +18,19 @@ def test_why_there_is_no_worker_is_told_by_a_described_event_only(tmp_path: Path
         nodes.sagemaker.create_cluster(**request)
         cluster = nodes.hyperpod.find("scarce")
         sent = eventually(
-            lambda: [d["EventDetails"] for _, d in list(nodes.events) if "Failed to provision" in str(d)], "a failure is told"
+            lambda: [
+                d["EventDetails"] for _, d in list(nodes.events) if "Failed to provision" in str(d)
+            ],
+            "a failure is told",
         )
         assert sent[0]["EventDetails"] == {"EventMetadata": None}
-        described = nodes.sagemaker.describe_cluster_event(ClusterName="scarce", EventId=sent[0]["EventId"])["EventDetails"]
-        assert "sufficient capacity" in described["EventDetails"]["EventMetadata"]["Instance"]["FailureMessage"]
+        described = nodes.sagemaker.describe_cluster_event(
+            ClusterName="scarce", EventId=sent[0]["EventId"]
+        )["EventDetails"]
+        assert (
+            "sufficient capacity"
+            in described["EventDetails"]["EventMetadata"]["Instance"]["FailureMessage"]
+        )
         eventually(lambda: len(cluster.event_reasons) > 6, "it is tried again")
         assert cluster.status == "InService"
     finally:

@@ -32,7 +32,12 @@ def cluster(nodes: NodeCloud) -> LocalCluster:
 
 
 def valid(operation: str, answer: object) -> None:
-    shape = botocore.session.get_session().get_service_model("sagemaker").operation_model(operation).output_shape
+    shape = (
+        botocore.session.get_session()
+        .get_service_model("sagemaker")
+        .operation_model(operation)
+        .output_shape
+    )
     assert ParamValidator().validate(answer, shape).generate_report() == ""
 
 
@@ -47,15 +52,21 @@ def refusal(call, **params) -> tuple[str, str]:
     return error["Code"], error["Message"]
 
 
-def test_every_answer_is_valid_against_botocores_model(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_every_answer_is_valid_against_botocores_model(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     sagemaker = nodes.sagemaker
     described = without_metadata(sagemaker.describe_cluster(ClusterName="main-cluster"))
     listed = without_metadata(sagemaker.list_cluster_nodes(ClusterName=cluster.arn))
     node_id = listed["ClusterNodeSummaries"][0]["InstanceId"]
-    node = without_metadata(sagemaker.describe_cluster_node(ClusterName="main-cluster", NodeId=node_id))
+    node = without_metadata(
+        sagemaker.describe_cluster_node(ClusterName="main-cluster", NodeId=node_id)
+    )
     events = without_metadata(sagemaker.list_cluster_events(ClusterName="main-cluster"))
     event_id = events["Events"][0]["EventId"]
-    event = without_metadata(sagemaker.describe_cluster_event(ClusterName="main-cluster", EventId=event_id))
+    event = without_metadata(
+        sagemaker.describe_cluster_event(ClusterName="main-cluster", EventId=event_id)
+    )
     for operation, answer in {
         "DescribeCluster": described, "ListClusterNodes": listed, "DescribeClusterNode": node, "ListClusterEvents": events,
         "DescribeClusterEvent": event, "ListClusters": without_metadata(sagemaker.list_clusters()),
@@ -69,34 +80,60 @@ def test_every_answer_is_valid_against_botocores_model(nodes: NodeCloud, cluster
 
 
 def test_nodes_are_listed_page_by_page(nodes: NodeCloud, cluster: LocalCluster) -> None:
-    pages = list(nodes.sagemaker.get_paginator("list_cluster_nodes").paginate(ClusterName="main-cluster", PaginationConfig={"PageSize": 2}))
+    pages = list(
+        nodes.sagemaker.get_paginator("list_cluster_nodes").paginate(
+            ClusterName="main-cluster", PaginationConfig={"PageSize": 2}
+        )
+    )
     assert [len(page["ClusterNodeSummaries"]) for page in pages] == [2, 1]
 
 
 def test_a_cluster_keeps_its_tags(nodes: NodeCloud, cluster: LocalCluster) -> None:
-    nodes.sagemaker.add_tags(ResourceArn=cluster.arn, Tags=[{"Key": "trainyard:stage", "Value": "x"}])
-    assert nodes.sagemaker.list_tags(ResourceArn=cluster.arn)["Tags"] == [{"Key": "trainyard:stage", "Value": "x"}]
+    nodes.sagemaker.add_tags(
+        ResourceArn=cluster.arn, Tags=[{"Key": "trainyard:stage", "Value": "x"}]
+    )
+    assert nodes.sagemaker.list_tags(ResourceArn=cluster.arn)["Tags"] == [
+        {"Key": "trainyard:stage", "Value": "x"}
+    ]
 
 
-def test_the_state_change_event_parses_by_the_contract(nodes: NodeCloud, cluster: LocalCluster) -> None:
-    kind, detail = next(event for event in nodes.events if event[1].get("ClusterStatus") == "InService")
+def test_the_state_change_event_parses_by_the_contract(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
+    kind, detail = next(
+        event for event in nodes.events if event[1].get("ClusterStatus") == "InService"
+    )
     event = ClusterStateChange.model_validate(detail)
     assert kind == "SageMaker HyperPod Cluster State Change"
     assert (event.cluster_name, event.cluster_arn) == ("main-cluster", cluster.arn)
     assert nodes.statuses("main-cluster")[:2] == ["Creating", "InService"]
 
 
-def test_every_node_has_a_valid_agent_configuration_and_hyperpods_resource_config(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_every_node_has_a_valid_agent_configuration_and_hyperpods_resource_config(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     for node in cluster.members():
-        config = AgentConfig.model_validate_json((node.root / "etc/trainyard/agent.json").read_bytes())
-        assert (config.node_name, config.instance_id, config.cluster_arn) == (node.name, node.instance_id, cluster.arn)
+        config = AgentConfig.model_validate_json(
+            (node.root / "etc/trainyard/agent.json").read_bytes()
+        )
+        assert (config.node_name, config.instance_id, config.cluster_arn) == (
+            node.name,
+            node.instance_id,
+            cluster.arn,
+        )
         assert config.role == ("controller" if node is cluster.controller else "worker")
         assert Path(config.key_file).read_text() == "k" * 64
         assert os.stat(config.key_file).st_mode & 0o777 == 0o600
         assert Path(config.shared_root) == cluster.shared == (node.root / "fsx").resolve()
         resources = json.loads((node.root / "opt/ml/config/resource_config.json").read_text())
-        assert resources["ClusterConfig"] == {"ClusterName": "main-cluster", "ClusterArn": cluster.arn}
-        assert {group["Name"] for group in resources["InstanceGroups"]} == {"controller-group", "workers"}
+        assert resources["ClusterConfig"] == {
+            "ClusterName": "main-cluster",
+            "ClusterArn": cluster.arn,
+        }
+        assert {group["Name"] for group in resources["InstanceGroups"]} == {
+            "controller-group",
+            "workers",
+        }
 
 
 def test_users_strings_reach_files_as_data_only(nodes: NodeCloud, cluster: LocalCluster) -> None:
@@ -105,17 +142,27 @@ def test_users_strings_reach_files_as_data_only(nodes: NodeCloud, cluster: Local
     assert not Path("/tmp/pwned").exists()
 
 
-def test_temporary_files_lie_in_the_clusters_directory_at_a_path_short_enough_for_sockets(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_temporary_files_lie_in_the_clusters_directory_at_a_path_short_enough_for_sockets(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     for node in cluster.members():
-        made = node.start(["python3", "-c", "import tempfile; print(tempfile.mkstemp()[1])"], stdout=subprocess.PIPE, text=True)
+        made = node.start(
+            ["python3", "-c", "import tempfile; print(tempfile.mkstemp()[1])"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         path = Path(made.communicate(timeout=120)[0].strip())
         assert path.resolve().parent == cluster.directory.resolve() / "tmp"
         assert len(str(path.parent)) < 40
 
 
-def test_the_lifecycle_log_is_in_cloudwatch_and_on_the_node(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_the_lifecycle_log_is_in_cloudwatch_and_on_the_node(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     node = cluster.members()[0]
-    lines = nodes.logs[f"/aws/sagemaker/Clusters/main-cluster/{cluster.id}:LifecycleConfig/{node.group}/{node.instance_id}"]
+    lines = nodes.logs[
+        f"/aws/sagemaker/Clusters/main-cluster/{cluster.id}:LifecycleConfig/{node.group}/{node.instance_id}"
+    ]
     assert lines[0] == "[SageMaker] Downloading lifecycle scripts"
     assert lines[-1] == "[SageMaker] The lifecycle scripts succeeded."
     on_node = (node.root / "var/log/trainyard/lifecycle.log").read_text()
@@ -131,7 +178,9 @@ def test_a_jobs_end_reaches_the_agent_at_once(nodes: NodeCloud, cluster: LocalCl
     eventually(lambda: len(nodes.idle(cluster)) == 2, "idle again")
 
 
-def test_slurms_daemons_and_a_running_step_listen_on_loopback_only(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_slurms_daemons_and_a_running_step_listen_on_loopback_only(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     if not loopback.possible():
         pytest.skip("the host may not be called localhost here, so Slurm binds to every address")
     nodes.submit(cluster, nodes=2)
@@ -142,7 +191,9 @@ def test_slurms_daemons_and_a_running_step_listen_on_loopback_only(nodes: NodeCl
     eventually(lambda: len(nodes.idle(cluster)) == 2, "idle again")
 
 
-def test_killing_a_node_kills_its_job_processes_and_nothing_else(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_killing_a_node_kills_its_job_processes_and_nothing_else(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     nodes.submit(cluster, nodes=2)
     victim, other = nodes.workers(cluster)
     before = {process.pid for process in other.processes() if process.name in ("slurmd", "bash")}
@@ -153,19 +204,33 @@ def test_killing_a_node_kills_its_job_processes_and_nothing_else(nodes: NodeClou
     assert nodes.inside(other.root.resolve()) != []
     assert before & {process.pid for process in other.processes()}
     assert not victim.connected
-    assert nodes.sagemaker.describe_cluster(ClusterName="main-cluster")["ClusterStatus"] == "InService"
+    assert (
+        nodes.sagemaker.describe_cluster(ClusterName="main-cluster")["ClusterStatus"] == "InService"
+    )
     nodes.slurm(cluster, "scancel", "--full", "--signal=KILL", "--me")
 
 
-def test_a_replaced_node_has_another_id_and_an_empty_disk_but_the_same_name(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_a_replaced_node_has_another_id_and_an_empty_disk_but_the_same_name(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     old = nodes.workers(cluster)[0]
     nodes.fault("kill-node", cluster, node=old.name)
     nodes.slurm(cluster, "scontrol", "update", f"nodename={old.name}", "state=down", "reason=test")
     (old.root / "marker").touch()
-    answer = nodes.sagemaker.batch_replace_cluster_nodes(ClusterName="main-cluster", NodeIds=[old.instance_id])
+    answer = nodes.sagemaker.batch_replace_cluster_nodes(
+        ClusterName="main-cluster", NodeIds=[old.instance_id]
+    )
     assert answer["Successful"] == [old.instance_id]
     fresh = eventually(
-        lambda: next((n for n in nodes.workers(cluster) if n.address == old.address and n.status == "Running"), None), "the new node runs"
+        lambda: next(
+            (
+                n
+                for n in nodes.workers(cluster)
+                if n.address == old.address and n.status == "Running"
+            ),
+            None,
+        ),
+        "the new node runs",
     )
     assert fresh.instance_id != old.instance_id
     assert fresh.name == old.name
@@ -181,19 +246,27 @@ def test_a_rebooted_node_keeps_id_and_disk_and_starts_its_services_without_lifec
     (node.root / "marker").touch()
     log = (node.root / "var/log/trainyard/lifecycle.log").read_text()
     pids = {process.pid for process in node.processes()}
-    nodes.sagemaker.batch_reboot_cluster_nodes(ClusterName="main-cluster", NodeIds=[node.instance_id])
-    eventually(lambda: node.status == "Running" and node.name in nodes.idle(cluster), "back in Slurm")
+    nodes.sagemaker.batch_reboot_cluster_nodes(
+        ClusterName="main-cluster", NodeIds=[node.instance_id]
+    )
+    eventually(
+        lambda: node.status == "Running" and node.name in nodes.idle(cluster), "back in Slurm"
+    )
     assert cluster.nodes[node.instance_id] is node
     assert (node.root / "marker").exists()
     assert (node.root / "var/log/trainyard/lifecycle.log").read_text() == log
     assert not pids & {process.pid for process in node.processes()}
 
 
-def test_unknown_nodes_and_the_controller_cannot_be_replaced(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_unknown_nodes_and_the_controller_cannot_be_replaced(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     assert cluster.controller is not None
     unknown = "i-0123456789abcdef0"
     ids = [unknown, cluster.controller.instance_id]
-    answer = without_metadata(nodes.sagemaker.batch_replace_cluster_nodes(ClusterName="main-cluster", NodeIds=ids))
+    answer = without_metadata(
+        nodes.sagemaker.batch_replace_cluster_nodes(ClusterName="main-cluster", NodeIds=ids)
+    )
     valid("BatchReplaceClusterNodes", answer)
     assert {failed["NodeId"]: failed["ErrorCode"] for failed in answer["Failed"]} == {
         unknown: "InstanceIdNotFound", cluster.controller.instance_id: "InvalidInstanceStatus",
@@ -201,12 +274,17 @@ def test_unknown_nodes_and_the_controller_cannot_be_replaced(nodes: NodeCloud, c
     assert "Successful" not in answer
 
 
-def test_a_stopped_agent_stays_down_until_it_is_started_and_slurm_goes_on(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_a_stopped_agent_stays_down_until_it_is_started_and_slurm_goes_on(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     node = nodes.workers(cluster)[0]
     started = node.root / "var/lib/trainyard/agent-started"
     first = eventually(lambda: started.exists() and started.read_text().split(), "agent runs")
     assert nodes.fault("stop-agent", cluster, node=node.instance_id)["killed"] >= 2
-    assert {process.name for process in node.processes()} == {"slurmd", "bash"}  # and what starts it again
+    assert {process.name for process in node.processes()} == {
+        "slurmd",
+        "bash",
+    }  # and what starts it again
     nodes.fault("start-agent", cluster, node=node.name)
     eventually(lambda: len(started.read_text().split()) > len(first), "agent runs again")
 
@@ -231,7 +309,12 @@ def test_a_munge_daemon_that_dies_is_started_again_with_the_same_key(nodes: Node
     assert first is not None
     first.kill()
     eventually(
-        lambda: cluster.munge is not first and nodes.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING", "Slurm", 60
+        lambda: (
+            cluster.munge is not first
+            and nodes.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING"
+        ),
+        "Slurm",
+        60,
     )
     assert (cluster.home / "munge/key").read_bytes() == key
     second = nodes.submit(cluster) if len(nodes.idle(cluster)) else ""
@@ -241,25 +324,40 @@ def test_a_munge_daemon_that_dies_is_started_again_with_the_same_key(nodes: Node
     nodes.delete("munge-cluster")
 
 
-def test_a_slurm_daemon_that_dies_is_started_again_and_the_job_goes_on(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_a_slurm_daemon_that_dies_is_started_again_and_the_job_goes_on(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     assert cluster.controller is not None
     state = cluster.controller.root / "var/spool/slurmctld/job_state"
     job, now = nodes.submit(cluster, nodes=1), time.time()
     eventually(lambda: state.exists() and state.stat().st_mtime > now, "slurmctld saved its state")
-    for node, name in ((cluster.controller, "slurmctld"), *((worker, "slurmd") for worker in nodes.workers(cluster))):
+    for node, name in (
+        (cluster.controller, "slurmctld"),
+        *((worker, "slurmd") for worker in nodes.workers(cluster)),
+    ):
         [before] = [process.pid for process in node.processes() if process.name == name]
         os.kill(before, 9)
         eventually(partial(_another, node, name, before), f"{name} runs again")
-    eventually(lambda: nodes.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING", "the job still runs")
+    eventually(
+        lambda: nodes.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING",
+        "the job still runs",
+    )
     assert len(nodes.sleeping(cluster)) == 1
     nodes.slurm(cluster, "scancel", job)
-    eventually(lambda: len(nodes.idle(cluster)) == len(nodes.workers(cluster)), "every node is idle again")
+    eventually(
+        lambda: len(nodes.idle(cluster)) == len(nodes.workers(cluster)), "every node is idle again"
+    )
 
 
-def test_a_killed_process_is_a_training_process_of_the_named_run(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_a_killed_process_is_a_training_process_of_the_named_run(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     nodes.submit(cluster, nodes=1, TRAINYARD_RUN_ID="run-one", LOCAL_RANK="0", RANK="0")
     done = nodes.fault("kill-process", cluster, run="run-one")
-    assert not Path(f"/proc/{done['pid']}/cmdline").exists() or Path(f"/proc/{done['pid']}/cmdline").read_bytes() == b""
+    assert (
+        not Path(f"/proc/{done['pid']}/cmdline").exists()
+        or Path(f"/proc/{done['pid']}/cmdline").read_bytes() == b""
+    )
     nodes.slurm(cluster, "scancel", "--me")
     eventually(lambda: len(nodes.idle(cluster)) == 2, "idle again")
 
@@ -278,27 +376,47 @@ def test_a_fault_that_cannot_be_says_what_is_there(nodes: NodeCloud, cluster: Lo
 
 def test_the_newest_checkpoint_is_corrupted(nodes: NodeCloud, cluster: LocalCluster) -> None:
     directory = cluster.shared / "trainyard/runs/run-one/checkpoints"
-    for name in ("step-000000000010-attempt-1", "step-000000000020-attempt-1", ".tmp-step-000000000030-attempt-1"):
+    for name in (
+        "step-000000000010-attempt-1",
+        "step-000000000020-attempt-1",
+        ".tmp-step-000000000030-attempt-1",
+    ):
         (directory / name).mkdir(parents=True)
         (directory / name / "model.pt").write_bytes(b"x" * 100)
         (directory / name / "manifest.json").write_bytes(b"y" * 1000)
     done = nodes.fault("corrupt-checkpoint", cluster, run="run-one")
     assert done["step"] == 20
-    assert (directory / "step-000000000020-attempt-1/model.pt").read_bytes() == b"x" * 50 + bytes([ord("x") ^ 0xFF]) * 16 + b"x" * 34
+    assert (directory / "step-000000000020-attempt-1/model.pt").read_bytes() == b"x" * 50 + bytes(
+        [ord("x") ^ 0xFF]
+    ) * 16 + b"x" * 34
     assert (directory / "step-000000000010-attempt-1/model.pt").read_bytes() == b"x" * 100
     earlier = cluster.shared / "trainyard/runs/run-000/checkpoints/step-000000000999-attempt-1"
     earlier.mkdir(parents=True)
     (earlier / "model.pt").write_bytes(b"x")
-    nodes.fault("corrupt-checkpoint", cluster, how="truncate")  # of the newest run, not of the run that came furthest
+    nodes.fault(
+        "corrupt-checkpoint", cluster, how="truncate"
+    )  # of the newest run, not of the run that came furthest
     assert len((directory / "step-000000000020-attempt-1/model.pt").read_bytes()) == 50
 
 
-def test_more_workers_join_when_a_group_is_scaled_up_and_leave_when_down(nodes: NodeCloud, cluster: LocalCluster) -> None:
-    group = next(group for group in nodes.request("main-cluster")["InstanceGroups"] if group["InstanceGroupName"] == "workers")
-    nodes.sagemaker.update_cluster(ClusterName="main-cluster", InstanceGroups=[{**group, "InstanceCount": 3}])
+def test_more_workers_join_when_a_group_is_scaled_up_and_leave_when_down(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
+    group = next(
+        group
+        for group in nodes.request("main-cluster")["InstanceGroups"]
+        if group["InstanceGroupName"] == "workers"
+    )
+    nodes.sagemaker.update_cluster(
+        ClusterName="main-cluster", InstanceGroups=[{**group, "InstanceCount": 3}]
+    )
     eventually(lambda: len(nodes.idle(cluster)) == 3, "three idle nodes")
-    nodes.sagemaker.update_cluster(ClusterName="main-cluster", InstanceGroups=[{**group, "InstanceCount": 2}])
-    eventually(lambda: len(nodes.workers(cluster)) == 2 and len(nodes.idle(cluster)) == 2, "two idle nodes")
+    nodes.sagemaker.update_cluster(
+        ClusterName="main-cluster", InstanceGroups=[{**group, "InstanceCount": 2}]
+    )
+    eventually(
+        lambda: len(nodes.workers(cluster)) == 2 and len(nodes.idle(cluster)) == 2, "two idle nodes"
+    )
 
 
 def test_invalid_requests_are_refused_in_awss_words(nodes: NodeCloud) -> None:
@@ -331,7 +449,11 @@ def test_invalid_requests_are_refused_in_awss_words(nodes: NodeCloud) -> None:
 
 
 def test_a_cluster_that_is_not_there_is_not_found(nodes: NodeCloud) -> None:
-    for call in (nodes.sagemaker.describe_cluster, nodes.sagemaker.delete_cluster, nodes.sagemaker.list_cluster_nodes):
+    for call in (
+        nodes.sagemaker.describe_cluster,
+        nodes.sagemaker.delete_cluster,
+        nodes.sagemaker.list_cluster_nodes,
+    ):
         assert refusal(call, ClusterName="absent")[0] == "ResourceNotFound"
 
 
@@ -352,8 +474,14 @@ def test_a_name_stays_taken_until_its_deletion_is_over(nodes: NodeCloud) -> None
     assert nodes.statuses("twice").count("Deleting") == 4
 
 
-def test_a_cluster_whose_lifecycle_bucket_is_missing_fails_and_can_be_deleted(nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes.cloud, "read_prefix", lambda bucket, prefix: _read_prefix(nodes.cloud, "no-such-bucket", prefix))
+def test_a_cluster_whose_lifecycle_bucket_is_missing_fails_and_can_be_deleted(
+    nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        nodes.cloud,
+        "read_prefix",
+        lambda bucket, prefix: _read_prefix(nodes.cloud, "no-such-bucket", prefix),
+    )
     nodes.sagemaker.create_cluster(**nodes.request("bucketless", workers=1))
     cluster = nodes.hyperpod.find("bucketless")
     eventually(lambda: cluster.status == "Failed", "failed")
@@ -362,15 +490,22 @@ def test_a_cluster_whose_lifecycle_bucket_is_missing_fails_and_can_be_deleted(no
     nodes.delete("bucketless")
 
 
-def test_a_failing_lifecycle_script_fails_the_cluster_with_awss_message_and_the_log_says_why(nodes: NodeCloud) -> None:
+def test_a_failing_lifecycle_script_fails_the_cluster_with_awss_message_and_the_log_says_why(
+    nodes: NodeCloud,
+) -> None:
     good = nodes.files["cluster.json"]
-    nodes.files["cluster.json"] = json.dumps({**json.loads(good), "secretName": "no/such/secret"}).encode()
+    nodes.files["cluster.json"] = json.dumps(
+        {**json.loads(good), "secretName": "no/such/secret"}
+    ).encode()
     nodes.sagemaker.create_cluster(**nodes.request("broken", workers=1))
     cluster = nodes.hyperpod.find("broken")
     eventually(lambda: cluster.status == "Failed", "failed")
     nodes.files["cluster.json"] = good
     described = nodes.sagemaker.describe_cluster(ClusterName="broken")
-    assert 'failed to provision with the following error: "Lifecycle scripts did not run successfully.' in described["FailureMessage"]
+    assert (
+        'failed to provision with the following error: "Lifecycle scripts did not run successfully.'
+        in described["FailureMessage"]
+    )
     log = nodes.log_text(cluster)
     assert "FAILED in step 'cluster key': secret 'no/such/secret' cannot be read" in log
     assert "on_create.sh exited with status 1" in log
@@ -381,7 +516,9 @@ def test_a_failing_lifecycle_script_fails_the_cluster_with_awss_message_and_the_
 
 def test_an_all_at_once_cluster_rolls_back_when_a_worker_fails_silently(nodes: NodeCloud) -> None:
     good = nodes.files["on_create.sh"]
-    nodes.files["on_create.sh"] = b'#!/bin/bash\n[[ $TRAINYARD_ADDRESS == *.10 ]] || exit 7\nexec bash "$(dirname "$0")/real.sh"\n'
+    nodes.files["on_create.sh"] = (
+        b'#!/bin/bash\n[[ $TRAINYARD_ADDRESS == *.10 ]] || exit 7\nexec bash "$(dirname "$0")/real.sh"\n'
+    )
     nodes.files["real.sh"] = good.replace(b"BASH_SOURCE[0]", b"BASH_SOURCE[0]")
     request = nodes.request("together", workers=1)
     del request["NodeProvisioningMode"]
@@ -393,11 +530,16 @@ def test_an_all_at_once_cluster_rolls_back_when_a_worker_fails_silently(nodes: N
     assert nodes.statuses("together") == ["Creating", "RollingBack", "Failed"]
     assert "on_create.sh exited with status 7" in nodes.log_text(cluster)
     assert cluster.members() == []
-    assert refusal(nodes.sagemaker.list_cluster_events, ClusterName="together")[0] == "ValidationException"
+    assert (
+        refusal(nodes.sagemaker.list_cluster_events, ClusterName="together")[0]
+        == "ValidationException"
+    )
     nodes.delete("together")
 
 
-def raising(nodes: NodeCloud, times: int, role: str = "Node") -> Callable[[str, str], dict[str, str]]:
+def raising(
+    nodes: NodeCloud, times: int, role: str = "Node"
+) -> Callable[[str, str], dict[str, str]]:
     """Credentials that nobody can have, so often, for nodes of that role: a defect of the local cloud, as every exception is."""
     give, left = nodes.cloud.credentials, iter(range(times))
 
@@ -417,49 +559,72 @@ def test_a_launch_that_raises_fails_the_cluster_with_the_reason(
     if mode is None:
         del request["NodeProvisioningMode"]
         request["InstanceGroups"][1]["ExecutionRole"] += "OfWorkers"
-    monkeypatch.setattr(nodes.cloud, "credentials", raising(nodes, 1, "Node" if mode else "NodeOfWorkers"))
+    monkeypatch.setattr(
+        nodes.cloud, "credentials", raising(nodes, 1, "Node" if mode else "NodeOfWorkers")
+    )
     nodes.sagemaker.create_cluster(**request)
     cluster = nodes.hyperpod.find("raising")
     eventually(lambda: cluster.status == "Failed", "failed")
     described = nodes.sagemaker.describe_cluster(ClusterName="raising")
     assert "failed to provision" in described["FailureMessage"]
-    assert "The instance could not be prepared: KeyError: 'no such role'" in described["FailureMessage"]
+    assert (
+        "The instance could not be prepared: KeyError: 'no such role'"
+        in described["FailureMessage"]
+    )
     assert "The instance could not be prepared: KeyError: 'no such role'" in nodes.log_text(cluster)
     nodes.delete("raising")
 
 
-def test_a_worker_whose_launch_raises_is_retried_as_any_other(nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_whose_launch_raises_is_retried_as_any_other(
+    nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
     request = nodes.request("raising-worker", workers=1)
     request["InstanceGroups"][1]["ExecutionRole"] += "OfWorkers"
     monkeypatch.setattr(nodes.cloud, "credentials", raising(nodes, 1, "NodeOfWorkers"))
     nodes.sagemaker.create_cluster(**request)
     cluster = nodes.hyperpod.find("raising-worker")
-    eventually(lambda: any("Failed to provision" in event["Description"] for event in cluster.events), "the worker failed")
+    eventually(
+        lambda: any("Failed to provision" in event["Description"] for event in cluster.events),
+        "the worker failed",
+    )
     eventually(lambda: len(nodes.idle(cluster)) == 1, "the retry came up")
     nodes.delete("raising-worker")
 
 
-def test_a_node_that_does_not_boot_again_says_so(nodes: NodeCloud, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_does_not_boot_again_says_so(
+    nodes: NodeCloud, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_boot(self: Node, timeout_seconds: float = 0.0) -> None:
         raise OSError("the machine did not boot")
 
     node = nodes.workers(cluster)[0]
     with monkeypatch.context() as broken:
         broken.setattr(Node, "start_services", no_boot)
-        nodes.sagemaker.batch_reboot_cluster_nodes(ClusterName="main-cluster", NodeIds=[node.instance_id])
+        nodes.sagemaker.batch_reboot_cluster_nodes(
+            ClusterName="main-cluster", NodeIds=[node.instance_id]
+        )
         eventually(lambda: node.status == "Failure", "the failure")
     assert "the machine did not boot" in node.message
-    nodes.sagemaker.batch_reboot_cluster_nodes(ClusterName="main-cluster", NodeIds=[node.instance_id])
+    nodes.sagemaker.batch_reboot_cluster_nodes(
+        ClusterName="main-cluster", NodeIds=[node.instance_id]
+    )
     eventually(lambda: node.status == "Running" and node.message == "", "it runs again")
-    eventually(lambda: len(nodes.idle(cluster)) == len(nodes.workers(cluster)), "every worker serves")
+    eventually(
+        lambda: len(nodes.idle(cluster)) == len(nodes.workers(cluster)), "every worker serves"
+    )
 
 
 def test_a_continuous_worker_that_fails_is_retried_until_it_comes_up(nodes: NodeCloud) -> None:
     good = nodes.files["on_create.sh"]
-    nodes.files["on_create.sh"] = good.replace(b"set -euo pipefail", b"set -euo pipefail\n[[ $TRAINYARD_ADDRESS == *.10 ]] || exit 3", 1)
+    nodes.files["on_create.sh"] = good.replace(
+        b"set -euo pipefail", b"set -euo pipefail\n[[ $TRAINYARD_ADDRESS == *.10 ]] || exit 3", 1
+    )
     nodes.sagemaker.create_cluster(**nodes.request("patient", workers=1))
     cluster = nodes.hyperpod.find("patient")
-    eventually(lambda: any("Failed to provision" in event["Description"] for event in cluster.events), "a worker failed")
+    eventually(
+        lambda: any("Failed to provision" in event["Description"] for event in cluster.events),
+        "a worker failed",
+    )
     assert cluster.status == "InService", nodes.log_text(cluster)
     nodes.files["on_create.sh"] = good
     eventually(lambda: len(nodes.idle(cluster)) == 1, "the retry came up")

@@ -27,21 +27,33 @@ def nodes(tmp_path: Path) -> Iterator[NodeCloud]:
 
 
 def ask(nodes: NodeCloud, cluster: LocalCluster, node: Node, action: str, state: str) -> None:
-    nodes.slurm(cluster, "scontrol", "update", f"nodename={node.name}", f"state={state}", f"reason={action}")
+    nodes.slurm(
+        cluster, "scontrol", "update", f"nodename={node.name}", f"state={state}", f"reason={action}"
+    )
 
 
 def described(nodes: NodeCloud) -> list[str]:
-    return [detail["EventDetails"]["Description"] for kind, detail in nodes.events if "EventDetails" in detail]
+    return [
+        detail["EventDetails"]["Description"]
+        for kind, detail in nodes.events
+        if "EventDetails" in detail
+    ]
 
 
 def all_idle(nodes: NodeCloud, cluster: LocalCluster) -> bool:
     """Of two workers, and HyperPod has given back what it repaired: it runs a moment before that."""
     asked = "Action:" in nodes.slurm(cluster, "scontrol", "-o", "show", "nodes")
-    return not asked and len(nodes.idle(cluster)) == 2 and all(node.status == "Running" for node in cluster.members())
+    return (
+        not asked
+        and len(nodes.idle(cluster)) == 2
+        and all(node.status == "Running" for node in cluster.members())
+    )
 
 
 @pytest.mark.parametrize("action", ["Reboot", "Replace"])
-def test_a_node_whose_reason_asks_for_it_is_repaired_once_no_job_is_left_on_it(nodes: NodeCloud, action: str) -> None:
+def test_a_node_whose_reason_asks_for_it_is_repaired_once_no_job_is_left_on_it(
+    nodes: NodeCloud, action: str
+) -> None:
     cluster = nodes.create("main")
     job = nodes.submit(cluster, nodes=2)
     before = {node.name: node.instance_id for node in nodes.workers(cluster)}
@@ -52,7 +64,11 @@ def test_a_node_whose_reason_asks_for_it_is_repaired_once_no_job_is_left_on_it(n
     assert asked == []
     nodes.slurm(cluster, "scancel", job)
     words = "Reboot of EC2 Instance" if action == "Reboot" else "as part of instance replacement"
-    eventually(lambda: [event for event in described(nodes) if words in event], f"it is told: {words}", SECONDS)
+    eventually(
+        lambda: [event for event in described(nodes) if words in event],
+        f"it is told: {words}",
+        SECONDS,
+    )
     eventually(lambda: all_idle(nodes, cluster), "the node serves again", SECONDS)
     after = {node.name: node.instance_id for node in nodes.workers(cluster)}
     assert after.keys() == before.keys()
@@ -61,7 +77,9 @@ def test_a_node_whose_reason_asks_for_it_is_repaired_once_no_job_is_left_on_it(n
     assert len([event for event in described(nodes) if words in event]) == 1, "once"
 
 
-def test_a_node_that_is_under_repair_is_not_repaired_beside_it(nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_is_under_repair_is_not_repaired_beside_it(
+    nodes: NodeCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = nodes.create("main")
     node = nodes.workers(cluster)[0]
     begun: list[str] = []
@@ -79,14 +97,25 @@ def test_any_other_reason_is_only_a_text(nodes: NodeCloud) -> None:
     first, second = nodes.workers(cluster)
     ask(nodes, cluster, first, "action:reboot", "drain")
     ask(nodes, cluster, second, "Action:Reboot", "drain")
-    eventually(lambda: second.name in nodes.idle(cluster) and second.status == "Running", "the other one was rebooted", SECONDS)
-    eventually(lambda: any("Reboot of" in event for event in described(nodes)), "it is told", SECONDS)
+    eventually(
+        lambda: second.name in nodes.idle(cluster) and second.status == "Running",
+        "the other one was rebooted",
+        SECONDS,
+    )
+    eventually(
+        lambda: any("Reboot of" in event for event in described(nodes)), "it is told", SECONDS
+    )
     assert not any(first.instance_id in event for event in described(nodes) if "Reboot of" in event)
-    assert "reason=action:reboot" in nodes.slurm(cluster, "scontrol", "-o", "show", "node", first.name).lower()
+    assert (
+        "reason=action:reboot"
+        in nodes.slurm(cluster, "scontrol", "-o", "show", "node", first.name).lower()
+    )
 
 
 @pytest.mark.parametrize("recovery", ["Automatic", "None"])
-def test_a_node_that_does_not_answer_is_rebooted_only_where_recovery_is_automatic(nodes: NodeCloud, recovery: str) -> None:
+def test_a_node_that_does_not_answer_is_rebooted_only_where_recovery_is_automatic(
+    nodes: NodeCloud, recovery: str
+) -> None:
     cluster = nodes.create("main", NodeRecovery=recovery)
     worker = nodes.workers(cluster)[0]
     nodes.fault("kill-node", cluster, node=worker.name)
@@ -94,7 +123,9 @@ def test_a_node_that_does_not_answer_is_rebooted_only_where_recovery_is_automati
         eventually(lambda: worker.status == "Failure", "it is noticed")
         assert "Action:" not in nodes.slurm(cluster, "scontrol", "-o", "show", "node", worker.name)
         return
-    eventually(lambda: any("Reboot of" in event for event in described(nodes)), "it is rebooted", SECONDS)
+    eventually(
+        lambda: any("Reboot of" in event for event in described(nodes)), "it is rebooted", SECONDS
+    )
     eventually(lambda: all_idle(nodes, cluster), "it serves again", SECONDS)
     assert worker.instance_id in {node.instance_id for node in nodes.workers(cluster)}
 
@@ -102,6 +133,12 @@ def test_a_node_that_does_not_answer_is_rebooted_only_where_recovery_is_automati
 def test_an_unhealthy_node_is_drained_and_then_replaced(nodes: NodeCloud) -> None:
     cluster = nodes.create("main")
     worker = nodes.workers(cluster)[0]
-    nodes.fault("node-health", cluster, node=worker.name, action="Replace", reason="NvidiaErrorTerminate")
-    eventually(lambda: worker.instance_id not in {node.instance_id for node in nodes.workers(cluster)}, "another instance", SECONDS)
+    nodes.fault(
+        "node-health", cluster, node=worker.name, action="Replace", reason="NvidiaErrorTerminate"
+    )
+    eventually(
+        lambda: worker.instance_id not in {node.instance_id for node in nodes.workers(cluster)},
+        "another instance",
+        SECONDS,
+    )
     eventually(lambda: all_idle(nodes, cluster), "it serves", SECONDS)

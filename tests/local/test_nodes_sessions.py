@@ -67,7 +67,12 @@ class Client:
     def shake_hands(self, status: int = 1, *, twice: bool = False) -> None:
         request = self.until_type(5)
         actions = [
-            {"ActionType": action["ActionType"], "ActionStatus": status, "ActionResult": None, "Error": ""}
+            {
+                "ActionType": action["ActionType"],
+                "ActionStatus": status,
+                "ActionResult": None,
+                "Error": "",
+            }
             for action in json.loads(request.payload)["RequestedClientActions"]
         ]
         content = {"ClientVersion": "1.2.650.0", "ProcessedClientActions": actions, "Errors": []}
@@ -89,10 +94,19 @@ class Client:
 
     def text(self, payload_type: int) -> str:
         frames = (frame for _, frame in sorted(self.seen.items()))
-        return b"".join(frame.payload for frame in frames if frame.payload_type == payload_type).decode()
+        return b"".join(
+            frame.payload for frame in frames if frame.payload_type == payload_type
+        ).decode()
 
 
-def start(nodes: NodeCloud, cluster: LocalCluster, command: str, *, separate: bool = True, node: Any = None) -> dict[str, Any]:
+def start(
+    nodes: NodeCloud,
+    cluster: LocalCluster,
+    command: str,
+    *,
+    separate: bool = True,
+    node: Any = None,
+) -> dict[str, Any]:
     """StartSession on the controller, waiting while the account's three starts a second are used up."""
     request = {
         "Target": nodes.target(cluster, node or cluster.controller),
@@ -118,22 +132,41 @@ def code_of(call: Any, **params: Any) -> str:
     return str(caught.value.response["Error"]["Code"])
 
 
-def test_the_control_planes_client_runs_a_command_on_the_controller(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_the_control_planes_client_runs_a_command_on_the_controller(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     channel = SessionChannel(nodes.ssm)
     assert cluster.controller is not None
     target = nodes.target(cluster, cluster.controller)
-    result = channel.run(lambda again: target, ["trainyard-agent", "status", "--run", "a b; $(x) 'y'"], timeout_seconds=20)
+    result = channel.run(
+        lambda again: target,
+        ["trainyard-agent", "status", "--run", "a b; $(x) 'y'"],
+        timeout_seconds=20,
+    )
     assert result.exit_code == 0
-    assert json.loads(result.stdout) == {"argv": ["status", "--run", "a b; $(x) 'y'"], "root": str(cluster.controller.root)}
-    by_path = channel.run(lambda again: target, ["/opt/trainyard/bin/trainyard-agent", "nodes"], timeout_seconds=20)
+    assert json.loads(result.stdout) == {
+        "argv": ["status", "--run", "a b; $(x) 'y'"],
+        "root": str(cluster.controller.root),
+    }
+    by_path = channel.run(
+        lambda again: target, ["/opt/trainyard/bin/trainyard-agent", "nodes"], timeout_seconds=20
+    )
     assert json.loads(by_path.stdout)["argv"] == ["nodes"]
-    failed = channel.run(lambda again: target, ["bash", "-c", "echo out; echo err >&2; exit 3"], timeout_seconds=20)
+    failed = channel.run(
+        lambda again: target, ["bash", "-c", "echo out; echo err >&2; exit 3"], timeout_seconds=20
+    )
     assert (failed.exit_code, failed.stdout, failed.stderr) == (3, "out\n", "err\n")
-    big = channel.run(lambda again: target, ["bash", "-c", "head -c 300000 /dev/zero | tr '\\0' x"], timeout_seconds=20)
+    big = channel.run(
+        lambda again: target,
+        ["bash", "-c", "head -c 300000 /dev/zero | tr '\\0' x"],
+        timeout_seconds=20,
+    )
     assert big.stdout == "x" * 300000
 
 
-def test_the_control_planes_client_says_that_a_dead_node_is_unreachable(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_the_control_planes_client_says_that_a_dead_node_is_unreachable(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     worker = nodes.workers(cluster)[0]
     target = nodes.target(cluster, worker)
     session = start(nodes, cluster, "sleep 60", node=worker)
@@ -153,7 +186,9 @@ def test_the_control_planes_client_says_that_a_dead_node_is_unreachable(nodes: N
     eventually(lambda: worker.status == "Running" and worker.connected, "back")
 
 
-def test_output_comes_live_in_order_and_the_exit_code_last(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_output_comes_live_in_order_and_the_exit_code_last(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     client = Client(start(nodes, cluster, "bash -c 'echo one; sleep 0.2; echo two; exit 5'"))
     client.shake_hands()
     client.until_closed()
@@ -166,7 +201,9 @@ def test_output_comes_live_in_order_and_the_exit_code_last(nodes: NodeCloud, clu
     assert client.closed["Output"] == ""
 
 
-def test_no_shell_reads_the_command(nodes: NodeCloud, cluster: LocalCluster, tmp_path: Path) -> None:
+def test_no_shell_reads_the_command(
+    nodes: NodeCloud, cluster: LocalCluster, tmp_path: Path
+) -> None:
     client = Client(start(nodes, cluster, f"echo $HOME && touch {tmp_path}/pwned; `id` 'a b'"))
     client.shake_hands()
     client.until_closed()
@@ -174,25 +211,35 @@ def test_no_shell_reads_the_command(nodes: NodeCloud, cluster: LocalCluster, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_separate_streams_there_is_no_exit_code_and_output_comes_at_the_end(nodes: NodeCloud, cluster: LocalCluster) -> None:
-    client = Client(start(nodes, cluster, "bash -c 'echo out; echo err >&2; exit 4'", separate=False))
+def test_without_separate_streams_there_is_no_exit_code_and_output_comes_at_the_end(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
+    client = Client(
+        start(nodes, cluster, "bash -c 'echo out; echo err >&2; exit 4'", separate=False)
+    )
     client.shake_hands()
     client.until_closed()
     assert sorted(client.text(1).split()) == ["err", "out"]
     assert client.text(12) == ""
 
 
-def test_a_command_that_cannot_start_has_exit_code_1_and_says_why(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_a_command_that_cannot_start_has_exit_code_1_and_says_why(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     client = Client(start(nodes, cluster, "no-such-program at all"))
     client.shake_hands()
     client.until_closed()
     assert client.text(12) == "EXIT_CODE: 1"
-    assert client.text(11) == "", "as the real agent: the words come after the code, with the end of the channel"
+    assert client.text(11) == "", (
+        "as the real agent: the words come after the code, with the end of the channel"
+    )
     assert client.closed is not None
     assert "no-such-program" in client.closed["Output"]
 
 
-def test_frames_without_acknowledgement_are_sent_again(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_frames_without_acknowledgement_are_sent_again(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     client = Client(start(nodes, cluster, "echo hello"))
     client.read(acknowledge=False)
     assert client.read(acknowledge=False).sequence == 0
@@ -213,7 +260,9 @@ def test_input_is_taken_in_order_and_once(nodes: NodeCloud, cluster: LocalCluste
     assert sorted(set(client.acknowledged)) == [0, 1]
 
 
-def test_a_broken_connection_can_be_resumed_with_a_new_token(nodes: NodeCloud, cluster: LocalCluster) -> None:
+def test_a_broken_connection_can_be_resumed_with_a_new_token(
+    nodes: NodeCloud, cluster: LocalCluster
+) -> None:
     session = start(nodes, cluster, "bash -c 'echo before; read -t 0.5; echo after'")
     first = Client(session)
     first.shake_hands()
@@ -246,8 +295,14 @@ def test_terminate_session_kills_the_command(nodes: NodeCloud, cluster: LocalClu
     client.shake_hands()
     assert cluster.controller is not None
     controller = cluster.controller
-    eventually(lambda: any("sleep 4242" in process.command for process in controller.processes()), "it runs on the node")
-    assert nodes.ssm.terminate_session(SessionId=session["SessionId"])["SessionId"] == session["SessionId"]
+    eventually(
+        lambda: any("sleep 4242" in process.command for process in controller.processes()),
+        "it runs on the node",
+    )
+    assert (
+        nodes.ssm.terminate_session(SessionId=session["SessionId"])["SessionId"]
+        == session["SessionId"]
+    )
     client.until_closed()
     assert not any("sleep 4242" in process.command for process in controller.processes())
     assert code_of(nodes.ssm.terminate_session, SessionId="nobody-0123") == "DoesNotExistException"
@@ -266,8 +321,14 @@ def test_a_data_channel_that_ends_at_any_moment_is_a_clear_error_and_the_command
         with pytest.raises(errors.NodeUnreachable) as caught:
             channel.run(lambda again: target, argv, timeout_seconds=2)
         assert caught.value.retryable
-        assert any(words in str(caught.value) for words in ("broke off", "nothing came in", "did not end within")), caught.value
-        assert json.loads(channel.run(lambda again: target, argv, timeout_seconds=10).stdout)["argv"] == argv[1:]
+        assert any(
+            words in str(caught.value)
+            for words in ("broke off", "nothing came in", "did not end within")
+        ), caught.value
+        assert (
+            json.loads(channel.run(lambda again: target, argv, timeout_seconds=10).stdout)["argv"]
+            == argv[1:]
+        )
 
 
 def test_starts_are_limited_to_three_a_second(nodes: NodeCloud, cluster: LocalCluster) -> None:
@@ -288,12 +349,25 @@ def test_starts_are_limited_to_three_a_second(nodes: NodeCloud, cluster: LocalCl
 
 
 def test_bad_requests_are_refused(nodes: NodeCloud, cluster: LocalCluster) -> None:
-    eventually(lambda: not nodes.sessions._starts or time.monotonic() - nodes.sessions._starts[-1] > 1, "the limit has room again")
+    eventually(
+        lambda: not nodes.sessions._starts or time.monotonic() - nodes.sessions._starts[-1] > 1,
+        "the limit has room again",
+    )
     target = nodes.target(cluster, cluster.controller)  # type: ignore[arg-type]
-    good = {"Target": target, "DocumentName": "AWS-StartNonInteractiveCommand", "Parameters": {"command": ["true"]}}
-    assert code_of(nodes.ssm.start_session, **{**good, "DocumentName": "AWS-Other"}) == "InvalidDocument"
+    good = {
+        "Target": target,
+        "DocumentName": "AWS-StartNonInteractiveCommand",
+        "Parameters": {"command": ["true"]},
+    }
+    assert (
+        code_of(nodes.ssm.start_session, **{**good, "DocumentName": "AWS-Other"})
+        == "InvalidDocument"
+    )
     assert code_of(nodes.ssm.start_session, **{**good, "Parameters": {}}) == "InvalidParameters"
-    assert code_of(nodes.ssm.start_session, **{**good, "Target": target[:-17] + "0" * 17}) == "TargetNotConnected"
+    assert (
+        code_of(nodes.ssm.start_session, **{**good, "Target": target[:-17] + "0" * 17})
+        == "TargetNotConnected"
+    )
 
 
 def test_an_encrypted_session_ends_with_the_clients_refusal(

@@ -30,7 +30,9 @@ def test_a_hanging_lifecycle_script_is_ended_and_the_log_says_so(nodes: NodeClou
 
 
 def test_a_deletion_does_not_wait_for_a_hanging_script(nodes: NodeCloud) -> None:
-    nodes.files["on_create.sh"] = b"#!/bin/bash\n[[ $TRAINYARD_ADDRESS == *.10 ]] && exit 0\nsleep 302\n"
+    nodes.files["on_create.sh"] = (
+        b"#!/bin/bash\n[[ $TRAINYARD_ADDRESS == *.10 ]] && exit 0\nsleep 302\n"
+    )
     nodes.sagemaker.create_cluster(**nodes.request("hanging", workers=1))
     cluster = nodes.hyperpod.find("hanging")
     eventually(lambda: cluster.status == "InService", "in service")
@@ -38,8 +40,13 @@ def test_a_deletion_does_not_wait_for_a_hanging_script(nodes: NodeCloud) -> None
     assert not cluster.directory.exists()
 
 
-def test_a_script_that_is_missing_or_leaves_its_directory_fails_the_cluster(nodes: NodeCloud) -> None:
-    for files, words in (({}, "on_create.sh was not found in the provided S3 path"), ({"../evil": b""}, "leaves the lifecycle directory")):
+def test_a_script_that_is_missing_or_leaves_its_directory_fails_the_cluster(
+    nodes: NodeCloud,
+) -> None:
+    for files, words in (
+        ({}, "on_create.sh was not found in the provided S3 path"),
+        ({"../evil": b""}, "leaves the lifecycle directory"),
+    ):
         nodes.files = files
         nodes.sagemaker.create_cluster(**nodes.request("empty", workers=1))
         cluster = nodes.hyperpod.find("empty")
@@ -51,7 +58,10 @@ def test_a_script_that_is_missing_or_leaves_its_directory_fails_the_cluster(node
 def test_state_changes_may_come_twice(nodes: NodeCloud) -> None:
     nodes.files = {}
     nodes.sagemaker.create_cluster(**nodes.request("twice", workers=1))
-    eventually(lambda: nodes.statuses("twice") == ["Creating", "Creating", "Failed", "Failed"], "each event twice")
+    eventually(
+        lambda: nodes.statuses("twice") == ["Creating", "Creating", "Failed", "Failed"],
+        "each event twice",
+    )
 
 
 def test_the_end_of_the_cloud_ends_clusters_in_every_state(nodes: NodeCloud) -> None:

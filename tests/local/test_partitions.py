@@ -12,7 +12,10 @@ from tests.support.store_table import create_table, mocked_dynamodb
 from trainyard_local import partitions
 
 QUERIES: dict[str, dict[str, Any]] = {
-    "a partition": {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": "p1"}}},
+    "a partition": {
+        "KeyConditionExpression": "pk = :pk",
+        "ExpressionAttributeValues": {":pk": {"S": "p1"}},
+    },
     "a prefix, newest first": {
         "KeyConditionExpression": "pk = :pk AND begins_with(sk, :sk)",
         "ExpressionAttributeValues": {":pk": {"S": "p1"}, ":sk": {"S": "a"}},
@@ -20,12 +23,20 @@ QUERIES: dict[str, dict[str, Any]] = {
     },
     "a range, limited": {
         "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
-        "ExpressionAttributeValues": {":pk": {"S": "p1"}, ":first": {"S": "a3"}, ":last": {"S": "b2"}},
+        "ExpressionAttributeValues": {
+            ":pk": {"S": "p1"},
+            ":first": {"S": "a3"},
+            ":last": {"S": "b2"},
+        },
         "Limit": 3,
     },
     "a range, limited, newest first": {
         "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
-        "ExpressionAttributeValues": {":pk": {"S": "p1"}, ":first": {"S": "a3"}, ":last": {"S": "b2"}},
+        "ExpressionAttributeValues": {
+            ":pk": {"S": "p1"},
+            ":first": {"S": "a3"},
+            ":last": {"S": "b2"},
+        },
         "ScanIndexForward": False,
         "Limit": 2,
     },
@@ -75,7 +86,10 @@ QUERIES: dict[str, dict[str, Any]] = {
         "ProjectionExpression": "pk, sk, gsi1sk",
         "ScanIndexForward": False,
     },
-    "a partition that is empty": {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": "none"}}},
+    "a partition that is empty": {
+        "KeyConditionExpression": "pk = :pk",
+        "ExpressionAttributeValues": {":pk": {"S": "none"}},
+    },
 }
 
 
@@ -86,8 +100,18 @@ def dynamodb() -> Iterator[Any]:
         for partition in ("p1", "p2"):
             for number in range(9, 0, -1):
                 for letter in "ab":
-                    index = {"gsi1pk": {"S": "odd" if number % 2 else "even"}, "gsi1sk": {"S": str(number)}} if letter == "a" else {}
-                    client.put_item(TableName="t", Item={"pk": {"S": partition}, "sk": {"S": f"{letter}{number}"}, **index})
+                    index = (
+                        {
+                            "gsi1pk": {"S": "odd" if number % 2 else "even"},
+                            "gsi1sk": {"S": str(number)},
+                        }
+                        if letter == "a"
+                        else {}
+                    )
+                    client.put_item(
+                        TableName="t",
+                        Item={"pk": {"S": partition}, "sk": {"S": f"{letter}{number}"}, **index},
+                    )
         yield client
 
 
@@ -100,7 +124,9 @@ def hooked() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-def test_a_query_finds_what_stock_moto_finds(dynamodb: Any, query: dict[str, Any], request: pytest.FixtureRequest) -> None:
+def test_a_query_finds_what_stock_moto_finds(
+    dynamodb: Any, query: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
     stock = dynamodb.query(TableName="t", **query)
     request.getfixturevalue("hooked")
     ours = dynamodb.query(TableName="t", **query)
@@ -136,12 +162,18 @@ def test_other_partitions_do_not_slow_a_query_down(dynamodb: Any, judged: list[i
     assert judged == [18]
 
 
-def test_the_newest_item_of_a_long_partition_is_found_without_a_look_at_the_others(dynamodb: Any, judged: list[int]) -> None:
+def test_the_newest_item_of_a_long_partition_is_found_without_a_look_at_the_others(
+    dynamodb: Any, judged: list[int]
+) -> None:
     for number in range(100):
         dynamodb.put_item(TableName="t", Item={"pk": {"S": "beats"}, "sk": {"S": f"{number:06d}"}})
     newest = {
         "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
-        "ExpressionAttributeValues": {":pk": {"S": "beats"}, ":first": {"S": "0"}, ":last": {"S": "9"}},
+        "ExpressionAttributeValues": {
+            ":pk": {"S": "beats"},
+            ":first": {"S": "0"},
+            ":last": {"S": "9"},
+        },
         "ScanIndexForward": False,
         "Limit": 1,
     }

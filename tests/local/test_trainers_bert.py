@@ -56,13 +56,17 @@ def words(tiny: Path, **more: object) -> list[str]:
     return [word for key, value in settings.items() for word in (f"--{key}", str(value))]
 
 
-def job(run_dir: Path, attempt: int, arguments: list[str], *, ranks: int = 2, target: object = bert.main) -> ForkedJob:
+def job(
+    run_dir: Path, attempt: int, arguments: list[str], *, ranks: int = 2, target: object = bert.main
+) -> ForkedJob:
     environment = {"TRAINYARD_CHECKPOINT_EVERY_STEPS": "5"}
     return ForkedJob(run_dir, attempt, target, (arguments,), ranks, environment)  # type: ignore[arg-type]
 
 
 def content(final: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in final.iterdir() if path.name != "manifest.json"}
+    return {
+        path.name: path.read_bytes() for path in final.iterdir() if path.name != "manifest.json"
+    }
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +87,9 @@ def test_a_fine_tuning_killed_in_the_middle_ends_with_the_bytes_of_one_that_was_
         assert second.wait() == [0, 0], second.log()
     assert "training resumes after step" in second.log()
     assert content(tmp_path / "run" / "final") == content(uninterrupted / "final")
-    whole = json.loads((uninterrupted / "attempts" / "1" / "steps.jsonl").read_text().splitlines()[-1])
+    whole = json.loads(
+        (uninterrupted / "attempts" / "1" / "steps.jsonl").read_text().splitlines()[-1]
+    )
     assert second.losses()[STEPS] == whole["loss"]
 
 
@@ -97,22 +103,34 @@ def test_a_run_that_died_after_its_last_step_evaluates_and_leaves_its_model_all_
     assert content(tmp_path / "run" / "final") == content(uninterrupted / "final")
 
 
-def test_the_final_model_loads_with_transformers_and_scores_what_its_metrics_say(uninterrupted: Path) -> None:
+def test_the_final_model_loads_with_transformers_and_scores_what_its_metrics_say(
+    uninterrupted: Path,
+) -> None:
     from sklearn.metrics import f1_score
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     final = uninterrupted / "final"
     model = AutoModelForSequenceClassification.from_pretrained(final, local_files_only=True)
-    pairs = encode(AutoTokenizer.from_pretrained(final), read_pairs(tiny_bert.SAMPLES / "validation.tsv", "validation"), 64)
+    pairs = encode(
+        AutoTokenizer.from_pretrained(final),
+        read_pairs(tiny_bert.SAMPLES / "validation.tsv", "validation"),
+        64,
+    )
     inputs, labels = pairs.batch(range(len(pairs)))
     with torch.no_grad():
         logits = model(**inputs).logits
     metrics = json.loads((final / "metrics.json").read_text())
     last, best = metrics["last"], metrics["best"]
     assert (last["step"], last["pairs"]) == (STEPS, len(pairs))
-    assert last["loss"] == pytest.approx(float(torch.nn.functional.cross_entropy(logits, labels)), rel=1e-5)
-    assert last["accuracy"] == pytest.approx(float((logits.argmax(dim=1) == labels).double().mean()))
-    assert last["f1"] == pytest.approx(f1_score(labels.tolist(), logits.argmax(dim=1).tolist(), zero_division=0))
+    assert last["loss"] == pytest.approx(
+        float(torch.nn.functional.cross_entropy(logits, labels)), rel=1e-5
+    )
+    assert last["accuracy"] == pytest.approx(
+        float((logits.argmax(dim=1) == labels).double().mean())
+    )
+    assert last["f1"] == pytest.approx(
+        f1_score(labels.tolist(), logits.argmax(dim=1).tolist(), zero_division=0)
+    )
     assert best["f1"] >= last["f1"]
     assert best["step"] in (10, 20, 30, STEPS)
     assert model.config.id2label == bert.LABELS
@@ -123,7 +141,9 @@ def test_the_final_model_loads_with_transformers_and_scores_what_its_metrics_say
 
 
 def test_a_tiny_bert_learns_its_training_pairs_by_heart(tiny: Path, tmp_path: Path) -> None:
-    arguments = words(tiny, validation=tiny_bert.SAMPLES / "train.tsv", steps=120, batch=16, schedule="linear")
+    arguments = words(
+        tiny, validation=tiny_bert.SAMPLES / "train.tsv", steps=120, batch=16, schedule="linear"
+    )
     with running(job(tmp_path / "run", 1, arguments, ranks=1)) as learning:
         assert learning.wait() == [0], learning.log()
     last = json.loads((tmp_path / "run" / "final" / "metrics.json").read_text())["last"]
@@ -149,7 +169,9 @@ def taken(run: ForkedJob) -> list[int]:
     return [sample for line in lines for sample in json.loads(line[5:])]
 
 
-def test_a_run_resumed_on_other_ranks_repeats_no_sample_and_skips_none(tiny: Path, tmp_path: Path) -> None:
+def test_a_run_resumed_on_other_ranks_repeats_no_sample_and_skips_none(
+    tiny: Path, tmp_path: Path
+) -> None:
     arguments = words(tiny, batch=2, steps=1000, **{"step-seconds": 0.01, "evaluate-every": 0})
     with running(job(tmp_path / "run", 1, arguments, target=noting)) as first:
         first.until_step(2)
@@ -157,16 +179,22 @@ def test_a_run_resumed_on_other_ranks_repeats_no_sample_and_skips_none(tiny: Pat
         assert first.wait() == [143, 143], first.log()
     passes = 3 + len(taken(first)) // 32
     steps = first.step() + (32 * passes - len(taken(first))) // 2
-    with running(job(tmp_path / "run", 2, words(tiny, batch=2, steps=steps), ranks=1, target=noting)) as second:
+    with running(
+        job(tmp_path / "run", 2, words(tiny, batch=2, steps=steps), ranks=1, target=noting)
+    ) as second:
         assert second.wait() == [0], second.log()
     assert sorted(taken(first) + taken(second)) == sorted(list(range(32)) * passes)
 
 
-def test_both_ranks_score_each_validation_pair_once_between_them(tiny: Path, tmp_path: Path) -> None:
+def test_both_ranks_score_each_validation_pair_once_between_them(
+    tiny: Path, tmp_path: Path
+) -> None:
     def scores(ranks: int) -> dict[str, float]:
         run_dir = tmp_path / str(ranks)
         # A rate so small that both models are the one that was drawn: only the way of counting differs.
-        with running(job(run_dir, 1, words(tiny, steps=4, batch=3, **{"learning-rate": 1e-12}), ranks=ranks)) as run:
+        with running(
+            job(run_dir, 1, words(tiny, steps=4, batch=3, **{"learning-rate": 1e-12}), ranks=ranks)
+        ) as run:
             assert set(run.wait()) == {0}, run.log()
         return dict(json.loads((run_dir / "final" / "metrics.json").read_text())["last"])
 
@@ -175,8 +203,12 @@ def test_both_ranks_score_each_validation_pair_once_between_them(tiny: Path, tmp
     assert two == pytest.approx(one, rel=1e-5)
 
 
-def test_other_training_data_under_an_old_checkpoint_are_refused(tiny: Path, tmp_path: Path) -> None:
-    with running(job(tmp_path / "run", 1, words(tiny, steps=1000, **{"step-seconds": 0.01}))) as first:
+def test_other_training_data_under_an_old_checkpoint_are_refused(
+    tiny: Path, tmp_path: Path
+) -> None:
+    with running(
+        job(tmp_path / "run", 1, words(tiny, steps=1000, **{"step-seconds": 0.01}))
+    ) as first:
         first.until_step(2)
         first.signal(signal.SIGTERM)
         assert first.wait() == [143, 143], first.log()
@@ -188,7 +220,9 @@ def test_other_training_data_under_an_old_checkpoint_are_refused(tiny: Path, tmp
     assert f"train: {other} or its tokenizer is not what step-" in second.log()
 
 
-def test_a_model_is_loaded_without_a_look_at_the_network(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_loaded_without_a_look_at_the_network(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*arguments: object) -> None:
         raise AssertionError(f"the network was asked: {arguments}")
 
@@ -209,18 +243,28 @@ def without(tiny: Path, copy: Path, *names: str) -> Path:
 @pytest.mark.parametrize(
     ("gone", "message"),
     [
-        (("tokenizer.json", "vocab.txt"), "has no tokenizer: tokenizer.json or vocab.txt is missing"),
-        (("model.safetensors",), "has no weights: model.safetensors or model.safetensors.index.json or pytorch_model.bin is missing"),
+        (
+            ("tokenizer.json", "vocab.txt"),
+            "has no tokenizer: tokenizer.json or vocab.txt is missing",
+        ),
+        (
+            ("model.safetensors",),
+            "has no weights: model.safetensors or model.safetensors.index.json or pytorch_model.bin is missing",
+        ),
         (("config.json",), "has no configuration: config.json is missing"),
     ],
 )
-def test_a_file_that_is_missing_in_the_model_is_named(tiny: Path, tmp_path: Path, gone: tuple[str, ...], message: str) -> None:
+def test_a_file_that_is_missing_in_the_model_is_named(
+    tiny: Path, tmp_path: Path, gone: tuple[str, ...], message: str
+) -> None:
     with pytest.raises(ConfigError, match=f"^model: .*copy {message}"):
         bert.load_pretrained(without(tiny, tmp_path / "copy", *gone), 64)
 
 
 def test_a_model_that_is_a_name_and_no_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^model: bert-base-uncased is no directory; .*not downloaded"):
+    with pytest.raises(
+        ConfigError, match=r"^model: bert-base-uncased is no directory; .*not downloaded"
+    ):
         bert.load_pretrained(Path("bert-base-uncased"), 64)
 
 
@@ -230,15 +274,22 @@ def changed_config(directory: Path, **values: object) -> Path:
     return directory
 
 
-def test_weights_that_lack_a_layer_are_refused_instead_of_being_drawn_at_random(tiny: Path, tmp_path: Path) -> None:
+def test_weights_that_lack_a_layer_are_refused_instead_of_being_drawn_at_random(
+    tiny: Path, tmp_path: Path
+) -> None:
     deeper = changed_config(without(tiny, tmp_path / "copy"), num_hidden_layers=3)
-    with pytest.raises(ConfigError, match=r"^model: the weights .* lack 16 tensors that config.json asks for, bert.encoder.layer.2"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^model: the weights .* lack 16 tensors that config.json asks for, bert.encoder.layer.2",
+    ):
         bert.load_pretrained(deeper, 64)
 
 
 def test_weights_of_another_width_are_refused(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^model: .*copy cannot be loaded: "):
-        bert.load_pretrained(changed_config(without(tiny, tmp_path / "copy"), intermediate_size=80), 64)
+        bert.load_pretrained(
+            changed_config(without(tiny, tmp_path / "copy"), intermediate_size=80), 64
+        )
 
 
 def test_a_tokenizer_of_another_model_is_refused(tiny: Path, tmp_path: Path) -> None:
@@ -246,7 +297,9 @@ def test_a_tokenizer_of_another_model_is_refused(tiny: Path, tmp_path: Path) -> 
     tokenizer = json.loads((copy / "tokenizer.json").read_text())
     tokenizer["model"]["vocab"]["entirely"] = len(tokenizer["model"]["vocab"])
     (copy / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(ConfigError, match=r"^model: the tokenizer .* tokens, but config.json's vocab_size is"):
+    with pytest.raises(
+        ConfigError, match=r"^model: the tokenizer .* tokens, but config.json's vocab_size is"
+    ):
         bert.load_pretrained(copy, 64)
 
 
@@ -255,10 +308,17 @@ def test_more_tokens_than_the_model_has_positions_are_refused(tiny: Path) -> Non
         bert.load_pretrained(tiny, 128)
 
 
-def test_matrix_products_in_bfloat16_leave_weights_and_optimizer_in_float32(tiny: Path, tmp_path: Path) -> None:
-    with running(job(tmp_path / "run", 1, words(tiny, steps=6, precision="bfloat16"), ranks=1)) as run:
+def test_matrix_products_in_bfloat16_leave_weights_and_optimizer_in_float32(
+    tiny: Path, tmp_path: Path
+) -> None:
+    with running(
+        job(tmp_path / "run", 1, words(tiny, steps=6, precision="bfloat16"), ranks=1)
+    ) as run:
         assert run.wait() == [0], run.log()
     newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
     moments = torch.load(newest / "optimizer.pt", weights_only=True)["state"].values()
-    tensors = [*torch.load(newest / "model.pt", weights_only=True).values(), *(one["exp_avg"] for one in moments)]
+    tensors = [
+        *torch.load(newest / "model.pt", weights_only=True).values(),
+        *(one["exp_avg"] for one in moments),
+    ]
     assert {tensor.dtype for tensor in tensors} == {torch.float32}

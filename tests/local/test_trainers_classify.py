@@ -28,7 +28,9 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(("model", "steps"), [("mlp", 150), ("conv", 70)])
-def test_a_classifier_of_two_ranks_tells_digits_apart(tmp_path: Path, digits: str, model: str, steps: int) -> None:
+def test_a_classifier_of_two_ranks_tells_digits_apart(
+    tmp_path: Path, digits: str, model: str, steps: int
+) -> None:
     data = "digits" if model == "mlp" else digits
     arguments = ["--model", model, "--data", data, "--steps", str(steps), "--evaluate-every", "50"]
     with running(ForkedJob(tmp_path / "run", 1, classify.main, (arguments,))) as job:
@@ -40,23 +42,32 @@ def test_a_classifier_of_two_ranks_tells_digits_apart(tmp_path: Path, digits: st
     assert job.log().count("validation after step 50: accuracy") == 1
 
 
-def test_a_classifier_that_was_killed_and_resumed_ends_with_the_bits_of_one_that_was_not(tmp_path: Path, digits: str) -> None:
+def test_a_classifier_that_was_killed_and_resumed_ends_with_the_bits_of_one_that_was_not(
+    tmp_path: Path, digits: str
+) -> None:
     arguments = ["--model", "conv", "--steps", "40", "--dropout", "0.3", "--step-seconds", "0.01"]
     often = {"TRAINYARD_CHECKPOINT_EVERY_STEPS": "4"}
     with running(ForkedJob(tmp_path / "whole", 1, classify.main, (arguments,))) as whole:
         assert whole.wait() == [0, 0], whole.log()
-    with running(ForkedJob(tmp_path / "run", 1, classify.main, (arguments,), environment=often)) as killed:
+    with running(
+        ForkedJob(tmp_path / "run", 1, classify.main, (arguments,), environment=often)
+    ) as killed:
         killed.until("a checkpoint", lambda: list(killed.checkpoints.glob("step-*")))
         killed.kill()
     with running(ForkedJob(tmp_path / "run", 2, classify.main, (arguments,))) as last:
         assert last.wait() == [0, 0], last.log()
         assert "training resumes after step" in last.log()
     for name in ("model.pt", "metrics.json"):
-        assert (tmp_path / "run/final" / name).read_bytes() == (tmp_path / "whole/final" / name).read_bytes()
+        assert (tmp_path / "run/final" / name).read_bytes() == (
+            tmp_path / "whole/final" / name
+        ).read_bytes()
 
 
 def test_files_of_both_kinds_give_the_same_images(tmp_path: Path) -> None:
-    images, labels = torch.randint(0, 256, (6, 4, 5), dtype=torch.uint8), torch.tensor([0, 1, 2, 0, 1, 2])
+    images, labels = (
+        torch.randint(0, 256, (6, 4, 5), dtype=torch.uint8),
+        torch.tensor([0, 1, 2, 0, 1, 2]),
+    )
     torch.save({"images": images, "labels": labels}, tmp_path / "some.pt")
     numpy.savez(tmp_path / "some.npz", images=images.numpy(), labels=labels.numpy())
     one, other = read_images(str(tmp_path / "some.pt")), read_images(str(tmp_path / "some.npz"))
@@ -64,7 +75,11 @@ def test_files_of_both_kinds_give_the_same_images(tmp_path: Path) -> None:
     assert float(one.images.max()) <= 1
     assert torch.equal(one.images, other.images)
     assert torch.equal(one.labels, other.labels)
-    assert one.fingerprint() == other.fingerprint() != one.chosen(torch.tensor([1, 0, 2, 3, 4, 5])).fingerprint()
+    assert (
+        one.fingerprint()
+        == other.fingerprint()
+        != one.chosen(torch.tensor([1, 0, 2, 3, 4, 5])).fingerprint()
+    )
 
 
 def test_a_split_by_seed_holds_out_the_same_images_every_time_and_none_twice() -> None:
@@ -75,25 +90,38 @@ def test_a_split_by_seed_holds_out_the_same_images_every_time_and_none_twice() -
     assert (len(training), len(validation)) == (40, 10)
     assert torch.equal(training.images, again.images)
     assert not torch.equal(training.images, other.images)
-    assert len({float(value) for value in torch.cat([training.images, validation.images]).flatten()}) == 50
+    assert (
+        len({float(value) for value in torch.cat([training.images, validation.images]).flatten()})
+        == 50
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ({"labels": torch.zeros(2, dtype=torch.int64)}, "has no 'images'"),
-        ({"images": torch.zeros(2, 4, 4), "labels": torch.zeros(3, dtype=torch.int64)}, "with one label each"),
-        ({"images": torch.zeros(2, 4, 4), "labels": torch.zeros(2)}, "must be whole numbers from 0"),
+        (
+            {"images": torch.zeros(2, 4, 4), "labels": torch.zeros(3, dtype=torch.int64)},
+            "with one label each",
+        ),
+        (
+            {"images": torch.zeros(2, 4, 4), "labels": torch.zeros(2)},
+            "must be whole numbers from 0",
+        ),
         ([1, 2], "must hold a dict"),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused_by_key(tmp_path: Path, content: object, message: str) -> None:
+def test_a_file_that_does_not_fit_is_refused_by_key(
+    tmp_path: Path, content: object, message: str
+) -> None:
     torch.save(content, tmp_path / "some.pt")
     with pytest.raises(ConfigError, match=f"^data: .*{message}"):
         read_images(str(tmp_path / "some.pt"))
 
 
-def test_a_file_that_is_missing_damaged_or_of_another_kind_is_refused_by_key(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_damaged_or_of_another_kind_is_refused_by_key(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04torn")
     (tmp_path / "torn.pt").write_bytes(b"torn")
     for name in ("torn.npz", "torn.pt", "missing.pt", "missing.npz", "images.csv"):
@@ -110,7 +138,9 @@ def test_a_file_that_is_missing_damaged_or_of_another_kind_is_refused_by_key(tmp
         ({"batches": "3"}, "^batches: there is no such key; did you mean batch"),
     ],
 )
-def test_a_configuration_that_does_not_fit_is_refused_by_key(values: dict[str, str], message: str) -> None:
+def test_a_configuration_that_does_not_fit_is_refused_by_key(
+    values: dict[str, str], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         build(ClassifyConfig, values)
 
@@ -120,7 +150,12 @@ def test_more_samples_a_step_than_there_are_is_refused_on_every_rank(tmp_path: P
     arguments = ["--data", str(tmp_path / "few.pt"), "--batch", "3"]
     with running(ForkedJob(tmp_path / "run", 1, classify.main, (arguments,))) as job:
         assert job.wait() == [2, 2]
-    assert job.log().count("batch: 3 a rank on 2 ranks need 6 samples a step, but there are 5; use at most 2") >= 2
+    assert (
+        job.log().count(
+            "batch: 3 a rank on 2 ranks need 6 samples a step, but there are 5; use at most 2"
+        )
+        >= 2
+    )
 
 
 def test_an_image_too_small_for_a_convolution_is_refused_by_key() -> None:
@@ -128,7 +163,12 @@ def test_an_image_too_small_for_a_convolution_is_refused_by_key() -> None:
         make_model(ClassifyConfig(model="conv"), torch.Size([1, 1, 8]), 2)
 
 
-def test_without_scikit_learn_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scikit_learn_the_error_names_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(PackageMissing, match=r"data: 'digits' needs the package scikit-learn.*pip install scikit-learn"):
+    with pytest.raises(
+        PackageMissing,
+        match=r"data: 'digits' needs the package scikit-learn.*pip install scikit-learn",
+    ):
         read_images("digits")

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.local
 STEPS = 530  # the counters of the reduction begin anew every 512
 
 
-def test_every_rank_gets_the_same_bits_of_the_plain_sum_on_every_placement_of_nodes(tmp_path: Path) -> None:
+def test_every_rank_gets_the_same_bits_of_the_plain_sum_on_every_placement_of_nodes(
+    tmp_path: Path,
+) -> None:
     placements = ["0000", "0001", "0112", "0101"]
     found = set()
     for nodes in placements:
@@ -32,7 +34,9 @@ def test_every_rank_gets_the_same_bits_of_the_plain_sum_on_every_placement_of_no
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_ranks_whose_peer_was_killed_fail_within_seconds_and_say_that_it_was_a_peer(tmp_path: Path, lost: int) -> None:
+def test_ranks_whose_peer_was_killed_fail_within_seconds_and_say_that_it_was_a_peer(
+    tmp_path: Path, lost: int
+) -> None:
     ranks = Ranks(tmp_path, list("001"), reduction_ranks.lose_a_rank, lost)
     codes = ranks.wait(20)
     assert codes == [-9 if rank == lost else 1 for rank in range(3)]
@@ -48,14 +52,19 @@ def test_the_weights_are_those_of_the_plain_program(tmp_path: Path) -> None:
         assert job.wait() == [0, 0], job.log()
         assert "gloo" not in job.log()
     assert plain.wait() == [0, 0]
-    expected, found = torch.load(tmp_path / "plain.pt"), torch.load(tmp_path / "run" / "final" / "model.pt")
+    expected, found = (
+        torch.load(tmp_path / "plain.pt"),
+        torch.load(tmp_path / "run" / "final" / "model.pt"),
+    )
     assert found.keys() == expected.keys()
     for name in expected:
         assert found[name].shape == expected[name].shape
         assert float((found[name] - expected[name]).abs().max()) <= 1e-6
 
 
-def test_a_run_killed_in_the_middle_of_a_block_of_batches_ends_with_the_bits_of_one_that_was_not(tmp_path: Path) -> None:
+def test_a_run_killed_in_the_middle_of_a_block_of_batches_ends_with_the_bits_of_one_that_was_not(
+    tmp_path: Path,
+) -> None:
     arguments = ["--steps", "200", "--step-seconds", "0.002"]
     often = {"TRAINYARD_CHECKPOINT_EVERY_STEPS": "5"}
     with running(ForkedJob(tmp_path / "whole", 1, ddp.main, (arguments,))) as whole:
@@ -63,13 +72,16 @@ def test_a_run_killed_in_the_middle_of_a_block_of_batches_ends_with_the_bits_of_
     slow = ["--steps", "200", "--step-seconds", "0.03"]
     with running(ForkedJob(tmp_path / "run", 1, ddp.main, (slow,), environment=often)) as killed:
         killed.until(
-            "a checkpoint after the first block", lambda: [path for path in killed.checkpoints.glob("step-*") if steps_of(path) > 70]
+            "a checkpoint after the first block",
+            lambda: [path for path in killed.checkpoints.glob("step-*") if steps_of(path) > 70],
         )
         killed.kill()
     with running(ForkedJob(tmp_path / "run", 2, ddp.main, (arguments,))) as last:
         assert last.wait() == [0, 0], last.log()
         assert "training resumes after step" in last.log()
-    assert (tmp_path / "run/final/model.pt").read_bytes() == (tmp_path / "whole/final/model.pt").read_bytes()
+    assert (tmp_path / "run/final/model.pt").read_bytes() == (
+        tmp_path / "whole/final/model.pt"
+    ).read_bytes()
 
 
 def steps_of(checkpoint: Path) -> int:

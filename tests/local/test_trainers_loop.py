@@ -29,10 +29,24 @@ EVERY_STEP = {"TRAINYARD_CHECKPOINT_EVERY_STEPS": "1"}
 
 
 def job(
-    run_dir: Path, attempt: int, *, steps: int = STEPS, pause: float = 0.0, every: int = 5, world_size: int = 2, **more: object
+    run_dir: Path,
+    attempt: int,
+    *,
+    steps: int = STEPS,
+    pause: float = 0.0,
+    every: int = 5,
+    world_size: int = 2,
+    **more: object,
 ) -> ForkedJob:
-    config = LoopConfig(steps=steps, step_seconds=pause, asynchronous=bool(more.pop("asynchronous", True)))
-    arguments = (config, more.pop("bad_step", None), more.pop("hang_step", None), more.pop("weights", 3))
+    config = LoopConfig(
+        steps=steps, step_seconds=pause, asynchronous=bool(more.pop("asynchronous", True))
+    )
+    arguments = (
+        config,
+        more.pop("bad_step", None),
+        more.pop("hang_step", None),
+        more.pop("weights", 3),
+    )
     environment = {"TRAINYARD_CHECKPOINT_EVERY_STEPS": str(every), **more}
     return ForkedJob(run_dir, attempt, small_task.main, arguments, world_size, environment)  # type: ignore[arg-type]
 
@@ -54,7 +68,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> ForkedJob:
     return done
 
 
-def test_a_hundred_kills_in_the_middle_of_saves_lose_no_whole_checkpoint_and_end_equal(tmp_path: Path, whole: ForkedJob) -> None:
+def test_a_hundred_kills_in_the_middle_of_saves_lose_no_whole_checkpoint_and_end_equal(
+    tmp_path: Path, whole: ForkedJob
+) -> None:
     chance, run_dir, torn, last = random.Random(20261121), tmp_path / "run", 0, 0
     for attempt in range(1, 101):
         # Two steps an attempt at most, so that a hundred attempts fit into the run; each step is saved, so every moment is one of a save.
@@ -62,9 +78,17 @@ def test_a_hundred_kills_in_the_middle_of_saves_lose_no_whole_checkpoint_and_end
             if attempt > 1 and last >= STEPS - 1:
                 shutil.rmtree(run_dir / "checkpoints")  # from the start again
                 shutil.rmtree(run_dir / "final", ignore_errors=True)
-            one.until("a save begins", lambda: list((run_dir / "checkpoints").glob(f".tmp-*-attempt-{attempt}")))  # noqa: B023
-            time.sleep(chance.random() * 0.03)  # no condition to wait for: the point is to die anywhere
-            one.signal(signal.SIGKILL) if chance.random() < 0.7 else os.kill(chance.choice(one.processes).pid, signal.SIGKILL)
+            one.until(
+                "a save begins",
+                lambda attempt=attempt: list(
+                    (run_dir / "checkpoints").glob(f".tmp-*-attempt-{attempt}")
+                ),
+            )
+            # No condition to wait for: the point is to die anywhere.
+            time.sleep(chance.random() * 0.03)
+            one.signal(signal.SIGKILL) if chance.random() < 0.7 else os.kill(
+                chance.choice(one.processes).pid, signal.SIGKILL
+            )
         torn += bool(list((run_dir / "checkpoints").glob(f".tmp-*-attempt-{attempt}")))
         found, rejected = checkpoint.find_newest(run_dir / "checkpoints", run_id="run-x")
         assert rejected == {}, one.log()
@@ -75,7 +99,9 @@ def test_a_hundred_kills_in_the_middle_of_saves_lose_no_whole_checkpoint_and_end
     assert final_bytes(run_dir) == final_bytes(whole.run_dir)
 
 
-def test_a_run_that_is_stopped_again_and_again_has_the_losses_of_one_that_was_not(tmp_path: Path, whole: ForkedJob) -> None:
+def test_a_run_that_is_stopped_again_and_again_has_the_losses_of_one_that_was_not(
+    tmp_path: Path, whole: ForkedJob
+) -> None:
     run_dir, losses, attempt, stops = tmp_path / "run", {}, 0, 0
     while not (run_dir / "final").exists():
         attempt += 1
@@ -95,10 +121,16 @@ def test_a_run_that_is_stopped_again_and_again_has_the_losses_of_one_that_was_no
 def test_a_run_resumed_on_other_ranks_repeats_and_skips_no_sample(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     for attempt, world_size in enumerate((2, 3, 1), start=1):
-        with running(job(run_dir, attempt, steps=(7, 11, 30)[attempt - 1], world_size=world_size, every=1000)) as one:
+        with running(
+            job(run_dir, attempt, steps=(7, 11, 30)[attempt - 1], world_size=world_size, every=1000)
+        ) as one:
             assert one.wait() == [0] * world_size, one.log()
         shutil.rmtree(run_dir / "final")
-    taken = [sample for line in (run_dir / "samples.jsonl").read_text().splitlines() for sample in json.loads(line)[2]]
+    taken = [
+        sample
+        for line in (run_dir / "samples.jsonl").read_text().splitlines()
+        for sample in json.loads(line)[2]
+    ]
     passes, rest = divmod(len(taken), small_task.SAMPLES)
     assert len(taken) == small_task.BATCH * (7 * 2 + 4 * 3 + 19)
     assert passes == 3
@@ -122,7 +154,9 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_the_run_ends_equal(
     shutil.copytree(whole.run_dir, run_dir)
     shutil.rmtree(run_dir / "final")
     harm(newest(run_dir))
-    before = checkpoint.verify(sorted((run_dir / "checkpoints").glob("step-*"))[-2])  # retention may take it away later
+    before = checkpoint.verify(
+        sorted((run_dir / "checkpoints").glob("step-*"))[-2]
+    )  # retention may take it away later
     with running(job(run_dir, 2)) as one:
         assert one.wait() == [0, 0], one.log()
     assert reason in one.log()
@@ -142,7 +176,9 @@ def rename_run(path: Path) -> None:
     (path / "manifest.json").write_text(json.dumps({**document, "runId": "run-other"}))
 
 
-def test_of_two_attempts_at_once_the_older_commits_nothing_more(tmp_path: Path, whole: ForkedJob) -> None:
+def test_of_two_attempts_at_once_the_older_commits_nothing_more(
+    tmp_path: Path, whole: ForkedJob
+) -> None:
     run_dir = tmp_path / "run"
     with running(job(run_dir, 1, every=1, pause=0.02)) as older:
         older.until_step(5)
@@ -154,25 +190,34 @@ def test_of_two_attempts_at_once_the_older_commits_nothing_more(tmp_path: Path, 
     assert all(checkpoint.verify(path).attempt for path in (run_dir / "checkpoints").glob("step-*"))
 
 
-def test_a_gradient_that_is_not_finite_stops_all_ranks_and_what_it_ruined_is_never_saved(tmp_path: Path) -> None:
+def test_a_gradient_that_is_not_finite_stops_all_ranks_and_what_it_ruined_is_never_saved(
+    tmp_path: Path,
+) -> None:
     with running(job(tmp_path / "run", 1, bad_step=-13, every=1)) as one:
         assert one.wait() == [1, 1], one.log()
     assert "the gradient of step 13 is not finite" in one.log()
     assert not list((tmp_path / "run" / "checkpoints").glob("step-000000000013-*"))
 
 
-def test_a_second_job_of_the_same_attempt_is_refused_and_the_first_one_ends_as_if_alone(tmp_path: Path, whole: ForkedJob) -> None:
+def test_a_second_job_of_the_same_attempt_is_refused_and_the_first_one_ends_as_if_alone(
+    tmp_path: Path, whole: ForkedJob
+) -> None:
     run_dir = tmp_path / "run"
     with running(job(run_dir, 1, pause=0.05)) as first:
         first.until_step(6)
         with running(job(run_dir, 1)) as second:
             assert second.wait() == [74, 74], second.log()
-        assert "attempt 1 of run run-x is running already; end it, or give another TRAINYARD_RUN_DIR" in second.log()
+        assert (
+            "attempt 1 of run run-x is running already; end it, or give another TRAINYARD_RUN_DIR"
+            in second.log()
+        )
         assert first.wait() == [0, 0], first.log()
     assert final_bytes(run_dir) == final_bytes(whole.run_dir)
 
 
-def test_the_same_attempt_begun_again_takes_nothing_from_the_save_it_was_killed_in(tmp_path: Path, whole: ForkedJob) -> None:
+def test_the_same_attempt_begun_again_takes_nothing_from_the_save_it_was_killed_in(
+    tmp_path: Path, whole: ForkedJob
+) -> None:
     run_dir = tmp_path / "run"
     with running(job(run_dir, 1, pause=0.05)) as first:
         first.until("a save begins", lambda: list((run_dir / "checkpoints").glob(".tmp-*")))
@@ -202,9 +247,16 @@ def test_a_checkpoint_of_another_trainer_is_refused_in_words(tmp_path: Path) -> 
 
 def test_a_trainer_without_a_launcher_is_a_job_of_one_rank(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "trainyard_trainers.ddp", "--steps", "20"]
-    environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")
+    }
     done = subprocess.run(
-        command, env={**environment, "TRAINYARD_RUN_DIR": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=120
+        command,
+        env={**environment, "TRAINYARD_RUN_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert checkpoint.verify(tmp_path / "final").world_size == 1
@@ -225,18 +277,30 @@ def test_sigusr1_shows_where_a_rank_hangs_and_training_does_not_mind_it(tmp_path
     with running(job(tmp_path / "run", 1, hang_step=10)) as one:
         one.until_step(1)
         log = one.directory / "rank-1.log"
-        seen = one.until("rank 1 hangs", lambda: one.signal(signal.SIGUSR1) or ("never_ending" in log.read_text() and log.read_text()))
+        seen = one.until(
+            "rank 1 hangs",
+            lambda: (
+                one.signal(signal.SIGUSR1)
+                or ("never_ending" in log.read_text() and log.read_text())
+            ),
+        )
         assert "small_task.py" in seen
         assert all(process.is_alive() for process in one.processes)
         assert one.step() < 10
 
 
-def test_without_its_writing_process_a_rank_writes_itself_and_the_run_ends_equal(tmp_path: Path, whole: ForkedJob) -> None:
+def test_without_its_writing_process_a_rank_writes_itself_and_the_run_ends_equal(
+    tmp_path: Path, whole: ForkedJob
+) -> None:
     run_dir = tmp_path / "run"
     with running(job(run_dir, 1, pause=0.02)) as one:
         one.until_step(6)
         for rank in (1, 0):
-            writers = [child for child in psutil.Process(one.processes[rank].pid).children() if child.name() == "checkpoint-save"]
+            writers = [
+                child
+                for child in psutil.Process(one.processes[rank].pid).children()
+                if child.name() == "checkpoint-save"
+            ]
             assert len(writers) == 1
             writers[0].kill()
         assert one.wait() == [0, 0], one.log()
@@ -245,7 +309,9 @@ def test_without_its_writing_process_a_rank_writes_itself_and_the_run_ends_equal
     assert final_bytes(run_dir) == final_bytes(whole.run_dir)
 
 
-def test_a_checkpoint_says_the_same_whether_it_was_written_beside_training_or_not(tmp_path: Path, whole: ForkedJob) -> None:
+def test_a_checkpoint_says_the_same_whether_it_was_written_beside_training_or_not(
+    tmp_path: Path, whole: ForkedJob
+) -> None:
     run_dir = tmp_path / "run"
     with running(job(run_dir, 1, asynchronous=False)) as one:
         assert one.wait() == [0, 0], one.log()
@@ -257,7 +323,10 @@ def test_a_checkpoint_says_the_same_whether_it_was_written_beside_training_or_no
 def test_a_disk_that_fills_up_in_a_save_costs_that_save_only(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     (run_dir / "checkpoints").mkdir(parents=True)
-    with small_disk(run_dir / "checkpoints", "4M"), running(job(run_dir, 1, pause=0.02, weights=20_000, every=3)) as one:
+    with (
+        small_disk(run_dir / "checkpoints", "4M"),
+        running(job(run_dir, 1, pause=0.02, weights=20_000, every=3)) as one,
+    ):
         one.until_step(4)
         ballast = run_dir / "checkpoints" / "ballast"
         with contextlib.suppress(OSError), open(ballast, "wb", buffering=0) as full:

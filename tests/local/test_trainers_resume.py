@@ -87,7 +87,9 @@ class Job:
             **fields,
         }
         (self.directory / "job.json").write_text(json.dumps(document))
-        (self.directory / "hosts").write_text("".join(f"node-{rank} 127.0.0.1\n" for rank in range(nodes)))
+        (self.directory / "hosts").write_text(
+            "".join(f"node-{rank} 127.0.0.1\n" for rank in range(nodes))
+        )
         self.processes = [self._start(rank, nodes) for rank in range(nodes)]
 
     def _start(self, rank: int, nodes: int) -> subprocess.Popen[bytes]:
@@ -96,11 +98,23 @@ class Job:
             "SLURM_NNODES": str(nodes),
             "SLURM_JOB_ID": f"{os.getpid()}-{time.monotonic_ns()}" if nodes == 1 else "5",
         }
-        path = os.pathsep.join(filter(None, [str(self.directory / "site"), os.environ.get("PYTHONPATH")]))
-        place = {"PYTHONPATH": path, "SLURM_JOB_NODELIST": f"node-[0-{nodes - 1}]", "SLURMD_NODENAME": f"node-{rank}"}
+        path = os.pathsep.join(
+            filter(None, [str(self.directory / "site"), os.environ.get("PYTHONPATH")])
+        )
+        place = {
+            "PYTHONPATH": path,
+            "SLURM_JOB_NODELIST": f"node-[0-{nodes - 1}]",
+            "SLURMD_NODENAME": f"node-{rank}",
+        }
         command = [sys.executable, "-m", "trainyard_trainers.launch", str(self.directory)]
         with open(self.directory / f"node-{rank}.log", "wb") as log:
-            return subprocess.Popen(command, env={**os.environ, **slurm, **place}, stdout=log, stderr=log, start_new_session=True)
+            return subprocess.Popen(
+                command,
+                env={**os.environ, **slurm, **place},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def wait_for_step(self, step: int) -> int:
         deadline = time.monotonic() + 120
@@ -137,8 +151,16 @@ class Job:
     def addresses(self) -> set[str]:
         """Where its processes listen."""
         launchers = [psutil.Process(process.pid) for process in self.processes]
-        everything = [*launchers, *(child for launcher in launchers for child in launcher.children(recursive=True))]
-        return {port.laddr.ip for process in everything for port in tcp_of(process) if port.status == psutil.CONN_LISTEN}
+        everything = [
+            *launchers,
+            *(child for launcher in launchers for child in launcher.children(recursive=True)),
+        ]
+        return {
+            port.laddr.ip
+            for process in everything
+            for port in tcp_of(process)
+            if port.status == psutil.CONN_LISTEN
+        }
 
     def resumed_from(self) -> int | None:
         value = json.loads((self.directory / "progress.json").read_text())["resumedFrom"]
@@ -171,13 +193,17 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return final_bytes(run_dir)
 
 
-def test_a_run_killed_at_random_points_ends_with_equal_weights(start: Callable[..., Job], tmp_path: Path, uninterrupted: bytes) -> None:
+def test_a_run_killed_at_random_points_ends_with_equal_weights(
+    start: Callable[..., Job], tmp_path: Path, uninterrupted: bytes
+) -> None:
     chance = random.Random(20261120)
     for attempt, step in ((1, 15), (2, 30), (3, 45)):
         disturbed = step + chance.randrange(7)
         job = start(attempt, hold_at=disturbed + 2)
         job.wait_for_step(disturbed)
-        time.sleep(chance.random() * 0.02)  # no condition to wait for: the point is to die anywhere, also in the middle of a save
+        time.sleep(
+            chance.random() * 0.02
+        )  # no condition to wait for: the point is to die anywhere, also in the middle of a save
         job.kill()
     newest = max(int(path.name[5:17]) for path in (tmp_path / "run" / "checkpoints").glob("step-*"))
     last = start(4)
@@ -196,7 +222,11 @@ def test_two_nodes_lose_a_worker_then_a_checkpoint_and_still_end_equal(
     os.kill(worker, signal.SIGKILL)
     first.release()
     assert first.wait() == [1, 137], first.log()
-    assert (first.report(1)["kind"], first.report(1)["signal"], first.report(1)["rank"]) == ("signal", 9, 1)
+    assert (first.report(1)["kind"], first.report(1)["signal"], first.report(1)["rank"]) == (
+        "signal",
+        9,
+        1,
+    )
     assert (first.report(0)["kind"], first.report(0)["signal"]) == ("peer", None)
     checkpoints = sorted((tmp_path / "run" / "checkpoints").iterdir())
     (checkpoints[-1] / "model.pt").write_bytes(b"torn")
@@ -210,7 +240,11 @@ def test_two_nodes_lose_a_worker_then_a_checkpoint_and_still_end_equal(
 
 def trainer_below(pid: int) -> int:
     """A rank's process below a launcher: launcher -> torchrun's agent -> trainer -> its writing process."""
-    return next(child.pid for child in psutil.Process(pid).children(recursive=True) if child.name().startswith("trainer-"))
+    return next(
+        child.pid
+        for child in psutil.Process(pid).children(recursive=True)
+        if child.name().startswith("trainer-")
+    )
 
 
 def test_a_stop_checkpoints_at_the_next_step_boundary_and_loses_nothing(
@@ -233,7 +267,9 @@ def test_a_stop_checkpoints_at_the_next_step_boundary_and_loses_nothing(
     assert final_bytes(tmp_path / "run") == uninterrupted
 
 
-def test_an_attempt_that_is_fenced_while_it_trains_commits_nothing_more_and_says_so(start: Callable[..., Job], tmp_path: Path) -> None:
+def test_an_attempt_that_is_fenced_while_it_trains_commits_nothing_more_and_says_so(
+    start: Callable[..., Job], tmp_path: Path
+) -> None:
     job = start(1, arguments=ENDLESS)
     job.wait_for_step(8)
     (tmp_path / "run" / "fence").write_text("2")
@@ -247,11 +283,17 @@ def test_an_error_in_a_users_program_keeps_its_traceback(start: Callable[..., Jo
     script = "import os, time\nif os.environ['RANK'] == '1': raise KeyError('no such feature')\ntime.sleep(60)"
     job = start(1, program=["mine.py"], arguments=[], script=script)
     assert job.wait() == [1], job.log()
-    assert (job.report()["kind"], job.report()["rank"], job.report()["error"]) == ("python-error", 1, "KeyError: 'no such feature'")
+    assert (job.report()["kind"], job.report()["rank"], job.report()["error"]) == (
+        "python-error",
+        1,
+        "KeyError: 'no such feature'",
+    )
     assert "mine.py" in str(job.report()["traceback"])
 
 
-def test_a_job_that_cannot_save_says_so_and_stops_after_three_times(start: Callable[..., Job], tmp_path: Path) -> None:
+def test_a_job_that_cannot_save_says_so_and_stops_after_three_times(
+    start: Callable[..., Job], tmp_path: Path
+) -> None:
     job = start(1, arguments=ENDLESS, checkpointEverySteps=3)
     job.wait_for_step(5)
     checkpoints = tmp_path / "run" / "checkpoints"
@@ -262,10 +304,19 @@ def test_a_job_that_cannot_save_says_so_and_stops_after_three_times(start: Calla
     assert job.log().count("was not committed") == 3
 
 
-def test_the_example_of_an_own_script_trains_is_stopped_and_resumes(start: Callable[..., Job], tmp_path: Path) -> None:
-    document = yaml.safe_load((Path(__file__).resolve().parents[2] / "examples" / "own-script.yaml").read_text())
+def test_the_example_of_an_own_script_trains_is_stopped_and_resumes(
+    start: Callable[..., Job], tmp_path: Path
+) -> None:
+    document = yaml.safe_load(
+        (Path(__file__).resolve().parents[2] / "examples" / "own-script.yaml").read_text()
+    )
     job = document["job"]
-    options = {"program": [job["script"]], "script": job["files"]["train.py"], "name": job["script"], "environment": job["environment"]}
+    options = {
+        "program": [job["script"]],
+        "script": job["files"]["train.py"],
+        "name": job["script"],
+        "environment": job["environment"],
+    }
     first = start(1, arguments=[*job["arguments"], "--steps", "100000"], **options)
     step = first.wait_for_step(20)
     os.killpg(first.processes[0].pid, signal.SIGTERM)

@@ -59,21 +59,43 @@ def test_what_is_written_together_is_there_together(dynamodb: Any) -> None:
     assert (value(dynamodb, "a"), value(dynamodb, "b")) == ("1", "1")
 
 
-@pytest.mark.parametrize("first", [put("a", "2"), update("a", "2"), {"Delete": {"TableName": "t", "Key": key("a")}}, put("new", "2")])
-def test_a_transaction_that_fails_leaves_everything_as_it_was(dynamodb: Any, first: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "first",
+    [
+        put("a", "2"),
+        update("a", "2"),
+        {"Delete": {"TableName": "t", "Key": key("a")}},
+        put("new", "2"),
+    ],
+)
+def test_a_transaction_that_fails_leaves_everything_as_it_was(
+    dynamodb: Any, first: dict[str, Any]
+) -> None:
     dynamodb.transact_write_items(TransactItems=[put("a", "1"), put("b", "1")])
     with pytest.raises(ClientError) as refused:
         dynamodb.transact_write_items(TransactItems=[first, put("b", "2", **NEVER)])
-    assert [reason["Code"] for reason in refused.value.response["CancellationReasons"]] == ["None", "ConditionalCheckFailed"]
+    assert [reason["Code"] for reason in refused.value.response["CancellationReasons"]] == [
+        "None",
+        "ConditionalCheckFailed",
+    ]
     assert (value(dynamodb, "a"), value(dynamodb, "b"), value(dynamodb, "new")) == ("1", "1", None)
     dynamodb.transact_write_items(TransactItems=[put("a", "3"), put("c", "3", **NEVER)])
     assert (value(dynamodb, "a"), value(dynamodb, "c")) == ("3", "3")
 
 
-def test_a_transaction_copies_what_it_touches_and_nothing_else(dynamodb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transaction_copies_what_it_touches_and_nothing_else(
+    dynamodb: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dynamodb.transact_write_items(TransactItems=[put(f"row-{number}", "1") for number in range(50)])
     copied: list[Item] = []
-    monkeypatch.setattr(Item, "__deepcopy__", lambda item, memo: copied.append(item) or copy.copy(item), raising=False)
-    dynamodb.transact_write_items(TransactItems=[put("row-1", "2"), update("row-2", "2"), put("new", "2")])
+    monkeypatch.setattr(
+        Item,
+        "__deepcopy__",
+        lambda item, memo: copied.append(item) or copy.copy(item),
+        raising=False,
+    )
+    dynamodb.transact_write_items(
+        TransactItems=[put("row-1", "2"), update("row-2", "2"), put("new", "2")]
+    )
     assert {item.hash_key.value for item in copied} == {"row-1", "row-2"}
     assert len(copied) < 50

@@ -21,7 +21,11 @@ from trainyard_local import control, machine_host, machine_network, node_process
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = REPOSITORY / "node_agent/packages/pip.whl"
-FILESYSTEM = {"DnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "MountName": "abcdefgh", "MountPath": "/fsx"}
+FILESYSTEM = {
+    "DnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+    "MountName": "abcdefgh",
+    "MountPath": "/fsx",
+}
 Json = dict[str, Any]
 
 
@@ -37,23 +41,41 @@ class Machines:
     def __init__(self, state_dir: Path, local: Json) -> None:
         self.state_dir, self.local = state_dir.resolve(), local
         self.sagemaker = self.aws("sagemaker")
-        statement = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        statement = {
+            "Effect": "Allow",
+            "Principal": {"Service": "sagemaker.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
         trust = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
-        self.role = self.aws("iam").create_role(RoleName="probe", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+        self.role = self.aws("iam").create_role(RoleName="probe", AssumeRolePolicyDocument=trust)[
+            "Role"
+        ]["Arn"]
 
     def aws(self, service: str) -> Any:
-        keys = {"aws_access_key_id": self.local["accessKeyId"], "aws_secret_access_key": self.local["secretAccessKey"]}
-        return boto3.client(service, endpoint_url=self.local["endpoint"], region_name=self.local["region"], **keys)
+        keys = {
+            "aws_access_key_id": self.local["accessKeyId"],
+            "aws_secret_access_key": self.local["secretAccessKey"],
+        }
+        return boto3.client(
+            service, endpoint_url=self.local["endpoint"], region_name=self.local["region"], **keys
+        )
 
     def create(self, name: str, entry: str, *, fail: bool = False, workers: int = 1) -> None:
         """A Continuous cluster of a controller and workers whose lifecycle script is probe.sh, as OnCreate or OnInitComplete."""
         prefix = f"probes/{name}"
-        files = {"probe.sh": (Path(__file__).parent / "probe.sh").read_bytes()} | ({"fail": b""} if fail else {})
+        files = {"probe.sh": (Path(__file__).parent / "probe.sh").read_bytes()} | (
+            {"fail": b""} if fail else {}
+        )
         for path, body in files.items():
-            self.aws("s3").put_object(Bucket=self.local["bucket"], Key=f"{prefix}/{path}", Body=body)
+            self.aws("s3").put_object(
+                Bucket=self.local["bucket"], Key=f"{prefix}/{path}", Body=body
+            )
         common = {
             "InstanceType": "ml.c5.large",
-            "LifeCycleConfig": {"SourceS3Uri": f"s3://{self.local['bucket']}/{prefix}", entry: "probe.sh"},
+            "LifeCycleConfig": {
+                "SourceS3Uri": f"s3://{self.local['bucket']}/{prefix}",
+                entry: "probe.sh",
+            },
             "ExecutionRole": self.role,
             "InstanceStorageConfigs": [{"FsxLustreConfig": FILESYSTEM}],
         }
@@ -91,24 +113,39 @@ class Machines:
 
     def delete(self, name: str) -> None:
         self.sagemaker.delete_cluster(ClusterName=name)
-        eventually(f"{name} is gone", lambda: name not in [cluster["name"] for cluster in self._clusters()], 30)
+        eventually(
+            f"{name} is gone",
+            lambda: name not in [cluster["name"] for cluster in self._clusters()],
+            30,
+        )
 
     def _clusters(self) -> list[Json]:
-        return list(httpx.get(f"{self.local['endpoint']}/_trainyard/status", headers=self._token, timeout=120).json()["nodes"]["clusters"])
+        return list(
+            httpx.get(
+                f"{self.local['endpoint']}/_trainyard/status", headers=self._token, timeout=120
+            ).json()["nodes"]["clusters"]
+        )
 
     @property
     def _token(self) -> dict[str, str]:
         return {"x-trainyard-token": self.local["adminToken"]}
 
     def nodes(self, name: str) -> list[Json]:
-        return next((cluster["nodes"] for cluster in self._clusters() if cluster["name"] == name), [])
+        return next(
+            (cluster["nodes"] for cluster in self._clusters() if cluster["name"] == name), []
+        )
 
     def node(self, name: str, group: str) -> Json:
         return next(node for node in self.nodes(name) if node["group"] == group)
 
     def fault(self, kind: str, cluster: str, node: Json, **more: Any) -> Json:
         body = {"kind": kind, "cluster": cluster, "node": node["instanceId"], **more}
-        answer = httpx.post(f"{self.local['endpoint']}/_trainyard/fault", json=body, headers=self._token, timeout=120)
+        answer = httpx.post(
+            f"{self.local['endpoint']}/_trainyard/fault",
+            json=body,
+            headers=self._token,
+            timeout=120,
+        )
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
@@ -122,9 +159,25 @@ class Machines:
 
     def on(self, node: Json, *argv: str) -> str:
         """Run a program on the node as root; what it printed."""
-        enter = ["nsenter", "-t", str(self.init(node)), "-m", "-u", "-i", "-n", "-p", "-C", "-r", "-w", "--", *argv]
+        enter = [
+            "nsenter",
+            "-t",
+            str(self.init(node)),
+            "-m",
+            "-u",
+            "-i",
+            "-n",
+            "-p",
+            "-C",
+            "-r",
+            "-w",
+            "--",
+            *argv,
+        ]
         environment = {"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
-        return subprocess.run(enter, env=environment, capture_output=True, text=True, timeout=120, check=False).stdout.strip()
+        return subprocess.run(
+            enter, env=environment, capture_output=True, text=True, timeout=120, check=False
+        ).stdout.strip()
 
     def told(self, name: str, node: Json) -> dict[str, str]:
         """What the node's lifecycle script told, as it lies in CloudWatch."""
@@ -133,15 +186,24 @@ class Machines:
 
     def log(self, name: str, node: Json) -> list[str]:
         logs = self.aws("logs")
-        group = next(g["logGroupName"] for g in logs.describe_log_groups()["logGroups"] if f"/Clusters/{name}/" in g["logGroupName"])
+        group = next(
+            g["logGroupName"]
+            for g in logs.describe_log_groups()["logGroups"]
+            if f"/Clusters/{name}/" in g["logGroupName"]
+        )
         stream = f"LifecycleConfig/{node['group']}/{node['instanceId']}"
-        return [event["message"] for event in logs.get_log_events(logGroupName=group, logStreamName=stream)["events"]]
+        return [
+            event["message"]
+            for event in logs.get_log_events(logGroupName=group, logStreamName=stream)["events"]
+        ]
 
 
 @contextmanager
 def cloud_of_machines(state_dir: Path) -> Iterator[Machines]:
     """Whatever is done to it in the block, no process and no link of it is left."""
-    local = control.up(state_dir, 0, REPOSITORY / "template.yaml", {"HeartbeatSeconds": "2"}, nodes="machines")
+    local = control.up(
+        state_dir, 0, REPOSITORY / "template.yaml", {"HeartbeatSeconds": "2"}, nodes="machines"
+    )
     try:
         yield Machines(state_dir, local)
     finally:
@@ -162,7 +224,9 @@ def system(machines: Machines) -> System:
 
 
 def system_of(machines: Machines) -> System:
-    assert PACKAGES.exists(), f"{PACKAGES} is missing: make test-machines builds it, and so does node_agent/build_packages.py"
+    assert PACKAGES.exists(), (
+        f"{PACKAGES} is missing: make test-machines builds it, and so does node_agent/build_packages.py"
+    )
     return System(machines.state_dir, machines.local, Client.from_state_dir(machines.state_dir))
 
 

@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.local, pytest.mark.machines]
 WHOLE_SECONDS = 300.0
 BROKEN = [
     Broken("A-033", "slurm-comes-late", "create", "slurmSetup: ProvisioningParameters"),
-    Broken("A-030", "slurmd-takes-no-options", "ready", "slurmd.service on a worker", ("ready=20",)),
+    Broken(
+        "A-030", "slurmd-takes-no-options", "ready", "slurmd.service on a worker", ("ready=20",)
+    ),
     Broken("A-037", "sessions-have-no-sudo", "command", "Run As"),
 ]
 
@@ -29,7 +31,12 @@ def broken(request: pytest.FixtureRequest, system: System) -> Iterator[Broken]:
 
 def smallest(quirk: str) -> Json:
     """One worker. What is the image's and what the scripts' to set up differs with the quirk."""
-    ways = {"slurmd-takes-no-options": {"slurmSetup": "ProvisioningParameters", "provisioning": "AllAtOnce"}}
+    ways = {
+        "slurmd-takes-no-options": {
+            "slurmSetup": "ProvisioningParameters",
+            "provisioning": "AllAtOnce",
+        }
+    }
     cluster = cluster_spec(
         "light", workers=1, environment={"kind": "existing", "path": "/opt/trainyard/env"},
         network={"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]},
@@ -38,8 +45,12 @@ def smallest(quirk: str) -> Json:
     return {"name": "light", "cluster": {"spec": cluster}, "job": light_job(nodes=1, steps=10)}
 
 
-def test_first_light_finds_what_only_a_machine_can_break(broken: Broken, system: System, machines: Machines, tmp_path: Path) -> None:
-    with FirstLight(system, tmp_path, "--yes", "--without-resume", *broken.options, spec=smallest(broken.quirk)) as light:
+def test_first_light_finds_what_only_a_machine_can_break(
+    broken: Broken, system: System, machines: Machines, tmp_path: Path
+) -> None:
+    with FirstLight(
+        system, tmp_path, "--yes", "--without-resume", *broken.options, spec=smallest(broken.quirk)
+    ) as light:
         code, document = light.ended(WHOLE_SECONDS)
     assert_found(broken, code, document, system, light.words)
     assert machines.nodes(document["cluster"]) == []

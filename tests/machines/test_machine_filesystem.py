@@ -34,22 +34,37 @@ def on_a_file_system_of_its_own(tmp_path: Path) -> Iterator[tuple[Machines, Path
         try:
             sudo("mount", "-o", "loop", str(image), str(shared))
         except subprocess.CalledProcessError as error:
-            pytest.skip(f"no file system can be mounted from a file here: {error.stderr.decode().strip()}")
+            pytest.skip(
+                f"no file system can be mounted from a file here: {error.stderr.decode().strip()}"
+            )
         try:
             yield machines, shared
         finally:
-            subprocess.run(["fsfreeze", "--unfreeze", str(shared)], capture_output=True, timeout=120, check=False)
-            subprocess.run(["umount", "--lazy", str(shared)], capture_output=True, timeout=120, check=False)
+            subprocess.run(
+                ["fsfreeze", "--unfreeze", str(shared)],
+                capture_output=True,
+                timeout=120,
+                check=False,
+            )
+            subprocess.run(
+                ["umount", "--lazy", str(shared)], capture_output=True, timeout=120, check=False
+            )
 
 
-def test_a_shared_directory_that_stands_still_for_twenty_seconds_loses_nothing(on_a_file_system_of_its_own: tuple[Machines, Path]) -> None:
+def test_a_shared_directory_that_stands_still_for_twenty_seconds_loses_nothing(
+    on_a_file_system_of_its_own: tuple[Machines, Path],
+) -> None:
     machines, shared = on_a_file_system_of_its_own
     trials = Trials(machines, system_of(machines), "stalls", STEPS)
     with trials.losing_nothing():
         sudo("fsfreeze", "--freeze", str(shared))
         ends = time.monotonic() + TRIAL_SECONDS
         try:
-            eventually("half of the time is over", lambda: time.monotonic() > ends - TRIAL_SECONDS / 2, TRIAL_SECONDS)
+            eventually(
+                "half of the time is over",
+                lambda: time.monotonic() > ends - TRIAL_SECONDS / 2,
+                TRIAL_SECONDS,
+            )
             still = trials.step()
             eventually("the time is over", lambda: time.monotonic() > ends, TRIAL_SECONDS)
             assert trials.step() == still, "it did stand still"

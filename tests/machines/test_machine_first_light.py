@@ -17,8 +17,12 @@ pytestmark = [pytest.mark.local, pytest.mark.machines]
 WHOLE_SECONDS = 540.0
 
 
-def test_a_first_light_goes_through_every_stage_on_nodes_that_boot_and_sees_nothing_broken(machines: Machines, tmp_path: Path) -> None:
-    assert PACKAGES.exists(), f"{PACKAGES} is missing: make test-machines builds it, and so does node_agent/build_packages.py"
+def test_a_first_light_goes_through_every_stage_on_nodes_that_boot_and_sees_nothing_broken(
+    machines: Machines, tmp_path: Path
+) -> None:
+    assert PACKAGES.exists(), (
+        f"{PACKAGES} is missing: make test-machines builds it, and so does node_agent/build_packages.py"
+    )
     system = System(machines.state_dir, machines.local, Client.from_state_dir(machines.state_dir))
     with FirstLight(system, tmp_path, "--yes") as light:
         code, document = light.ended(WHOLE_SECONDS)
@@ -31,7 +35,9 @@ def test_a_first_light_goes_through_every_stage_on_nodes_that_boot_and_sees_noth
     assert [one["verdict"] for one in seen.values()].count("held") > len(seen) / 2
     # On a busy machine a try may fail before its first step, which costs that try; the one that resumed is the last.
     attempts = system.api.run(document["run"])["attempts"]
-    assert set(attempts[-1]["nodes"]) - set(attempts[0]["nodes"]), "the replacement is another machine with another name"
+    assert set(attempts[-1]["nodes"]) - set(attempts[0]["nodes"]), (
+        "the replacement is another machine with another name"
+    )
     assert [one["number"] for one in document["attempts"]] == [one["number"] for one in attempts]
     assert stage_of(document, "nothing-left")["state"] == "passed"
     assert_nothing_left(system, document)

@@ -35,18 +35,31 @@ def submit(system: System, cluster: Json, teardown: str = "always") -> str:
         "arguments": ["--steps", str(STEPS), "--step-seconds", "0.1"],
     }  # fmt: skip
     export = {"checkpoints": "all"}
-    return system.submit(cluster["name"], job, cluster, checkpoint={"everySeconds": 2, "keep": 5}, export=export, teardown=teardown)
+    return system.submit(
+        cluster["name"],
+        job,
+        cluster,
+        checkpoint={"everySeconds": 2, "keep": 5},
+        export=export,
+        teardown=teardown,
+    )
 
 
 @pytest.fixture(scope="module")
 def by_scripts(system: System) -> str:
     """A run that nothing happens to, beside the others; its cluster stays, and its scripts set Slurm up."""
-    return submit(system, spec("by-scripts", slurmSetup="ProvisioningParameters", provisioning="AllAtOnce"), teardown="never")
+    return submit(
+        system,
+        spec("by-scripts", slurmSetup="ProvisioningParameters", provisioning="AllAtOnce"),
+        teardown="never",
+    )
 
 
 def final_weights(system: System, run: Json, steps: int = STEPS) -> dict[str, bytes]:
     """Of a run that is over: every exported object is as the manifest says."""
-    exported = verify_export(system.aws("s3"), system.local["bucket"], run["id"], run["objectsPrefix"])
+    exported = verify_export(
+        system.aws("s3"), system.local["bucket"], run["id"], run["objectsPrefix"]
+    )
     assert exported.wrong == []
     assert exported.last_step == steps
     found = weights(exported.final)
@@ -63,24 +76,41 @@ def assert_as_if_nothing_had_happened(system: System, run: Json, undisturbed: st
     assert differences(final_weights(system, run), final_weights(system, reference)) == []
 
 
-def test_a_run_whose_nodes_link_is_cut_goes_on_on_the_spare_and_ends_with_the_same_weights(system: System, by_scripts: str) -> None:
-    run = system.training(submit(system, spec("cut", spares=1)), checkpoints=2, seconds=READY_SECONDS)
+def test_a_run_whose_nodes_link_is_cut_goes_on_on_the_spare_and_ends_with_the_same_weights(
+    system: System, by_scripts: str
+) -> None:
+    run = system.training(
+        submit(system, spec("cut", spares=1)), checkpoints=2, seconds=READY_SECONDS
+    )
     lost, final = lose(system, run, "cut-link")
     first, second = final["attempts"]
     assert lost in first["nodes"]
     assert lost not in second["nodes"]
     assert second["resumedFrom"] > 0
-    assert [entry["message"] for entry in system.timeline(run["id"], "NodeLost") if lost in entry["message"]]
+    assert [
+        entry["message"]
+        for entry in system.timeline(run["id"], "NodeLost")
+        if lost in entry["message"]
+    ]
     assert_as_if_nothing_had_happened(system, final, by_scripts)
 
 
-def test_scripts_that_run_on_create_set_slurm_up_and_the_run_trains(machines: Machines, system: System, by_scripts: str) -> None:
+def test_scripts_that_run_on_create_set_slurm_up_and_the_run_trains(
+    machines: Machines, system: System, by_scripts: str
+) -> None:
     run = system.ended(by_scripts, "Succeeded", READY_SECONDS)
     name = run["clusterName"]
     for worker in [node for node in machines.nodes(name) if node["group"] == "workers"]:
         assert machines.on(worker, "systemctl", "is-enabled", "slurmctld") == "masked"
-        assert machines.on(worker, "systemctl", "is-active", "slurmd", "munge", "trainyard-agent").split() == ["active"] * 3
-        assert "--conf-server" in machines.on(worker, "systemctl", "show", "slurmd", "-p", "Environment")
+        assert (
+            machines.on(
+                worker, "systemctl", "is-active", "slurmd", "munge", "trainyard-agent"
+            ).split()
+            == ["active"] * 3
+        )
+        assert "--conf-server" in machines.on(
+            worker, "systemctl", "show", "slurmd", "-p", "Environment"
+        )
         assert machines.on(worker, "findmnt", "-n", "-o", "TARGET", "/fsx") == "/fsx"
     assert_settings_outlive_a_rewriting(machines, name)
     system.api.delete_cluster(name)
@@ -90,20 +120,33 @@ def test_scripts_that_run_on_create_set_slurm_up_and_the_run_trains(machines: Ma
 def assert_settings_outlive_a_rewriting(machines: Machines, cluster: str) -> None:
     """HyperPod wrote slurm.conf anew with every node that came, and does so once more: ours are in force, and reach the workers."""
     controller, conf = machines.node(cluster, "controller"), "/opt/slurm/etc/slurm.conf"
-    asked = ("sh", "-c", "/opt/slurm/bin/scontrol show config | grep -E '^(TCPTimeout|EpilogSlurmctld) '")
+    asked = (
+        "sh",
+        "-c",
+        "/opt/slurm/bin/scontrol show config | grep -E '^(TCPTimeout|EpilogSlurmctld) '",
+    )
 
     def in_force() -> bool:
         said = machines.on(controller, *asked)
         return "1 sec" in said and "/opt/trainyard/bin/slurm-job-end" in said
 
     eventually("our settings are in force", in_force, 30)
-    machines.on(controller, "sh", "-c", f"sed -i '/^Include/d' {conf} && /opt/slurm/bin/scontrol reconfigure")
+    machines.on(
+        controller,
+        "sh",
+        "-c",
+        f"sed -i '/^Include/d' {conf} && /opt/slurm/bin/scontrol reconfigure",
+    )
     assert not in_force()
     eventually("our settings are in force again", in_force, 30)
-    assert machines.on(controller, "stat", "-c", "%U", conf, "/opt/slurm/etc/trainyard.conf").split() == ["slurm", "slurm"]
+    assert machines.on(
+        controller, "stat", "-c", "%U", conf, "/opt/slurm/etc/trainyard.conf"
+    ).split() == ["slurm", "slurm"]
     worker = machines.node(cluster, "workers")
     cached = "/var/spool/slurmd/conf-cache/trainyard.conf"
-    eventually("the worker has them", lambda: "TCPTimeout=1" in machines.on(worker, "cat", cached), 30)
+    eventually(
+        "the worker has them", lambda: "TCPTimeout=1" in machines.on(worker, "cat", cached), 30
+    )
 
 
 def test_after_a_power_cut_without_a_spare_the_run_goes_on_on_a_replacement_with_another_address(
@@ -111,7 +154,9 @@ def test_after_a_power_cut_without_a_spare_the_run_goes_on_on_a_replacement_with
 ) -> None:
     run = system.training(submit(system, spec("power")), checkpoints=2, seconds=READY_SECONDS)
     before = {node["name"] for node in machines.nodes(run["clusterName"])}
-    system.quirk("scripts-come-late")  # Slurm has the replacement long before it is set up, and must not cost an attempt
+    system.quirk(
+        "scripts-come-late"
+    )  # Slurm has the replacement long before it is set up, and must not cost an attempt
     try:
         lost, final = lose(system, run, "kill-node")
     finally:

@@ -41,15 +41,25 @@ class Trials:
 
     def submit(self, step_seconds: float) -> str:
         arguments = ["--steps", str(self.steps), "--step-seconds", str(step_seconds)]
-        job = {"recipe": "torchrun", "nodes": 2, "processesPerNode": 1, "module": "trainyard_trainers.ddp", "arguments": arguments}
-        return self.system.submit(self.cluster, job, self.cluster, checkpoint={"everySeconds": 2, "keep": 5})
+        job = {
+            "recipe": "torchrun",
+            "nodes": 2,
+            "processesPerNode": 1,
+            "module": "trainyard_trainers.ddp",
+            "arguments": arguments,
+        }
+        return self.system.submit(
+            self.cluster, job, self.cluster, checkpoint={"everySeconds": 2, "keep": 5}
+        )
 
     @property
     def attempt(self) -> Json:
         return dict(self.system.api.run(self.run_id)["attempts"][-1])
 
     def step(self) -> int:
-        (path,) = self.machines.state_dir.glob(f"fsx/*/trainyard/runs/{self.run_id}/attempts/{self.attempt['number']}/progress.json")
+        (path,) = self.machines.state_dir.glob(
+            f"fsx/*/trainyard/runs/{self.run_id}/attempts/{self.attempt['number']}/progress.json"
+        )
         return Progress.model_validate_json(path.read_bytes()).step
 
     def advances(self, seconds: float = 60.0) -> None:
@@ -57,7 +67,9 @@ class Trials:
         eventually("training goes on", lambda: self.step() > before, seconds)
 
     def node(self, slurm_name: str) -> Json:
-        return next(node for node in self.machines.nodes(self.cluster) if node["name"] == slurm_name)
+        return next(
+            node for node in self.machines.nodes(self.cluster) if node["name"] == slurm_name
+        )
 
     @property
     def controller(self) -> Json:
@@ -86,12 +98,20 @@ class Trials:
 
     def all_linked(self, away: str) -> None:
         def linked() -> bool:
-            return all(node["agent"] == "linked" for node in self.system.api.nodes(self.cluster) if node["name"] != away)
+            return all(
+                node["agent"] == "linked"
+                for node in self.system.api.nodes(self.cluster)
+                if node["name"] != away
+            )
 
         eventually("every agent is linked", linked, RETURN_SECONDS)
 
     def returned(self, slurm_name: str, since: datetime) -> bool:
-        found = [line for line in self.system.timeline(self.run_id, "NodeReturned") if slurm_name in line["message"]]
+        found = [
+            line
+            for line in self.system.timeline(self.run_id, "NodeReturned")
+            if slurm_name in line["message"]
+        ]
         return any(datetime.fromisoformat(line["at"]) > since for line in found)
 
     def cut(self, kind: str, seconds: float) -> tuple[Json, str, datetime]:
@@ -103,7 +123,9 @@ class Trials:
         assert lost not in self.attempt["nodes"]
         return before, lost, at
 
-    def comes_back_and_touches_nothing(self, before: Json, lost: str, at: datetime, seconds: float) -> None:
+    def comes_back_and_touches_nothing(
+        self, before: Json, lost: str, at: datetime, seconds: float
+    ) -> None:
         """The node that was cut off serves again, what ran there is gone, and the attempt that took over goes on."""
         eventually(f"{lost} is back", lambda: self.returned(lost, at), seconds + RETURN_SECONDS)
         left = self.machines.on(self.node(lost), "pgrep", "-af", "trainyard_trainers")
@@ -122,16 +144,28 @@ class Trials:
     def delete(self) -> None:
         if self.system.api.run(self.run_id)["status"] not in ENDED:
             self.system.api.cancel_run(self.run_id)
-            eventually("the run ends", lambda: self.system.api.run(self.run_id)["status"] in ENDED, READY_SECONDS)
+            eventually(
+                "the run ends",
+                lambda: self.system.api.run(self.run_id)["status"] in ENDED,
+                READY_SECONDS,
+            )
         self.system.api.delete_cluster(self.cluster)
         self.system.assert_gone(self.system.api.cluster(self.cluster))
 
     def ends_as_if_nothing_had_happened(self, attempts: int) -> None:
         run = self.system.ended(self.run_id, "Succeeded", READY_SECONDS)
         assert len(run["attempts"]) == attempts, self.system.story(self.run_id)
-        assert [incident["cause"] for incident in run["incidents"]] == ["node-lost"] * (attempts - 1)
+        assert [incident["cause"] for incident in run["incidents"]] == ["node-lost"] * (
+            attempts - 1
+        )
         undisturbed = self.system.ended(self.submit(0.0), "Succeeded", READY_SECONDS)
-        assert differences(final_weights(self.system, run, self.steps), final_weights(self.system, undisturbed, self.steps)) == []
+        assert (
+            differences(
+                final_weights(self.system, run, self.steps),
+                final_weights(self.system, undisturbed, self.steps),
+            )
+            == []
+        )
 
 
 @contextmanager
@@ -155,36 +189,61 @@ def test_an_agent_that_stands_still_for_twenty_seconds_loses_nothing(trials: Tri
     trials.loses_nothing("freeze-agent", trials.node(trials.attempt["nodes"][0]), TRIAL_SECONDS)
 
 
-def test_a_controller_that_is_cut_off_from_all_workers_for_twenty_seconds_loses_nothing(trials: Trials) -> None:
+def test_a_controller_that_is_cut_off_from_all_workers_for_twenty_seconds_loses_nothing(
+    trials: Trials,
+) -> None:
     trials.loses_nothing("cut-peers", trials.controller, TRIAL_SECONDS)
     told = [line["message"] for line in trials.system.timeline(trials.run_id, "AgentSilent")]
-    assert not [message for message in told if "its Slurm daemon answers" in message and trials.attempt["nodes"][1] in message]
+    assert not [
+        message
+        for message in told
+        if "its Slurm daemon answers" in message and trials.attempt["nodes"][1] in message
+    ]
 
 
-def test_a_bus_out_of_reach_for_twenty_seconds_loses_nothing_and_what_happened_is_told_afterwards(trials: Trials) -> None:
+def test_a_bus_out_of_reach_for_twenty_seconds_loses_nothing_and_what_happened_is_told_afterwards(
+    trials: Trials,
+) -> None:
     began = datetime.now().astimezone()
     trials.loses_nothing("cut-aws", trials.controller, TRIAL_SECONDS)
     middle = began.timestamp() + TRIAL_SECONDS / 2
 
     def told() -> bool:
         found = trials.system.api.checkpoints(trials.run_id)
-        return any(began.timestamp() < datetime.fromisoformat(line["committedAt"]).timestamp() < middle for line in found)
+        return any(
+            began.timestamp() < datetime.fromisoformat(line["committedAt"]).timestamp() < middle
+            for line in found
+        )
 
     eventually("a checkpoint of the time without a bus is told", told, RETURN_SECONDS)
 
 
 @pytest.mark.parametrize(
-    ("kind", "seconds"), [("cut-link", 5.0), ("cut-link", TRIAL_SECONDS), ("lose-outgoing", 10.0), ("lose-incoming", TRIAL_SECONDS)]
+    ("kind", "seconds"),
+    [
+        ("cut-link", 5.0),
+        ("cut-link", TRIAL_SECONDS),
+        ("lose-outgoing", 10.0),
+        ("lose-incoming", TRIAL_SECONDS),
+    ],
 )
-def test_a_node_whose_link_is_healed_writes_nothing_and_kills_nothing(trials: Trials, kind: str, seconds: float) -> None:
+def test_a_node_whose_link_is_healed_writes_nothing_and_kills_nothing(
+    trials: Trials, kind: str, seconds: float
+) -> None:
     trials.comes_back_and_touches_nothing(*trials.cut(kind, seconds), seconds)
 
 
-def test_ninety_seconds_of_a_bad_network_lose_nothing_while_another_nodes_link_is_cut_as_long(trials: Trials) -> None:
+def test_ninety_seconds_of_a_bad_network_lose_nothing_while_another_nodes_link_is_cut_as_long(
+    trials: Trials,
+) -> None:
     before, lost, at = trials.cut("cut-link", LONG_SECONDS)
-    trials.loses_nothing("slow-link", trials.node(trials.attempt["nodes"][1]), LONG_SECONDS, away=lost)
+    trials.loses_nothing(
+        "slow-link", trials.node(trials.attempt["nodes"][1]), LONG_SECONDS, away=lost
+    )
     trials.comes_back_and_touches_nothing(before, lost, at, LONG_SECONDS)
 
 
-def test_through_all_of_it_only_what_was_cut_off_cost_an_attempt_and_the_weights_are_those_of_an_undisturbed_run(trials: Trials) -> None:
+def test_through_all_of_it_only_what_was_cut_off_cost_an_attempt_and_the_weights_are_those_of_an_undisturbed_run(
+    trials: Trials,
+) -> None:
     trials.ends_as_if_nothing_had_happened(attempts=6)

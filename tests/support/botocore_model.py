@@ -11,7 +11,12 @@ from botocore.validate import validate_parameters
 
 def request_problems(service: str, operation: str, request: dict[str, Any]) -> list[str]:
     """What in `request` the model of `operation` does not allow; [] when nothing."""
-    shape = botocore.session.get_session().get_service_model(service).operation_model(operation).input_shape
+    shape = (
+        botocore.session.get_session()
+        .get_service_model(service)
+        .operation_model(operation)
+        .input_shape
+    )
     validate_parameters(request, shape)
     return list(_problems(shape, request, operation))
 

@@ -36,8 +36,14 @@ class Broken:
 
 def assert_found(broken: Broken, code: int, document: Json, system: System, printed: str) -> None:
     """Ended with 1 and exactly this id, in its stage, with words that say what to do, and nothing is left."""
-    assert (code, document["verdict"], document["firstBroken"]) == (1, "broken", broken.assumption), printed
-    assert [name for name, seen in document["assumptions"].items() if seen["verdict"] == "broken"] == [broken.assumption]
+    assert (code, document["verdict"], document["firstBroken"]) == (
+        1,
+        "broken",
+        broken.assumption,
+    ), printed
+    assert [
+        name for name, seen in document["assumptions"].items() if seen["verdict"] == "broken"
+    ] == [broken.assumption]
     assert document["assumptions"][broken.assumption]["stage"] == broken.stage
     assert broken.words in document["words"]
     assert document["nothingLeft"] is True

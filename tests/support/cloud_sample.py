@@ -119,7 +119,14 @@ FLOW = {
             "Resource": "arn:aws:states:::lambda:invoke",
             "Parameters": {"FunctionName": "${Steps}", "Payload.$": "$"},
             "ResultSelector": {"answer.$": "$.Payload"},
-            "Retry": [{"ErrorEquals": ["RetryableError"], "IntervalSeconds": 1, "MaxAttempts": 2, "BackoffRate": 1}],
+            "Retry": [
+                {
+                    "ErrorEquals": ["RetryableError"],
+                    "IntervalSeconds": 1,
+                    "MaxAttempts": 2,
+                    "BackoffRate": 1,
+                }
+            ],
             "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.trouble", "Next": "Told"}],
             "Next": "Which",
         },
@@ -138,7 +145,11 @@ FLOW = {
             "TimeoutSeconds": 60,
             "Parameters": {
                 "FunctionName": "${Steps}",
-                "Payload": {"do.$": "$.answer.wait", "key.$": "$.answer.key", "token.$": "$$.Task.Token"},
+                "Payload": {
+                    "do.$": "$.answer.wait",
+                    "key.$": "$.answer.key",
+                    "token.$": "$$.Task.Token",
+                },
             },
             "Next": "Done",
         },
@@ -149,7 +160,11 @@ FLOW = {
             "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.trouble", "Next": "Told"}],
             "Next": "Done",
         },
-        "Spin": {"Type": "Choice", "Choices": [{"Variable": "$.answer.spin", "BooleanEquals": True, "Next": "Spin"}], "Default": "Done"},
+        "Spin": {
+            "Type": "Choice",
+            "Choices": [{"Variable": "$.answer.spin", "BooleanEquals": True, "Next": "Spin"}],
+            "Default": "Done",
+        },
         "Told": {"Type": "Pass", "End": True},
         "Done": {"Type": "Succeed"},
     },

@@ -22,13 +22,22 @@ _NEEDED: dict[str, dict[str, Any]] = {
 }
 
 
-def fact(type_: str | type[Fact], identity: str, at: datetime, attempt: int | None = None, **data: Any) -> Fact:
+def fact(
+    type_: str | type[Fact], identity: str, at: datetime, attempt: int | None = None, **data: Any
+) -> Fact:
     """`data` in camelCase, as agents send it; an agent's id is made as long as a ULID."""
     name = type_ if isinstance(type_, str) else type_.__name__
     cls = CLASSES[name]
     given: dict[str, Any] = {**_NEEDED.get(name, {}), **data, "id": identity, "at": at}
     if issubclass(cls, AgentEvent):
-        given = {**_AGENT, **_RUN, "steppedAt": at, "committedAt": at, **given, "id": identity.rjust(26, "0")}
+        given = {
+            **_AGENT,
+            **_RUN,
+            "steppedAt": at,
+            "committedAt": at,
+            **given,
+            "id": identity.rjust(26, "0"),
+        }
     if attempt is not None:
         given["attempt"] = attempt
     return cls.model_validate(given)

@@ -30,7 +30,11 @@ class World:
 
 def install(patch: pytest.MonkeyPatch, world: World) -> None:
     """Put the fake into sys.modules, and the packages' versions where they are asked for."""
-    versions = {"neuronx-distributed": "0.18.27753", "torch-neuronx": "2.9.0.2.15.32035", "libneuronxla": "2.2.12677.0"}
+    versions = {
+        "neuronx-distributed": "0.18.27753",
+        "torch-neuronx": "2.9.0.2.15.32035",
+        "libneuronxla": "2.2.12677.0",
+    }
     found = importlib.metadata.version
     patch.setattr(importlib.metadata, "version", lambda name: versions.get(name) or found(name))
     layers = _module("neuronx_distributed.parallel_layers", **_layers(world))
@@ -44,13 +48,25 @@ def install(patch: pytest.MonkeyPatch, world: World) -> None:
     mappings = _module(
         "neuronx_distributed.parallel_layers.mappings",
         copy_to_tensor_model_parallel_region=lambda input_, process_group=None: input_,
-        gather_from_sequence_parallel_region=lambda input_, sequence_dimension=0, to_model_parallel=True: torch.cat(
-            [input_] * world.tp_size, sequence_dimension
+        gather_from_sequence_parallel_region=lambda input_, sequence_dimension=0, to_model_parallel=True: (
+            torch.cat([input_] * world.tp_size, sequence_dimension)
         ),
     )
-    xm = _module("torch_xla.core.xla_model", xla_device=lambda: torch.device("cpu"), mark_step=lambda: _mark(world))
+    xm = _module(
+        "torch_xla.core.xla_model",
+        xla_device=lambda: torch.device("cpu"),
+        mark_step=lambda: _mark(world),
+    )
     nxd = _module("neuronx_distributed", **_trainer(world))
-    for module in (nxd, layers, state, mappings, xm, _module("torch_xla"), _module("torch_xla.core")):
+    for module in (
+        nxd,
+        layers,
+        state,
+        mappings,
+        xm,
+        _module("torch_xla"),
+        _module("torch_xla.core"),
+    ):
         patch.setitem(sys.modules, module.__name__, module)
 
 
@@ -64,13 +80,22 @@ def _mark(world: World) -> None:
     world.mark_steps += 1
 
 
-# -- layers ----------------------------------------------------------------------------------------------------------
+# -- layers --------------------------------------------------------------------------------------
 def _layers(world: World) -> dict[str, Any]:
     class _Parallel(nn.Module):
-        def __init__(self, rows: int, columns: int, sequence_parallel_enabled: bool, sequence_dimension: int | None) -> None:
+        def __init__(
+            self,
+            rows: int,
+            columns: int,
+            sequence_parallel_enabled: bool,
+            sequence_dimension: int | None,
+        ) -> None:
             super().__init__()
             self.weight = nn.Parameter(torch.randn(rows, columns))
-            self.sequence_parallel_enabled, self.sequence_dimension = sequence_parallel_enabled, sequence_dimension
+            self.sequence_parallel_enabled, self.sequence_dimension = (
+                sequence_parallel_enabled,
+                sequence_dimension,
+            )
             self.tensor_model_parallel = True
 
     class ColumnParallelLinear(_Parallel):
@@ -85,8 +110,15 @@ def _layers(world: World) -> dict[str, Any]:
         ) -> None:
             assert not bias
             assert not gather_output, "the blocks and the loss work on this rank's part"
-            assert sequence_dimension == (1 if sequence_parallel_enabled else None), "nxd takes 0 for None"
-            super().__init__(output_size // world.tp_size, input_size, sequence_parallel_enabled, sequence_dimension)
+            assert sequence_dimension == (1 if sequence_parallel_enabled else None), (
+                "nxd takes 0 for None"
+            )
+            super().__init__(
+                output_size // world.tp_size,
+                input_size,
+                sequence_parallel_enabled,
+                sequence_dimension,
+            )
 
         def forward(self, x: Tensor) -> Tensor:
             if self.sequence_parallel_enabled:
@@ -105,22 +137,37 @@ def _layers(world: World) -> dict[str, Any]:
         ) -> None:
             assert not bias
             assert input_is_parallel
-            super().__init__(output_size, input_size // world.tp_size, sequence_parallel_enabled, sequence_dimension)
+            super().__init__(
+                output_size,
+                input_size // world.tp_size,
+                sequence_parallel_enabled,
+                sequence_dimension,
+            )
 
         def forward(self, x: Tensor) -> Tensor:
             y = nn.functional.linear(x, self.weight)
             return y.chunk(world.tp_size, 1)[world.tp] if self.sequence_parallel_enabled else y
 
     class ParallelEmbedding(_Parallel):
-        def __init__(self, num_embeddings: int, embedding_dim: int, sequence_parallel_enabled: bool = False) -> None:
-            super().__init__(num_embeddings // world.tp_size, embedding_dim, sequence_parallel_enabled, None)
+        def __init__(
+            self, num_embeddings: int, embedding_dim: int, sequence_parallel_enabled: bool = False
+        ) -> None:
+            super().__init__(
+                num_embeddings // world.tp_size, embedding_dim, sequence_parallel_enabled, None
+            )
 
         def forward(self, tokens: Tensor) -> Tensor:
             y = nn.functional.embedding(tokens % len(self.weight), self.weight)
             # without a sequence dimension nxd's result is (sequence / tp, batch, hidden)
-            return y.transpose(0, 1).chunk(world.tp_size, 0)[world.tp] if self.sequence_parallel_enabled else y
+            return (
+                y.transpose(0, 1).chunk(world.tp_size, 0)[world.tp]
+                if self.sequence_parallel_enabled
+                else y
+            )
 
-    def parallel_cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
+    def parallel_cross_entropy(
+        logits: Tensor, target: Tensor, label_smoothing: float = 0.0
+    ) -> Tensor:
         """One rank's part of the softmax; like nxd's it views its argument flat, and an unknown target adds no logit."""
         assert logits.is_contiguous()
         assert logits.dtype == torch.float32
@@ -137,11 +184,18 @@ def _layers(world: World) -> dict[str, Any]:
     }
 
 
-# -- trainer ---------------------------------------------------------------------------------------------------------
+# -- trainer -------------------------------------------------------------------------------------
 class _Zero1(torch.optim.Optimizer):
     """torch_xla's ZeroRedundancyOptimizer of one rank: it works on chunks that it copied when it was made."""
 
-    def __init__(self, params: Iterable[Tensor], cls: Any, world: World, max_norm: float | None = None, **defaults: Any) -> None:
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        cls: Any,
+        world: World,
+        max_norm: float | None = None,
+        **defaults: Any,
+    ) -> None:
         super().__init__(params, defaults)
         self.max_norm = max_norm if max_norm is not None else 1.0
         self.grad_norm: Tensor | None = None
@@ -149,7 +203,10 @@ class _Zero1(torch.optim.Optimizer):
         self._shard()
 
     def _shard(self) -> None:
-        self._shards = [nn.Parameter(_chunk(one.data, self._world).clone()) for one in self.param_groups[0]["params"]]
+        self._shards = [
+            nn.Parameter(_chunk(one.data, self._world).clone())
+            for one in self.param_groups[0]["params"]
+        ]
         self.base = self._make()
 
     def step(self, closure: Any = None) -> None:
@@ -165,7 +222,11 @@ class _Zero1(torch.optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         shapes = {index: one.shape for index, one in enumerate(self.param_groups[0]["params"])}
-        return {**super().state_dict(), "base_state": self.base.state_dict()["state"], "shape_info": shapes}
+        return {
+            **super().state_dict(),
+            "base_state": self.base.state_dict()["state"],
+            "shape_info": shapes,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         content = dict(state_dict)
@@ -175,7 +236,9 @@ class _Zero1(torch.optim.Optimizer):
         self._shard()
         self.base.load_state_dict({**self.base.state_dict(), "state": state})
         for index, shard in enumerate(self._shards):
-            assert state[index]["exp_avg"].shape == shard.shape, "a chunk must be padded as the weights' chunk is"
+            assert state[index]["exp_avg"].shape == shard.shape, (
+                "a chunk must be padded as the weights' chunk is"
+            )
 
 
 def _chunk(tensor: Tensor, world: World) -> Tensor:
@@ -221,7 +284,9 @@ def _trainer(world: World) -> dict[str, Any]:
         mixed_precision_config: dict[str, Any] | None = None,
         lnc_size: int = 1,
     ) -> dict[str, Any]:
-        assert world.config is None, "a second call would make the process groups again, which nxd refuses"
+        assert world.config is None, (
+            "a second call would make the process groups again, which nxd refuses"
+        )
         world.config = {
             "tensor_parallel_size": tensor_parallel_size,
             "optimizer_config": optimizer_config,
@@ -232,15 +297,25 @@ def _trainer(world: World) -> dict[str, Any]:
         return world.config
 
     def initialize_parallel_model(
-        nxd_config: dict[str, Any], model_fn: Callable[..., nn.Module], include_buffers: bool = False, *model_args: Any, **model_kwargs: Any
+        nxd_config: dict[str, Any],
+        model_fn: Callable[..., nn.Module],
+        include_buffers: bool = False,
+        *model_args: Any,
+        **model_kwargs: Any,
     ) -> nn.Module:
         assert include_buffers is False
         model: Any = model_fn(*model_args, **model_kwargs)
         return model  # type: ignore[no-any-return]
 
-    def initialize_parallel_optimizer(nxd_config: dict[str, Any], optimizer_class: Any, parameters: Any, **defaults: Any) -> Any:
+    def initialize_parallel_optimizer(
+        nxd_config: dict[str, Any], optimizer_class: Any, parameters: Any, **defaults: Any
+    ) -> Any:
         zero1 = nxd_config["optimizer_config"]["zero_one_enabled"]
-        made = _Zero1(parameters, optimizer_class, world, **defaults) if zero1 else optimizer_class(parameters, **defaults)
+        made = (
+            _Zero1(parameters, optimizer_class, world, **defaults)
+            if zero1
+            else optimizer_class(parameters, **defaults)
+        )
         world.optimizer = _NxDOptimizer(made, nxd_config)
         return world.optimizer
 

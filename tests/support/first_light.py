@@ -22,20 +22,42 @@ WHOLE_SECONDS = 300.0
 class FirstLight:
     """One process. `arguments` come after those that every test needs."""
 
-    def __init__(self, system: System, directory: Path, *arguments: str, spec: Json | None = None, name: str = "first-light") -> None:
+    def __init__(
+        self,
+        system: System,
+        directory: Path,
+        *arguments: str,
+        spec: Json | None = None,
+        name: str = "first-light",
+    ) -> None:
         self.output, self.errors = directory / f"{name}.json", directory / f"{name}.err"
         given = []
         if spec is not None:
             (directory / f"{name}.yaml").write_text(yaml.safe_dump(spec))
             given = [str(directory / f"{name}.yaml")]
         self._system = system
-        self._command = [sys.executable, "-m", "trainyard_cli.main", "first-light", "--state-dir", str(system.state_dir)]
+        self._command = [
+            sys.executable,
+            "-m",
+            "trainyard_cli.main",
+            "first-light",
+            "--state-dir",
+            str(system.state_dir),
+        ]
         self._process = self._start([*given, "--output", str(self.output), *arguments])
 
     def _start(self, arguments: list[str]) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if name != "TRAINYARD_API_URL"}
+        environment = {
+            name: value for name, value in os.environ.items() if name != "TRAINYARD_API_URL"
+        }
         with self.errors.open("ab") as errors:
-            return subprocess.Popen([*self._command, *arguments], stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, env=environment)
+            return subprocess.Popen(
+                [*self._command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                env=environment,
+            )
 
     def __enter__(self) -> FirstLight:
         return self
@@ -103,5 +125,9 @@ def assert_nothing_left(system: System, document: Json) -> None:
     known = [cluster for cluster in system.api.clusters() if cluster["name"] == name]
     for cluster in known:
         system.assert_gone(cluster)
-    active = [run["id"] for run in system.api.runs() if run["clusterName"] == name and not run["finishedAt"]]
+    active = [
+        run["id"]
+        for run in system.api.runs()
+        if run["clusterName"] == name and not run["finishedAt"]
+    ]
     assert active == []

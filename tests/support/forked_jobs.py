@@ -20,10 +20,14 @@ from tests.support.ports import free_port
 from trainyard_trainers.attempt import Attempt
 
 FORKSERVER = multiprocessing.get_context("forkserver")
-FORKSERVER.set_forkserver_preload(["torch", "torch.distributed", "torch._dynamo", "trainyard_trainers.loop"])
+FORKSERVER.set_forkserver_preload(
+    ["torch", "torch.distributed", "torch._dynamo", "trainyard_trainers.loop"]
+)
 
 
-def run_rank(target: Callable[..., int], arguments: tuple[Any, ...], environment: Mapping[str, str], log: str) -> None:
+def run_rank(
+    target: Callable[..., int], arguments: tuple[Any, ...], environment: Mapping[str, str], log: str
+) -> None:
     """One rank's process: its output goes to its log, and its exit status is what the target returns."""
     os.environ.update(environment)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -72,7 +76,9 @@ class ForkedJob:
             **self.environment,
         }
         log = str(self.directory / f"rank-{rank}.log")
-        process = FORKSERVER.Process(target=run_rank, args=(self.target, self.arguments, environment, log))
+        process = FORKSERVER.Process(
+            target=run_rank, args=(self.target, self.arguments, environment, log)
+        )
         process.start()
         return process
 
@@ -97,7 +103,9 @@ class ForkedJob:
         for process in self.processes:
             process.join(max(0.0, deadline - time.monotonic()))
         codes = [process.exitcode for process in self.processes]
-        assert None not in codes, f"still running after {PATIENCE * seconds:.0f} s: {codes}\n{self.log()}"
+        assert None not in codes, (
+            f"still running after {PATIENCE * seconds:.0f} s: {codes}\n{self.log()}"
+        )
         return codes
 
     def until(self, what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
@@ -105,8 +113,12 @@ class ForkedJob:
         deadline = time.monotonic() + PATIENCE * seconds
         while not (found := condition()):
             codes = [process.exitcode for process in self.processes]
-            assert time.monotonic() < deadline, f"not within {PATIENCE * seconds:.0f} s: {what}; exit codes so far: {codes}\n{self.log()}"
-            assert any(process.is_alive() for process in self.processes), f"ended before: {what}\n{self.log()}"
+            assert time.monotonic() < deadline, (
+                f"not within {PATIENCE * seconds:.0f} s: {what}; exit codes so far: {codes}\n{self.log()}"
+            )
+            assert any(process.is_alive() for process in self.processes), (
+                f"ended before: {what}\n{self.log()}"
+            )
             time.sleep(0.002)
         return found
 
@@ -120,7 +132,9 @@ class ForkedJob:
 
     def losses(self) -> dict[int, float]:
         """The loss of every step of this attempt."""
-        lines = [json.loads(line) for line in (self.directory / "steps.jsonl").read_text().splitlines()]
+        lines = [
+            json.loads(line) for line in (self.directory / "steps.jsonl").read_text().splitlines()
+        ]
         return {line["step"]: line["loss"] for line in lines}
 
     def signal(self, number: int) -> None:

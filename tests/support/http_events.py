@@ -12,10 +12,20 @@ from trainyard.http.api import Api
 
 
 def event(
-    method: str, path: str, *, query: dict[str, Any] | None = None, headers: dict[str, str] | None = None, body: Any = None
+    method: str,
+    path: str,
+    *,
+    query: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
+    body: Any = None,
 ) -> dict[str, Any]:
     """An event; `body` may be a string as it is, bytes (sent base64 as the gateway does) or anything JSON."""
-    sent = {"host": "api.example", "content-type": "application/json", "user-agent": "test", **(headers or {})}
+    sent = {
+        "host": "api.example",
+        "content-type": "application/json",
+        "user-agent": "test",
+        **(headers or {}),
+    }
     found: dict[str, Any] = {
         "version": "2.0",
         "routeKey": "ANY /v1/{proxy+}",
@@ -26,10 +36,22 @@ def event(
         "requestContext": {
             "accountId": "123456789012",
             "apiId": "abc123",
-            "authorizer": {"iam": {"accessKey": "AKIA", "accountId": "123456789012", "userArn": "arn:aws:iam::123456789012:user/me"}},
+            "authorizer": {
+                "iam": {
+                    "accessKey": "AKIA",
+                    "accountId": "123456789012",
+                    "userArn": "arn:aws:iam::123456789012:user/me",
+                }
+            },
             "domainName": "abc123.execute-api.us-east-1.amazonaws.com",
             "domainPrefix": "abc123",
-            "http": {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "test"},
+            "http": {
+                "method": method,
+                "path": path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": "127.0.0.1",
+                "userAgent": "test",
+            },
             "requestId": "request-1",
             "routeKey": "ANY /v1/{proxy+}",
             "stage": "$default",

@@ -56,8 +56,12 @@ def newest() -> tuple[int, int]:
     for directory in sorted(CHECKPOINTS.glob("step-*"), reverse=True):
         try:
             manifest = json.loads((directory / "manifest.json").read_text())
-            if all(digest(directory / item["path"]) == item["sha256"] for item in manifest["files"]):
-                return manifest["step"], json.loads((directory / "payload.json").read_text())["value"]
+            if all(
+                digest(directory / item["path"]) == item["sha256"] for item in manifest["files"]
+            ):
+                return manifest["step"], json.loads((directory / "payload.json").read_text())[
+                    "value"
+                ]
         except (OSError, ValueError, KeyError):
             continue
     return 0, 0
@@ -68,10 +72,17 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--step-seconds", type=float, default=0.05)
     parser.add_argument("--every", type=int, default=10)
-    parser.add_argument("--write-seconds", type=float, default=0.0, help="how long writing one checkpoint takes")
-    parser.add_argument("--fail-at", type=int, default=None, help="raise a Python error at this step")
     parser.add_argument(
-        "--hold-at", type=int, default=None, help="attempt 1 waits before this step until the run's directory has a file 'go'"
+        "--write-seconds", type=float, default=0.0, help="how long writing one checkpoint takes"
+    )
+    parser.add_argument(
+        "--fail-at", type=int, default=None, help="raise a Python error at this step"
+    )
+    parser.add_argument(
+        "--hold-at",
+        type=int,
+        default=None,
+        help="attempt 1 waits before this step until the run's directory has a file 'go'",
     )
     parser.add_argument("--echo", nargs="*", default=[])
     options = parser.parse_args()
@@ -100,7 +111,12 @@ def main() -> None:
             )  # fmt: skip
             os.replace(temporary, ATTEMPT_DIR / "progress.json")
             if step % options.every == 0 or stop:
-                commit(CHECKPOINTS / f"step-{step:012d}-attempt-{ATTEMPT}", step, {"value": value}, options.write_seconds)
+                commit(
+                    CHECKPOINTS / f"step-{step:012d}-attempt-{ATTEMPT}",
+                    step,
+                    {"value": value},
+                    options.write_seconds,
+                )
         if stop:
             sys.exit(128 + stop[0])
     if RANK == 0:

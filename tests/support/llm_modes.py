@@ -42,7 +42,9 @@ def write_documents(directory: Path, seed: int = 5, tokens: int = 1200) -> Path:
         documents, count = [], 0
         while count < tokens:
             length = int(torch.randint(3, 41, (), generator=generator))
-            documents.append(torch.randint(0, MODEL.vocab_size, (length,), generator=generator).tolist())
+            documents.append(
+                torch.randint(0, MODEL.vocab_size, (length,), generator=generator).tolist()
+            )
             count += length
         write_shard(directory / f"shard-{number}.tokens", documents, MODEL.vocab_size)
     return directory
@@ -50,7 +52,9 @@ def write_documents(directory: Path, seed: int = 5, tokens: int = 1200) -> Path:
 
 def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Tokens (BATCH, SEQUENCE + 1), and positions of two documents in each sequence."""
-    tokens = torch.randint(0, MODEL.vocab_size, (BATCH, SEQUENCE + 1), generator=torch.Generator().manual_seed(step))
+    tokens = torch.randint(
+        0, MODEL.vocab_size, (BATCH, SEQUENCE + 1), generator=torch.Generator().manual_seed(step)
+    )
     return tokens, torch.cat((torch.arange(6), torch.arange(SEQUENCE - 6))).expand(BATCH, -1)
 
 
@@ -60,7 +64,9 @@ def few_steps(mode: Mode, clip: float = 1.0) -> dict[str, Any]:
     backend = TorchBackend(parallel)
     checkpointing = build.activation_checkpointing
     model = backend.build(
-        lambda: Llama(MODEL, backend, activation_checkpointing=checkpointing), build, OptimizerConfig(learning_rate=1e-2, clip=clip)
+        lambda: Llama(MODEL, backend, activation_checkpointing=checkpointing),
+        build,
+        OptimizerConfig(learning_rate=1e-2, clip=clip),
     )
     backend.initialise(RandomWeights(MODEL, 3))
     losses, norms, gradients = [], [], {}
@@ -71,11 +77,15 @@ def few_steps(mode: Mode, clip: float = 1.0) -> dict[str, Any]:
         for half in (0, 1):
             part = own.chunk(2)[half]
             with backend.forwarding(last=half == 1):
-                loss = model(part[:, :-1], part[:, 1:], positions[: len(part)]) * (backend.ranks.dp_size / (BATCH * SEQUENCE))
+                loss = model(part[:, :-1], part[:, 1:], positions[: len(part)]) * (
+                    backend.ranks.dp_size / (BATCH * SEQUENCE)
+                )
             backend.backward(loss, last=half == 1)
             total += loss.detach()
         if step == 0:
-            gradients = {name: whole(parameter.grad).tolist() for name, parameter in model.named_parameters()}
+            gradients = {
+                name: whole(parameter.grad).tolist() for name, parameter in model.named_parameters()
+            }
         norms.append(backend.step(1e-2))
         dist.all_reduce(total)
         losses.append(float(total) / dist.get_world_size())
@@ -122,7 +132,10 @@ class NotingLlm(train.Llm):
         self.data.noted = []
         result = super().train_step(turn)
         if self.ranks.tp == 0:
-            path = Path(os.environ["TRAINYARD_RUN_DIR"]) / f"samples-{os.environ['TRAINYARD_ATTEMPT']}-{self.ranks.dp}.jsonl"
+            path = (
+                Path(os.environ["TRAINYARD_RUN_DIR"])
+                / f"samples-{os.environ['TRAINYARD_ATTEMPT']}-{self.ranks.dp}.jsonl"
+            )
             with open(path, "a") as stream:
                 stream.write(json.dumps([self.step, self.data.noted]) + "\n")
         while self.step >= HELD_STEP and hold(Path(os.environ["TRAINYARD_RUN_DIR"])).exists():

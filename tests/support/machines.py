@@ -96,7 +96,10 @@ class Walker:
         self._go(state["Next"])
 
     def _call(self, state: dict[str, Any], token: str | None) -> dict[str, Any] | None:
-        state_context = {"EnteredTime": self.entered.isoformat(), "RetryCount": self.tries.get(self.state, 0)}
+        state_context = {
+            "EnteredTime": self.entered.isoformat(),
+            "RetryCount": self.tries.get(self.state, 0),
+        }
         context = {"Task": {"Token": token}, "State": state_context}
         payload = _fill(state["Parameters"]["Payload"], self.data, context)
         try:
@@ -106,14 +109,21 @@ class Walker:
             self._failed(state, CRASH_ERROR, "the process died")
             return None
         except Exception as error:  # noqa: BLE001 - a Lambda error of any kind is what Retry and Catch are about
-            self._failed(state, type(error).__name__, json.dumps({"errorMessage": str(error), "errorType": type(error).__name__}))
+            self._failed(
+                state,
+                type(error).__name__,
+                json.dumps({"errorMessage": str(error), "errorType": type(error).__name__}),
+            )
             return None
         json.dumps(answer)
         return answer
 
     def _failed(self, state: dict[str, Any], error: str, cause: str) -> None:
         for retry in state.get("Retry", []):
-            if error in retry["ErrorEquals"] and self.tries.get(self.state, 0) < retry["MaxAttempts"]:
+            if (
+                error in retry["ErrorEquals"]
+                and self.tries.get(self.state, 0) < retry["MaxAttempts"]
+            ):
                 self.tries[self.state] = self.tries.get(self.state, 0) + 1
                 self.world.clock.tick(retry["IntervalSeconds"])
                 return
@@ -195,11 +205,17 @@ class Machines:
         for _ in range(limit):
             if not self.step():
                 return
-        raise AssertionError(f"the machines never rest: {[(k, w.state, w.visited[-12:]) for k, w in self.walkers.items() if not w.over]}")
+        raise AssertionError(
+            f"the machines never rest: {[(k, w.state, w.visited[-12:]) for k, w in self.walkers.items() if not w.over]}"
+        )
 
     @property
     def running(self) -> list[str]:
-        return [f"{key[0]} {key[1]} in {walker.state}" for key, walker in self.walkers.items() if not walker.over]
+        return [
+            f"{key[0]} {key[1]} in {walker.state}"
+            for key, walker in self.walkers.items()
+            if not walker.over
+        ]
 
 
 def _path(data: Any, path: str) -> Any:

@@ -14,7 +14,18 @@ from trainyard.domain import errors
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.orphans import RECORD_TAG, made_for, record_mark
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
-from trainyard.ports import BackendCluster, BackendRequest, BatchResult, Clock, CommandResult, Config, DeadLetter, Page, Ports, Remains
+from trainyard.ports import (
+    BackendCluster,
+    BackendRequest,
+    BatchResult,
+    Clock,
+    CommandResult,
+    Config,
+    DeadLetter,
+    Page,
+    Ports,
+    Remains,
+)
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.specs import ClusterSpec
 
@@ -138,7 +149,9 @@ class MemoryRuns:
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         if self.get(run.id).version != run.version:
             raise errors.ConflictError(f"Run {run.id} was changed in between.")
-        fresh = Run.model_validate_json(run.changed(version=run.version + 1, updated_at=self._clock.now()).model_dump_json())
+        fresh = Run.model_validate_json(
+            run.changed(version=run.version + 1, updated_at=self._clock.now()).model_dump_json()
+        )
         self.stored[run.id] = fresh
         for line in lines:
             self.note(run.id, line)
@@ -160,18 +173,35 @@ class MemoryRuns:
             return False
         known[fact.id] = fact
         kind, attempt, data = type_of(fact), attempt_of(fact), data_of(fact)
-        self.note(run_id, TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=kind, message=message, attempt=attempt, data=data))
+        self.note(
+            run_id,
+            TimelineEntry(
+                id=fact.id,
+                at=fact.at,
+                kind="fact",
+                type=kind,
+                message=message,
+                attempt=attempt,
+                data=data,
+            ),
+        )
         return True
 
     def facts(self, run_id: str, attempt: int | None = None) -> list[Fact]:
-        found = [fact for fact in self.kept_facts.get(run_id, {}).values() if attempt is None or attempt_of(fact) in (None, attempt)]
+        found = [
+            fact
+            for fact in self.kept_facts.get(run_id, {}).values()
+            if attempt is None or attempt_of(fact) in (None, attempt)
+        ]
         return sorted(found, key=lambda fact: (fact.at, fact.id))
 
     def note(self, run_id: str, entry: TimelineEntry) -> None:
         self.entries.setdefault(run_id, {}).setdefault(entry.id, entry)
 
     def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
-        entries = sorted(self.entries.get(run_id, {}).values(), key=lambda entry: (entry.at, entry.id))
+        entries = sorted(
+            self.entries.get(run_id, {}).values(), key=lambda entry: (entry.at, entry.id)
+        )
         return page(entries, limit, token, f"timeline/{run_id}")
 
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
@@ -181,11 +211,18 @@ class MemoryRuns:
         if old is None or checkpoint.status == "rejected":
             kept[key] = checkpoint
         elif old.status != "rejected":
-            details, status = (checkpoint, old.status) if checkpoint.status == "whole" else (old, checkpoint.status)
+            details, status = (
+                (checkpoint, old.status)
+                if checkpoint.status == "whole"
+                else (old, checkpoint.status)
+            )
             kept[key] = details.model_copy(update={"status": status})
 
     def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
-        found = sorted(self.kept_checkpoints.get(run_id, {}).values(), key=lambda item: (-item.step, -item.attempt))
+        found = sorted(
+            self.kept_checkpoints.get(run_id, {}).values(),
+            key=lambda item: (-item.step, -item.attempt),
+        )
         return page(found, limit, token, f"checkpoints/{run_id}")
 
     def messages(self, run_id: str) -> list[str]:
@@ -216,7 +253,11 @@ class MemoryClusters:
     def put(self, cluster: Cluster) -> Cluster:
         if self.get(cluster.name).version != cluster.version:
             raise errors.ConflictError(f"Cluster '{cluster.name}' was changed in between.")
-        fresh = Cluster.model_validate_json(cluster.changed(version=cluster.version + 1, updated_at=self._clock.now()).model_dump_json())
+        fresh = Cluster.model_validate_json(
+            cluster.changed(
+                version=cluster.version + 1, updated_at=self._clock.now()
+            ).model_dump_json()
+        )
         self.stored[cluster.name] = fresh
         return fresh
 
@@ -226,12 +267,16 @@ class MemoryClusters:
     def active(self) -> list[Cluster]:
         return [cluster for cluster in self.stored.values() if cluster.status != "Deleted"]
 
-    def touch(self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None) -> None:
+    def touch(
+        self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None
+    ) -> None:
         cluster = self.get(name)
         update: dict[str, Any] = {}
         if used_at is not None and (cluster.last_used_at is None or used_at > cluster.last_used_at):
             update["last_used_at"] = used_at
-        if heartbeat_at is not None and (cluster.last_heartbeat_at is None or heartbeat_at > cluster.last_heartbeat_at):
+        if heartbeat_at is not None and (
+            cluster.last_heartbeat_at is None or heartbeat_at > cluster.last_heartbeat_at
+        ):
             update["last_heartbeat_at"] = heartbeat_at
         self.stored[name] = cluster.model_copy(update=update)
 
@@ -247,8 +292,14 @@ class MemoryClusters:
     def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
         self.beats.setdefault(heartbeat.cluster_name, {})[heartbeat.id] = heartbeat
 
-    def heartbeats(self, name: str, *, since: datetime, until: datetime | None = None, limit: int) -> list[ClusterHeartbeat]:
-        kept = [beat for beat in self.beats.get(name, {}).values() if since <= beat.at and (until is None or beat.at <= until)]
+    def heartbeats(
+        self, name: str, *, since: datetime, until: datetime | None = None, limit: int
+    ) -> list[ClusterHeartbeat]:
+        kept = [
+            beat
+            for beat in self.beats.get(name, {}).values()
+            if since <= beat.at and (until is None or beat.at <= until)
+        ]
         return sorted(kept, key=lambda beat: beat.at)[-limit:]
 
 
@@ -302,19 +353,25 @@ class MemoryBackend:
             raise self.refuse[operation]
 
     def plan(self, cluster: Cluster) -> BackendRequest:
-        return BackendRequest("CreateCluster", {"ClusterName": cluster.name}, {"lifecycle/on_create.sh": 100})
+        return BackendRequest(
+            "CreateCluster", {"ClusterName": cluster.name}, {"lifecycle/on_create.sh": 100}
+        )
 
     def create(self, cluster: Cluster) -> str:
         self._maybe_refuse("create")
         if cluster.name in self.clusters:
             if not made_for(cluster, self.clusters[cluster.name].tags):
-                raise errors.ClusterNameTaken(f"a cluster named '{cluster.name}' exists that was made for another record of this stack")
+                raise errors.ClusterNameTaken(
+                    f"a cluster named '{cluster.name}' exists that was made for another record of this stack"
+                )
             return self.clusters[cluster.name].arn
         self.beside.setdefault((cluster.name, cluster.generation), self.clock.now())
         self.made += 1
         arn = f"arn:aws:sagemaker:us-east-1:123456789012:cluster/c{self.made:011d}"
         tags = {"trainyard:stage": self.stage, RECORD_TAG: record_mark(cluster)}
-        self.clusters[cluster.name] = BackendCluster(arn, cluster.name, "Creating", tags=tags, created_at=self.clock.now())
+        self.clusters[cluster.name] = BackendCluster(
+            arn, cluster.name, "Creating", tags=tags, created_at=self.clock.now()
+        )
         self.node_lists[cluster.name] = list(_nodes(cluster.spec))
         return arn
 
@@ -354,9 +411,12 @@ class MemoryBackend:
         self.replaced += good
         fresh = {instance: f"{instance}-new" for instance in good}
         self.node_lists[name] = [
-            node.model_copy(update={"instance_id": fresh.get(node.instance_id, node.instance_id)}) for node in self.node_lists[name]
+            node.model_copy(update={"instance_id": fresh.get(node.instance_id, node.instance_id)})
+            for node in self.node_lists[name]
         ]
-        return BatchResult(good, {instance: "not found" for instance in instance_ids if instance not in known})
+        return BatchResult(
+            good, {instance: "not found" for instance in instance_ids if instance not in known}
+        )
 
     def reboot(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
         self.rebooted += list(instance_ids)
@@ -370,7 +430,11 @@ class MemoryBackend:
         return True
 
     def tagged(self) -> list[BackendCluster]:
-        return [seen for seen in self.clusters.values() if seen.tags.get("trainyard:stage") == self.stage]
+        return [
+            seen
+            for seen in self.clusters.values()
+            if seen.tags.get("trainyard:stage") == self.stage
+        ]
 
     def lifecycle_log(self, cluster: Cluster, *, lines: int, instance_id: str | None = None) -> str:
         self._maybe_refuse("log")
@@ -410,7 +474,14 @@ class MemoryBlobs:
 
     def head(self, key: str) -> tuple[int, str | None] | None:
         body = self.objects.get(key)
-        return None if body is None else (len(body), self.checksums.get(key) or b64encode(hashlib.sha256(body).digest()).decode())
+        return (
+            None
+            if body is None
+            else (
+                len(body),
+                self.checksums.get(key) or b64encode(hashlib.sha256(body).digest()).decode(),
+            )
+        )
 
 
 class MemoryCommands:
@@ -418,9 +489,13 @@ class MemoryCommands:
 
     def __init__(self) -> None:
         self.ran: list[list[str]] = []
-        self.answer: Callable[[Cluster, list[str]], CommandResult] = lambda cluster, argv: CommandResult(0, "{}", "")
+        self.answer: Callable[[Cluster, list[str]], CommandResult] = lambda cluster, argv: (
+            CommandResult(0, "{}", "")
+        )
 
-    def run(self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
+    def run(
+        self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float
+    ) -> CommandResult:
         self.ran.append(list(argv))
         return self.answer(cluster, list(argv))
 

@@ -66,23 +66,40 @@ class NodeCloud:
         self._moto.start()
         port = int(self._moto.get_host_and_port()[1])
         self.cloud = Cloud(state_dir, port, free_port(4950))
-        self.cloud.put_event = lambda source, kind, detail, resources: self.events.append((kind, json.loads(json.dumps(detail))))
-        self.cloud.write_log = lambda group, stream, lines: self.logs.setdefault(f"{group}:{stream}", []).extend(lines)
+        self.cloud.put_event = lambda source, kind, detail, resources: self.events.append(
+            (kind, json.loads(json.dumps(detail)))
+        )
+        self.cloud.write_log = lambda group, stream, lines: self.logs.setdefault(
+            f"{group}:{stream}", []
+        ).extend(lines)
         self.cloud.credentials = lambda role, name: {
             "AWS_ACCESS_KEY_ID": "node", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token",
         }  # fmt: skip
         self.cloud.read_prefix = lambda bucket, prefix: dict(self.files)
-        self.hyperpod = hyperpod.install(self.cloud, Settings(slurm_port=22000, **{"retry_seconds": 0.2, **settings}))
+        self.hyperpod = hyperpod.install(
+            self.cloud, Settings(slurm_port=22000, **{"retry_seconds": 0.2, **settings})
+        )
         self.sessions = sessions.install(self.cloud, kms_key)
         self.sagemaker = self.client("sagemaker")
         self.ssm = self.client("ssm")
         secrets = self.client("secretsmanager")
-        with contextlib.suppress(secrets.exceptions.ResourceExistsException):  # moto's state outlives a cloud of the same process
+        with contextlib.suppress(
+            secrets.exceptions.ResourceExistsException
+        ):  # moto's state outlives a cloud of the same process
             secrets.create_secret(Name="trainyard/test/agent-key", SecretString="k" * 64)
 
     def client(self, service: str) -> Any:
-        keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
-        return boto3.client(service, endpoint_url=self.cloud.endpoint, config=Config(retries={"max_attempts": 0}), **keys)
+        keys = {
+            "aws_access_key_id": "test",
+            "aws_secret_access_key": "test",
+            "region_name": "us-east-1",
+        }
+        return boto3.client(
+            service,
+            endpoint_url=self.cloud.endpoint,
+            config=Config(retries={"max_attempts": 0}),
+            **keys,
+        )
 
     def close(self) -> None:
         for callback in reversed(self.cloud.on_shutdown):
@@ -91,7 +108,11 @@ class NodeCloud:
 
     def request(self, name: str, workers: int = 2, **more: Any) -> dict[str, Any]:
         lifecycle = {"SourceS3Uri": "s3://sagemaker-data/clusters/x/", "OnCreate": "on_create.sh"}
-        common = {"InstanceType": "ml.m5.large", "LifeCycleConfig": lifecycle, "ExecutionRole": ROLE}
+        common = {
+            "InstanceType": "ml.m5.large",
+            "LifeCycleConfig": lifecycle,
+            "ExecutionRole": ROLE,
+        }
         groups = [
             {"InstanceGroupName": "controller-group", "InstanceCount": 1, "SlurmConfig": {"NodeType": "Controller"}, **common},
             {
@@ -99,16 +120,26 @@ class NodeCloud:
                 "SlurmConfig": {"NodeType": "Compute", "PartitionNames": ["main"]}, **common,
             },
         ]  # fmt: skip
-        return {"ClusterName": name, "InstanceGroups": groups, "Orchestrator": {"Slurm": {}}, "NodeProvisioningMode": "Continuous", **more}
+        return {
+            "ClusterName": name,
+            "InstanceGroups": groups,
+            "Orchestrator": {"Slurm": {}},
+            "NodeProvisioningMode": "Continuous",
+            **more,
+        }
 
     def create(self, name: str, workers: int = 2, **more: Any) -> LocalCluster:
         """Create a cluster and wait until every worker is idle in Slurm."""
         self.sagemaker.create_cluster(**self.request(name, workers, **more))
         cluster = self.hyperpod.find(name)
         eventually(lambda: cluster.status != "Creating", "cluster created")
-        assert cluster.status == "InService", cluster.failure_message + json.dumps(self.logs, indent=1)
+        assert cluster.status == "InService", cluster.failure_message + json.dumps(
+            self.logs, indent=1
+        )
         eventually(lambda: len(self.idle(cluster)) == workers, f"{workers} nodes idle in Slurm")
-        eventually(lambda: all(node.status == "Running" for node in cluster.members()), "all nodes Running")
+        eventually(
+            lambda: all(node.status == "Running" for node in cluster.members()), "all nodes Running"
+        )
         return cluster
 
     def idle(self, cluster: LocalCluster) -> list[str]:
@@ -116,25 +147,49 @@ class NodeCloud:
 
     def slurm(self, cluster: LocalCluster, *argv: str) -> str:
         assert cluster.controller is not None
-        environment = {"PATH": os.environ["PATH"] + ":/usr/sbin", "SLURM_CONF": str(cluster.controller.slurm_conf)}
-        return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False).stdout
+        environment = {
+            "PATH": os.environ["PATH"] + ":/usr/sbin",
+            "SLURM_CONF": str(cluster.controller.slurm_conf),
+        }
+        return subprocess.run(
+            argv, env=environment, capture_output=True, text=True, timeout=120, check=False
+        ).stdout
 
-    def submit(self, cluster: LocalCluster, nodes: int = 1, seconds: int = 60, **variables: str) -> str:
+    def submit(
+        self, cluster: LocalCluster, nodes: int = 1, seconds: int = 60, **variables: str
+    ) -> str:
         """A job that runs `sleep` on every node, in the environment the agent gives to jobs."""
         script = cluster.shared / "job.sh"
         script.write_text(f"#!/bin/bash\nsrun sleep {seconds}\n")
         exported = {"TRAINYARD_LOCAL": str(self.cloud.state_dir), **variables}
-        listing = "--export=" + ",".join(f"{key}={value}" for key, value in {"PATH": os.environ["PATH"], **exported}.items())
+        listing = "--export=" + ",".join(
+            f"{key}={value}" for key, value in {"PATH": os.environ["PATH"], **exported}.items()
+        )
         job = self.slurm(
-            cluster, "sbatch", "--parsable", f"--nodes={nodes}", "--no-requeue", "--output=/dev/null", listing, str(script)
+            cluster,
+            "sbatch",
+            "--parsable",
+            f"--nodes={nodes}",
+            "--no-requeue",
+            "--output=/dev/null",
+            listing,
+            str(script),
         ).strip()
-        eventually(lambda: self.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING", f"job {job} runs")
+        eventually(
+            lambda: self.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING",
+            f"job {job} runs",
+        )
         eventually(lambda: len(self.sleeping(cluster)) >= nodes, "the job's processes are there")
         return job
 
     def of_jobs(self, cluster: LocalCluster) -> list[node_processes.Process]:
         """Whatever Slurm started on the workers, as faults see it: scripts, `srun` and epilogs too."""
-        return [p for node in self.workers(cluster) for p in node.processes() if "SLURMD_NODENAME" in p.environment]
+        return [
+            p
+            for node in self.workers(cluster)
+            for p in node.processes()
+            if "SLURMD_NODENAME" in p.environment
+        ]
 
     def sleeping(self, cluster: LocalCluster) -> list[node_processes.Process]:
         return [process for process in self.of_jobs(cluster) if process.name == "sleep"]
@@ -148,9 +203,10 @@ class NodeCloud:
 
     def leftovers(self) -> list[str]:
         """Commands of everything this cloud ever started and that still runs, found by tag and, independently, by directory."""
-        return [process.command for process in node_processes.matching(node_processes.of_cloud(self.cloud.state_dir))] + self.inside(
-            self.cloud.state_dir
-        )
+        return [
+            process.command
+            for process in node_processes.matching(node_processes.of_cloud(self.cloud.state_dir))
+        ] + self.inside(self.cloud.state_dir)
 
     def listeners(self) -> set[tuple[str, str]]:
         """Program and address of every TCP port that a process of this cloud's clusters listens on."""
@@ -158,7 +214,11 @@ class NodeCloud:
         for process in node_processes.matching(node_processes.of_cloud(self.cloud.state_dir)):
             with contextlib.suppress(psutil.Error):
                 ports = psutil.Process(process.pid).net_connections("tcp")
-                found |= {(process.name, port.laddr.ip) for port in ports if port.status == psutil.CONN_LISTEN}
+                found |= {
+                    (process.name, port.laddr.ip)
+                    for port in ports
+                    if port.status == psutil.CONN_LISTEN
+                }
         return found
 
     def inside(self, directory: Path) -> list[str]:
@@ -166,7 +226,9 @@ class NodeCloud:
         found = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                if entry.name.isdigit() and f"{os.readlink(entry / 'cwd')}/".startswith((f"{directory}/", f"{directory} ")):
+                if entry.name.isdigit() and f"{os.readlink(entry / 'cwd')}/".startswith(
+                    (f"{directory}/", f"{directory} ")
+                ):
                     found.append((entry / "comm").read_text().strip())
         return found
 
@@ -177,10 +239,16 @@ class NodeCloud:
         return f"sagemaker-cluster:{cluster.id}_{node.group}-{node.instance_id}"
 
     def statuses(self, name: str) -> list[str]:
-        return [detail["ClusterStatus"] for kind, detail in self.events if kind.endswith("State Change") and detail["ClusterName"] == name]
+        return [
+            detail["ClusterStatus"]
+            for kind, detail in self.events
+            if kind.endswith("State Change") and detail["ClusterName"] == name
+        ]
 
     def log_text(self, cluster: LocalCluster) -> str:
-        return "\n".join(line for key, lines in self.logs.items() if cluster.id in key for line in lines)
+        return "\n".join(
+            line for key, lines in self.logs.items() if cluster.id in key for line in lines
+        )
 
 
 def bundle() -> dict[str, bytes]:
@@ -191,7 +259,9 @@ def bundle() -> dict[str, bytes]:
     files["lib/trainyard_agent/cli.py"] = AGENT.encode()
     files["lib/trainyard_agent/slurm_settings.py"] = Path(slurm_settings.__file__).read_bytes()
     for name in ("__init__.py", "environments.py"):  # what the lifecycle scripts themselves import
-        files[f"lib/trainyard_trainers/{name}"] = Path(environments.__file__).with_name(name).read_bytes()
+        files[f"lib/trainyard_trainers/{name}"] = (
+            Path(environments.__file__).with_name(name).read_bytes()
+        )
     return files
 
 

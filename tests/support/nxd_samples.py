@@ -28,11 +28,19 @@ TINY = llm_config.ModelConfig(
 )
 
 
-def weights(model: llm_config.ModelConfig = TINY, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+def weights(
+    model: llm_config.ModelConfig = TINY, dtype: torch.dtype = torch.float32
+) -> dict[str, Tensor]:
     """Random weights, the same each time; norms around 1 so that one that got lost is seen."""
     generator = torch.Generator().manual_seed(7)
-    drawn = {name: torch.randn(shape, generator=generator) for name, shape in parameter_shapes(model).items()}
-    return {name: (1 + 0.1 * value if "norm" in name else 0.1 * value).to(dtype) for name, value in drawn.items()}
+    drawn = {
+        name: torch.randn(shape, generator=generator)
+        for name, shape in parameter_shapes(model).items()
+    }
+    return {
+        name: (1 + 0.1 * value if "norm" in name else 0.1 * value).to(dtype)
+        for name, value in drawn.items()
+    }
 
 
 def local(name: str, tensor: Tensor, tp_rank: int, tp_size: int) -> Tensor:
@@ -45,8 +53,14 @@ def adam(shapes: Mapping[str, Tensor], step: int = 3) -> dict[str, dict[str, Ten
     """Whole optimizer state by name; every element another number."""
     state = {}
     for index, (name, tensor) in enumerate(shapes.items()):
-        numbers = torch.arange(tensor.numel(), dtype=torch.float32).view(tensor.shape) + 1000 * index + 1
-        state[name] = {"step": torch.tensor(float(step)), "exp_avg": numbers, "exp_avg_sq": -numbers}
+        numbers = (
+            torch.arange(tensor.numel(), dtype=torch.float32).view(tensor.shape) + 1000 * index + 1
+        )
+        state[name] = {
+            "step": torch.tensor(float(step)),
+            "exp_avg": numbers,
+            "exp_avg_sq": -numbers,
+        }
     return state
 
 
@@ -68,15 +82,28 @@ def parts(
         for dp_rank in range(dp):
             values = {}
             for index, name in enumerate(state):
-                ours = {key: local(name, value, tp_rank, tp) if value.dim() else value for key, value in state[name].items()}
+                ours = {
+                    key: local(name, value, tp_rank, tp) if value.dim() else value
+                    for key, value in state[name].items()
+                }
                 if zero1:
-                    ours = {key: nxd_layout.chunk(value, dp_rank, dp) if value.dim() else value for key, value in ours.items()}
+                    ours = {
+                        key: nxd_layout.chunk(value, dp_rank, dp) if value.dim() else value
+                        for key, value in ours.items()
+                    }
                 values[index] = ours
             yield from nxd_layout.iter_files(
                 nxd_layout.tag_of(step),
                 nxd_layout.Ranks(dp_rank, dp, tp_rank, tp),
-                model=model if dp_rank == 0 else {name: value.to("meta") for name, value in model.items()},
-                optimizer={"state": values, "param_groups": [{"lr": 0.1, "params": list(range(len(full)))}]} if optimizer else None,
+                model=model
+                if dp_rank == 0
+                else {name: value.to("meta") for name, value in model.items()},
+                optimizer={
+                    "state": values,
+                    "param_groups": [{"lr": 0.1, "params": list(range(len(full)))}],
+                }
+                if optimizer
+                else None,
                 zero1=zero1,
                 scheduler={"last_epoch": step},
                 user_content={"config": dict(config or {}), "step": step},
@@ -84,11 +111,15 @@ def parts(
             )
 
 
-def write(directory: Path, full: Mapping[str, Tensor], tp: int = 1, dp: int = 1, **options: Any) -> nxd_layout.Checkpoint:
+def write(
+    directory: Path, full: Mapping[str, Tensor], tp: int = 1, dp: int = 1, **options: Any
+) -> nxd_layout.Checkpoint:
     """Write the checkpoint of a whole job and open it."""
     options = {"zero1": False, "xser": False, **options}
     step = options.get("step", 3)
-    return nxd_layout.Checkpoint(nxd_layout.write(directory, nxd_layout.tag_of(step), parts(full, tp, dp, **options)))
+    return nxd_layout.Checkpoint(
+        nxd_layout.write(directory, nxd_layout.tag_of(step), parts(full, tp, dp, **options))
+    )
 
 
 def detached(content: object) -> object:

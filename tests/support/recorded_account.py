@@ -90,7 +90,9 @@ class RecordedAccount(Account):
         self.answers = sound()
         self.asked: list[str] = []
 
-    def _ask(self, service: str, operation: str, region: str, request: dict[str, Any]) -> dict[str, Any]:
+    def _ask(
+        self, service: str, operation: str, region: str, request: dict[str, Any]
+    ) -> dict[str, Any]:
         self.asked.append(f"{service}:{operation}")
         model = _service(service).operation_model(operation)
         validate_parameters(request, model.input_shape)
@@ -109,7 +111,11 @@ def _unknown(shape: Any, value: Any, path: str = "") -> list[str]:
         return [
             wrong
             for name, member in value.items()
-            for wrong in ([f"{path}.{name}"] if name not in shape.members else _unknown(shape.members[name], member, f"{path}.{name}"))
+            for wrong in (
+                [f"{path}.{name}"]
+                if name not in shape.members
+                else _unknown(shape.members[name], member, f"{path}.{name}")
+            )
         ]
     if shape.type_name == "list":
         return [wrong for member in value for wrong in _unknown(shape.member, member, f"{path}[]")]

@@ -30,7 +30,9 @@ WIDTH = 26
 class Ranks:
     """Processes of `nodes`: for every rank the name of its node, in the order of ranks."""
 
-    def __init__(self, directory: Path, nodes: Sequence[str], target: Callable[..., int], *arguments: Any) -> None:
+    def __init__(
+        self, directory: Path, nodes: Sequence[str], target: Callable[..., int], *arguments: Any
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         everywhere = {
@@ -41,9 +43,16 @@ class Ranks:
         }
         self.processes = []
         for rank, node in enumerate(nodes):
-            environment = {**everywhere, "RANK": str(rank), "GROUP_RANK": node, "OMP_NUM_THREADS": "1"}
+            environment = {
+                **everywhere,
+                "RANK": str(rank),
+                "GROUP_RANK": node,
+                "OMP_NUM_THREADS": "1",
+            }
             log = str(directory / f"rank-{rank}.log")
-            process = FORKSERVER.Process(target=run_rank, args=(target, (str(directory), *arguments), environment, log))
+            process = FORKSERVER.Process(
+                target=run_rank, args=(target, (str(directory), *arguments), environment, log)
+            )
             process.start()
             self.processes.append(process)
 
@@ -77,7 +86,11 @@ def _wrong(total: Sequence[float], step: int) -> list[str]:
     rows = [torch.tensor(numbers_of(rank, step)).tolist() for rank in range(dist.get_world_size())]
     lost = [sum(map(abs, column)) * 2.0**-21 for column in zip(*rows, strict=True)]
     sums = [math.fsum(column) for column in zip(*rows, strict=True)]
-    return [f"step {step}: {found} is not {due}" for found, due, room in zip(total, sums, lost, strict=True) if abs(found - due) > room]
+    return [
+        f"step {step}: {found} is not {due}"
+        for found, due, room in zip(total, sums, lost, strict=True)
+        if abs(found - due) > room
+    ]
 
 
 def add_up(directory: str, steps: int) -> int:
@@ -94,7 +107,10 @@ def add_up(directory: str, steps: int) -> int:
         if step % 10 == 0:
             wrong += _wrong(list(reduction.total.numbers), step)
     reduction.close()
-    _report(directory, {"kind": type(reduction).__name__, "digest": digest.hexdigest(), "wrong": wrong[:3]})
+    _report(
+        directory,
+        {"kind": type(reduction).__name__, "digest": digest.hexdigest(), "wrong": wrong[:3]},
+    )
     dist.barrier()
     dist.destroy_process_group()
     return 0
@@ -112,10 +128,14 @@ def lose_a_rank(directory: str, lost: int) -> int:
             reduction.add_up()
     except ConnectionError as error:
         _report(directory, {"error": f"{type(error).__name__}: {error}"})
-    os._exit(1)  # as a rank that failed does: its connections close, and the process group with them
+    os._exit(
+        1
+    )  # as a rank that failed does: its connections close, and the process group with them
 
 
-def update(directory: str, shapes: Sequence[Sequence[int]], steps: int, clip: float, blind: int = -1) -> int:
+def update(
+    directory: str, shapes: Sequence[Sequence[int]], steps: int, clip: float, blind: int = -1
+) -> int:
     """Update weights of these shapes, the first one sparsely, with known gradients of two micro-batches; tell digests and the largest error.
 
     The reference is torch's AdamW on the mean of all ranks' gradients. Rank `blind` may not open what other processes have.
@@ -127,7 +147,12 @@ def update(directory: str, shapes: Sequence[Sequence[int]], steps: int, clip: fl
     options = OptimizerConfig(clip=clip)
     weights = [torch.nn.Parameter(torch.empty(*shape)) for shape in shapes]
     reference = [torch.nn.Parameter(first) for first in _gradients(shapes, 99, 0)]
-    rates = {"lr": 0.01, "betas": (options.beta1, options.beta2), "eps": options.epsilon, "weight_decay": options.weight_decay}
+    rates = {
+        "lr": 0.01,
+        "betas": (options.beta1, options.beta2),
+        "eps": options.epsilon,
+        "weight_decay": options.weight_decay,
+    }
     optimizer = torch.optim.AdamW(reference, **rates)  # type: ignore[arg-type]
     shared = shared_adamw.connect(weights, options)
     digests, errors, early = [], [0.0], False
@@ -143,13 +168,26 @@ def update(directory: str, shapes: Sequence[Sequence[int]], steps: int, clip: fl
         early |= _digest(weights, shared.states) != before  # another rank was ahead
         norm = shared.update(0.01, clip)
         for number, parameter in enumerate(reference):
-            of_all = [_gradients(shapes, member, 2 * step + micro)[number] for member in range(dist.get_world_size()) for micro in (0, 1)]
+            of_all = [
+                _gradients(shapes, member, 2 * step + micro)[number]
+                for member in range(dist.get_world_size())
+                for micro in (0, 1)
+            ]
             parameter.grad = torch.stack(of_all).sum(0) / dist.get_world_size()
         due = float(torch.nn.utils.clip_grad_norm_(reference, clip or math.inf))
         optimizer.step()
-        errors += [abs(norm - due) / due, *(float((one - other).abs().max()) for one, other in zip(weights, reference, strict=True))]
+        errors += [
+            abs(norm - due) / due,
+            *(
+                float((one - other).abs().max())
+                for one, other in zip(weights, reference, strict=True)
+            ),
+        ]
         digests.append(_digest(weights, shared.states))
-    _report(directory, {"shared": shared is not None, "digests": digests, "error": max(errors), "early": early})
+    _report(
+        directory,
+        {"shared": shared is not None, "digests": digests, "error": max(errors), "early": early},
+    )
     dist.barrier()
     dist.destroy_process_group()
     return 0
@@ -157,13 +195,24 @@ def update(directory: str, shapes: Sequence[Sequence[int]], steps: int, clip: fl
 
 def _backward(weights: Sequence[torch.nn.Parameter], gradients: Sequence[torch.Tensor]) -> None:
     """Leave these gradients, the first one by the rows that an embedding looks up."""
-    rows = torch.nn.functional.embedding(torch.arange(len(weights[0])), weights[0], sparse=True) if weights[0].dim() == 2 else weights[0]
-    torch.stack([(weight * gradient).sum() for weight, gradient in zip([rows, *weights[1:]], gradients, strict=True)]).sum().backward()
+    rows = (
+        torch.nn.functional.embedding(torch.arange(len(weights[0])), weights[0], sparse=True)
+        if weights[0].dim() == 2
+        else weights[0]
+    )
+    torch.stack(
+        [
+            (weight * gradient).sum()
+            for weight, gradient in zip([rows, *weights[1:]], gradients, strict=True)
+        ]
+    ).sum().backward()
 
 
 def _digest(weights: Sequence[torch.Tensor], states: Sequence[dict[str, torch.Tensor]]) -> str:
     held = [*weights, *(tensor for state in states for tensor in state.values())]
-    return hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in held)).hexdigest()
+    return hashlib.sha256(
+        b"".join(tensor.detach().numpy().tobytes() for tensor in held)
+    ).hexdigest()
 
 
 def _refused(_offer: dict[str, Any], _size: int) -> Any:
@@ -177,5 +226,7 @@ def _gradients(shapes: Sequence[Sequence[int]], rank: int, step: int) -> list[to
 
 def plain(directory: str, steps: int, seed: int) -> int:
     """The tutorial's program."""
-    plain_ddp.main(["--steps", str(steps), "--seed", str(seed), "--weights", f"{directory}/plain.pt"])
+    plain_ddp.main(
+        ["--steps", str(steps), "--seed", str(seed), "--weights", f"{directory}/plain.pt"]
+    )
     return 0

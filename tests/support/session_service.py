@@ -21,12 +21,24 @@ from websockets.sync.server import Server, ServerConnection, serve
 
 
 def raw_frame(
-    message_type: str, sequence: int, payload: bytes, payload_type: int = 0, *, header_length: int = 116, digest: bytes | None = None
+    message_type: str,
+    sequence: int,
+    payload: bytes,
+    payload_type: int = 0,
+    *,
+    header_length: int = 116,
+    digest: bytes | None = None,
 ) -> bytes:
     """A frame byte by byte, as the service writes it."""
     identity = uuid.uuid4().bytes
-    head = struct.pack(">I", header_length) + message_type.encode().ljust(32, b" ") + struct.pack(">I", 1)
-    head += struct.pack(">Q", 1_790_000_000_000) + struct.pack(">q", sequence) + struct.pack(">Q", 0)
+    head = (
+        struct.pack(">I", header_length)
+        + message_type.encode().ljust(32, b" ")
+        + struct.pack(">I", 1)
+    )
+    head += (
+        struct.pack(">Q", 1_790_000_000_000) + struct.pack(">q", sequence) + struct.pack(">Q", 0)
+    )
     head += identity[8:16] + identity[0:8] + (digest or hashlib.sha256(payload).digest())
     if header_length == 116:
         head += struct.pack(">I", payload_type)
@@ -73,11 +85,23 @@ def output(sequence: int, payload: bytes, payload_type: int = 1) -> bytes:
 
 def handshake(sequence: int = 0, *, encrypted: bool = False) -> bytes:
     actions: list[dict[str, Any]] = [
-        {"ActionType": "SessionType", "ActionParameters": {"SessionType": "NonInteractiveCommands", "Properties": {}}}
+        {
+            "ActionType": "SessionType",
+            "ActionParameters": {"SessionType": "NonInteractiveCommands", "Properties": {}},
+        }
     ]
     if encrypted:
-        actions.append({"ActionType": "KMSEncryption", "ActionParameters": {"KMSKeyId": "arn:aws:kms:us-east-1:1:key/k"}})
-    return output(sequence, json.dumps({"AgentVersion": "3.3.0.0", "RequestedClientActions": actions}).encode(), 5)
+        actions.append(
+            {
+                "ActionType": "KMSEncryption",
+                "ActionParameters": {"KMSKeyId": "arn:aws:kms:us-east-1:1:key/k"},
+            }
+        )
+    return output(
+        sequence,
+        json.dumps({"AgentVersion": "3.3.0.0", "RequestedClientActions": actions}).encode(),
+        5,
+    )
 
 
 def handshake_complete(sequence: int = 1) -> bytes:
@@ -89,7 +113,13 @@ def exit_code(sequence: int, code: int) -> bytes:
 
 
 def channel_closed(reason: str = "") -> bytes:
-    body = {"MessageId": str(uuid.uuid4()), "SessionId": "s", "MessageType": "channel_closed", "SchemaVersion": 1, "Output": reason}
+    body = {
+        "MessageId": str(uuid.uuid4()),
+        "SessionId": "s",
+        "MessageType": "channel_closed",
+        "SchemaVersion": 1,
+        "Output": reason,
+    }
     return raw_frame("channel_closed", 0, json.dumps(body).encode(), header_length=112)
 
 
@@ -118,7 +148,11 @@ class ScriptedSessions:
         self.started.append(request)
         if self.refusals:
             raise self.refusals.pop(0)
-        return {"SessionId": f"session-{len(self.started)}", "StreamUrl": self.url, "TokenValue": "token-1"}
+        return {
+            "SessionId": f"session-{len(self.started)}",
+            "StreamUrl": self.url,
+            "TokenValue": "token-1",
+        }
 
     def terminate_session(self, *, SessionId: str) -> dict[str, str]:
         with self.changed:
@@ -129,12 +163,16 @@ class ScriptedSessions:
     def of_type(self, message_type: str) -> list[Received]:
         return [frame for frame in self.received if frame.message_type == message_type]
 
-    def await_received(self, count: int, message_type: str, *, seconds: float = 5) -> list[Received]:
+    def await_received(
+        self, count: int, message_type: str, *, seconds: float = 5
+    ) -> list[Received]:
         """Wait until the client has sent `count` frames of a type."""
         deadline = time.monotonic() + seconds
         with self.changed:
             while len(self.of_type(message_type)) < count:
-                assert self.changed.wait(max(deadline - time.monotonic(), 0)), f"no {count} frames of {message_type} came"
+                assert self.changed.wait(max(deadline - time.monotonic(), 0)), (
+                    f"no {count} frames of {message_type} came"
+                )
             return self.of_type(message_type)
 
     def _serve(self, socket: ServerConnection) -> None:
@@ -166,7 +204,9 @@ def play(*frames: bytes | str) -> Callable[[ServerConnection, ScriptedSessions],
 
 
 @contextlib.contextmanager
-def sessions(script: Callable[[ServerConnection, ScriptedSessions], None]) -> Iterator[ScriptedSessions]:
+def sessions(
+    script: Callable[[ServerConnection, ScriptedSessions], None],
+) -> Iterator[ScriptedSessions]:
     """A scripted service on a free loopback port."""
     scripted = ScriptedSessions(script)
     server: Server = serve(scripted._serve, "127.0.0.1", 0, compression=None)

@@ -23,7 +23,9 @@ SAMPLES, BATCH = 60, 4
 class SmallTask:
     """Fits a line. `bad_step`: the loss of that step is NaN, or, if negative, its gradient; `hang_step`: it never ends."""
 
-    def __init__(self, config: LoopConfig, bad_step: int | None, hang_step: int | None, weights: int) -> None:
+    def __init__(
+        self, config: LoopConfig, bad_step: int | None, hang_step: int | None, weights: int
+    ) -> None:
         self.bad_step, self.hang_step, self.step = bad_step, hang_step, 0
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         torch.manual_seed(config.seed)
@@ -48,18 +50,27 @@ class SmallTask:
         self.optimizer.step()
         if self.bad_step == -self.step:
             return StepResult(loss.detach(), BATCH, gradient_norm=torch.tensor(float("inf")))
-        return StepResult(float("nan") if self.step == self.bad_step and self.rank == 1 else loss.detach(), BATCH)
+        return StepResult(
+            float("nan") if self.step == self.bad_step and self.rank == 1 else loss.detach(), BATCH
+        )
 
     def _note(self, samples: list[int]) -> None:
         """Which samples this rank took in which step of which attempt, for who wants to count them."""
         path = Path(os.environ["TRAINYARD_RUN_DIR"]) / "samples.jsonl"
         with open(path, "a") as lines:
-            lines.write(json.dumps([int(os.environ["TRAINYARD_ATTEMPT"]), self.step, samples]) + "\n")
+            lines.write(
+                json.dumps([int(os.environ["TRAINYARD_ATTEMPT"]), self.step, samples]) + "\n"
+            )
 
     def files(self) -> Files:
-        files: dict[str, object] = {rank_file(self.rank): {"position": self.stream.position, "random": seeds.random_state()}}
+        files: dict[str, object] = {
+            rank_file(self.rank): {"position": self.stream.position, "random": seeds.random_state()}
+        }
         if self.rank == 0:
-            files["model.pt"] = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+            files["model.pt"] = {
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+            }
         return files
 
     def restore(self, saved: Saved) -> None:
@@ -82,6 +93,8 @@ def never_ending() -> None:
         time.sleep(0.01)
 
 
-def main(config: LoopConfig, bad_step: int | None = None, hang_step: int | None = None, weights: int = 3) -> int:
+def main(
+    config: LoopConfig, bad_step: int | None = None, hang_step: int | None = None, weights: int = 3
+) -> int:
     """One rank of the job."""
     return loop.main(lambda: SmallTask(config, bad_step, hang_step, weights), config)

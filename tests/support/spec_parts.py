@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 NETWORK = {"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]}
-FILESYSTEM = {"dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "mountName": "abcdefgh"}
+FILESYSTEM = {
+    "dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+    "mountName": "abcdefgh",
+}
 ON_FSX = {"network": NETWORK, "sharedFilesystem": FILESYSTEM}

@@ -28,7 +28,13 @@ def cluster_spec(*, workers: int = 2, spares: int = 1, **extra: Any) -> dict[str
     """A small cluster as a client writes it."""
     groups = [
         {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
-        {"name": "workers", "role": "worker", "instanceType": "ml.m5.large", "count": workers, "spares": spares},
+        {
+            "name": "workers",
+            "role": "worker",
+            "instanceType": "ml.m5.large",
+            "count": workers,
+            "spares": spares,
+        },
     ]
     return {"name": "demo", "instanceGroups": groups, "nodeRecovery": "None", **ON_FSX, **extra}
 
@@ -46,8 +52,13 @@ def as_signed(ports: Ports, envelope: dict[str, Any]) -> dict[str, Any]:
     detail, kind = envelope.get("detail"), str(envelope.get("detail-type"))
     if envelope.get("source") != "trainyard.agent" or not isinstance(detail, dict):
         return envelope
-    key = ports.secrets.read(names.agent_key_secret(ports.config.secret_prefix, str(detail.get("clusterName"))))
-    return {**envelope, "detail": json.loads(signatures.signed(kind, json.dumps(detail), (key or "none").encode()))}
+    key = ports.secrets.read(
+        names.agent_key_secret(ports.config.secret_prefix, str(detail.get("clusterName")))
+    )
+    return {
+        **envelope,
+        "detail": json.loads(signatures.signed(kind, json.dumps(detail), (key or "none").encode())),
+    }
 
 
 def record_fact(ports: Ports, envelope: dict[str, Any]) -> Recorded:
@@ -99,7 +110,13 @@ class Agent:
         run = options["--run"]
         attempt = self.active.pop(run, None)
         if attempt is not None:
-            self.story.later.append(("AttemptEnded", {"attempt": attempt, "jobId": self.jobs[run, attempt], "outcome": "cancelled"}, run))
+            self.story.later.append(
+                (
+                    "AttemptEnded",
+                    {"attempt": attempt, "jobId": self.jobs[run, attempt], "outcome": "cancelled"},
+                    run,
+                )
+            )
         return {"state": "cancelled"}
 
     def export(self, options: dict[str, str]) -> dict[str, Any]:
@@ -112,12 +129,23 @@ class Agent:
     def _upload(self, run: str, export_id: str) -> dict[str, Any]:
         body = b"weights of " + run.encode()
         blobs = self.story.world.blobs
-        entry = {"key": "final/model.pt", "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest(), "checksum": self.composite}
+        entry = {
+            "key": "final/model.pt",
+            "bytes": len(body),
+            "sha256": hashlib.sha256(body).hexdigest(),
+            "checksum": self.composite,
+        }
         prefix = self.story.world.runs.stored[run].export_prefix
         blobs.put(f"{prefix}final/model.pt", body + b"!" if self.corrupt else body)
         blobs.checksums[f"{prefix}final/model.pt"] = self.composite
         at = self.story.world.clock.now().isoformat()
-        manifest = {"schema": "trainyard.export.v1", "runId": run, "createdAt": at, "objects": [entry], "finalModel": self.final_model}
+        manifest = {
+            "schema": "trainyard.export.v1",
+            "runId": run,
+            "createdAt": at,
+            "objects": [entry],
+            "finalModel": self.final_model,
+        }
         manifest |= self.manifest
         key = f"{prefix}export-manifest.json"
         written = json.dumps(manifest).encode()
@@ -176,7 +204,11 @@ class Story:
         """The cluster comes up."""
         self.rest()
         self.world.backend.advance(self.cluster.name, "InService")
-        names = [node.name for node in self.world.backend.node_lists[self.cluster.name] if node.role == "worker"]
+        names = [
+            node.name
+            for node in self.world.backend.node_lists[self.cluster.name]
+            if node.role == "worker"
+        ]
         self.send("ClusterReady", nodes=names)
         self.rest()
 
@@ -184,9 +216,20 @@ class Story:
         """The newest attempt starts on these nodes and makes its first step."""
         number = self.attempt
         self.send(
-            "AttemptStarted", run=self.run_id, attempt=number, jobId=self.job, nodes=list(nodes or ("ip-127-0-1-12", "ip-127-0-1-13"))
+            "AttemptStarted",
+            run=self.run_id,
+            attempt=number,
+            jobId=self.job,
+            nodes=list(nodes or ("ip-127-0-1-12", "ip-127-0-1-13")),
         )
-        self.send("AttemptStepped", run=self.run_id, attempt=number, step=step, resumedFrom=step - 1 or None, steppedAt=self.at)
+        self.send(
+            "AttemptStepped",
+            run=self.run_id,
+            attempt=number,
+            step=step,
+            resumedFrom=step - 1 or None,
+            steppedAt=self.at,
+        )
         self.rest()
 
     def checkpoint(self, step: int) -> None:
@@ -208,23 +251,53 @@ class Story:
 
     def lose(self, node: str) -> None:
         """A node dies: both signals, as the controller's agent reports them."""
-        evidence = {"node": node, "instanceId": f"i-{int(node.rsplit('-', 1)[1]):08d}", "agent": "silent", "scheduler": "down"}
+        evidence = {
+            "node": node,
+            "instanceId": f"i-{int(node.rsplit('-', 1)[1]):08d}",
+            "agent": "silent",
+            "scheduler": "down",
+        }
         self.send("NodeLost", lost=evidence)
         self.rest()
 
     def end(self, outcome: str = "succeeded", **detail: Any) -> None:
         self.agent.active.pop(self.run_id, None)
-        self.send("AttemptEnded", run=self.run_id, attempt=self.attempt, jobId=self.job, outcome=outcome, **detail)
+        self.send(
+            "AttemptEnded",
+            run=self.run_id,
+            attempt=self.attempt,
+            jobId=self.job,
+            outcome=outcome,
+            **detail,
+        )
         self.rest()
 
-    def send(self, type_: str, *, run: str = "", envelope: dict[str, Any] | None = None, **detail: Any) -> Recorded:
+    def send(
+        self, type_: str, *, run: str = "", envelope: dict[str, Any] | None = None, **detail: Any
+    ) -> Recorded:
         """One event of an agent, as EventBridge delivers it."""
-        cluster = self.world.clusters.stored[self.world.runs.stored[run].cluster_name] if run in self.world.runs.stored else self.cluster
+        cluster = (
+            self.world.clusters.stored[self.world.runs.stored[run].cluster_name]
+            if run in self.world.runs.stored
+            else self.cluster
+        )
         self.world.clock.tick(0.01)
-        full = {"id": self.world.ids.ulid(), "at": self.at, "clusterName": cluster.name, "clusterArn": cluster.arn or "arn", **detail}
+        full = {
+            "id": self.world.ids.ulid(),
+            "at": self.at,
+            "clusterName": cluster.name,
+            "clusterArn": cluster.arn or "arn",
+            **detail,
+        }
         if run:
             full["runId"] = run
-        self.sent = {"source": "trainyard.agent", "detail-type": type_, "id": "e-1", "detail": full, **(envelope or {})}
+        self.sent = {
+            "source": "trainyard.agent",
+            "detail-type": type_,
+            "id": "e-1",
+            "detail": full,
+            **(envelope or {}),
+        }
         try:
             return record_fact(self.world.ports, self.sent)
         except Died:
@@ -235,8 +308,23 @@ class Story:
     def beat(self, name: str | None = None, **detail: Any) -> Recorded:
         """A heartbeat of a cluster, by its name or the run's own."""
         cluster = self.world.clusters.stored[name] if name else self.cluster
-        full = {"id": self.world.ids.ulid(), "at": self.at, "clusterName": cluster.name, "clusterArn": cluster.arn, "nodes": [], **detail}
-        return record_fact(self.world.ports, {"source": "trainyard.agent", "detail-type": "ClusterHeartbeat", "id": "e", "detail": full})
+        full = {
+            "id": self.world.ids.ulid(),
+            "at": self.at,
+            "clusterName": cluster.name,
+            "clusterArn": cluster.arn,
+            "nodes": [],
+            **detail,
+        }
+        return record_fact(
+            self.world.ports,
+            {
+                "source": "trainyard.agent",
+                "detail-type": "ClusterHeartbeat",
+                "id": "e",
+                "detail": full,
+            },
+        )
 
     # what is
     @property
@@ -274,8 +362,17 @@ def make_cluster(story: Story, name: str = "shared", **extra: Any) -> Cluster:
     story.machines.run_until_rest()
     story.world.backend.advance(name, "InService")
     cluster = story.world.clusters.stored[name]
-    detail = {"id": story.world.ids.ulid(), "at": story.at, "clusterName": name, "clusterArn": cluster.arn, "nodes": ["a"]}
-    record_fact(story.world.ports, {"source": "trainyard.agent", "detail-type": "ClusterReady", "id": "e", "detail": detail})
+    detail = {
+        "id": story.world.ids.ulid(),
+        "at": story.at,
+        "clusterName": name,
+        "clusterArn": cluster.arn,
+        "nodes": ["a"],
+    }
+    record_fact(
+        story.world.ports,
+        {"source": "trainyard.agent", "detail-type": "ClusterReady", "id": "e", "detail": detail},
+    )
     story.machines.run_until_rest()
     return story.world.clusters.stored[name]
 

@@ -33,7 +33,9 @@ POLL_SECONDS = 0.15
 LIGHT_TRAINER = (Path(__file__).parent / "light_trainer.py").read_text()
 
 
-def eventually(what: str, condition: Callable[[], Any], seconds: float = 60.0, *, poll: float = POLL_SECONDS) -> Any:
+def eventually(
+    what: str, condition: Callable[[], Any], seconds: float = 60.0, *, poll: float = POLL_SECONDS
+) -> Any:
     """The condition's first true value; AssertionError with `what` after `seconds`."""
     deadline = time.monotonic() + PATIENCE * seconds
     while not (found := condition()):
@@ -44,7 +46,11 @@ def eventually(what: str, condition: Callable[[], Any], seconds: float = 60.0, *
 
 def light_job(nodes: int = 1, **options: Any) -> Json:
     """A job of the light trainer; `fail_at=7` becomes `--fail-at 7`."""
-    arguments = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    arguments = [
+        word
+        for name, value in options.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
     return {
         "recipe": "command",
         "nodes": nodes,
@@ -63,9 +69,22 @@ def cluster_spec(name: str, workers: int = 1, spares: int = 0, **more: Any) -> J
     """A cluster of one controller and some workers."""
     groups = [
         {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
-        {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": workers, "spares": spares},
+        {
+            "name": "workers",
+            "role": "worker",
+            "instanceType": "ml.c5.xlarge",
+            "count": workers,
+            "spares": spares,
+        },
     ]
-    return {"name": name, "instanceGroups": groups, "environment": {"kind": "existing"}, "nodeRecovery": "None", **ON_FSX, **more}
+    return {
+        "name": name,
+        "instanceGroups": groups,
+        "environment": {"kind": "existing"},
+        "nodeRecovery": "None",
+        **ON_FSX,
+        **more,
+    }
 
 
 @dataclass(frozen=True)
@@ -104,20 +123,24 @@ class System:
     def table(self) -> Any:
         return self.aws("dynamodb")
 
-    # -- runs --------------------------------------------------------------------------------------------------------
+    # -- runs -------------------------------------------------------------------------------------
     def submit(self, name: str, job: Json, cluster: str | Json, **more: Any) -> str:
         """Submit a run on a cluster that is there (its name) or on one made for it (its spec); returns the run's id."""
         where = {"name": cluster} if isinstance(cluster, str) else {"spec": cluster}
         return str(self.api.submit_run({"name": name, "cluster": where, "job": job, **more})["id"])
 
-    def until(self, run_id: str, what: str, condition: Callable[[Json], Any], seconds: float = 60.0) -> Json:
+    def until(
+        self, run_id: str, what: str, condition: Callable[[Json], Any], seconds: float = 60.0
+    ) -> Json:
         """The run once the condition holds; fails early, with the timeline, when the run ends before."""
 
         def look() -> Json | None:
             run = self.api.run(run_id)
             if condition(run):
                 return run
-            assert run["status"] not in ENDED, f"the run is {run['status']} before: {what}\n{self.story(run_id)}"
+            assert run["status"] not in ENDED, (
+                f"the run is {run['status']} before: {what}\n{self.story(run_id)}"
+            )
             return None
 
         try:
@@ -125,18 +148,33 @@ class System:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.story(run_id)}") from None
 
-    def training(self, run_id: str, attempt: int = 1, *, checkpoints: int = 0, seconds: float = 60.0) -> Json:
+    def training(
+        self, run_id: str, attempt: int = 1, *, checkpoints: int = 0, seconds: float = 60.0
+    ) -> Json:
         """The run once this attempt made its first step and so many whole checkpoints are known."""
 
         def trains(run: Json) -> bool:
-            found = [a for a in run["attempts"] if a["number"] == attempt and a["firstStepAt"] and a["nodes"]]
+            found = [
+                a
+                for a in run["attempts"]
+                if a["number"] == attempt and a["firstStepAt"] and a["nodes"]
+            ]
             return bool(found) and len(self.whole(run_id)) >= checkpoints
 
-        return self.until(run_id, f"attempt {attempt} trains and {checkpoints} checkpoints are whole", trains, seconds)
+        return self.until(
+            run_id,
+            f"attempt {attempt} trains and {checkpoints} checkpoints are whole",
+            trains,
+            seconds,
+        )
 
     def ended(self, run_id: str, status: str, seconds: float = 90.0) -> Json:
         """The run at its end: the expected status, a clear reason, and nothing of it left that waits or runs."""
-        run = eventually(f"run {run_id} ends", lambda: _if_ended(self.api.run(run_id)), seconds) if seconds else self.api.run(run_id)
+        run = (
+            eventually(f"run {run_id} ends", lambda: _if_ended(self.api.run(run_id)), seconds)
+            if seconds
+            else self.api.run(run_id)
+        )
         assert run["status"] == status, f"{run['status']}, not {status}\n{self.story(run_id)}"
         self.assert_closed(run)
         return dict(run)
@@ -152,7 +190,10 @@ class System:
     def story(self, run_id: str) -> str:
         """The run's timeline as text, for whoever reads a failed test."""
         run = self.api.run(run_id)
-        lines = [f"{entry['at'][11:23]} {entry['kind']:8} {entry['type']:18} {entry['message']}" for entry in self.api.events(run_id)]
+        lines = [
+            f"{entry['at'][11:23]} {entry['kind']:8} {entry['type']:18} {entry['message']}"
+            for entry in self.api.events(run_id)
+        ]
         return "\n".join([f"{run_id} is {run['status']}: {run['reason']}", *lines])
 
     def value(self, run_id: str) -> int:
@@ -167,7 +208,11 @@ class System:
 
     def exported(self, run_id: str) -> list[str]:
         """Keys of the run's export in the data bucket."""
-        pages = self.aws("s3").get_paginator("list_objects_v2").paginate(Bucket=self.local["bucket"], Prefix=self.export_prefix(run_id))
+        pages = (
+            self.aws("s3")
+            .get_paginator("list_objects_v2")
+            .paginate(Bucket=self.local["bucket"], Prefix=self.export_prefix(run_id))
+        )
         return [found["Key"] for page in pages for found in page.get("Contents", [])]
 
     def attempt_dir(self, run: Json, attempt: int) -> Path:
@@ -186,11 +231,16 @@ class System:
         [shared] = (self.state_dir / "fsx").iterdir()
         return shared / "trainyard" / "runs" / run_id
 
-    # -- trouble -----------------------------------------------------------------------------------------------------
+    # -- trouble ----------------------------------------------------------------------------------
     def fault(self, kind: str, cluster: str, **given: str) -> Json:
         """Inject a fault into the local cloud; returns what was done."""
         url = f"{self.local['endpoint']}/_trainyard/fault"
-        answer = httpx.post(url, json={"kind": kind, "cluster": cluster, **given}, headers=self._token(), timeout=120)
+        answer = httpx.post(
+            url,
+            json={"kind": kind, "cluster": cluster, **given},
+            headers=self._token(),
+            timeout=120,
+        )
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
@@ -219,7 +269,9 @@ class System:
 
     def invoke(self, function: str, payload: Json) -> Json:
         """One invocation of a function, as a state machine makes it; `errorType` is in the answer of one that failed."""
-        answer = self.aws("lambda").invoke(FunctionName=f"trainyard-{function}", Payload=json.dumps(payload).encode())
+        answer = self.aws("lambda").invoke(
+            FunctionName=f"trainyard-{function}", Payload=json.dumps(payload).encode()
+        )
         return dict(json.loads(answer["Payload"].read()))
 
     def invocations(self, function: str) -> Invocations:
@@ -234,9 +286,13 @@ class System:
     def _token(self) -> dict[str, str]:
         return {"X-Trainyard-Token": self.local["adminToken"]}
 
-    def put_event(self, source: str, detail_type: str, detail: Mapping[str, Any], *, ours: bool) -> None:
+    def put_event(
+        self, source: str, detail_type: str, detail: Mapping[str, Any], *, ours: bool
+    ) -> None:
         """Put one event on the agents' bus (`ours`) or on the account's default one; an agent's is signed by the cluster it names."""
-        told = self.signed(detail_type, detail) if source == "trainyard.agent" else json.dumps(detail)
+        told = (
+            self.signed(detail_type, detail) if source == "trainyard.agent" else json.dumps(detail)
+        )
         entry = {"Source": source, "DetailType": detail_type, "Detail": told}
         entry |= {"EventBusName": self.local["outputs"]["EventBusName"]} if ours else {}
         answer = self.events.put_events(Entries=[entry])
@@ -254,7 +310,9 @@ class System:
     def dead_letters(self, queue: str) -> int:
         """Messages in one of the stack's queues."""
         sqs, url = self._queue(queue)
-        found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])["Attributes"]
+        found = sqs.get_queue_attributes(
+            QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"]
+        )["Attributes"]
         return int(found["ApproximateNumberOfMessages"])
 
     def park(self, queue: str, body: str) -> None:
@@ -264,13 +322,17 @@ class System:
 
     def _queue(self, queue: str) -> tuple[Any, str]:
         sqs, name = self.aws("sqs"), self.local["resources"][queue]
-        return sqs, name if name.startswith("http") else sqs.get_queue_url(QueueName=name)["QueueUrl"]
+        return sqs, name if name.startswith("http") else sqs.get_queue_url(QueueName=name)[
+            "QueueUrl"
+        ]
 
     def said(self, function: str, *words: str) -> bool:
         """Whether one line of a function's log holds all of these words."""
         logs = self.aws("logs")
         groups = [
-            found["logGroupName"] for found in logs.describe_log_groups()["logGroups"] if found["logGroupName"].endswith(f"-{function}")
+            found["logGroupName"]
+            for found in logs.describe_log_groups()["logGroups"]
+            if found["logGroupName"].endswith(f"-{function}")
         ]
         for group in groups:
             for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group):
@@ -278,16 +340,26 @@ class System:
                     return True
         return False
 
-    # -- clusters ----------------------------------------------------------------------------------------------------
+    # -- clusters ---------------------------------------------------------------------------------
     def cluster_ready(self, name: str, seconds: float = 90.0) -> Json:
-        return dict(eventually(f"cluster {name} is ready", lambda: _if(self.api.cluster(name), "Ready"), seconds))
+        return dict(
+            eventually(
+                f"cluster {name} is ready", lambda: _if(self.api.cluster(name), "Ready"), seconds
+            )
+        )
 
     def workers_serve(self, name: str, seconds: float = 60.0) -> list[Json]:
         """The workers once all of them serve jobs and their agents are linked."""
 
         def serve() -> list[Json] | None:
             workers = [node for node in self.api.nodes(name) if node["role"] == "worker"]
-            good = [n for n in workers if n["status"] == "Running" and n["agent"] == "linked" and n["scheduler"].startswith("idle")]
+            good = [
+                n
+                for n in workers
+                if n["status"] == "Running"
+                and n["agent"] == "linked"
+                and n["scheduler"].startswith("idle")
+            ]
             return workers if workers and len(good) == len(workers) else None
 
         return list(eventually(f"every worker of {name} serves", serve, seconds))
@@ -305,7 +377,11 @@ class System:
     def node(self, cluster: str, slurm_name: str) -> Json:
         """The node of that Slurm name as the API shows it; its address tells even before its first sample."""
         address = slurm_name.removeprefix("ip-").replace("-", ".")
-        return next(node for node in self.api.nodes(cluster) if address in (node["address"], node["name"]) or node["name"] == slurm_name)
+        return next(
+            node
+            for node in self.api.nodes(cluster)
+            if address in (node["address"], node["name"]) or node["name"] == slurm_name
+        )
 
     def controller(self, cluster: str) -> Json:
         return next(node for node in self.api.nodes(cluster) if node["role"] == "controller")
@@ -313,16 +389,28 @@ class System:
     def slurm(self, cluster: str, *argv: str) -> str:
         """One of Slurm's commands on the cluster's controller, as a person there runs it."""
         daemon = self.daemon(self.controller(cluster)["instanceId"])
-        environment = {"PATH": os.environ["PATH"], "TRAINYARD_LOCAL": str(self.state_dir), "TMPDIR": daemon.environment["TMPDIR"]}
+        environment = {
+            "PATH": os.environ["PATH"],
+            "TRAINYARD_LOCAL": str(self.state_dir),
+            "TMPDIR": daemon.environment["TMPDIR"],
+        }
         environment["SLURM_CONF"] = daemon.environment["SLURM_CONF"]
-        done = subprocess.run(argv, env=environment, cwd="/", capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            argv, env=environment, cwd="/", capture_output=True, text=True, timeout=120, check=False
+        )
         assert done.returncode == 0, f"{argv}: {done.stderr}"
         return done.stdout.strip()
 
     @contextmanager
     def job_of_a_person(self, cluster: str, nodes: int = 1) -> Iterator[str]:
         """A job that Trainyard does not know, which holds nodes until the end of the block; its id."""
-        options = ("--parsable", "--exclusive", f"--nodes={nodes}", "--output=/dev/null", "--wrap=sleep 600")
+        options = (
+            "--parsable",
+            "--exclusive",
+            f"--nodes={nodes}",
+            "--output=/dev/null",
+            "--wrap=sleep 600",
+        )
         job = self.slurm(cluster, "sbatch", *options)
         try:
             state = lambda: self.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T")  # noqa: E731
@@ -332,18 +420,26 @@ class System:
         finally:
             self.slurm(cluster, "scancel", job)
 
-    # -- processes ---------------------------------------------------------------------------------------------------
+    # -- processes --------------------------------------------------------------------------------
     def processes(self, **variables: str) -> list[Process]:
         """Living processes of this cloud whose environment has these values."""
         wanted = {"TRAINYARD_LOCAL": str(self.state_dir), **variables}
-        return node_processes.matching(lambda environment: all(environment.get(name) == value for name, value in wanted.items()))
+        return node_processes.matching(
+            lambda environment: all(
+                environment.get(name) == value for name, value in wanted.items()
+            )
+        )
 
     def daemon(self, instance_id: str) -> Process:
         """The agent's own process on a node."""
-        found = [p for p in self.processes(TRAINYARD_NODE=instance_id) if "trainyard_agent" in p.command and " daemon " in p.command + " "]
+        found = [
+            p
+            for p in self.processes(TRAINYARD_NODE=instance_id)
+            if "trainyard_agent" in p.command and " daemon " in p.command + " "
+        ]
         return next(p for p in found if "supervise" not in p.command)
 
-    # -- what must be left: nothing ----------------------------------------------------------------------------------
+    # -- what must be left: nothing ---------------------------------------------------------------
     def assert_closed(self, run: Json) -> None:
         """A run that ended waits for nothing, runs nowhere, and says why it ended."""
         run_id, story = run["id"], self.story(run["id"])
@@ -356,16 +452,26 @@ class System:
             assert run["problem"] is None, story
         else:
             assert run["problem"] is not None, story
-            assert all(run["problem"][part] for part in ("code", "title", "detail", "nextStep")), run["problem"]
-        eventually(f"no process of {run_id} is left", lambda: not self.processes(TRAINYARD_RUN_ID=run_id), 15)
-        eventually(f"no machine of {run_id} runs\n{story}", lambda: not self.running("run", run_id), 15)
+            assert all(run["problem"][part] for part in ("code", "title", "detail", "nextStep")), (
+                run["problem"]
+            )
+        eventually(
+            f"no process of {run_id} is left",
+            lambda: not self.processes(TRAINYARD_RUN_ID=run_id),
+            15,
+        )
+        eventually(
+            f"no machine of {run_id} runs\n{story}", lambda: not self.running("run", run_id), 15
+        )
         assert self.wait(f"run:{run_id}") is None, f"a wait of {run_id} is left"
 
     def assert_gone(self, cluster: Json) -> None:
         """A deleted cluster: AWS has it no more, and no process, secret, wait, machine or file of it is left."""
         name, short = cluster["name"], str(cluster["arn"] or "").rsplit("/", 1)[-1]
         try:
-            eventually(f"cluster {name} is Deleted", lambda: self.api.cluster(name)["status"] == "Deleted")
+            eventually(
+                f"cluster {name} is Deleted", lambda: self.api.cluster(name)["status"] == "Deleted"
+            )
         except AssertionError as failure:
             raise AssertionError(f"{failure}: {self.api.cluster(name)}") from None
         assert name not in self.backend_clusters()
@@ -373,42 +479,67 @@ class System:
             left = self.processes(TRAINYARD_CLUSTER=short)
             assert not left, [(process.pid, process.command) for process in left]
             assert not (self.state_dir / "clusters" / short).exists()
-        secrets = [secret["Name"] for secret in self.aws("secretsmanager").list_secrets(MaxResults=100)["SecretList"]]
+        secrets = [
+            secret["Name"]
+            for secret in self.aws("secretsmanager").list_secrets(MaxResults=100)["SecretList"]
+        ]
         assert f"trainyard/trainyard/{name}/agent-key" not in secrets
         roles = self.aws("iam").list_roles(PathPrefix=f"/trainyard/trainyard/{name}/")["Roles"]
         assert not roles, [role["Arn"] for role in roles]
         for machine in ("cluster", "teardown"):
-            eventually(f"no {machine} machine of {name} runs", lambda machine=machine: not self.running(machine, name), 15)
+            eventually(
+                f"no {machine} machine of {name} runs",
+                lambda machine=machine: not self.running(machine, name),
+                15,
+            )
             assert self.wait(f"{machine}:{name}") is None
 
     def backend_clusters(self) -> list[str]:
         """Clusters that SageMaker itself knows."""
-        return [found["ClusterName"] for found in self.aws("sagemaker").list_clusters(MaxResults=100)["ClusterSummaries"]]
+        return [
+            found["ClusterName"]
+            for found in self.aws("sagemaker").list_clusters(MaxResults=100)["ClusterSummaries"]
+        ]
 
     def running(self, machine: str, name: str) -> list[str]:
         """Executions of a machine that run and whose names begin with `name`."""
         arn = self.local["outputs"]["RunMachineArn"].removesuffix("-run") + f"-{machine}"
-        found = self.aws("stepfunctions").list_executions(stateMachineArn=arn, statusFilter="RUNNING")["executions"]
-        return [execution["executionArn"] for execution in found if execution["name"].startswith(f"{name}-")]
+        found = self.aws("stepfunctions").list_executions(
+            stateMachineArn=arn, statusFilter="RUNNING"
+        )["executions"]
+        return [
+            execution["executionArn"]
+            for execution in found
+            if execution["name"].startswith(f"{name}-")
+        ]
 
     def wait(self, owner: str) -> Json | None:
         """The stored task token of a machine that waits."""
         key = {"pk": {"S": f"wait#{owner}"}, "sk": {"S": "wait"}}
-        return self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True).get("Item")
+        return self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True).get(
+            "Item"
+        )
 
     def actions(self, run_id: str) -> list[Json]:
         """What the run's record still has to be done."""
         key = {"pk": {"S": f"run#{run_id}"}, "sk": {"S": "run"}}
-        item = self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True)["Item"]
+        item = self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True)[
+            "Item"
+        ]
         return list(json.loads(document(item))["actions"])
 
     def change_document(self, pk: str, sk: str, change: Callable[[Json], Json]) -> None:
         """Change a stored record's document behind everybody's back."""
         key = {"pk": {"S": pk}, "sk": {"S": sk}}
-        item = self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True)["Item"]
+        item = self.table.get_item(TableName=self.local["table"], Key=key, ConsistentRead=True)[
+            "Item"
+        ]
         changed = json.dumps(change(json.loads(item["doc"]["S"])))
         self.table.update_item(
-            TableName=self.local["table"], Key=key, UpdateExpression="SET doc = :doc", ExpressionAttributeValues={":doc": {"S": changed}}
+            TableName=self.local["table"],
+            Key=key,
+            UpdateExpression="SET doc = :doc",
+            ExpressionAttributeValues={":doc": {"S": changed}},
         )
 
 

@@ -14,7 +14,10 @@ def write_vocabulary(path: Path) -> None:
     words = sorted({word.strip('.,"') for word in text.split() if len(word.strip('.,"')) > 1})
     letters = sorted(set(text) - set(" \t\n"))
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    path.write_text("\n".join([*special, *letters, *(f"##{letter}" for letter in letters), *words]) + "\n", encoding="utf-8")
+    path.write_text(
+        "\n".join([*special, *letters, *(f"##{letter}" for letter in letters), *words]) + "\n",
+        encoding="utf-8",
+    )
 
 
 def make(directory: Path, *, seed: int = 0, positions: int = 64) -> Path:

@@ -37,9 +37,18 @@ def config(directory: Path, **changes: Any) -> AgentConfig:
 
 
 def started(run: str = RUN, **changes: Any) -> AttemptStarted:
-    values: dict[str, Any] = {"id": ulid(), "at": datetime.now(timezone.utc), "cluster_name": "c", "cluster_arn": "a"}
-    return AttemptStarted(**(values | {"run_id": run, "attempt": 1, "job_id": "1", "nodes": []} | changes))
+    values: dict[str, Any] = {
+        "id": ulid(),
+        "at": datetime.now(timezone.utc),
+        "cluster_name": "c",
+        "cluster_arn": "a",
+    }
+    return AttemptStarted(
+        **(values | {"run_id": run, "attempt": 1, "job_id": "1", "nodes": []} | changes)
+    )
 
 
 def heartbeat() -> ClusterHeartbeat:
-    return ClusterHeartbeat(id=ulid(), at=datetime.now(timezone.utc), cluster_name="c", cluster_arn="a", nodes=[])
+    return ClusterHeartbeat(
+        id=ulid(), at=datetime.now(timezone.utc), cluster_name="c", cluster_arn="a", nodes=[]
+    )

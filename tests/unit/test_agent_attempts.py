@@ -68,7 +68,9 @@ class Nodes:
 
     def evidence(self, name: str) -> NodeEvidence:
         lost = self.lost(name)
-        return NodeEvidence(node=name, agent="silent" if lost else "linked", scheduler="down" if lost else "up")
+        return NodeEvidence(
+            node=name, agent="silent" if lost else "linked", scheduler="down" if lost else "up"
+        )
 
 
 class Controller:
@@ -82,10 +84,20 @@ class Controller:
         self.attempts.kill = self.kill
         self.killed: list[tuple[int, list[str]]] = []
         self.closed: list[int] = []
-        self.jobs = JobControl(self.config, slurm, attempts=self.attempts, registry=None, link=None, s3=None, checkpoints=None)  # type: ignore[arg-type]
+        self.jobs = JobControl(
+            self.config,
+            slurm,
+            attempts=self.attempts,
+            registry=None,
+            link=None,
+            s3=None,
+            checkpoints=None,
+        )  # type: ignore[arg-type]
 
     def add(self, number: int, state: str, **fields: Any) -> Attempt:
-        attempt = Attempt(RUN, number, state, self.config_dir / str(number), job_id=str(100 + number), **fields)  # type: ignore[arg-type]
+        attempt = Attempt(
+            RUN, number, state, self.config_dir / str(number), job_id=str(100 + number), **fields
+        )  # type: ignore[arg-type]
         self.attempts.save(attempt)
         return attempt
 
@@ -138,8 +150,18 @@ def test_after_a_restart_the_jobs_of_older_attempts_are_still_cancelled(tmp_path
     run(story())
 
 
-def on_a_node(directory: Path, run_id: str, number: int, state: str, *, ended: float | None = None, job_ended: bool = False) -> Attempt:
-    attempt = Attempt(run_id, number, state, directory / f"{run_id}-{number}", job_id=str(number), nodes=["ip-1"])  # type: ignore[arg-type]
+def on_a_node(
+    directory: Path,
+    run_id: str,
+    number: int,
+    state: str,
+    *,
+    ended: float | None = None,
+    job_ended: bool = False,
+) -> Attempt:
+    attempt = Attempt(
+        run_id, number, state, directory / f"{run_id}-{number}", job_id=str(number), nodes=["ip-1"]
+    )  # type: ignore[arg-type]
     attempt.ended_at = None if ended is None else time.monotonic() - ended
     attempt.job_ended = job_ended
     return attempt
@@ -156,14 +178,20 @@ def test_of_two_runs_the_one_that_was_on_a_node_last_is_what_runs_there(tmp_path
         return found.run_id, found.attempt
 
     ended_before = on_a_node(tmp_path, RUN, 9, "ended", ended=30.0)
-    assert known(ended_before, on_a_node(tmp_path, other, 1, "ended", ended=1.0)) == (other, 1), "numbers count within a run"
+    assert known(ended_before, on_a_node(tmp_path, other, 1, "ended", ended=1.0)) == (other, 1), (
+        "numbers count within a run"
+    )
     assert known(ended_before, on_a_node(tmp_path, other, 1, "running")) == (other, 1)
     judged = on_a_node(tmp_path, RUN, 9, "running", job_ended=True)
-    assert known(judged, on_a_node(tmp_path, other, 1, "running")) == (other, 1), "the job of the other one has left the node"
+    assert known(judged, on_a_node(tmp_path, other, 1, "running")) == (other, 1), (
+        "the job of the other one has left the node"
+    )
     assert known(ended_before, on_a_node(tmp_path, RUN, 10, "running")) == (RUN, 10)
 
 
-def test_what_follows_the_end_of_an_attempt_is_done_after_a_restart_and_only_once(tmp_path: Path) -> None:
+def test_what_follows_the_end_of_an_attempt_is_done_after_a_restart_and_only_once(
+    tmp_path: Path,
+) -> None:
     async def story() -> None:
         before = Controller(tmp_path)
         before.add(1, "ended")
@@ -199,7 +227,11 @@ def test_slurm_is_not_asked_to_exclude_a_node_that_it_does_not_know() -> None:
     one, two = (SlurmNode(name, "idle+cloud", "10.0.0.1", 6818) for name in ("ip-1", "ip-2"))
     assert "--exclude=ip-1" in sbatch_options(bundle, Path("/a"), {"ip-1": one, "ip-2": two})
     assert "--exclude=gone,ip-1" in sbatch_options(bundle, Path("/a"), {})
-    assert not [option for option in sbatch_options(bundle, Path("/a"), {"ip-2": two}) if option.startswith("--exclude")]
+    assert not [
+        option
+        for option in sbatch_options(bundle, Path("/a"), {"ip-2": two})
+        if option.startswith("--exclude")
+    ]
 
 
 def test_a_job_asks_for_all_devices_that_every_node_of_its_partition_has() -> None:
@@ -213,9 +245,15 @@ def test_a_job_asks_for_all_devices_that_every_node_of_its_partition_has() -> No
             (1, ("dev", "gpus"), "gpu:h100:8(S:0-1),nic:2"), (2, ("gpus",), "gpu:a100:4"), (3, ("gpus",), "(null)"), (4, ("dev",), ""),
         )
     )  # fmt: skip
-    asked = sbatch_options(bundle, Path("/a"), {node.name: node for node in (whole, half, lost, other)})
+    asked = sbatch_options(
+        bundle, Path("/a"), {node.name: node for node in (whole, half, lost, other)}
+    )
     assert [option for option in asked if option.startswith("--gres")] == ["--gres=gpu:4"]
-    without = sbatch_options(bundle.model_copy(update={"exclude_nodes": []}), Path("/a"), {node.name: node for node in (whole, lost)})
+    without = sbatch_options(
+        bundle.model_copy(update={"exclude_nodes": []}),
+        Path("/a"),
+        {node.name: node for node in (whole, lost)},
+    )
     assert not [option for option in without if option.startswith("--gres")]
 
 
@@ -238,7 +276,9 @@ def test_what_a_node_has_is_read_as_slurm_writes_it(gres: str, asked: str) -> No
 
 def test_no_checkpoint_is_pruned_while_any_export_of_its_run_goes_on(tmp_path: Path) -> None:
     controller = Controller(tmp_path)
-    checkpoints = Checkpoints(controller.config, controller.attempts, Reporter(controller.config, controller.store))
+    checkpoints = Checkpoints(
+        controller.config, controller.attempts, Reporter(controller.config, controller.store)
+    )
     path = tmp_path / "step-000000000001-attempt-1"
     path.mkdir()
     checkpoints.exporting[RUN] += 2
@@ -261,8 +301,16 @@ class NoMetadataService:
         raise self._error
 
 
-@pytest.mark.parametrize("error", [CredentialRetrievalError(provider="iam-role", error_msg="timeout"), RuntimeError("still expired")])
-def test_credentials_that_cannot_be_renewed_now_are_tried_again(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        CredentialRetrievalError(provider="iam-role", error_msg="timeout"),
+        RuntimeError("still expired"),
+    ],
+)
+def test_credentials_that_cannot_be_renewed_now_are_tried_again(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     http = SignedHttp("events", "us-east-1")
     http._credentials = NoMetadataService(error)
@@ -314,7 +362,9 @@ class OneJob:
 NODES = ("ip-127-0-0-2", "ip-127-0-0-3")
 
 
-def test_a_job_whose_node_was_off_and_is_back_within_seconds_is_ended_at_once_and_says_why(tmp_path: Path) -> None:
+def test_a_job_whose_node_was_off_and_is_back_within_seconds_is_ended_at_once_and_says_why(
+    tmp_path: Path,
+) -> None:
     async def story() -> None:
         slurm = OneJob()
         controller = Controller(tmp_path, slurm)
@@ -331,7 +381,11 @@ def test_a_job_whose_node_was_off_and_is_back_within_seconds_is_ended_at_once_an
         query = "SELECT body FROM outbox WHERE kind = 'AttemptEnded'"
         [(body,)] = controller.store.connection.execute(query).fetchall()
         end = json.loads(body)
-        assert (end["outcome"], end["errorKind"], end["failedNode"]) == ("failed", "signal", "ip-127-0-0-3")
+        assert (end["outcome"], end["errorKind"], end["failedNode"]) == (
+            "failed",
+            "signal",
+            "ip-127-0-0-3",
+        )
         assert end["error"] == "ip-127-0-0-3 was restarted"
 
     run(story())
@@ -359,7 +413,9 @@ def test_a_job_that_a_person_ended_and_that_does_not_stop_in_time_is_killed_befo
 
 def write_launch(directory: Path, node: str, **end: Any) -> None:
     directory.mkdir(exist_ok=True)
-    (directory / f"launch-{node}.json").write_text(json.dumps({"node": node, "attempt": 1, "pid": 1, "started": 1.0, **end}))
+    (directory / f"launch-{node}.json").write_text(
+        json.dumps({"node": node, "attempt": 1, "pid": 1, "started": 1.0, **end})
+    )
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -383,17 +439,23 @@ def test_a_job_whose_launchers_ended_well_while_slurm_calls_it_running_is_ended_
         while not slurm.cancelled:
             assert not await controller.attempts._poll(attempt)
             await asyncio.sleep(0.01)
-        assert controller.killed == [(1, ["101"])], "what its launchers left does not wait for Slurm's KillWait"
+        assert controller.killed == [(1, ["101"])], (
+            "what its launchers left does not wait for Slurm's KillWait"
+        )
         if restarted:  # between our scancel and the report
             attempt.hollow = False
         assert await controller.attempts._poll(attempt)
-        [(body,)] = controller.store.connection.execute("SELECT body FROM outbox WHERE kind = 'AttemptEnded'").fetchall()
+        [(body,)] = controller.store.connection.execute(
+            "SELECT body FROM outbox WHERE kind = 'AttemptEnded'"
+        ).fetchall()
         assert json.loads(body)["outcome"] == "succeeded"
 
     run(story())
 
 
-def test_a_node_says_with_its_first_beat_which_boot_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_says_with_its_first_beat_which_boot_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TRAINYARD_ROOT", str(tmp_path))
     first = boot_id()
     assert boot_id() == first
@@ -404,7 +466,9 @@ def test_a_node_says_with_its_first_beat_which_boot_it_is(tmp_path: Path, monkey
     async def story() -> None:
         controller, restarted = Controller(tmp_path), []
         controller.attempts.restarted = lambda node, off_at: restarted.append(node)  # type: ignore[method-assign]
-        registry = Registry(controller.config, None, controller.attempts._reporter, controller.attempts)  # type: ignore[arg-type]
+        registry = Registry(
+            controller.config, None, controller.attempts._reporter, controller.attempts
+        )  # type: ignore[arg-type]
         for boot in (first, first, second):
             registry.linked("ip-127-0-0-2", "i-2", "127.0.0.2")
             registry.beat("ip-127-0-0-2", {"is": "beat", "boot": boot})
@@ -421,14 +485,18 @@ def test_a_new_job_that_has_the_older_ones_number_is_not_cancelled_with_it(tmp_p
         slurm = OneJob()
         controller = Controller(tmp_path, slurm)
         for number in (1, 2):
-            controller.attempts.save(Attempt(RUN, number, "submitted", tmp_path / str(number), job_id="8"))
+            controller.attempts.save(
+                Attempt(RUN, number, "submitted", tmp_path / str(number), job_id="8")
+            )
         await controller.jobs._cancel_older(RUN, 2)
         assert slurm.cancelled == []
 
     run(story())
 
 
-def test_another_runs_job_that_got_the_number_of_ours_neither_ends_nor_is_killed_as_ours(tmp_path: Path) -> None:
+def test_another_runs_job_that_got_the_number_of_ours_neither_ends_nor_is_killed_as_ours(
+    tmp_path: Path,
+) -> None:
     """A slurmctld that crashed before it saved its state forgot our job, and gave its number to the next one."""
 
     class Others(OneJob):
@@ -446,10 +514,14 @@ def test_another_runs_job_that_got_the_number_of_ours_neither_ends_nor_is_killed
         controller = Controller(tmp_path, Others())
         controller.attempts.on_end = controller.on_end
         ours = controller.add(1, "running", nodes=NODES)
-        controller.attempts.save(Attempt("run-other", 1, "running", tmp_path / "other", job_id=ours.job_id))
+        controller.attempts.save(
+            Attempt("run-other", 1, "running", tmp_path / "other", job_id=ours.job_id)
+        )
         controller.attempts.follow(ours)
         await ours.done.wait()
-        [(body,)] = controller.store.connection.execute("SELECT body FROM outbox WHERE kind = 'AttemptEnded'").fetchall()
+        [(body,)] = controller.store.connection.execute(
+            "SELECT body FROM outbox WHERE kind = 'AttemptEnded'"
+        ).fetchall()
         assert (json.loads(body)["outcome"], json.loads(body)["errorKind"]) == ("failed", "unknown")
         assert "does not know the job" in json.loads(body)["error"]
         controller.jobs._link = Link()  # type: ignore[assignment]
@@ -473,21 +545,28 @@ def test_only_what_slurm_drained_for_a_number_given_out_twice_is_given_back(
             self.resumed: list[tuple[str, str]] = []
 
         async def nodes(self) -> dict[str, SlurmNode]:
-            return {name: SlurmNode(name, state, "127.0.0.2", 6818, reason) for name in ("ip-127-0-0-2", "ip-127-0-0-3")}
+            return {
+                name: SlurmNode(name, state, "127.0.0.2", 6818, reason)
+                for name in ("ip-127-0-0-2", "ip-127-0-0-3")
+            }
 
         async def set_node(self, name: str, state: str) -> None:
             self.resumed.append((name, state))
 
     async def story() -> None:
         controller, slurm = Controller(tmp_path), Drained()
-        registry = Registry(controller.config, slurm, controller.attempts._reporter, controller.attempts)  # type: ignore[arg-type]
+        registry = Registry(
+            controller.config, slurm, controller.attempts._reporter, controller.attempts
+        )  # type: ignore[arg-type]
         registry.linked("ip-127-0-0-2", "i-2", "127.0.0.2")
         refresh = asyncio.create_task(registry.refresh())
         while not registry.slurm_nodes:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
         refresh.cancel()
-        assert slurm.resumed == ([("ip-127-0-0-2", "resume")] if given_back else []), "the other node's agent is not linked"
+        assert slurm.resumed == ([("ip-127-0-0-2", "resume")] if given_back else []), (
+            "the other node's agent is not linked"
+        )
 
     run(story())
 
@@ -508,13 +587,17 @@ def test_a_persons_scancel_that_is_seen_while_the_job_completes_is_one(tmp_path:
         attempt = controller.add(1, "running", nodes=NODES)
         controller.attempts.follow(attempt)
         await attempt.done.wait()
-        [(body,)] = controller.store.connection.execute("SELECT body FROM outbox WHERE kind = 'AttemptEnded'").fetchall()
+        [(body,)] = controller.store.connection.execute(
+            "SELECT body FROM outbox WHERE kind = 'AttemptEnded'"
+        ).fetchall()
         assert json.loads(body)["outcome"] == "cancelled"
 
     run(story())
 
 
-def test_when_training_stands_still_its_nodes_are_asked_at_once_and_once_a_standstill(tmp_path: Path) -> None:
+def test_when_training_stands_still_its_nodes_are_asked_at_once_and_once_a_standstill(
+    tmp_path: Path,
+) -> None:
     async def story() -> None:
         controller = Controller(tmp_path)
         asked: list[Any] = []
@@ -526,7 +609,9 @@ def test_when_training_stands_still_its_nodes_are_asked_at_once_and_once_a_stand
         attempt = controller.add(1, "running", nodes=("ip-1", "ip-2"), step_seconds=0.1)
         attempt.stepped_at = time.monotonic() - 0.3
         controller.attempts._look_at_steps(attempt)
-        assert attempt.doubted_at is None, "three steps of 0.1 s are not yet more than a pause may take"
+        assert attempt.doubted_at is None, (
+            "three steps of 0.1 s are not yet more than a pause may take"
+        )
         attempt.stepped_at -= 0.2
         for _ in range(3):
             controller.attempts._look_at_steps(attempt)
@@ -545,10 +630,19 @@ def test_when_training_stands_still_its_nodes_are_asked_at_once_and_once_a_stand
 
 
 @pytest.mark.parametrize("wrong", [-3600.0, 0.0, 3600.0])
-def test_the_first_step_is_dated_rightly_also_where_the_clock_of_its_node_is_an_hour_off(tmp_path: Path, wrong: float) -> None:
+def test_the_first_step_is_dated_rightly_also_where_the_clock_of_its_node_is_an_hour_off(
+    tmp_path: Path, wrong: float
+) -> None:
     attempt = Controller(tmp_path).add(1, "running")
     attempt.directory.mkdir()
     (attempt.directory / "bundle.json").write_text("{}")
     now = time.time()
-    progress = Progress(step=9, loss=None, at=now + wrong, resumed_from=None, first_step_at=now + wrong - 2.0, world_size=2)
+    progress = Progress(
+        step=9,
+        loss=None,
+        at=now + wrong,
+        resumed_from=None,
+        first_step_at=now + wrong - 2.0,
+        world_size=2,
+    )
     assert _first_step_at(attempt, progress) == pytest.approx(now - 2.0, abs=1.0)

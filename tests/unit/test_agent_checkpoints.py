@@ -22,7 +22,17 @@ from tests.unit.agent_support import RUN, config
 
 from trainyard_agent import export
 from trainyard_agent.attempts import Attempt
-from trainyard_agent.checkpoints import Checkpoints, NotWhole, order, remove, removed, scan, signature, to_prune, verify
+from trainyard_agent.checkpoints import (
+    Checkpoints,
+    NotWhole,
+    order,
+    remove,
+    removed,
+    scan,
+    signature,
+    to_prune,
+    verify,
+)
 from trainyard_agent.export import Exports
 from trainyard_agent.fence import FenceBusy, Fenced, raise_fence, read_fence
 from trainyard_agent.leftovers import kill_leftovers
@@ -43,7 +53,13 @@ def commit(root: Path, step: int, attempt: int = 1, body: bytes = b"weights") ->
         "step": step,
         "worldSize": 1,
         "createdAt": "2026-01-01T00:00:00Z",
-        "files": [{"path": "rank-0/model.pt", "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}],
+        "files": [
+            {
+                "path": "rank-0/model.pt",
+                "bytes": len(body),
+                "sha256": hashlib.sha256(body).hexdigest(),
+            }
+        ],
     }
     (directory / "manifest.json").write_text(json.dumps(manifest))
     return directory
@@ -55,7 +71,9 @@ def test_a_whole_checkpoint_is_found_once(tmp_path: Path) -> None:
     assert (finding.path, finding.step, finding.status, finding.bytes, finding.files) == (
         "checkpoints/step-000000000010-attempt-1", 10, "whole", 7, 1,
     )  # fmt: skip
-    again, _ = scan(tmp_path, "checkpoints", RUN, {finding.path: (finding.status, finding.signature)})
+    again, _ = scan(
+        tmp_path, "checkpoints", RUN, {finding.path: (finding.status, finding.signature)}
+    )
     assert again == []
     assert present == {finding.path}
 
@@ -69,14 +87,28 @@ def test_a_whole_checkpoint_is_found_once(tmp_path: Path) -> None:
         (lambda d: (d / "rank-0/model.pt").write_bytes(b"WEIGHTS"), "hash"),
         (lambda d: (d / "rank-0/model.pt").unlink(), "cannot be read"),
         (
-            lambda d: (d / "manifest.json").write_text((d / "manifest.json").read_text().replace("rank-0/model.pt", "../../../etc/passwd")),
+            lambda d: (d / "manifest.json").write_text(
+                (d / "manifest.json").read_text().replace("rank-0/model.pt", "../../../etc/passwd")
+            ),
             "malformed",
         ),
-        (lambda d: (d / "manifest.json").write_text((d / "manifest.json").read_text().replace(RUN, RUN[:-1] + "z")), "belongs to run"),
-        (lambda d: (d / "manifest.json").write_text((d / "manifest.json").read_text().replace('"step": 10', '"step": 11')), "of step 11"),
+        (
+            lambda d: (d / "manifest.json").write_text(
+                (d / "manifest.json").read_text().replace(RUN, RUN[:-1] + "z")
+            ),
+            "belongs to run",
+        ),
+        (
+            lambda d: (d / "manifest.json").write_text(
+                (d / "manifest.json").read_text().replace('"step": 10', '"step": 11')
+            ),
+            "of step 11",
+        ),
     ],
 )
-def test_a_damaged_checkpoint_is_rejected_with_the_reason(tmp_path: Path, damage, reason: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_checkpoint_is_rejected_with_the_reason(
+    tmp_path: Path, damage, reason: str
+) -> None:  # type: ignore[no-untyped-def]
     damage(commit(tmp_path, 10))
     (finding,), _ = scan(tmp_path, "checkpoints", RUN, {})
     assert finding.status == "rejected"
@@ -87,7 +119,9 @@ def test_a_whole_checkpoint_that_is_damaged_later_is_looked_at_again(tmp_path: P
     directory = commit(tmp_path, 10)
     (before,), _ = scan(tmp_path, "checkpoints", RUN, {})
     (directory / "rank-0/model.pt").write_bytes(b"WEIGHTS")
-    (after,), _ = scan(tmp_path, "checkpoints", RUN, {before.path: (before.status, before.signature)})
+    (after,), _ = scan(
+        tmp_path, "checkpoints", RUN, {before.path: (before.status, before.signature)}
+    )
     assert after.status == "rejected"
 
 
@@ -106,13 +140,21 @@ def test_a_removed_checkpoint_leaves_nothing(tmp_path: Path) -> None:
         verify(directory)
 
 
-names = st.builds(lambda step, attempt: f"checkpoints/step-{step:012d}-attempt-{attempt}", st.integers(0, 50), st.integers(1, 3))
+names = st.builds(
+    lambda step, attempt: f"checkpoints/step-{step:012d}-attempt-{attempt}",
+    st.integers(0, 50),
+    st.integers(1, 3),
+)
 
 
 @given(st.dictionaries(names, st.sampled_from(["whole", "rejected"])), st.integers(0, 6))
-def test_pruning_keeps_the_newest_whole_ones_and_every_rejected_one(known: dict[str, str], keep: int) -> None:
+def test_pruning_keeps_the_newest_whole_ones_and_every_rejected_one(
+    known: dict[str, str], keep: int
+) -> None:
     gone = to_prune(known, keep)
-    whole = sorted((path for path, status in known.items() if status == "whole"), key=order, reverse=True)
+    whole = sorted(
+        (path for path, status in known.items() if status == "whole"), key=order, reverse=True
+    )
     assert all(known[path] == "whole" for path in gone)
     assert [path for path in whole if path not in gone] == whole[: max(1, keep)]
 
@@ -134,8 +176,12 @@ class Watch:
         asyncio.run(self.checkpoints.look_at(self.attempt))
 
     def told(self) -> list[str]:
-        rows = self.store.connection.execute("SELECT kind, body FROM outbox ORDER BY seq").fetchall()
-        return [f"{kind.removeprefix('Checkpoint')} {json.loads(body)['step']}" for kind, body in rows]
+        rows = self.store.connection.execute(
+            "SELECT kind, body FROM outbox ORDER BY seq"
+        ).fetchall()
+        return [
+            f"{kind.removeprefix('Checkpoint')} {json.loads(body)['step']}" for kind, body in rows
+        ]
 
     def there(self) -> list[int]:
         return sorted(order(path.name)[0] for path in (self.root / "checkpoints").glob("step-*"))
@@ -168,12 +214,22 @@ def test_what_the_trainer_pruned_is_told_once_also_when_the_agent_was_away(tmp_p
     for _ in range(2):
         watch = Watch(tmp_path)
         watch.look()
-        assert watch.told() == ["Committed 10", "Committed 20", "Committed 30", "Pruned 10", "Pruned 20"]
+        assert watch.told() == [
+            "Committed 10",
+            "Committed 20",
+            "Committed 30",
+            "Pruned 10",
+            "Pruned 20",
+        ]
         watch.ends()
 
 
-@pytest.mark.parametrize("left", ["nothing", "an empty mount point", "an empty directory of checkpoints"])
-def test_nothing_is_told_of_checkpoints_while_the_shared_filesystem_is_away(tmp_path: Path, left: str) -> None:
+@pytest.mark.parametrize(
+    "left", ["nothing", "an empty mount point", "an empty directory of checkpoints"]
+)
+def test_nothing_is_told_of_checkpoints_while_the_shared_filesystem_is_away(
+    tmp_path: Path, left: str
+) -> None:
     watch = Watch(tmp_path, keep=2)
     for step in (10, 20):
         commit(watch.root, step)
@@ -181,7 +237,9 @@ def test_nothing_is_told_of_checkpoints_while_the_shared_filesystem_is_away(tmp_
     shared, away = tmp_path / "shared", tmp_path / "away"
     shared.rename(away)
     if left != "nothing":
-        (watch.root / "checkpoints" if left.startswith("an empty directory") else shared).mkdir(parents=True)
+        (watch.root / "checkpoints" if left.startswith("an empty directory") else shared).mkdir(
+            parents=True
+        )
     watch.look()
     shutil.rmtree(shared, ignore_errors=True)
     away.rename(shared)
@@ -191,7 +249,9 @@ def test_nothing_is_told_of_checkpoints_while_the_shared_filesystem_is_away(tmp_
     watch.ends()
 
 
-def test_a_newest_one_that_is_missing_is_not_told_and_does_not_count_as_kept(tmp_path: Path) -> None:
+def test_a_newest_one_that_is_missing_is_not_told_and_does_not_count_as_kept(
+    tmp_path: Path,
+) -> None:
     watch = Watch(tmp_path, keep=1)
     commit(watch.root, 10)
     watch.look()
@@ -221,7 +281,9 @@ def test_a_rejected_one_that_is_gone_stays_rejected_for_everyone(tmp_path: Path)
     watch.ends()
 
 
-def test_one_that_cannot_be_removed_is_not_told_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_cannot_be_removed_is_not_told_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch = Watch(tmp_path, keep=1)
     for step in (10, 20):
         commit(watch.root, step)
@@ -236,8 +298,13 @@ def test_one_that_cannot_be_removed_is_not_told_again_and_again(tmp_path: Path, 
     watch.ends()
 
 
-def test_a_filesystem_that_answers_with_an_error_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    newer, gone = "checkpoints/step-000000000020-attempt-1", "checkpoints/step-000000000010-attempt-1"
+def test_a_filesystem_that_answers_with_an_error_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer, gone = (
+        "checkpoints/step-000000000020-attempt-1",
+        "checkpoints/step-000000000010-attempt-1",
+    )
     assert removed(tmp_path, {gone}, {newer}) == [gone]
     assert removed(tmp_path, {newer}, {gone}) == []
 
@@ -258,7 +325,9 @@ def test_the_fence_only_rises(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"", b"\xff\xfe", b"3x\n", b"9" * 5000])
-def test_a_torn_fence_is_raised_all_the_same_and_lets_no_older_attempt_in(tmp_path: Path, torn: bytes) -> None:
+def test_a_torn_fence_is_raised_all_the_same_and_lets_no_older_attempt_in(
+    tmp_path: Path, torn: bytes
+) -> None:
     (tmp_path / "attempts" / "3").mkdir(parents=True)
     (tmp_path / "fence").write_bytes(torn)
     with pytest.raises(Fenced, match="attempt 3"):
@@ -268,7 +337,9 @@ def test_a_torn_fence_is_raised_all_the_same_and_lets_no_older_attempt_in(tmp_pa
     assert (tmp_path / "fence").read_text() == "3\n"
 
 
-def test_a_commit_in_progress_is_waited_for_and_a_stuck_one_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_in_progress_is_waited_for_and_a_stuck_one_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import fcntl
 
     from trainyard_agent import fence
@@ -286,7 +357,9 @@ def test_a_commit_in_progress_is_waited_for_and_a_stuck_one_is_reported(tmp_path
 
 def sleeper(**variables: str) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
-        [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"], env=variables, stdout=subprocess.PIPE
+        [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"],
+        env=variables,
+        stdout=subprocess.PIPE,
     )
     assert process.stdout is not None
     process.stdout.readline()
@@ -313,7 +386,9 @@ def test_only_older_attempts_on_this_node_are_killed() -> None:
             process.stdout.close()
 
 
-def test_step_daemons_are_killed_by_job_and_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_daemons_are_killed_by_job_and_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from trainyard_agent import leftovers
 
     ours, other = tmp_path / "nodes/i-1/root", tmp_path / "nodes/i-2/root"
@@ -331,7 +406,10 @@ def test_step_daemons_are_killed_by_job_and_node(tmp_path: Path, monkeypatch: py
     process(1000003, b"slurmstepd: [71.0]\0", ours)
     process(1000004, b"/usr/sbin/slurmd\0", ours)
     assert leftovers.find(RUN, 1, {"7"}, "a", node_root=str(ours), proc=proc) == [1000001]
-    assert sorted(leftovers.find(RUN, 1, {"7"}, "a", node_root=None, proc=proc)) == [1000001, 1000002]
+    assert sorted(leftovers.find(RUN, 1, {"7"}, "a", node_root=None, proc=proc)) == [
+        1000001,
+        1000002,
+    ]
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
@@ -380,7 +458,9 @@ class Ended:
         return self._attempt
 
 
-def test_a_whole_checkpoint_that_cannot_be_read_for_a_while_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_checkpoint_that_cannot_be_read_for_a_while_stays_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch = Watch(tmp_path)
     directory = commit(watch.root, 10)
     watch.look()
@@ -393,7 +473,9 @@ def test_a_whole_checkpoint_that_cannot_be_read_for_a_while_stays_whole(tmp_path
     watch.ends()
 
 
-def test_between_two_looks_at_what_cannot_be_read_the_pause_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_between_two_looks_at_what_cannot_be_read_the_pause_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch = Watch(tmp_path)
     commit(watch.root, 10)
     failing(monkeypatch, errno.EIO)
@@ -409,7 +491,9 @@ def test_between_two_looks_at_what_cannot_be_read_the_pause_grows(tmp_path: Path
     watch.ends()
 
 
-def test_what_an_older_agent_rejected_for_a_read_error_is_looked_at_once_more(tmp_path: Path) -> None:
+def test_what_an_older_agent_rejected_for_a_read_error_is_looked_at_once_more(
+    tmp_path: Path,
+) -> None:
     watch = Watch(tmp_path)
     directory = commit(watch.root, 10)
     sign = signature(directory)
@@ -425,11 +509,15 @@ def test_what_an_older_agent_rejected_for_a_read_error_is_looked_at_once_more(tm
     watch.ends()
     watch = Watch(tmp_path)
     watch.look()
-    assert watch.told() == ["Committed 10", "Rejected 10"], "what was rejected for what it holds stays so, and is told once"
+    assert watch.told() == ["Committed 10", "Rejected 10"], (
+        "what was rejected for what it holds stays so, and is told once"
+    )
     watch.ends()
 
 
-def test_an_export_waits_for_what_cannot_be_read_just_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_waits_for_what_cannot_be_read_just_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(export, "READ_PAUSES", (0.0, 0.0))
     commit(tmp_path, 10)
     commit(tmp_path, 20).rename(tmp_path / "final")
@@ -456,7 +544,9 @@ def test_an_export_waits_for_what_cannot_be_read_just_now(tmp_path: Path, monkey
         asyncio.run(exports._planned(tmp_path, RUN, "checkpoints", "all"))
 
 
-def test_an_export_goes_on_without_a_checkpoint_that_cannot_be_read_for_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_goes_on_without_a_checkpoint_that_cannot_be_read_for_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(export, "READ_PAUSES", (0.0,))
     for step in (10, 20):
         commit(tmp_path, step)

@@ -67,7 +67,16 @@ def test_a_reading_is_judged(verdict: Verdict, severity: str) -> None:
 
 def test_every_file_is_a_check_and_reads_this_machine(tmp_path: Path) -> None:
     checks = discover()
-    assert [check.name for check in checks] == ["clock", "disk", "gpu-ecc", "gpu-xid", "memory", "mounts", "neuron", "slurm-daemon"]
+    assert [check.name for check in checks] == [
+        "clock",
+        "disk",
+        "gpu-ecc",
+        "gpu-xid",
+        "memory",
+        "mounts",
+        "neuron",
+        "slurm-daemon",
+    ]
     (tmp_path / "shared").mkdir()
     node = Node(config(tmp_path), Accelerators())
     for check in checks:
@@ -83,7 +92,10 @@ def test_a_mount_that_is_missing_is_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("6,1,2,-;NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.", [("0000:05:00", 79)]),
+        (
+            "6,1,2,-;NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+            [("0000:05:00", 79)],
+        ),
         ("NVRM: Xid (0000:03:00): 14, Channel 00000001", [("0000:03:00", 14)]),
         ("NVRM: GPU 0000:05:00.0: GPU has fallen off the bus.", [("unknown", 79)]),
         ("usb 1-1: new device", []),
@@ -94,9 +106,14 @@ def test_xid_lines_of_the_kernel_are_read(line: str, found: list[Any]) -> None:
 
 
 def test_the_daemons_port_is_found_in_an_included_file(tmp_path: Path) -> None:
-    (tmp_path / "slurm.conf").write_text("SlurmdPort=7000\nInclude nodes.conf\nInclude missing.conf\n")
+    (tmp_path / "slurm.conf").write_text(
+        "SlurmdPort=7000\nInclude nodes.conf\nInclude missing.conf\n"
+    )
     (tmp_path / "nodes.conf").write_text("NodeName=a Port=7005\n")
-    assert slurm_daemon.port_of(slurm_daemon.with_includes(tmp_path / "slurm.conf"), "slurmd", "a") == 7005
+    assert (
+        slurm_daemon.port_of(slurm_daemon.with_includes(tmp_path / "slurm.conf"), "slurmd", "a")
+        == 7005
+    )
 
 
 def test_the_daemons_port_comes_from_slurm_conf() -> None:
@@ -109,19 +126,30 @@ def test_the_daemons_port_comes_from_slurm_conf() -> None:
 
 def test_neuron_monitor_is_read() -> None:
     document: dict[str, Any] = {
-        "neuron_hardware_info": {"neuron_device_count": 2, "neuroncore_per_device_count": 2, "neuron_device_memory_size": 100},
+        "neuron_hardware_info": {
+            "neuron_device_count": 2,
+            "neuroncore_per_device_count": 2,
+            "neuron_device_memory_size": 100,
+        },
         "neuron_runtime_data": [
             {
                 "report": {
                     "neuroncore_counters": {
-                        "neuroncores_in_use": {"0": {"neuroncore_utilization": 50}, "1": {"neuroncore_utilization": 100}}
+                        "neuroncores_in_use": {
+                            "0": {"neuroncore_utilization": 50},
+                            "1": {"neuroncore_utilization": 100},
+                        }
                     },
                     "memory_used": {"neuron_runtime_used_bytes": {"neuron_device": 40}},
                     "execution_stats": {"error_summary": {"hardware": 1}},
                 }
             }
         ],
-        "system_data": {"neuron_hw_counters": {"neuron_devices": [{"neuron_device_index": 1, "mem_ecc_uncorrected": 3}]}},
+        "system_data": {
+            "neuron_hw_counters": {
+                "neuron_devices": [{"neuron_device_index": 1, "mem_ecc_uncorrected": 3}]
+            }
+        },
     }
     assert [gpu["utilizationPercent"] for gpu in neuron_sample(document)] == [75.0, 0.0]
     assert neuron.parse(document, 2) == neuron.Reading(2, 2, ((1, 3, 0),), 1)
@@ -137,7 +165,9 @@ def test_a_single_bad_reading_is_not_believed() -> None:
 
 
 @given(st.lists(st.sampled_from(["healthy", "warning", "error"]), max_size=30), st.integers(1, 5))
-def test_a_change_is_believed_only_after_its_confirmations(seen: list[Severity], confirm: int) -> None:
+def test_a_change_is_believed_only_after_its_confirmations(
+    seen: list[Severity], confirm: int
+) -> None:
     state = Believed(Verdict("healthy", ""))
     for position, severity in enumerate(seen):
         after = debounce(state, Verdict(severity, ""), confirm)

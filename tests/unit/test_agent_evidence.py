@@ -26,7 +26,9 @@ BUG = """
 """
 
 
-def run(job: Job | None = FAILED, launches: list[Launch] | None = None, log: str = "", **changes: object):  # type: ignore[no-untyped-def]
+def run(
+    job: Job | None = FAILED, launches: list[Launch] | None = None, log: str = "", **changes: object
+):  # type: ignore[no-untyped-def]
     facts = {"lost": [], "cancelled": False, "superseded": False} | changes
     return diagnose(job, launches or [], log, **facts)  # type: ignore[arg-type]
 
@@ -34,9 +36,25 @@ def run(job: Job | None = FAILED, launches: list[Launch] | None = None, log: str
 def test_a_job_that_ended_with_zero_succeeded() -> None:
     assert run(Job("7", "COMPLETED", 0, 0, (A,))).outcome == "succeeded"
     assert run(Job("7", "COMPLETING", 0, 0, (A,))).outcome == "succeeded"
-    assert run(Job("7", "COMPLETING", 0, 0, (A, B)), [Launch(A, ended=2.0), Launch(B, ended=2.0)]).outcome == "succeeded"
-    assert run(Job("7", "COMPLETING", 0, 0, (A, B)), [Launch(A, ended=2.0), Launch(B, ended=None)]).outcome == "failed"
-    assert run(Job("7", "COMPLETING", 0, 0, (A,)), [Launch(A, ended=2.0, exit_code=143, kind="stopped")]).outcome == "failed"
+    assert (
+        run(
+            Job("7", "COMPLETING", 0, 0, (A, B)), [Launch(A, ended=2.0), Launch(B, ended=2.0)]
+        ).outcome
+        == "succeeded"
+    )
+    assert (
+        run(
+            Job("7", "COMPLETING", 0, 0, (A, B)), [Launch(A, ended=2.0), Launch(B, ended=None)]
+        ).outcome
+        == "failed"
+    )
+    assert (
+        run(
+            Job("7", "COMPLETING", 0, 0, (A,)),
+            [Launch(A, ended=2.0, exit_code=143, kind="stopped")],
+        ).outcome
+        == "failed"
+    )
 
 
 def test_zero_on_a_lost_node_is_no_success() -> None:
@@ -46,8 +64,22 @@ def test_zero_on_a_lost_node_is_no_success() -> None:
 
 @pytest.mark.parametrize("wrong", [-3600.0, 0.0, 3600.0])
 def test_who_failed_first_is_known_also_where_a_nodes_clock_is_an_hour_off(wrong: float) -> None:
-    first = Launch(A, ended=1012.0, exit_code=1, kind="python-error", error="ValueError: bad batch", started=1000.0)
-    later = Launch(B, ended=1013.0 + wrong, exit_code=1, kind="python-error", error="OSError: no peer", started=1000.5 + wrong)
+    first = Launch(
+        A,
+        ended=1012.0,
+        exit_code=1,
+        kind="python-error",
+        error="ValueError: bad batch",
+        started=1000.0,
+    )
+    later = Launch(
+        B,
+        ended=1013.0 + wrong,
+        exit_code=1,
+        kind="python-error",
+        error="OSError: no peer",
+        started=1000.5 + wrong,
+    )
     assert run(launches=[later, first]).error == "ValueError: bad batch"
     plain = [Launch(A, ended=1012.0, exit_code=3, kind="exit", started=1000.0)]
     plain.append(Launch(B, ended=1013.0 + wrong, exit_code=4, kind="exit", started=1000.5 + wrong))
@@ -55,10 +87,22 @@ def test_who_failed_first_is_known_also_where_a_nodes_clock_is_an_hour_off(wrong
 
 
 def test_memory_is_named_by_whoever_says_it() -> None:
-    killed = Launch(B, ended=3.0, exit_code=137, signal=9, kind="out-of-memory", error="the kernel's killer ended process 7")
+    killed = Launch(
+        B,
+        ended=3.0,
+        exit_code=137,
+        signal=9,
+        kind="out-of-memory",
+        error="the kernel's killer ended process 7",
+    )
     first = Launch(A, ended=2.0, exit_code=137, signal=9, kind="signal")
     found = run(launches=[first, killed])
-    assert (found.error_kind, found.failed_node, found.signal, found.error) == ("out-of-memory", B, 9, killed.error)
+    assert (found.error_kind, found.failed_node, found.signal, found.error) == (
+        "out-of-memory",
+        B,
+        9,
+        killed.error,
+    )
     slurm = run(Job("7", "OUT_OF_MEMORY", 0, 125, (A, B)), [first])
     assert (slurm.error_kind, slurm.failed_node, slurm.error) == (
         "out-of-memory", A, "Slurm: a process of the job was killed for want of memory",
@@ -74,7 +118,12 @@ def test_memory_is_named_by_whoever_says_it() -> None:
     ("ValueError: memory bank is empty", "python-error"),
 ])  # fmt: skip
 def test_errors_for_want_of_memory_are_known_by_their_words(error: str, kind: str) -> None:
-    assert run(launches=[Launch(A, ended=2.0, exit_code=1, kind="python-error", error=error)]).error_kind == kind
+    assert (
+        run(
+            launches=[Launch(A, ended=2.0, exit_code=1, kind="python-error", error=error)]
+        ).error_kind
+        == kind
+    )
     assert run(log=f"Traceback (most recent call last):\n  File x\n{error}\n").error_kind == kind
 
 
@@ -84,13 +133,23 @@ CANCELLED = Job("7", "CANCELLED", 0, 15, (A, B))
 def test_of_a_job_that_we_ended_because_its_launchers_had_the_launchers_say_how_it_went() -> None:
     well = [Launch(A, ended=2.0), Launch(B, ended=3.0)]
     assert run(CANCELLED, well, hollow=True).outcome == "succeeded"
-    assert run(CANCELLED, well, hollow=True, lost=[B]).outcome == "succeeded", "what is done, no lost node undoes"
+    assert run(CANCELLED, well, hollow=True, lost=[B]).outcome == "succeeded", (
+        "what is done, no lost node undoes"
+    )
     assert run(CANCELLED, well).outcome == "cancelled", "a person's scancel"
     for told in ([], well[:1]):  # what cannot be read just now may say otherwise
         assert run(CANCELLED, told, hollow=True).outcome == "failed"
-    killed = [Launch(A, ended=2.0, exit_code=137, signal=9, kind="signal", error="why"), Launch(B, ended=None)]
+    killed = [
+        Launch(A, ended=2.0, exit_code=137, signal=9, kind="signal", error="why"),
+        Launch(B, ended=None),
+    ]
     found = run(CANCELLED, killed, hollow=True)
-    assert (found.outcome, found.error_kind, found.failed_node, found.error) == ("failed", "signal", A, "why")
+    assert (found.outcome, found.error_kind, found.failed_node, found.error) == (
+        "failed",
+        "signal",
+        A,
+        "why",
+    )
     assert run(CANCELLED, killed, hollow=True, lost=[B]).error_kind == "node"
     assert run(CANCELLED, killed, hollow=True, cancelled=True).outcome == "cancelled"
 
@@ -124,7 +183,13 @@ def test_a_lost_node_outweighs_what_its_peers_say() -> None:
 
 def test_the_first_cause_wins_over_consequences() -> None:
     launches = [
-        Launch(A, ended=10.0, exit_code=1, kind="peer", error="RuntimeError: gloo: Connection closed by peer"),
+        Launch(
+            A,
+            ended=10.0,
+            exit_code=1,
+            kind="peer",
+            error="RuntimeError: gloo: Connection closed by peer",
+        ),
         Launch(B, ended=10.5, exit_code=137, signal=9, kind="signal"),
     ]
     found = run(launches=launches, log=GLOO)
@@ -134,23 +199,43 @@ def test_the_first_cause_wins_over_consequences() -> None:
 def test_the_earlier_of_two_causes_wins() -> None:
     launches = [
         Launch(A, ended=11.0, exit_code=1, kind="python-error", error="KeyError: 'b'"),
-        Launch(B, ended=10.0, exit_code=1, kind="python-error", error="ValueError: bad batch\nsecond line"),
+        Launch(
+            B,
+            ended=10.0,
+            exit_code=1,
+            kind="python-error",
+            error="ValueError: bad batch\nsecond line",
+        ),
     ]
     found = run(launches=launches)
-    assert (found.error_kind, found.error, found.failed_node) == ("python-error", "ValueError: bad batch", B)
+    assert (found.error_kind, found.error, found.failed_node) == (
+        "python-error",
+        "ValueError: bad batch",
+        B,
+    )
 
 
 def test_a_launcher_that_was_killed_itself_is_a_signal_on_its_node() -> None:
-    found = run(launches=[Launch(A, ended=10.0, exit_code=143, kind="stopped"), Launch(B, ended=None)])
+    found = run(
+        launches=[Launch(A, ended=10.0, exit_code=143, kind="stopped"), Launch(B, ended=None)]
+    )
     assert (found.error_kind, found.signal, found.failed_node) == ("signal", 9, B)
 
 
 def test_a_shared_disk_that_takes_nothing_explains_launchers_that_could_not_report() -> None:
     full = "No space left on device"
-    vanished = run(launches=[Launch(A, ended=10.0, exit_code=143, kind="stopped"), Launch(B, ended=None)]).because(full)
+    vanished = run(
+        launches=[Launch(A, ended=10.0, exit_code=143, kind="stopped"), Launch(B, ended=None)]
+    ).because(full)
     assert (vanished.error_kind, vanished.signal, vanished.failed_node) == ("unknown", None, None)
     assert vanished.error == f"the shared filesystem cannot be written: {full}"
-    said = run(launches=[Launch(A, ended=1.0, exit_code=1, kind="python-error", error=f"OSError: [Errno 28] {full}")])
+    said = run(
+        launches=[
+            Launch(
+                A, ended=1.0, exit_code=1, kind="python-error", error=f"OSError: [Errno 28] {full}"
+            )
+        ]
+    )
     assert said.because(full) == said
     assert run().because(None) == run()
     assert full in str(run(log=BUG).because(full).error)
@@ -172,7 +257,9 @@ def test_only_a_cancel_that_was_asked_for_is_one() -> None:
     cancelled = Job("7", "CANCELLED", 0, 15, (A,))
     assert run(cancelled, cancelled=True).outcome == "cancelled"
     assert run(cancelled).outcome == "cancelled", "a person's own scancel"
-    assert run(cancelled, superseded=True).outcome == "failed", "our own scancel of an older attempt"
+    assert run(cancelled, superseded=True).outcome == "failed", (
+        "our own scancel of an older attempt"
+    )
     assert run(Job("7", "COMPLETED", 0, 0, (A,)), cancelled=True).outcome == "succeeded"
 
 
@@ -181,13 +268,17 @@ def test_a_job_that_a_node_refused_to_start_was_cancelled_by_nobody() -> None:
     assert run(refused).outcome == "failed"
     assert "Slurm itself" in (run(refused).error or "")
     assert run(refused, cancelled=True).outcome == "cancelled"
-    assert run(Job("7", "CANCELLED", 0, 0, ())).outcome == "cancelled", "a person's scancel of a job that waited"
+    assert run(Job("7", "CANCELLED", 0, 0, ())).outcome == "cancelled", (
+        "a person's scancel of a job that waited"
+    )
 
 
 def test_a_job_slurm_forgot_is_a_failure_with_what_is_known() -> None:
     assert run(None).outcome == "failed"
     assert run(None, log=BUG).error_kind == "python-error"
-    assert "does not know the job" in (run(None, [Launch(A, ended=None)], log="rank 1 on ip-10-0-0-2 from step 0").error or "")
+    assert "does not know the job" in (
+        run(None, [Launch(A, ended=None)], log="rank 1 on ip-10-0-0-2 from step 0").error or ""
+    )
 
 
 @given(st.text(), st.booleans(), st.integers(0, 255), st.integers(0, 64))

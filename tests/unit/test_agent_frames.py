@@ -86,7 +86,9 @@ def test_a_client_notices_a_false_controller() -> None:
 
     async def client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
-        writer.write(encode({"nonce": "n" * 32, "node": "a", "instance": "i", "proof": "0" * 64}) + b"\n")
+        writer.write(
+            encode({"nonce": "n" * 32, "node": "a", "instance": "i", "proof": "0" * 64}) + b"\n"
+        )
         noticed.append("sent")
 
     with pytest.raises(LinkError):
@@ -132,7 +134,9 @@ def test_a_link_whose_bytes_are_not_acknowledged_is_given_up_within_seconds() ->
         server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
         _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         give_up_early(writer)
-        found = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        found = writer.get_extra_info("socket").getsockopt(
+            socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT
+        )
         assert found == UNACKNOWLEDGED_SECONDS * 1000
         writer.close()
         server.close()
@@ -140,8 +144,12 @@ def test_a_link_whose_bytes_are_not_acknowledged_is_given_up_within_seconds() ->
     asyncio.run(story())
 
 
-@pytest.mark.parametrize(("name", "served"), [("ip-127-0-0-1", True), ("ip-127-0-0-2", False), ("node-1", False)])
-def test_a_node_speaks_for_itself_only_although_all_nodes_have_the_key(name: str, served: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "served"), [("ip-127-0-0-1", True), ("ip-127-0-0-2", False), ("node-1", False)]
+)
+def test_a_node_speaks_for_itself_only_although_all_nodes_have_the_key(
+    name: str, served: bool, tmp_path: Path
+) -> None:
     linked: list[str] = []
 
     class Beats:

@@ -40,7 +40,9 @@ def outside(tmp_path: Path) -> Path:
 
 def name_in_manifest(directory: Path, path: str, body: bytes) -> None:
     manifest = json.loads((directory / "manifest.json").read_text())
-    manifest["files"] = [{"path": path, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}]
+    manifest["files"] = [
+        {"path": path, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    ]
     (directory / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -80,14 +82,22 @@ def test_a_checkpoint_that_is_not_made_of_files_of_its_own_is_not_whole(
 
 def test_names_that_are_no_checkpoints_are_left_alone(tmp_path: Path) -> None:
     commit(tmp_path, 10)
-    for name in ("step-999999999999-attempt-99999999999999999999", "step-1-attempt-1", "-rf", "a\nb", "step-٠٠٠٠٠٠٠٠٠٠٠١-attempt-1"):
+    for name in (
+        "step-999999999999-attempt-99999999999999999999",
+        "step-1-attempt-1",
+        "-rf",
+        "a\nb",
+        "step-٠٠٠٠٠٠٠٠٠٠٠١-attempt-1",
+    ):
         (tmp_path / "checkpoints" / name).mkdir()
     (tmp_path / "checkpoints" / "step-000000000020-attempt-1").write_text("a file")
     findings, _ = scan(tmp_path, "checkpoints", RUN, {})
     assert [finding.step for finding in findings] == [10]
 
 
-def test_a_checkpoint_that_vanishes_while_it_is_verified_is_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_vanishes_while_it_is_verified_is_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = commit(tmp_path, 10)
 
     def verify_and_lose(path: Path, run_id: str) -> Any:
@@ -99,7 +109,9 @@ def test_a_checkpoint_that_vanishes_while_it_is_verified_is_no_finding(tmp_path:
     assert look(directory, f"checkpoints/{directory.name}", RUN, "") is None
 
 
-def test_a_checkpoint_that_cannot_be_removed_is_kept_and_the_watch_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_cannot_be_removed_is_kept_and_the_watch_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = commit(tmp_path, 10)
 
     def refuse(*_: object) -> None:
@@ -110,7 +122,9 @@ def test_a_checkpoint_that_cannot_be_removed_is_kept_and_the_watch_goes_on(tmp_p
     verify(directory, RUN)
 
 
-def test_logs_that_a_job_replaced_are_neither_exported_nor_shown(tmp_path: Path, outside: Path) -> None:
+def test_logs_that_a_job_replaced_are_neither_exported_nor_shown(
+    tmp_path: Path, outside: Path
+) -> None:
     attempts = tmp_path / "attempts"
     for number in ("1", "2", "4", "x\udcff"):
         (attempts / number).mkdir(parents=True)
@@ -127,7 +141,9 @@ def test_logs_that_a_job_replaced_are_neither_exported_nor_shown(tmp_path: Path,
         job_files.read_tail(tmp_path, attempts / "3/job.log", 100)
 
 
-def test_the_fence_is_never_written_through_a_link_that_a_job_left(tmp_path: Path, outside: Path) -> None:
+def test_the_fence_is_never_written_through_a_link_that_a_job_left(
+    tmp_path: Path, outside: Path
+) -> None:
     (tmp_path / ".fence.tmp").symlink_to(outside / "secret")
     before = (outside / "secret").read_bytes()
     raise_fence(tmp_path, 3)
@@ -150,7 +166,14 @@ def test_of_a_huge_log_only_the_end_is_read(tmp_path: Path) -> None:
 
 
 def test_nonsense_in_launch_reports_is_no_evidence(tmp_path: Path) -> None:
-    wild = {"node": 5, "ended": 1e300, "exitCode": "z", "signal": 1e9, "kind": [], "error": "half a pair: \ud800" + "x" * 9999}
+    wild = {
+        "node": 5,
+        "ended": 1e300,
+        "exitCode": "z",
+        "signal": 1e9,
+        "kind": [],
+        "error": "half a pair: \ud800" + "x" * 9999,
+    }
     for number, text in enumerate(["[]", "{}", "[" * 100_000, "null", "\0", json.dumps(wild)]):
         (tmp_path / f"launch-{number}.json").write_text(text)
     os.mkfifo(tmp_path / "launch-pipe.json")
@@ -160,7 +183,9 @@ def test_nonsense_in_launch_reports_is_no_evidence(tmp_path: Path) -> None:
     assert str(launch.error).encode()[:16] == b"half a pair: ?xx"
 
 
-def test_a_filesystem_that_fails_over_gives_no_evidence_and_does_not_end_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filesystem_that_fails_over_gives_no_evidence_and_does_not_end_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "launch-a.json").write_text('{"node": "a"}')
     hollow_jobs.mark(tmp_path)
 
@@ -221,7 +246,9 @@ def test_nonsense_in_progress_is_ignored_and_the_next_progress_is_taken(tmp_path
         {"is": "done", "id": 1, "killed": "many"},
     ],
 )
-def test_a_node_that_talks_nonsense_loses_its_link_and_nothing_else_happens(tmp_path: Path, message: dict[str, Any]) -> None:
+def test_a_node_that_talks_nonsense_loses_its_link_and_nothing_else_happens(
+    tmp_path: Path, message: dict[str, Any]
+) -> None:
     class Link:
         """Frames of a node that says one thing."""
 
@@ -239,14 +266,31 @@ def test_a_node_that_talks_nonsense_loses_its_link_and_nothing_else_happens(tmp_
         registry.linked("ip-1", "i-1", "127.0.0.1")
         with pytest.raises(link_server.NONSENSE):
             server._take("ip-1", await Link().receive())
-        assert len(registry.samples({"node": "me", "instanceId": "i", "role": "controller", "at": "2026-01-01T00:00:00Z"})) == 2
+        assert (
+            len(
+                registry.samples(
+                    {
+                        "node": "me",
+                        "instanceId": "i",
+                        "role": "controller",
+                        "at": "2026-01-01T00:00:00Z",
+                    }
+                )
+            )
+            == 2
+        )
         store.close()
 
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), FileNotFoundError(2, "gone"), TimeoutError(), ValueError()])
-def test_a_part_that_broke_ends_the_agent_whatever_broke_it(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [OSError(5, "Input/output error"), FileNotFoundError(2, "gone"), TimeoutError(), ValueError()],
+)
+def test_a_part_that_broke_ends_the_agent_whatever_broke_it(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     codes: list[int] = []
     monkeypatch.setattr(daemon.os, "_exit", codes.append)
     monkeypatch.setattr(daemon.logging, "shutdown", lambda: None)
@@ -259,8 +303,20 @@ def test_a_part_that_broke_ends_the_agent_whatever_broke_it(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    "line", [b"[" * 60_000, b"[]", b"null", b"\xff", b'{"words": "nodes"}', b'{"words": ["x", 1]}', b'{"words": ["explode"]}', b""]
+    "line",
+    [
+        b"[" * 60_000,
+        b"[]",
+        b"null",
+        b"\xff",
+        b'{"words": "nodes"}',
+        b'{"words": ["x", 1]}',
+        b'{"words": ["explode"]}',
+        b"",
+    ],
 )
-def test_a_command_that_is_none_is_refused_and_the_agent_goes_on(tmp_path: Path, line: bytes) -> None:
+def test_a_command_that_is_none_is_refused_and_the_agent_goes_on(
+    tmp_path: Path, line: bytes
+) -> None:
     server = CommandServer(str(tmp_path), {}, lambda: None)
     assert asyncio.run(server._answer(line))["error"] == "invalid-request"

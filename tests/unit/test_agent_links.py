@@ -37,7 +37,9 @@ class Beats:
         self.seen.put_nowait(f"{node} unlinked")
 
 
-def with_server(directory: Path, story: Callable[[AgentConfig, LinkServer, Beats], Awaitable[None]]) -> None:
+def with_server(
+    directory: Path, story: Callable[[AgentConfig, LinkServer, Beats], Awaitable[None]]
+) -> None:
     async def run() -> None:
         broken: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context))
@@ -60,7 +62,9 @@ BAD, GOOD = "ip-127-0-0-2", "ip-127-0-0-3"
 async def link(settings: AgentConfig, node: str) -> Frames:
     """A link of the node, from the address that its name tells."""
     address = node.removeprefix("ip-").replace("-", ".")
-    reader, writer = await asyncio.open_connection(settings.address, settings.link_port, local_addr=(address, 0))
+    reader, writer = await asyncio.open_connection(
+        settings.address, settings.link_port, local_addr=(address, 0)
+    )
     return await greet_as_client(reader, writer, KEY, node, "i-1")
 
 
@@ -72,10 +76,15 @@ async def link(settings: AgentConfig, node: str) -> Frames:
     {"is": "done", "id": 1, "killed": float("inf")},
     {"is": "done", "id": 1, "killed": "many"},
 ])  # fmt: skip
-def test_a_message_of_another_shape_ends_its_own_link_only(tmp_path: Path, nonsense: dict[str, Any]) -> None:
+def test_a_message_of_another_shape_ends_its_own_link_only(
+    tmp_path: Path, nonsense: dict[str, Any]
+) -> None:
     async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
         bad, good = await link(settings, BAD), await link(settings, GOOD)
-        assert {await beats.seen.get(), await beats.seen.get()} == {f"{BAD} linked", f"{GOOD} linked"}
+        assert {await beats.seen.get(), await beats.seen.get()} == {
+            f"{BAD} linked",
+            f"{GOOD} linked",
+        }
         bad.send(nonsense)
         assert await beats.seen.get() == f"{BAD} unlinked"
         good.send({"is": "beat", "sample": {"cpu": 5}})
@@ -86,7 +95,9 @@ def test_a_message_of_another_shape_ends_its_own_link_only(tmp_path: Path, nonse
     with_server(tmp_path, story)
 
 
-def test_an_answer_that_counts_nothing_ends_the_link_and_the_order_is_given_up(tmp_path: Path) -> None:
+def test_an_answer_that_counts_nothing_ends_the_link_and_the_order_is_given_up(
+    tmp_path: Path,
+) -> None:
     async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
         bad = await link(settings, BAD)
         await beats.seen.get()
@@ -111,7 +122,9 @@ def test_an_order_that_no_frame_can_hold_is_given_up(tmp_path: Path) -> None:
     with_server(tmp_path, story)
 
 
-def test_an_order_without_an_answer_says_why_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_order_without_an_answer_says_why_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
         frames = await link(settings, BAD)
         await beats.seen.get()
@@ -125,7 +138,9 @@ def test_an_order_without_an_answer_says_why_in_the_log(tmp_path: Path, caplog: 
 HANDSHAKES = {
     "over 64 KB": b"x" * 200_000 + b"\n",
     "over 1 KB": b'{"nonce": "' + b"x" * 2000 + b'"}\n',
-    "half a character": b'{"nonce": "' + HALF.encode() + b'", "node": "n", "instance": "i", "proof": "p"}\n',
+    "half a character": b'{"nonce": "'
+    + HALF.encode()
+    + b'", "node": "n", "instance": "i", "proof": "p"}\n',
     "no JSON": b"\xff\xfe\n",
     "nothing": b"",
 }

@@ -89,7 +89,9 @@ def test_slow_steps_need_more_patience_but_not_for_ever() -> None:
         ({"alone": 9.0, "held": True, "unheard": HOLD_SECONDS}, "lost"),
     ],
 )
-def test_a_node_that_says_nothing_at_all_is_judged_so(changes: dict[str, float], verdict: str) -> None:
+def test_a_node_that_says_nothing_at_all_is_judged_so(
+    changes: dict[str, float], verdict: str
+) -> None:
     assert judge(replace(STILL, **changes)) == verdict  # type: ignore[arg-type]
 
 
@@ -110,8 +112,12 @@ def test_no_node_is_lost_while_training_advances(found: Signals) -> None:
 
 
 @given(signals)
-def test_no_silent_node_is_lost_while_no_other_is_heard_either_until_that_lasts_too_long(found: Signals) -> None:
-    cut_off = replace(found, refusals=0, alone=found.silent_after, unheard=min(found.unheard, HOLD_SECONDS - 0.1))
+def test_no_silent_node_is_lost_while_no_other_is_heard_either_until_that_lasts_too_long(
+    found: Signals,
+) -> None:
+    cut_off = replace(
+        found, refusals=0, alone=found.silent_after, unheard=min(found.unheard, HOLD_SECONDS - 0.1)
+    )
     assert judge(cut_off) != "lost"
 
 
@@ -132,7 +138,7 @@ def test_the_patience_is_bounded(step_seconds: float | None) -> None:
     assert 0 < quiet_needed(step_seconds) <= MAX_QUIET_SECONDS
 
 
-# -- a bad network ---------------------------------------------------------------------------------------------------
+# -- a bad network -------------------------------------------------------------------------------
 LOSS, DELAY, TICK = 0.05, 0.3, 0.05
 
 
@@ -181,8 +187,12 @@ def false_losses(dice: random.Random, seconds: float, asked_after: float) -> int
     return found
 
 
-@pytest.mark.parametrize(("asked_after", "why"), [(0.7, "training stands still"), (1.5, "a beat is late")])
-def test_ninety_seconds_of_five_per_cent_loss_and_300_ms_of_delay_lose_no_node(asked_after: float, why: str) -> None:
+@pytest.mark.parametrize(
+    ("asked_after", "why"), [(0.7, "training stands still"), (1.5, "a beat is late")]
+)
+def test_ninety_seconds_of_five_per_cent_loss_and_300_ms_of_delay_lose_no_node(
+    asked_after: float, why: str
+) -> None:
     dice = random.Random(20261122)
     assert sum(false_losses(dice, 90, asked_after) for _ in range(60)) == 0, why
 
@@ -190,6 +200,8 @@ def test_ninety_seconds_of_five_per_cent_loss_and_300_ms_of_delay_lose_no_node(a
 def test_the_bad_network_of_these_tests_is_one() -> None:
     """Without questions to slurmd it would lose nodes: silences of more than 3.5 s happen."""
     dice = random.Random(20261122)
-    gaps = [after - before for _ in range(300) for before, after in itertools.pairwise(beats(dice, 90))]
+    gaps = [
+        after - before for _ in range(300) for before, after in itertools.pairwise(beats(dice, 90))
+    ]
     assert max(gaps) > 3.5
     assert sum(gap > 1.5 for gap in gaps) > 100

@@ -41,7 +41,10 @@ def nodes(*names: str, state: str = "idle", reason: str = "") -> dict[str, Slurm
 def registry_on(directory: Path, slurm: Slurm) -> tuple[Registry, list[Any]]:
     reporter, told = Reporter(config(directory), Store(directory / "outbox.sqlite")), []  # type: ignore[var-annotated]
     report = reporter.report
-    reporter.report = lambda *events, change=None: (told.extend(events), report(*events, change=change))[1]  # type: ignore[method-assign]
+    reporter.report = lambda *events, change=None: (
+        told.extend(events),
+        report(*events, change=change),
+    )[1]  # type: ignore[method-assign]
     jobs: Any = SimpleNamespace(busy=lambda: False, on_node=lambda _: None)
     return Registry(config(directory), slurm, reporter, jobs), told  # type: ignore[arg-type]
 
@@ -52,7 +55,9 @@ def look(registry: Registry, known: dict[str, SlurmNode], times: int = 2) -> Non
         registry._follow_members()
 
 
-def test_a_changed_list_is_reported_once_two_looks_agree_and_a_lost_node_of_it_is_forgotten(tmp_path: Path) -> None:
+def test_a_changed_list_is_reported_once_two_looks_agree_and_a_lost_node_of_it_is_forgotten(
+    tmp_path: Path,
+) -> None:
     registry, told = registry_on(tmp_path, Slurm())
     look(registry, nodes("ip-1", "ip-2"))
     assert told == []
@@ -64,7 +69,12 @@ def test_a_changed_list_is_reported_once_two_looks_agree_and_a_lost_node_of_it_i
     look(registry, nodes("ip-2", "ip-3"))
     [event] = told
     assert isinstance(event, NodesChanged)
-    assert (event.nodes, event.removed, event.added, event.partitions) == (["ip-2", "ip-3"], ["ip-1"], ["ip-3"], {"main": 2})
+    assert (event.nodes, event.removed, event.added, event.partitions) == (
+        ["ip-2", "ip-3"],
+        ["ip-1"],
+        ["ip-3"],
+        {"main": 2},
+    )
     assert "ip-1" not in registry.nodes
     again, told_again = registry_on(tmp_path, Slurm())
     assert "ip-1" not in again.nodes
@@ -72,9 +82,13 @@ def test_a_changed_list_is_reported_once_two_looks_agree_and_a_lost_node_of_it_i
     assert told_again == []
 
 
-def test_thousands_of_nodes_that_changed_at_once_are_told_in_events_that_aws_takes(tmp_path: Path) -> None:
+def test_thousands_of_nodes_that_changed_at_once_are_told_in_events_that_aws_takes(
+    tmp_path: Path,
+) -> None:
     registry, told = registry_on(tmp_path, Slurm())
-    old, new = ([f"ip-10-{first}-{n // 256}-{n % 256}" for n in range(6758)] for first in (128, 129))
+    old, new = (
+        [f"ip-10-{first}-{n // 256}-{n % 256}" for n in range(6758)] for first in (128, 129)
+    )
     look(registry, nodes(*old))
     look(registry, nodes(*new))
     assert max(len(event.model_dump_json(by_alias=True)) for event in told) < 200 * 1024
@@ -119,7 +133,9 @@ def test_a_look_into_a_silence_that_breaks_ends_the_agent_instead_of_leaving_the
     broken: list[Any] = []
 
     async def story() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context["exception"]))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: broken.append(context["exception"])
+        )
         registry.nodes = {"ip-1": Node("ip-1", "linked")}
         registry._doubt(registry.nodes["ip-1"], 0.0)
         while not broken:  # as daemon.break_off is told, though the node keeps its task
@@ -140,23 +156,33 @@ class Counted(dict[str, Node]):
 
 
 @pytest.mark.parametrize(("number", "pause"), [(30, WATCH_SECONDS), (4000, 2.0)])
-def test_thousands_of_silent_nodes_are_looked_into_without_a_round_through_all_for_each(tmp_path: Path, number: int, pause: float) -> None:
+def test_thousands_of_silent_nodes_are_looked_into_without_a_round_through_all_for_each(
+    tmp_path: Path, number: int, pause: float
+) -> None:
     registry, _ = registry_on(tmp_path, Slurm())
     names = [f"ip-10-0-{n // 256}-{n % 256}" for n in range(number)]
     registry.slurm_nodes = nodes(*names)
     registry.nodes = found = Counted({name: Node(name, "silent") for name in names})
     for node in dict.values(found):
         node.questions = Questions(asked=float("inf"))  # nothing is asked in this test
-    pauses = {registry._look_at(node, node.questions) for node in dict.values(found) if node.questions}
+    pauses = {
+        registry._look_at(node, node.questions) for node in dict.values(found) if node.questions
+    }
     assert pauses == {pause}
     assert found.rounds < 100
 
 
 def test_a_node_is_alone_by_the_others_that_were_heard(tmp_path: Path) -> None:
     registry, _ = registry_on(tmp_path, Slurm())
-    registry.nodes = {name: Node(name, "linked", heard=heard) for name, heard in (("a", 10.0), ("b", 30.0), ("c", 20.0))}
+    registry.nodes = {
+        name: Node(name, "linked", heard=heard)
+        for name, heard in (("a", 10.0), ("b", 30.0), ("c", 20.0))
+    }
     registry.nodes["d"] = Node("d", "lost", heard=40.0)
-    found = {name: registry._signals(node, Questions(), 50.0).alone for name, node in registry.nodes.items()}
+    found = {
+        name: registry._signals(node, Questions(), 50.0).alone
+        for name, node in registry.nodes.items()
+    }
     assert found == {"a": 20.0, "b": 30.0, "c": 20.0, "d": 20.0}
     registry.nodes = {"a": Node("a", "linked")}
     assert registry._signals(registry.nodes["a"], Questions(), 60.0).alone is None
@@ -170,13 +196,25 @@ def test_slurm_that_names_no_node_says_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", ["Action:Reboot", "Action:Replace [root@2026-11-20T23:07:50]"])
-def test_what_hyperpod_repairs_is_neither_set_down_nor_given_back(tmp_path: Path, reason: str) -> None:
+def test_what_hyperpod_repairs_is_neither_set_down_nor_given_back(
+    tmp_path: Path, reason: str
+) -> None:
     slurm = Slurm()
     slurm.known = nodes("ip-1", state="down", reason=reason) | nodes("ip-2", state="idle*")
     registry, _ = registry_on(tmp_path, slurm)
     nothing: Any = None
-    attempts = Attempts(config(tmp_path), slurm, Reporter(config(tmp_path), Store(tmp_path / "other.sqlite")))  # type: ignore[arg-type]
-    control = JobControl(config(tmp_path), slurm, attempts=attempts, registry=registry, link=nothing, s3=nothing, checkpoints=nothing)  # type: ignore[arg-type]
+    attempts = Attempts(
+        config(tmp_path), slurm, Reporter(config(tmp_path), Store(tmp_path / "other.sqlite"))
+    )  # type: ignore[arg-type]
+    control = JobControl(
+        config(tmp_path),
+        slurm,
+        attempts=attempts,
+        registry=registry,
+        link=nothing,
+        s3=nothing,
+        checkpoints=nothing,
+    )  # type: ignore[arg-type]
     asyncio.run(control._set_down(["ip-1", "ip-2"]))
     assert asyncio.run(registry._serves_again("ip-1")) is False
     assert slurm.calls == [("ip-2", "down")]
@@ -187,7 +225,15 @@ def test_however_many_nodes_are_lost_slurm_is_told_in_one_call(tmp_path: Path) -
     slurm.known = nodes(*(f"ip-10-0-0-{number}" for number in (4, 5, 6, 9)), state="idle*")
     registry, _ = registry_on(tmp_path, slurm)
     nothing: Any = None
-    control = JobControl(config(tmp_path), slurm, attempts=nothing, registry=registry, link=nothing, s3=nothing, checkpoints=nothing)  # type: ignore[arg-type]
+    control = JobControl(
+        config(tmp_path),
+        slurm,
+        attempts=nothing,
+        registry=registry,
+        link=nothing,
+        s3=nothing,
+        checkpoints=nothing,
+    )  # type: ignore[arg-type]
     asyncio.run(control._set_down(["ip-10-0-0-5", "ip-10-0-0-4", "ip-10-0-0-9", "ip-10-0-0-77"]))
     assert slurm.calls == [("ip-10-0-0-[4-5,9]", "down")]
     asyncio.run(control._set_down(["ip-10-0-0-77"]))
@@ -199,9 +245,19 @@ def test_a_job_that_waits_learns_the_addresses_of_new_nodes_that_are_set_up(tmp_
     registry, _ = registry_on(tmp_path, slurm)
     registry.slurm_nodes, registry.nodes = nodes("ip-3", "ip-4"), {"ip-3": Node("ip-3", "linked")}
     nothing: Any = None
-    attempts = Attempts(config(tmp_path), slurm, Reporter(config(tmp_path), Store(tmp_path / "other.sqlite")))  # type: ignore[arg-type]
+    attempts = Attempts(
+        config(tmp_path), slurm, Reporter(config(tmp_path), Store(tmp_path / "other.sqlite"))
+    )  # type: ignore[arg-type]
     attempts.known[RUN, 2] = Attempt(RUN, 2, "submitted", tmp_path, job_id="7")
-    control = JobControl(config(tmp_path), slurm, attempts=attempts, registry=registry, link=nothing, s3=nothing, checkpoints=nothing)  # type: ignore[arg-type]
+    control = JobControl(
+        config(tmp_path),
+        slurm,
+        attempts=attempts,
+        registry=registry,
+        link=nothing,
+        s3=nothing,
+        checkpoints=nothing,
+    )  # type: ignore[arg-type]
 
     async def change() -> None:
         control.members_changed()

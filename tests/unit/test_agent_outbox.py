@@ -45,7 +45,9 @@ class Bus:
         if isinstance(answer, Exception):
             raise answer
         results = answer or [{"EventId": "x"} for _ in entries]
-        self.taken += [entry for entry, result in zip(entries, results, strict=True) if "EventId" in result]
+        self.taken += [
+            entry for entry, result in zip(entries, results, strict=True) if "EventId" in result
+        ]
         return results
 
 
@@ -69,16 +71,26 @@ def test_what_the_bus_took_is_forgotten(store: Store) -> None:
     add(store, event)
     assert sender(store, bus).send_once(store) == 1
     assert json.loads(bus.taken[0]["Detail"])["id"] == event.id
-    assert (bus.taken[0]["DetailType"], bus.taken[0]["Source"]) == ("AttemptStarted", "trainyard.agent")
+    assert (bus.taken[0]["DetailType"], bus.taken[0]["Source"]) == (
+        "AttemptStarted",
+        "trainyard.agent",
+    )
     assert waiting(store) == []
 
 
-def test_a_clock_that_is_set_back_dates_no_loss_before_the_nodes_last_return(store: Store, tmp_path: Path) -> None:
+def test_a_clock_that_is_set_back_dates_no_loss_before_the_nodes_last_return(
+    store: Store, tmp_path: Path
+) -> None:
     noon = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
-    times = iter([noon, noon - timedelta(hours=1), noon - timedelta(minutes=59), noon + timedelta(seconds=1)])
+    times = iter(
+        [noon, noon - timedelta(hours=1), noon - timedelta(minutes=59), noon + timedelta(seconds=1)]
+    )
     reporter = Reporter(config(tmp_path), store, clock=lambda: next(times))
     returned = reporter.make(NodeReturned, returned="ip-1", instance_id="i-1")
-    lost = [reporter.make(NodeLost, lost=NodeEvidence(node="ip-1", agent="silent", scheduler="down")) for _ in range(3)]
+    lost = [
+        reporter.make(NodeLost, lost=NodeEvidence(node="ip-1", agent="silent", scheduler="down"))
+        for _ in range(3)
+    ]
     assert noon == returned.at < lost[0].at < lost[1].at < noon + timedelta(seconds=1) == lost[2].at
 
 
@@ -111,7 +123,11 @@ def test_a_refused_entry_holds_back_later_events_of_its_run_only(store: Store) -
     assert sender(store, bus).send_once(store) == 0, "the later event waits for the earlier one"
     store.connection.execute("UPDATE outbox SET due = 0")
     assert sender(store, bus).send_once(store) == 2
-    assert [json.loads(entry["Detail"])["id"] for entry in bus.taken] == [other.id, one.id, later.id]
+    assert [json.loads(entry["Detail"])["id"] for entry in bus.taken] == [
+        other.id,
+        one.id,
+        later.id,
+    ]
 
 
 def test_one_bad_entry_does_not_spoil_its_batch(store: Store) -> None:
@@ -129,7 +145,12 @@ def test_samples_go_last_and_the_oldest_are_dropped_first(tmp_path: Path) -> Non
     add(store, *beats, sample=True)
     add(store, started())
     store.trim_samples()
-    kept = [row for (row,) in store.connection.execute("SELECT id FROM outbox WHERE sample = 1 ORDER BY seq")]
+    kept = [
+        row
+        for (row,) in store.connection.execute(
+            "SELECT id FROM outbox WHERE sample = 1 ORDER BY seq"
+        )
+    ]
     assert kept == [beat.id for beat in beats[-len(kept) :]]
     assert 0 < len(kept) < 20
     assert int(store.flag("dropped-samples") or 0) == 20 - len(kept)
@@ -174,14 +195,18 @@ def test_what_does_not_fit_at_all_is_held_in_order_and_written_later(tmp_path: P
         store.apply_now(lambda db: None)
     store.connection.execute("PRAGMA max_page_count = 100000")
     assert store.flush_held()
-    assert [row for (row,) in store.connection.execute("SELECT id FROM outbox ORDER BY seq")] == [event.id for event in events]
+    assert [row for (row,) in store.connection.execute("SELECT id FROM outbox ORDER BY seq")] == [
+        event.id for event in events
+    ]
 
 
 def test_room_inside_the_file_takes_changes_where_the_disk_takes_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path / "o")
     (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
     store.connection.execute(f"PRAGMA max_page_count = {pages}")
-    assert all(store.apply(lambda db: outbox.add(db, started(nodes=["n" * 250] * 40))) for _ in range(10))
+    assert all(
+        store.apply(lambda db: outbox.add(db, started(nodes=["n" * 250] * 40))) for _ in range(10)
+    )
     assert (tmp_path / "reserve").exists()
 
 
@@ -282,10 +307,14 @@ def test_a_damaged_file_is_set_aside_and_a_whole_one_is_not(tmp_path: Path, head
     Store(path).close()
 
 
-def test_what_is_sent_is_signed_with_the_clusters_key_whatever_wrote_its_numbers(store: Store) -> None:
+def test_what_is_sent_is_signed_with_the_clusters_key_whatever_wrote_its_numbers(
+    store: Store,
+) -> None:
     body = '{"id":"x","step":3.0,"loss":0.1,"tiny":1e-7,"nodes":["\u00e9"],"none":null}'
     detail = json.loads(signatures.signed("AttemptStepped", body, KEY))
-    assert {name: value for name, value in detail.items() if name != "signature"} == json.loads(body)
+    assert {name: value for name, value in detail.items() if name != "signature"} == json.loads(
+        body
+    )
     rewritten = json.loads(json.dumps(detail).replace("3.0", "3").replace("1e-07", "0.0000001"))
     assert signatures.is_signed("AttemptStepped", rewritten, KEY)
     assert not signatures.is_signed("AttemptEnded", detail, KEY)

@@ -30,7 +30,9 @@ def listening() -> socket.socket:
     return found
 
 
-def test_a_daemon_that_closes_is_up_one_that_stands_still_says_nothing_and_a_closed_port_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_closes_is_up_one_that_stands_still_says_nothing_and_a_closed_port_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(questions, "ANSWER_SECONDS", 0.2)
 
     async def story() -> None:
@@ -49,7 +51,9 @@ def test_a_daemon_that_closes_is_up_one_that_stands_still_says_nothing_and_a_clo
     asyncio.run(story())
 
 
-def test_what_this_machine_cannot_ask_says_nothing_of_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_this_machine_cannot_ask_says_nothing_of_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def no_sockets(*_: Any) -> Any:
         raise OSError(24, "Too many open files")
 
@@ -57,7 +61,9 @@ def test_what_this_machine_cannot_ask_says_nothing_of_the_node(monkeypatch: pyte
     assert asyncio.run(ask("127.0.0.1", 6818)) == "unasked"
 
 
-def test_an_answer_settles_what_was_asked_before_it_and_a_question_that_was_never_sent_counts_not() -> None:
+def test_an_answer_settles_what_was_asked_before_it_and_a_question_that_was_never_sent_counts_not() -> (
+    None
+):
     asked = Questions(open=[1.0, 2.0, 3.0, 4.0])
     asked._take("up", 2.0)
     assert (asked.open, asked.answers, asked.heard) == ([3.0, 4.0], 1, 2.0)
@@ -124,7 +130,9 @@ def test_a_node_whose_port_accepts_and_whose_daemons_say_nothing_is_lost(tmp_pat
             controller, made, _ = a_registry(tmp_path, still.getsockname()[1], NODES[0])
             made._config = config(tmp_path).model_copy(update={"silent_after_seconds": 0.5})
             await made.confirm(NODES)
-            assert (made.suspicious(NODES[0]), made.suspicious(NODES[1])) == (False, True), "the other agent answered the echo"
+            assert (made.suspicious(NODES[0]), made.suspicious(NODES[1])) == (False, True), (
+                "the other agent answered the echo"
+            )
             beating = asyncio.create_task(beat_for_ever(made, NODES[0]))
             await until(lambda: made.lost(NODES[1]))
             beating.cancel()
@@ -158,7 +166,9 @@ def test_a_beat_ends_every_doubt(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_node_that_comes_back_is_asked_to_end_what_is_over_and_nothing_that_goes_on(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_node_that_comes_back_is_asked_to_end_what_is_over_and_nothing_that_goes_on(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     other = RUN[:-1] + "z"
 
     async def story() -> None:
@@ -176,14 +186,23 @@ def test_a_node_that_comes_back_is_asked_to_end_what_is_over_and_nothing_that_go
         made.linked(NODES[0], "i-2", "127.0.0.1")
         await until(lambda: made.serving(NODES[0]))
         order = (NODES[0], RUN, 2, ["101", "102"])
-        assert link.killed == [order] * 4, "asked again until it found nothing more to kill; attempt 3 and the other run go on"
+        assert link.killed == [order] * 4, (
+            "asked again until it found nothing more to kill; attempt 3 and the other run go on"
+        )
 
     asyncio.run(story())
 
 
 def attempts_of(known: dict[tuple[str, int], str]) -> list[Attempt]:
     return [
-        Attempt(run, number, state, Path(), job_id=str(100 + number) if run == RUN else "900", nodes=NODES)  # type: ignore[arg-type]
+        Attempt(
+            run,
+            number,
+            state,
+            Path(),
+            job_id=str(100 + number) if run == RUN else "900",
+            nodes=NODES,
+        )  # type: ignore[arg-type]
         for (run, number), state in known.items()
     ]
 
@@ -215,7 +234,9 @@ def test_an_agent_answers_an_echo_and_its_link_goes_on(tmp_path: Path) -> None:
         client = asyncio.create_task(LinkClient(configured, b"k" * 32, dict, dict).run())
         await until(lambda: configured.node_name in beats.known)
         for _ in range(2):
-            assert await server.echo([configured.node_name, "ip-10-0-0-9"], 5.0) == {configured.node_name}
+            assert await server.echo([configured.node_name, "ip-10-0-0-9"], 5.0) == {
+                configured.node_name
+            }
         assert configured.node_name in beats.known
         client.cancel()
         server.close()

@@ -37,7 +37,10 @@ def conf(tmp_path: Path) -> Path:
 def watched(conf: Path, damage: bytes | None, name: str) -> CountingSlurm:
     """The watch has seen that all is well; then somebody writes `damage` to that file (None: removes it), and it looks on."""
     slurm = CountingSlurm()
-    watch = SettingsWatch(config(conf.parent, slurm_conf=str(conf), job_end_hook=HOOK, expected_workers=2), cast(Slurm, slurm))
+    watch = SettingsWatch(
+        config(conf.parent, slurm_conf=str(conf), job_end_hook=HOOK, expected_workers=2),
+        cast(Slurm, slurm),
+    )
 
     async def looks() -> None:
         for _ in range(2):
@@ -65,11 +68,16 @@ def test_a_comment_in_another_encoding_ends_no_agent_and_stays_as_it_was(conf: P
 
 def test_a_setting_in_another_encoding_is_taken_over_byte_for_byte(conf: Path) -> None:
     watched(conf, b"SlurmctldHost=a\nSchedulerParameters=\xf6\n", "slurm.conf")
-    assert b"SchedulerParameters=\xf6,batch_sched_delay=0\n" in conf.with_name("trainyard.conf").read_bytes()
+    assert (
+        b"SchedulerParameters=\xf6,batch_sched_delay=0\n"
+        in conf.with_name("trainyard.conf").read_bytes()
+    )
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"\xff\xfe\x00", b"Messa"])
-def test_our_own_file_is_made_anew_when_it_is_gone_or_torn(conf: Path, damage: bytes | None) -> None:
+def test_our_own_file_is_made_anew_when_it_is_gone_or_torn(
+    conf: Path, damage: bytes | None
+) -> None:
     whole = conf.with_name("trainyard.conf").read_bytes()
     slurm = watched(conf, damage, "trainyard.conf")
     assert conf.with_name("trainyard.conf").read_bytes() == whole

@@ -14,7 +14,17 @@ from tests.unit.agent_support import config
 
 from trainyard_agent import slurm
 from trainyard_agent.attempt_files import BadBundle, parse_bundle, render
-from trainyard_agent.slurm import Slurm, SlurmError, SlurmNode, clean_environment, compress, expand, parse_job, parse_nodes, workers
+from trainyard_agent.slurm import (
+    Slurm,
+    SlurmError,
+    SlurmNode,
+    clean_environment,
+    compress,
+    expand,
+    parse_job,
+    parse_nodes,
+    workers,
+)
 
 JOB = (
     "JobId=1 JobName=run-1 UserId=root(0) Priority=4294901759 JobState=NODE_FAIL Reason=NodeDown Dependency=(null) Requeue=0 ExitCode=0:9 "
@@ -28,7 +38,13 @@ NodeName=ip-10-0-0-2 NodeAddr=10.0.0.2 Version=25.11 State=DOWN* ThreadsPerCore=
 def test_a_job_is_read() -> None:
     job = parse_job(JOB)
     assert job is not None
-    assert (job.name, job.state, job.exit_code, job.signal, job.ended) == ("run-1", "NODE_FAIL", 0, 9, True)
+    assert (job.name, job.state, job.exit_code, job.signal, job.ended) == (
+        "run-1",
+        "NODE_FAIL",
+        0,
+        9,
+        True,
+    )
     assert job.nodes == ("ip-127-23-0-11", "ip-127-23-0-12", "ip-10-0-0-7")
     assert parse_job("") is None
 
@@ -61,7 +77,9 @@ def test_no_output_of_slurm_breaks_the_parsers(text: str) -> None:
     slurm.fields(text)
 
 
-def test_nothing_of_the_agents_environment_reaches_a_job_but_what_it_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_of_the_agents_environment_reaches_a_job_but_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("AWS_SECRET_ACCESS_KEY", "TRAINYARD_NODE", "PYTHONPATH"):
         monkeypatch.setenv(name, "secret")
     monkeypatch.setenv("TRAINYARD_LOCAL", "/state")
@@ -70,12 +88,19 @@ def test_nothing_of_the_agents_environment_reaches_a_job_but_what_it_needs(monke
     assert set(found) == {"PATH", "HOME", "LANG", "TMPDIR", "TRAINYARD_LOCAL", "SLURM_CONF"}
 
 
-def test_a_batch_script_finds_srun_where_hyperpod_keeps_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_script_finds_srun_where_hyperpod_keeps_slurm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/usr/sbin:/usr/bin")
-    assert clean_environment(config(tmp_path, slurm_bin="/opt/slurm/bin"))["PATH"] == "/opt/slurm/bin:/usr/sbin:/usr/bin"
+    assert (
+        clean_environment(config(tmp_path, slurm_bin="/opt/slurm/bin"))["PATH"]
+        == "/opt/slurm/bin:/usr/sbin:/usr/bin"
+    )
 
 
-def test_a_slurm_command_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_slurm_command_that_hangs_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     fake = tmp_path / "scontrol"
     fake.write_text("#!/bin/sh\nexec sleep 60\n")
     fake.chmod(0o755)
@@ -84,7 +109,9 @@ def test_a_slurm_command_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch,
         asyncio.run(Slurm(config(tmp_path, slurm_bin=str(tmp_path))).job("1"))
 
 
-def test_a_command_that_ended_while_the_agent_stood_still_breaks_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_command_that_ended_while_the_agent_stood_still_breaks_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     fake = tmp_path / "scontrol"
     fake.write_text("#!/bin/sh\nsleep 0.1\n")
     fake.chmod(0o755)
@@ -112,13 +139,21 @@ def test_garbage_is_no_bundle(body: bytes) -> None:
         parse_bundle(body, "run-x", 1, "c")
 
 
-@given(st.lists(st.from_regex(r"ip-10-[0-3]-[0-9]{1,2}-[0-9]{1,3}|node[0-9]{0,4}|head", fullmatch=True), max_size=40))
+@given(
+    st.lists(
+        st.from_regex(r"ip-10-[0-3]-[0-9]{1,2}-[0-9]{1,3}|node[0-9]{0,4}|head", fullmatch=True),
+        max_size=40,
+    )
+)
 def test_a_compressed_host_list_is_expanded_to_the_same_names(names: list[str]) -> None:
     assert sorted(expand(compress(names))) == sorted(set(names))
 
 
 def test_neighbours_are_compressed_as_slurm_writes_them() -> None:
-    assert compress(["ip-10-0-0-3", "ip-10-0-0-1", "ip-10-0-0-2", "ip-10-0-0-7", "ip-10-0-1-9"]) == "ip-10-0-0-[1-3,7],ip-10-0-1-9"
+    assert (
+        compress(["ip-10-0-0-3", "ip-10-0-0-1", "ip-10-0-0-2", "ip-10-0-0-7", "ip-10-0-1-9"])
+        == "ip-10-0-0-[1-3,7],ip-10-0-1-9"
+    )
 
 
 def test_the_largest_clusters_nodes_are_excluded_within_one_arguments_length() -> None:
@@ -136,7 +171,9 @@ def test_the_largest_clusters_nodes_are_excluded_within_one_arguments_length() -
         ("idle+cloud+powered_down", False), ("down*", False), ("unknown", False), ("error", False), ("idle+drain", False),
     ],
 )  # fmt: skip
-def test_a_node_serves_by_its_base_state_whatever_harmless_flag_it_carries(state: str, serves: bool) -> None:
+def test_a_node_serves_by_its_base_state_whatever_harmless_flag_it_carries(
+    state: str, serves: bool
+) -> None:
     """Every HyperPod node is CLOUD, which Slurm prints as a flag."""
     assert SlurmNode("ip-10-0-0-1", state, "10.0.0.1", 6818).serves is serves
 

@@ -31,11 +31,18 @@ a line that does not fit
 """
 NODES = {
     name: SlurmNode(name, "allocated", "10.0.0.1", 6818, "", (partition,))
-    for name, partition in (("ip-10-0-0-1", "main"), ("ip-10-0-0-2", "main"), ("ip-10-0-0-3", "main"), ("ip-10-0-0-9", "other"))
+    for name, partition in (
+        ("ip-10-0-0-1", "main"),
+        ("ip-10-0-0-2", "main"),
+        ("ip-10-0-0-3", "main"),
+        ("ip-10-0-0-9", "other"),
+    )
 }
 
 
-def test_jobs_that_hold_nodes_of_its_partition_are_in_the_way_and_those_that_wait_before_it() -> None:
+def test_jobs_that_hold_nodes_of_its_partition_are_in_the_way_and_those_that_wait_before_it() -> (
+    None
+):
     found = ahead("21", parse_queue(QUEUE), NODES)
     assert [(job.job_id, job.user, job.nodes) for job in found] == [
         ("17", "alice", ["ip-10-0-0-2", "ip-10-0-0-3"]),
@@ -45,7 +52,9 @@ def test_jobs_that_hold_nodes_of_its_partition_are_in_the_way_and_those_that_wai
 
 
 def test_a_job_that_holds_nodes_through_another_partition_is_in_the_way() -> None:
-    queue = parse_queue("21|PENDING|root||main|5|Resources\n17|RUNNING|alice|ip-10-0-0-2|dev|5|None\n")
+    queue = parse_queue(
+        "21|PENDING|root||main|5|Resources\n17|RUNNING|alice|ip-10-0-0-2|dev|5|None\n"
+    )
     assert [job.job_id for job in ahead("21", queue, NODES)] == ["17"]
 
 
@@ -83,11 +92,16 @@ def submitted(tmp_path: Path) -> tuple[Attempts, Attempt, Any, list[Any]]:
     attempt = Attempt(RUN, 1, "submitted", tmp_path, job_id="21")
     attempts.save(attempt)
     report = reporter.report
-    reporter.report = lambda *events, change=None: (told.extend(events), report(*events, change=change))[1]  # type: ignore[method-assign]
+    reporter.report = lambda *events, change=None: (
+        told.extend(events),
+        report(*events, change=change),
+    )[1]  # type: ignore[method-assign]
     return attempts, attempt, slurm, told
 
 
-def test_a_job_that_waits_is_told_once_and_again_when_others_are_in_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_waits_is_told_once_and_again_when_others_are_in_its_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attempts, attempt, slurm, told = submitted(tmp_path)
     clock = [attempt.followed_since]
     monkeypatch.setattr("trainyard_agent.attempts.time.monotonic", lambda: clock[0])
@@ -113,7 +127,9 @@ def test_a_job_that_waits_is_told_once_and_again_when_others_are_in_its_way(tmp_
     assert len(told) == 2
 
 
-def test_a_queue_that_cannot_be_read_now_is_read_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_that_cannot_be_read_now_is_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attempts, attempt, slurm, told = submitted(tmp_path)
     clock = [attempt.followed_since]
     monkeypatch.setattr("trainyard_agent.attempts.time.monotonic", lambda: clock[0])
@@ -132,7 +148,15 @@ def test_a_queue_that_cannot_be_read_now_is_read_later(tmp_path: Path, monkeypat
 def test_a_waiting_job_is_given_other_nodes_and_one_that_runs_is_left_alone(tmp_path: Path) -> None:
     attempts, attempt, slurm, _ = submitted(tmp_path)
     nothing: Any = None
-    control = JobControl(config(tmp_path), slurm, attempts=attempts, registry=nothing, link=nothing, s3=nothing, checkpoints=nothing)
+    control = JobControl(
+        config(tmp_path),
+        slurm,
+        attempts=attempts,
+        registry=nothing,
+        link=nothing,
+        s3=nothing,
+        checkpoints=nothing,
+    )
     wanted = ["ip-10-0-0-2", "ip-gone"]
     assert asyncio.run(control.exclude(RUN, 1, wanted)) == Excluded("21", "submitted", True)
     assert slurm.excluded == [("21", ["ip-10-0-0-2"])]
@@ -143,9 +167,16 @@ def test_a_waiting_job_is_given_other_nodes_and_one_that_runs_is_left_alone(tmp_
 
 
 @pytest.mark.parametrize(
-    ("said", "waits"), [(None, True), ("Job is no longer pending execution for job 21", False), ("Invalid job id specified", False)]
+    ("said", "waits"),
+    [
+        (None, True),
+        ("Job is no longer pending execution for job 21", False),
+        ("Invalid job id specified", False),
+    ],
 )
-def test_slurms_answer_to_other_nodes_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None, waits: bool) -> None:
+def test_slurms_answer_to_other_nodes_is_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None, waits: bool
+) -> None:
     calls = []
 
     async def run(*argv: str) -> str:
@@ -160,7 +191,9 @@ def test_slurms_answer_to_other_nodes_is_understood(tmp_path: Path, monkeypatch:
     assert calls == [("scontrol", "update", "jobid=21", "excnodelist=a,b")]
 
 
-def test_a_waiting_job_may_exclude_as_many_nodes_as_the_largest_cluster_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_job_may_exclude_as_many_nodes_as_the_largest_cluster_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = [f"ip-10-255-{number // 250}-{number % 250}" for number in range(6758)]
     calls: list[str] = []
 
@@ -179,11 +212,17 @@ def test_a_waiting_job_may_exclude_as_many_nodes_as_the_largest_cluster_has(tmp_
         await server.start()
         monkeypatch.setattr(cli, "state_dir", lambda: str(tmp_path))
         try:
-            return await asyncio.to_thread(cli.ask, Exclude("run-01j0000000000000000000000a", 1, tuple(names)).argv()[1:])
+            return await asyncio.to_thread(
+                cli.ask, Exclude("run-01j0000000000000000000000a", 1, tuple(names)).argv()[1:]
+            )
         finally:
             server.close()
 
-    assert asyncio.run(asyncio.wait_for(story(), 60)) == {"jobId": "21", "state": "PENDING", "waits": True}
+    assert asyncio.run(asyncio.wait_for(story(), 60)) == {
+        "jobId": "21",
+        "state": "PENDING",
+        "waits": True,
+    }
     [argument] = calls
     assert len(argument) < 1000
     assert sorted(expand(argument.removeprefix("excnodelist="))) == sorted(names)

@@ -38,13 +38,22 @@ class Slurm:
         await asyncio.sleep(60)
 
 
-def after_a_crash(directory: Path, *serving: str, remembered: bool = True) -> tuple[list[tuple[str, ...]], Attempt]:
+def after_a_crash(
+    directory: Path, *serving: str, remembered: bool = True
+) -> tuple[list[tuple[str, ...]], Attempt]:
     """What a new agent does about attempt 2, which was being submitted when the old one died; ip-1 is the node that was lost."""
     settings = config(directory)
     attempt = Attempt(RUN, 2, "submitting", attempt_dir(settings, RUN, 2))
     attempt.directory.mkdir(parents=True)
     bundle = JobBundle(
-        run_id=RUN, attempt=2, cluster_name="c", batch_script="", nodes=1, processes_per_node=1, program=["x"], down_nodes=["ip-1"]
+        run_id=RUN,
+        attempt=2,
+        cluster_name="c",
+        batch_script="",
+        nodes=1,
+        processes_per_node=1,
+        program=["x"],
+        down_nodes=["ip-1"],
     )
     (attempt.directory / "bundle.json").write_text(bundle.model_dump_json(by_alias=True))
 
@@ -53,9 +62,19 @@ def after_a_crash(directory: Path, *serving: str, remembered: bool = True) -> tu
         attempts = Attempts(settings, slurm, Reporter(settings, Store(directory / "outbox.sqlite")))
         if remembered:
             attempts.save(attempt)
-        registry: Any = SimpleNamespace(slurm_nodes={}, nodes={}, unready=set, serving=lambda name: name in serving)
+        registry: Any = SimpleNamespace(
+            slurm_nodes={}, nodes={}, unready=set, serving=lambda name: name in serving
+        )
         nothing: Any = None
-        control = JobControl(settings, slurm, attempts=attempts, registry=registry, link=nothing, s3=nothing, checkpoints=nothing)
+        control = JobControl(
+            settings,
+            slurm,
+            attempts=attempts,
+            registry=registry,
+            link=nothing,
+            s3=nothing,
+            checkpoints=nothing,
+        )
         control.resume()
         while attempts.known[RUN, 2].state == "submitting":
             await asyncio.sleep(0)
@@ -77,7 +96,9 @@ def test_a_node_that_serves_again_by_then_stays_up(tmp_path: Path) -> None:
     assert attempt.state == "submitted"
 
 
-def test_an_agent_that_lost_its_memory_finds_the_job_of_each_runs_newest_attempt(tmp_path: Path) -> None:
+def test_an_agent_that_lost_its_memory_finds_the_job_of_each_runs_newest_attempt(
+    tmp_path: Path,
+) -> None:
     older = attempt_dir(config(tmp_path), RUN, 1)
     older.mkdir(parents=True)
     (older / "bundle.json").write_text("{}")

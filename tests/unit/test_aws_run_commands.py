@@ -23,7 +23,13 @@ SPEC = ClusterSpec.model_validate({
         {"name": "workers", "role": "worker", "instanceType": "ml.m5.xlarge", "count": 1},
     ],
 })  # fmt: skip
-CLUSTER = Cluster(name="demo", spec=SPEC, created_at=T0, updated_at=T0, arn="arn:aws:sagemaker:us-east-1:1:cluster/abcdefghijkl")
+CLUSTER = Cluster(
+    name="demo",
+    spec=SPEC,
+    created_at=T0,
+    updated_at=T0,
+    arn="arn:aws:sagemaker:us-east-1:1:cluster/abcdefghijkl",
+)
 
 
 class Channel:
@@ -33,7 +39,9 @@ class Channel:
         self.result = result or CommandResult(0, "{}", "")
         self.misses, self.targets, self.argv = misses, list[str](), list[str]()
 
-    def run(self, target: Callable[[bool], str], argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
+    def run(
+        self, target: Callable[[bool], str], argv: Sequence[str], *, timeout_seconds: float
+    ) -> CommandResult:
         self.argv = list(argv)
         self.targets.append(target(False))
         for _ in range(self.misses):
@@ -49,20 +57,40 @@ class Nodes:
         self.asked += 1
         if self.asked > self.count:
             return None
-        return ClusterNode(instance_id=f"i-{self.asked}", group="head", role="controller", instance_type="ml.m5.xlarge", status="Running")
+        return ClusterNode(
+            instance_id=f"i-{self.asked}",
+            group="head",
+            role="controller",
+            instance_type="ml.m5.xlarge",
+            status="Running",
+        )
 
 
 def test_a_program_of_ours_is_named_by_its_absolute_path_and_runs_as_root() -> None:
     channel = Channel()
-    SessionCommands(channel, Nodes()).run(CLUSTER, ["trainyard-agent", "status", "--run", "r; x"], timeout_seconds=5)  # type: ignore[arg-type]
-    assert channel.argv == ["sudo", "-n", "/opt/trainyard/bin/trainyard-agent", "status", "--run", "r; x"]
+    SessionCommands(channel, Nodes()).run(
+        CLUSTER, ["trainyard-agent", "status", "--run", "r; x"], timeout_seconds=5
+    )  # type: ignore[arg-type]
+    assert channel.argv == [
+        "sudo",
+        "-n",
+        "/opt/trainyard/bin/trainyard-agent",
+        "status",
+        "--run",
+        "r; x",
+    ]
     assert channel.targets == ["sagemaker-cluster:abcdefghijkl_head-i-1"]
 
 
 def test_a_session_whose_user_may_not_become_root_says_what_to_change() -> None:
     channel = Channel(result=CommandResult(1, "", "sudo: a password is required\n"))
-    with pytest.raises(errors.CommandFailed, match=r"sudo is refused on the controller of .*: sudo: a password is required") as caught:
-        SessionCommands(channel, Nodes()).run(CLUSTER, ["trainyard-agent", "nodes"], timeout_seconds=5)  # type: ignore[arg-type]
+    with pytest.raises(
+        errors.CommandFailed,
+        match=r"sudo is refused on the controller of .*: sudo: a password is required",
+    ) as caught:
+        SessionCommands(channel, Nodes()).run(
+            CLUSTER, ["trainyard-agent", "nodes"], timeout_seconds=5
+        )  # type: ignore[arg-type]
     assert "Run As" in caught.value.next_step
 
 

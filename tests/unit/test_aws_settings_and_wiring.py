@@ -28,7 +28,16 @@ def test_settings_are_read_from_the_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["STAGE", "TABLE_NAME", "DATA_BUCKET", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN", "NODE_BOUNDARY_ARN", "SECRET_PREFIX"]
+    "name",
+    [
+        "STAGE",
+        "TABLE_NAME",
+        "DATA_BUCKET",
+        "DEAD_LETTERS_URL",
+        "RUN_MACHINE_ARN",
+        "NODE_BOUNDARY_ARN",
+        "SECRET_PREFIX",
+    ],
 )
 def test_a_missing_variable_is_named(name: str) -> None:
     with pytest.raises(MissingSetting, match=name):
@@ -47,4 +56,6 @@ def test_wiring_builds_every_port_once_and_loads_no_client_for_it() -> None:
         "assert made.config.secret_prefix == 'trainyard/trainyard'; "
         "loaded = [name for name in ('boto3', 'websockets', 'moto') if name in sys.modules]; assert not loaded, loaded"
     )
-    subprocess.run([sys.executable, "-c", program], env={**ENVIRONMENT, "PATH": ""}, check=True, timeout=240)
+    subprocess.run(
+        [sys.executable, "-c", program], env={**ENVIRONMENT, "PATH": ""}, check=True, timeout=240
+    )

@@ -49,7 +49,11 @@ def group(spec: dict[str, Any]) -> dict[str, Any]:
 def denied(action: str, **why: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def simulate(request: dict[str, Any]) -> dict[str, Any]:
         results = [
-            {"EvalActionName": name, "EvalDecision": "explicitDeny" if name == action else "allowed", **(why if name == action else {})}
+            {
+                "EvalActionName": name,
+                "EvalDecision": "explicitDeny" if name == action else "allowed",
+                **(why if name == action else {}),
+            }
             for name in request["ActionNames"]
         ]
         return {"EvaluationResults": results}
@@ -70,22 +74,36 @@ def let_in(*ranges: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
     def describe(request: dict[str, Any]) -> dict[str, Any]:
         if request["Filters"][0]["Values"] == ["sg-fsx"]:
-            rules = [{"IpProtocol": "tcp", "FromPort": 988, "ToPort": 1023, "IpRanges": [{"CidrIp": one}]} for one in ranges]
+            rules = [
+                {
+                    "IpProtocol": "tcp",
+                    "FromPort": 988,
+                    "ToPort": 1023,
+                    "IpRanges": [{"CidrIp": one}],
+                }
+                for one in ranges
+            ]
             return {"SecurityGroups": [{"GroupId": "sg-fsx", "IpPermissions": rules}]}
         return copy.deepcopy(sound()["ec2:DescribeSecurityGroups"])
 
     return describe
 
 
-@pytest.mark.parametrize("ranges", [("10.1.0.0/16",), ("0.0.0.0/0",), ("192.168.0.0/16", "10.1.2.0/23")])
+@pytest.mark.parametrize(
+    "ranges", [("10.1.0.0/16",), ("0.0.0.0/0",), ("192.168.0.0/16", "10.1.2.0/23")]
+)
 def test_a_filesystem_may_let_the_nodes_in_by_their_addresses(ranges: tuple[str, ...]) -> None:
     account = RecordedAccount()
     account.answers["ec2:DescribeSecurityGroups"] = let_in(*ranges)
-    first(account.answers, "ec2:DescribeNetworkInterfaces", "NetworkInterfaces")["Groups"] = [{"GroupId": "sg-fsx"}]
+    first(account.answers, "ec2:DescribeNetworkInterfaces", "NetworkInterfaces")["Groups"] = [
+        {"GroupId": "sg-fsx"}
+    ]
     assert examine(account, Scope.of(RUN)) == []
 
 
-def test_a_profile_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_that_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     assert trainyard(["doctor", "--profile", "no-such-profile"]) == 7
@@ -143,8 +161,14 @@ PLANTED: list[tuple[str, Plant, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("check", "plant", "severity", "words"), PLANTED, ids=[f"{number}-{one[0]}" for number, one in enumerate(PLANTED)])
-def test_each_planted_fault_is_found_by_its_check_and_by_no_other(check: str, plant: Plant, severity: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("check", "plant", "severity", "words"),
+    PLANTED,
+    ids=[f"{number}-{one[0]}" for number, one in enumerate(PLANTED)],
+)
+def test_each_planted_fault_is_found_by_its_check_and_by_no_other(
+    check: str, plant: Plant, severity: str, words: str
+) -> None:
     account, spec = RecordedAccount(), copy.deepcopy(RUN)
     plant(account.answers, spec)
     found = examine(account, Scope.of(spec))
@@ -162,23 +186,34 @@ def test_endpoints_for_every_service_are_as_good_as_a_nat() -> None:
     first(account.answers, "ec2:DescribeRouteTables", "RouteTables")["Routes"] = []
     services = ["ssm", "ssmmessages", "events", "secretsmanager", "logs", "sagemaker.api"]
     interfaces = [_endpoint(name, "Interface", PrivateDnsEnabled=True) for name in services]
-    account.answers["ec2:DescribeVpcEndpoints"] = {"VpcEndpoints": [*interfaces, _endpoint("s3", "Gateway", RouteTableIds=["rtb-1"])]}
+    account.answers["ec2:DescribeVpcEndpoints"] = {
+        "VpcEndpoints": [*interfaces, _endpoint("s3", "Gateway", RouteTableIds=["rtb-1"])]
+    }
     assert examine(account, Scope.of(RUN)) == []
     interfaces[0]["State"] = "deleted"
     account = RecordedAccount()
     first(account.answers, "ec2:DescribeRouteTables", "RouteTables")["Routes"] = []
-    account.answers["ec2:DescribeVpcEndpoints"] = {"VpcEndpoints": [*interfaces, _endpoint("s3", "Gateway", RouteTableIds=["rtb-2"])]}
+    account.answers["ec2:DescribeVpcEndpoints"] = {
+        "VpcEndpoints": [*interfaces, _endpoint("s3", "Gateway", RouteTableIds=["rtb-2"])]
+    }
     (found,) = examine(account, Scope.of(RUN))
     assert "no endpoint for s3, ssm;" in found.problem + ";"
 
 
 def _endpoint(service: str, kind: str, **more: Any) -> dict[str, Any]:
-    return {"ServiceName": f"com.amazonaws.us-west-2.{service}", "VpcEndpointType": kind, "State": "available", **more}
+    return {
+        "ServiceName": f"com.amazonaws.us-west-2.{service}",
+        "VpcEndpointType": kind,
+        "State": "available",
+        **more,
+    }
 
 
 def test_what_nobody_may_look_at_is_said_and_the_other_checks_go_on() -> None:
     account = RecordedAccount()
-    account.answers["budgets:DescribeBudgets"] = NotAnswered("budgets:DescribeBudgets", "AccessDeniedException", "no")
+    account.answers["budgets:DescribeBudgets"] = NotAnswered(
+        "budgets:DescribeBudgets", "AccessDeniedException", "no"
+    )
     account.answers["s3:GetBucketLocation"] = {"LocationConstraint": "eu-west-1"}
     found = {one.check: one for one in examine(account, Scope.of(RUN))}
     assert set(found) == {"bucket", "budgets"}
@@ -191,7 +226,10 @@ def test_nothing_that_doctor_calls_changes_anything() -> None:
     examine(account, Scope.of(RUN))
     reading = ("Get", "List", "Describe", "Simulate", "DetectStackDrift")
     assert [name for name in account.asked if not name.partition(":")[2].startswith(reading)] == []
-    assert len(account.asked) == len(set(account.asked)) or account.asked.count("iam:SimulatePrincipalPolicy") > 1
+    assert (
+        len(account.asked) == len(set(account.asked))
+        or account.asked.count("iam:SimulatePrincipalPolicy") > 1
+    )
 
 
 def test_a_spec_that_the_api_would_refuse_is_refused_with_its_field() -> None:
@@ -219,7 +257,9 @@ def test_the_command_prints_json_and_ends_with_1_where_something_will_fail(
 class OnMoto(Account):
     """moto answers a part of what AWS does; what it lacks counts as an answer that nobody got."""
 
-    def _ask(self, service: str, operation: str, region: str, request: dict[str, Any]) -> dict[str, Any]:
+    def _ask(
+        self, service: str, operation: str, region: str, request: dict[str, Any]
+    ) -> dict[str, Any]:
         try:
             return super()._ask(service, operation, region, request)
         except NotImplementedError as error:
@@ -229,16 +269,24 @@ class OnMoto(Account):
 @mock_aws
 def test_real_clients_make_the_calls_and_read_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """On moto, an account where nothing is deployed: every call that moto knows goes through, and the missing stack is found."""
-    for name, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-west-2"}.items():
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+        "AWS_DEFAULT_REGION": "us-west-2",
+    }.items():
         monkeypatch.setenv(name, value)
     session = botocore.session.Session()
     ec2 = session.create_client("ec2", region_name="us-west-2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24", AvailabilityZone="us-west-2a")["Subnet"]["SubnetId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24", AvailabilityZone="us-west-2a")[
+        "Subnet"
+    ]["SubnetId"]
     security_group = ec2.create_security_group(GroupName="g", Description="d", VpcId=vpc)["GroupId"]
     spec = copy.deepcopy(CLUSTER)
     spec["network"] = {"subnetIds": [subnet], "securityGroupIds": [security_group]}
-    found = examine(OnMoto(session, "us-west-2", "trainyard", sleep=lambda _seconds: None), Scope.of(spec))
+    found = examine(
+        OnMoto(session, "us-west-2", "trainyard", sleep=lambda _seconds: None), Scope.of(spec)
+    )
     by_check = {one.check: one for one in found}
     assert "there is no stack 'trainyard'" in by_check["stack"].problem
     assert "all traffic from itself" in by_check["security_groups"].problem
@@ -258,7 +306,11 @@ def test_real_clients_make_the_calls_and_read_the_answers(monkeypatch: pytest.Mo
 ])  # fmt: skip
 def test_who_does_not_reach_aws_is_not_told_to_log_in(code: str, problem: str, remedy: str) -> None:
     account = RecordedAccount()
-    set_in(account.answers, "sts:GetCallerIdentity", NotAnswered("sts:GetCallerIdentity", code, "the config profile is not found"))
+    set_in(
+        account.answers,
+        "sts:GetCallerIdentity",
+        NotAnswered("sts:GetCallerIdentity", code, "the config profile is not found"),
+    )
     (found,) = examine(account, Scope.of(None))
     assert problem in found.problem
     assert code in found.problem
@@ -271,7 +323,13 @@ def test_who_does_not_reach_aws_is_not_told_to_log_in(code: str, problem: str, r
 def test_settings_of_aws_that_cannot_be_read_are_told_and_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], settings: dict[str, str]
 ) -> None:
-    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+    for name in (
+        "AWS_PROFILE",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name, value in settings.items():
         monkeypatch.setenv(name, value)

@@ -21,7 +21,9 @@ def test_an_example_is_a_valid_spec(name: str) -> None:
 def test_the_demo_has_a_controller_two_workers_and_a_spare_and_always_tears_down() -> None:
     run = RunSpec.model_validate(read_spec(str(EXAMPLES / "ddp-demo.yaml")))
     assert run.cluster.spec is not None
-    assert [(group.role, group.count, group.spares) for group in run.cluster.spec.instance_groups] == [
+    assert [
+        (group.role, group.count, group.spares) for group in run.cluster.spec.instance_groups
+    ] == [
         ("controller", 1, 0),
         ("worker", 2, 1),
     ]

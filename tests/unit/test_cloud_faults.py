@@ -29,7 +29,14 @@ def a_node(name: str, *, powered: bool = True) -> Any:
         return {"stopped": 3}
 
     offered = {"stand-still": NodeFault(begin, lambda: done.append("ends"))}
-    node = {"name": name, "instance_id": f"i-{name}", "address": "127.0.0.9", "powered": powered, "processes": list, "done": done}
+    node = {
+        "name": name,
+        "instance_id": f"i-{name}",
+        "address": "127.0.0.9",
+        "powered": powered,
+        "processes": list,
+        "done": done,
+    }
     return SimpleNamespace(**node, faults=lambda: offered)
 
 
@@ -45,18 +52,31 @@ def background() -> list[threading.Thread]:
 
 
 @pytest.fixture
-def admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: list[Any], background: list[threading.Thread]) -> Admin:
+def admin(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    nodes: list[Any],
+    background: list[threading.Thread],
+) -> Admin:
     """The admin calls of a cloud with one idle cluster, on which one run was."""
     (tmp_path / "trainyard" / "runs" / RUN).mkdir(parents=True)
-    cluster = SimpleNamespace(name="c", id="c1", arn="arn:c", shared=tmp_path, members=lambda: nodes)
-    cluster.closing, cluster.notice_later, cluster.healed = threading.Event(), lambda node: None, lambda node: None
+    cluster = SimpleNamespace(
+        name="c", id="c1", arn="arn:c", shared=tmp_path, members=lambda: nodes
+    )
+    cluster.closing, cluster.notice_later, cluster.healed = (
+        threading.Event(),
+        lambda node: None,
+        lambda node: None,
+    )
 
     def in_background(work: Callable[[], None]) -> None:
         background.append(threading.Thread(target=work))
         background[-1].start()
 
     cluster.in_background = in_background
-    monkeypatch.setattr(faults, "of", lambda cloud: SimpleNamespace(lock=threading.Lock(), clusters={"c1": cluster}))
+    monkeypatch.setattr(
+        faults, "of", lambda cloud: SimpleNamespace(lock=threading.Lock(), clusters={"c1": cluster})
+    )
     return Admin(None, lambda: None)  # type: ignore[arg-type]
 
 
@@ -96,7 +116,9 @@ def test_a_fault_that_cannot_be_says_whether_it_is_not_there_or_not_now(
     admin: Admin, kind: str, given: dict[str, str], status: int, words: str
 ) -> None:
     body = json.dumps({"kind": kind, "cluster": "c", **given}).encode()
-    answer = admin.handle(Request("POST", "/_trainyard/fault", "", {"x-trainyard-token": admin.token}, body))
+    answer = admin.handle(
+        Request("POST", "/_trainyard/fault", "", {"x-trainyard-token": admin.token}, body)
+    )
     problem = json.loads(answer.body)
     assert (answer.status, words in problem["message"]) == (status, True), problem
     assert problem["code"] == {400: "invalid-request", 404: "not-found", 409: "conflict"}[status]
@@ -104,20 +126,30 @@ def test_a_fault_that_cannot_be_says_whether_it_is_not_there_or_not_now(
 
 def inject(admin: Admin, **request: Any) -> dict[str, Any]:
     answer = admin.handle(
-        Request("POST", "/_trainyard/fault", "", {"x-trainyard-token": admin.token}, json.dumps({"cluster": "c", **request}).encode())
+        Request(
+            "POST",
+            "/_trainyard/fault",
+            "",
+            {"x-trainyard-token": admin.token},
+            json.dumps({"cluster": "c", **request}).encode(),
+        )
     )
     assert answer.status == 200, answer.body
     return dict(json.loads(answer.body))
 
 
-def test_a_fault_that_a_node_offers_stays_until_the_node_is_healed(admin: Admin, nodes: list[Any]) -> None:
+def test_a_fault_that_a_node_offers_stays_until_the_node_is_healed(
+    admin: Admin, nodes: list[Any]
+) -> None:
     done = inject(admin, kind="stand-still", node="ip-1", share=5)
     assert (done["stopped"], done["instanceId"], nodes[0].done) == (3, "i-ip-1", ["begins 5"])
     inject(admin, kind="heal-node", node="ip-1")
     assert nodes[0].done == ["begins 5", "ends"]
 
 
-def test_a_fault_with_seconds_passes_by_itself(admin: Admin, nodes: list[Any], background: list[threading.Thread]) -> None:
+def test_a_fault_with_seconds_passes_by_itself(
+    admin: Admin, nodes: list[Any], background: list[threading.Thread]
+) -> None:
     inject(admin, kind="stand-still", node="ip-1", seconds=0.01)
     [passing] = background
     passing.join(120)
@@ -157,5 +189,8 @@ def test_the_settings_of_a_server_reach_it_and_nothing_else_of_the_environment_d
     with pytest.raises(Started) as started:
         control.up(tmp_path / "state", 0, Path(__file__).parents[2] / "template.yaml")
     environment = started.value.args[0]
-    assert (environment["TRAINYARD_LOCAL_NOTICE_SECONDS"], "AWS_SECRET_ACCESS_KEY" in environment) == ("90", False)
+    assert (
+        environment["TRAINYARD_LOCAL_NOTICE_SECONDS"],
+        "AWS_SECRET_ACCESS_KEY" in environment,
+    ) == ("90", False)
     assert Settings.from_env(SimpleNamespace(port=4780)).notice_seconds == 90  # type: ignore[arg-type]

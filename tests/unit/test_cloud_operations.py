@@ -16,7 +16,15 @@ from trainyard_local.operations import OPERATIONS, refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 #: IAM's names of operations that are called otherwise, and what belongs to no call to the local cloud.
-_PERMISSIONS = {"dynamodb:ConditionCheckItem", "lambda:InvokeFunction", "s3:ListBucket", "ec2", "logs", "iam:PassRole", "pricing"} | {
+_PERMISSIONS = {
+    "dynamodb:ConditionCheckItem",
+    "lambda:InvokeFunction",
+    "s3:ListBucket",
+    "ec2",
+    "logs",
+    "iam:PassRole",
+    "pricing",
+} | {
     "iam:TagRole",  # CreateRole with tags
     "iam:CreateServiceLinkedRole",  # CreateCluster, the first time
 }
@@ -24,7 +32,10 @@ _PERMISSIONS = {"dynamodb:ConditionCheckItem", "lambda:InvokeFunction", "s3:List
 
 def test_every_action_that_the_template_allows_is_done() -> None:
     actions = set(
-        re.findall(r"\b((?:dynamodb|events|iam|s3|sagemaker|secretsmanager|sqs|ssm|states|sts):[A-Z][A-Za-z]+)\b(?!\":)", _statements())
+        re.findall(
+            r"\b((?:dynamodb|events|iam|s3|sagemaker|secretsmanager|sqs|ssm|states|sts):[A-Z][A-Za-z]+)\b(?!\":)",
+            _statements(),
+        )
     )
     assert len(actions) > 30
     missing = {action for action in actions - _PERMISSIONS if refusal(*action.split(":"), {})}
@@ -37,7 +48,13 @@ def _statements() -> str:
 
 @pytest.mark.parametrize(
     ("service", "operation"),
-    [("ssm", "SendCommand"), ("sagemaker", "CreateTrainingJob"), ("sagemaker", "CreateNotebookInstance"), ("sns", "Publish"), ("s3", None)],
+    [
+        ("ssm", "SendCommand"),
+        ("sagemaker", "CreateTrainingJob"),
+        ("sagemaker", "CreateNotebookInstance"),
+        ("sns", "Publish"),
+        ("s3", None),
+    ],
 )
 def test_what_is_not_done_is_refused_with_what_is(service: str, operation: str | None) -> None:
     reason = refusal(service, operation, {})
@@ -58,14 +75,26 @@ def test_a_history_is_refused_in_parts_or_backwards(parameter: str) -> None:
     ("operation", "given", "word"),
     [
         ("CreateCluster", {"ClusterName": "a", "AutoScaling": {"Mode": "Enable"}}, "AutoScaling"),
-        ("CreateCluster", {"ClusterName": "a", "Orchestrator": {"Eks": {"ClusterArn": "a"}}}, "Eks"),
+        (
+            "CreateCluster",
+            {"ClusterName": "a", "Orchestrator": {"Eks": {"ClusterArn": "a"}}},
+            "Eks",
+        ),
         ("ListClusters", {"CreationTimeAfter": 1}, "CreationTimeAfter"),
         ("ListClusterNodes", {"ClusterName": "a", "SortBy": "NAME"}, "SortBy"),
-        ("BatchReplaceClusterNodes", {"ClusterName": "a", "NodeLogicalIds": ["x"]}, "NodeLogicalIds"),
+        (
+            "BatchReplaceClusterNodes",
+            {"ClusterName": "a", "NodeLogicalIds": ["x"]},
+            "NodeLogicalIds",
+        ),
     ],
 )
-def test_a_parameter_that_would_be_passed_over_is_refused(operation: str, given: dict[str, Any], word: str) -> None:
-    with pytest.raises(hyperpod_requests.ValidationException, match=f"the local cloud does not do .*{word}"):
+def test_a_parameter_that_would_be_passed_over_is_refused(
+    operation: str, given: dict[str, Any], word: str
+) -> None:
+    with pytest.raises(
+        hyperpod_requests.ValidationException, match=f"the local cloud does not do .*{word}"
+    ):
         hyperpod_requests.check_parameters(operation, given)
 
 
@@ -79,7 +108,9 @@ def test_a_parameter_that_would_be_passed_over_is_refused(operation: str, given:
         ("My-Own", "InvalidDocument", "does not exist"),
     ],
 )
-def test_a_session_of_another_kind_is_refused_with_the_true_reason(document: str | None, code: str, words: str) -> None:
+def test_a_session_of_another_kind_is_refused_with_the_true_reason(
+    document: str | None, code: str, words: str
+) -> None:
     with pytest.raises(ServiceException) as refused:
         sessions._check_document(document)
     assert refused.value.code == code
@@ -95,7 +126,9 @@ def test_a_session_of_another_kind_is_refused_with_the_true_reason(document: str
         ({}, "command is required"),
     ],
 )
-def test_parameters_of_a_session_that_mean_nothing_are_refused(given: dict[str, list[str]], word: str) -> None:
+def test_parameters_of_a_session_that_mean_nothing_are_refused(
+    given: dict[str, list[str]], word: str
+) -> None:
     with pytest.raises(ServiceException) as refused:
         sessions._parameters(given)
     assert refused.value.code == "InvalidParameters"
@@ -104,14 +137,25 @@ def test_parameters_of_a_session_that_mean_nothing_are_refused(given: dict[str, 
 
 def test_files_of_a_bucket_that_does_not_exist_cannot_be_read(tmp_path: Path) -> None:
     """A cluster with such a lifecycle bucket fails by it; it would stay Creating if nothing told it."""
-    with pytest.raises(FileNotFoundError, match="s3://no-such-bucket/x: The specified bucket does not exist"):
+    with pytest.raises(
+        FileNotFoundError, match="s3://no-such-bucket/x: The specified bucket does not exist"
+    ):
         server._read_prefix(Cloud(tmp_path, 1, 2), "no-such-bucket", "x")
 
 
 @pytest.mark.parametrize(
-    "name", ["ListBucket", "ListBucketVersions", "GetObjectVersion", "ListMultipartUploadParts", "GetLifecycleConfiguration"]
+    "name",
+    [
+        "ListBucket",
+        "ListBucketVersions",
+        "GetObjectVersion",
+        "ListMultipartUploadParts",
+        "GetLifecycleConfiguration",
+    ],
 )
 def test_what_moto_calls_by_iams_names_is_done_too(name: str) -> None:
     """moto names some of S3's requests by the permission that they need."""
-    assert any(name in methods.values() for kinds in ACTION_MAP.values() for methods in kinds.values())
+    assert any(
+        name in methods.values() for kinds in ACTION_MAP.values() for methods in kinds.values()
+    )
     assert refusal("s3", name, {}) is None

@@ -18,7 +18,13 @@ SOURCES = Path(__file__).resolve().parents[2] / "localcloud/trainyard_local"
 
 
 def asked(admin: Admin, body: Any) -> tuple[int, Any]:
-    request = Request("POST", "/_trainyard/quirk", "", {"x-trainyard-token": admin.token}, json.dumps(body).encode())
+    request = Request(
+        "POST",
+        "/_trainyard/quirk",
+        "",
+        {"x-trainyard-token": admin.token},
+        json.dumps(body).encode(),
+    )
     answer = admin.handle(request)
     return answer.status, json.loads(answer.body)
 
@@ -27,7 +33,10 @@ def test_a_quirk_is_played_from_when_it_is_asked_for_until_it_is_ended(tmp_path:
     cloud = Cloud(tmp_path, 1, 2)
     admin = Admin(cloud, lambda: None)
     assert "targets-have-the-name" not in cloud.quirks
-    assert asked(admin, {"name": "targets-have-the-name"}) == (200, {"quirks": ["targets-have-the-name"]})
+    assert asked(admin, {"name": "targets-have-the-name"}) == (
+        200,
+        {"quirks": ["targets-have-the-name"]},
+    )
     assert "targets-have-the-name" in cloud.quirks
     assert asked(admin, {"name": "targets-have-the-name", "on": False}) == (200, {"quirks": []})
     assert "targets-have-the-name" not in cloud.quirks
@@ -42,7 +51,9 @@ def test_a_quirk_is_played_from_when_it_is_asked_for_until_it_is_ended(tmp_path:
         ({"name": "slurm-comes-late", "on": "yes"}, "on: 'yes' must be true or false"),
     ],
 )
-def test_a_quirk_that_nobody_plays_is_refused_with_those_that_there_are(tmp_path: Path, body: Any, words: str) -> None:
+def test_a_quirk_that_nobody_plays_is_refused_with_those_that_there_are(
+    tmp_path: Path, body: Any, words: str
+) -> None:
     status, answer = asked(Admin(Cloud(tmp_path, 1, 2), lambda: None), body)
     assert status == 400
     assert words in answer["message"]

@@ -12,7 +12,10 @@ import pytest
 from trainyard_local.http_server import LoopbackServer
 from trainyard_local.request_bodies import MB, BodyRefused, read
 
-API, S3 = "/_api/abc/v1/runs", {"authorization": "AWS4-HMAC-SHA256 Credential=A/20260101/us-east-1/s3/aws4_request, ..."}
+API, S3 = (
+    "/_api/abc/v1/runs",
+    {"authorization": "AWS4-HMAC-SHA256 Credential=A/20260101/us-east-1/s3/aws4_request, ..."},
+)
 CHUNKED = {"transfer-encoding": "chunked"}
 
 
@@ -44,7 +47,18 @@ def test_a_body_cut_off_inside_a_chunk_is_refused() -> None:
     assert refused(API, CHUNKED, b"9\r\nabc")[0] == 400
 
 
-@pytest.mark.parametrize("sent", [b"", b"\r\n", b"xyz\r\n", b"-3\r\nabc\r\n", b"+3\r\nabc\r\n", b"1_0\r\n", b"3\r\nabcdef\r\n0\r\n\r\n"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\r\n",
+        b"xyz\r\n",
+        b"-3\r\nabc\r\n",
+        b"+3\r\nabc\r\n",
+        b"1_0\r\n",
+        b"3\r\nabcdef\r\n0\r\n\r\n",
+    ],
+)
 def test_a_chunk_without_a_size_or_another_length_is_refused(sent: bytes) -> None:
     assert refused(API, CHUNKED, sent)[0] == 400
 
@@ -84,7 +98,10 @@ def test_each_service_has_its_own_longest_body() -> None:
     long = {"content-length": str(10 * MB + 1)}
     assert refused(API, long, b"")[0] == 413
     assert refused("/", {"content-length": str(16 * MB + 1)}, b"")[0] == 413
-    assert read(Wire(b"x" * (17 * MB)), "/bucket/key", {**S3, "content-length": str(17 * MB)})[1] == 17 * MB
+    assert (
+        read(Wire(b"x" * (17 * MB)), "/bucket/key", {**S3, "content-length": str(17 * MB)})[1]
+        == 17 * MB
+    )
     assert refused("/bucket/key", {**S3, "content-length": str(5 * 1024 * MB + 1)}, b"")[0] == 413
 
 
@@ -108,7 +125,9 @@ def exchange(server: LoopbackServer, sent: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def test_a_refused_body_is_answered_and_its_rest_is_never_taken_for_a_request(server: LoopbackServer) -> None:
+def test_a_refused_body_is_answered_and_its_rest_is_never_taken_for_a_request(
+    server: LoopbackServer,
+) -> None:
     head = b"POST /_api/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
     answer = exchange(server, head + b"zz\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")

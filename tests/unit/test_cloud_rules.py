@@ -16,7 +16,17 @@ from trainyard_local import arns, logs, machines, patterns, pinned, policies
 from trainyard_local.access import Access, Denied, Principal
 from trainyard_local.signatures import Rejected, SignedRequest, verify
 
-EVENT = {"source": "a.b", "detail": {"n": 5, "s": "Hello", "ok": True, "list": ["x", "y"], "deep": [{"k": 1}, {"k": 2}], "none": None}}
+EVENT = {
+    "source": "a.b",
+    "detail": {
+        "n": 5,
+        "s": "Hello",
+        "ok": True,
+        "list": ["x", "y"],
+        "deep": [{"k": 1}, {"k": 2}],
+        "none": None,
+    },
+}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +65,16 @@ def test_an_unknown_filter_is_refused_when_the_rule_is_made() -> None:
 
 
 def statement(effect: str, action: Any, resource: Any, **condition: Any) -> dict[str, Any]:
-    return {"Statement": [{"Effect": effect, "Action": action, "Resource": resource, **({"Condition": condition} if condition else {})}]}
+    return {
+        "Statement": [
+            {
+                "Effect": effect,
+                "Action": action,
+                "Resource": resource,
+                **({"Condition": condition} if condition else {}),
+            }
+        ]
+    }
 
 
 @pytest.mark.parametrize(
@@ -65,12 +84,42 @@ def statement(effect: str, action: Any, resource: Any, **condition: Any) -> dict
         ([statement("Allow", "s3:Get*", "arn:x*")], "s3:GetObject", "arn:xyz", {}, "allow"),
         ([statement("Allow", "S3:GETOBJECT", "arn:x")], "s3:GetObject", "arn:x", {}, "allow"),
         ([statement("Allow", "s3:*", "arn:X")], "s3:GetObject", "arn:x", {}, "implicit-deny"),
-        ([statement("Allow", "*", "*"), statement("Deny", "s3:Put*", "*")], "s3:PutObject", "a", {}, "explicit-deny"),
-        ([statement("Allow", "*", "*", StringEquals={"events:source": "me"})], "a:b", "c", {"events:source": ["me"]}, "allow"),
-        ([statement("Allow", "*", "*", StringEquals={"events:source": "me"})], "a:b", "c", {"events:source": ["you"]}, "implicit-deny"),
-        ([statement("Allow", "*", "*", StringEquals={"events:source": "me"})], "a:b", "c", {}, "implicit-deny"),
+        (
+            [statement("Allow", "*", "*"), statement("Deny", "s3:Put*", "*")],
+            "s3:PutObject",
+            "a",
+            {},
+            "explicit-deny",
+        ),
+        (
+            [statement("Allow", "*", "*", StringEquals={"events:source": "me"})],
+            "a:b",
+            "c",
+            {"events:source": ["me"]},
+            "allow",
+        ),
+        (
+            [statement("Allow", "*", "*", StringEquals={"events:source": "me"})],
+            "a:b",
+            "c",
+            {"events:source": ["you"]},
+            "implicit-deny",
+        ),
+        (
+            [statement("Allow", "*", "*", StringEquals={"events:source": "me"})],
+            "a:b",
+            "c",
+            {},
+            "implicit-deny",
+        ),
         ([statement("Allow", "*", "*", StringNotEquals={"k": "v"})], "a:b", "c", {}, "allow"),
-        ([statement("Allow", "*", "*", StringLike={"s3:prefix": ["runs/*"]})], "a:b", "c", {"s3:prefix": "runs/1"}, "allow"),
+        (
+            [statement("Allow", "*", "*", StringLike={"s3:prefix": ["runs/*"]})],
+            "a:b",
+            "c",
+            {"s3:prefix": "runs/1"},
+            "allow",
+        ),
         ([statement("Allow", "*", "*", Null={"k": True})], "a:b", "c", {}, "allow"),
         (
             [statement("Deny", "*", "*", Bool={"aws:SecureTransport": "false"})],
@@ -79,7 +128,13 @@ def statement(effect: str, action: Any, resource: Any, **condition: Any) -> dict
             {"aws:securetransport": "true"},
             "implicit-deny",
         ),
-        ([statement("Allow", "*", "*", StringEquals={"a": "${b}"})], "a:b", "c", {"a": "1", "b": "1"}, "allow"),
+        (
+            [statement("Allow", "*", "*", StringEquals={"a": "${b}"})],
+            "a:b",
+            "c",
+            {"a": "1", "b": "1"},
+            "allow",
+        ),
         (
             [statement("Allow", "*", "*", **{"ForAllValues:StringEquals": {"t": ["x", "y"]}})],
             "a:b",
@@ -89,27 +144,41 @@ def statement(effect: str, action: Any, resource: Any, **condition: Any) -> dict
         ),
     ],
 )
-def test_policies_decide_as_iam_does(documents: Any, action: str, resource: str, context: Any, verdict: str) -> None:
+def test_policies_decide_as_iam_does(
+    documents: Any, action: str, resource: str, context: Any, verdict: str
+) -> None:
     assert policies.evaluate(documents, action, resource, context) == verdict
 
 
 def test_an_unknown_condition_operator_is_not_guessed() -> None:
     with pytest.raises(policies.Unsupported, match="DateGreaterThan"):
-        policies.evaluate([statement("Allow", "*", "*", DateGreaterThan={"k": "v"})], "a:b", "c", {"k": "1"})
+        policies.evaluate(
+            [statement("Allow", "*", "*", DateGreaterThan={"k": "v"})], "a:b", "c", {"k": "1"}
+        )
 
 
 def test_a_session_to_a_node_is_decided_on_the_arns_that_aws_documents() -> None:
-    asked = {"Target": "sagemaker-cluster:abc_workers-i-1", "DocumentName": "AWS-StartNonInteractiveCommand"}
+    asked = {
+        "Target": "sagemaker-cluster:abc_workers-i-1",
+        "DocumentName": "AWS-StartNonInteractiveCommand",
+    }
     namer = arns.Namer("us-east-1", "123456789012")
     found = arns.resources("ssm", "StartSession", asked, "/", namer)
     assert found == [
         "arn:aws:ssm:us-east-1:123456789012:managed-instance/sagemaker-cluster:abc_workers-i-1",
         "arn:aws:ssm:us-east-1::document/AWS-StartNonInteractiveCommand",
     ]
-    too_wide = [statement("Allow", "ssm:StartSession", "*"), statement("Deny", "ssm:StartSession", "arn:aws:ssm:*:*:managed-instance/*")]
+    too_wide = [
+        statement("Allow", "ssm:StartSession", "*"),
+        statement("Deny", "ssm:StartSession", "arn:aws:ssm:*:*:managed-instance/*"),
+    ]
     assert policies.evaluate(too_wide, "ssm:StartSession", found[0], {}) == "explicit-deny"
-    assert arns.resources("ssm", "StartSession", {"Target": "mi-1"}, "/", namer)[0].endswith("managed-instance/mi-1")
-    assert arns.resources("ssm", "StartSession", {"Target": "i-1"}, "/", namer)[0].endswith(":instance/i-1")
+    assert arns.resources("ssm", "StartSession", {"Target": "mi-1"}, "/", namer)[0].endswith(
+        "managed-instance/mi-1"
+    )
+    assert arns.resources("ssm", "StartSession", {"Target": "i-1"}, "/", namer)[0].endswith(
+        ":instance/i-1"
+    )
 
 
 def test_the_owner_may_do_everything_and_a_role_without_policies_nothing() -> None:
@@ -124,7 +193,11 @@ def test_the_owner_may_do_everything_and_a_role_without_policies_nothing() -> No
 
 def test_without_enforcement_a_role_may_do_everything() -> None:
     access = Access("123456789012", enforce=False)
-    access.require(access.issue("arn:aws:iam::123456789012:role/nobody", "s"), "s3:GetObject", "arn:aws:s3:::x/y")
+    access.require(
+        access.issue("arn:aws:iam::123456789012:role/nobody", "s"),
+        "s3:GetObject",
+        "arn:aws:s3:::x/y",
+    )
 
 
 KEYS = Principal("AKIAME", "secret", None, "arn", None, "id")
@@ -141,11 +214,18 @@ def signed(
     **scope: str,
 ) -> SignedRequest:
     request = AWSRequest(
-        method=method, url="http://127.0.0.1:4780" + path, data=body, headers={"Host": "127.0.0.1:4780", "X-Mine": " a  b "}
+        method=method,
+        url="http://127.0.0.1:4780" + path,
+        data=body,
+        headers={"Host": "127.0.0.1:4780", "X-Mine": " a  b "},
     )
     keys = Credentials(principal.access_key_id, secret, principal.session_token)
-    SigV4Auth(keys, scope.get("service", "execute-api"), scope.get("region", "us-east-1")).add_auth(request)
-    return SignedRequest(method, request.url, {name.lower(): value for name, value in request.headers.items()}, body)
+    SigV4Auth(keys, scope.get("service", "execute-api"), scope.get("region", "us-east-1")).add_auth(
+        request
+    )
+    return SignedRequest(
+        method, request.url, {name.lower(): value for name, value in request.headers.items()}, body
+    )
 
 
 def check(request: SignedRequest, **later: float) -> Principal:
@@ -172,18 +252,48 @@ def test_a_true_signature_is_accepted(principal: Principal) -> None:
         (lambda: signed(secret="wrong"), "does not match"),
         (lambda: changed(signed(), body=b"[]"), "does not match"),
         (lambda: changed(signed(), method="GET"), "does not match"),
-        (lambda: changed(signed(), url="http://127.0.0.1:4780/v1/runs/run-2:cancel?b=2&a=x%20y"), "does not match"),
-        (lambda: changed(signed(), url="http://127.0.0.1:4780/v1/runs/run-1:cancel?b=3&a=x%20y"), "does not match"),
-        (lambda: changed(signed(), headers={**signed().headers, "x-mine": "other"}), "does not match"),
-        (lambda: signed(Principal("AKIASTRANGER", "secret", None, "", None, "")), "security token included in the request is invalid"),
-        (lambda: changed(signed(ROLE), headers={k: v for k, v in signed(ROLE).headers.items() if k != "x-amz-security-token"}), "invalid"),
+        (
+            lambda: changed(signed(), url="http://127.0.0.1:4780/v1/runs/run-2:cancel?b=2&a=x%20y"),
+            "does not match",
+        ),
+        (
+            lambda: changed(signed(), url="http://127.0.0.1:4780/v1/runs/run-1:cancel?b=3&a=x%20y"),
+            "does not match",
+        ),
+        (
+            lambda: changed(signed(), headers={**signed().headers, "x-mine": "other"}),
+            "does not match",
+        ),
+        (
+            lambda: signed(Principal("AKIASTRANGER", "secret", None, "", None, "")),
+            "security token included in the request is invalid",
+        ),
+        (
+            lambda: changed(
+                signed(ROLE),
+                headers={
+                    k: v for k, v in signed(ROLE).headers.items() if k != "x-amz-security-token"
+                },
+            ),
+            "invalid",
+        ),
         (lambda: signed(region="eu-west-1"), "scoped to region 'us-east-1'"),
         (lambda: signed(service="s3"), "service 'execute-api'"),
-        (lambda: changed(signed(), headers={**signed().headers, "authorization": "Bearer x"}), "requires an AWS4-HMAC-SHA256"),
-        (lambda: changed(signed(), headers={**signed().headers, "x-amz-content-sha256": "0" * 64}), "body does not match"),
+        (
+            lambda: changed(signed(), headers={**signed().headers, "authorization": "Bearer x"}),
+            "requires an AWS4-HMAC-SHA256",
+        ),
+        (
+            lambda: changed(
+                signed(), headers={**signed().headers, "x-amz-content-sha256": "0" * 64}
+            ),
+            "body does not match",
+        ),
     ],
 )
-def test_a_false_signature_is_refused(false_request: Callable[[], SignedRequest], message: str) -> None:
+def test_a_false_signature_is_refused(
+    false_request: Callable[[], SignedRequest], message: str
+) -> None:
     with pytest.raises(Rejected, match=message):
         check(false_request())
 
@@ -204,11 +314,22 @@ def definition(**state: Any) -> str:
     [
         ({"Resource": "arn:aws:states:::dynamodb:putItem"}, "state A: the local cloud runs"),
         ({"QueryLanguage": "JSONata"}, "JSONPath states only"),
-        ({"Catch": [{"ErrorEquals": ["States.ALL"], "Next": "B"}]}, "leads to B, which does not exist"),
-        ({"Type": "Map", "ItemProcessor": {"StartAt": "X", "States": {"X": {"Type": "Pass", "Next": "Y"}}}}, "state X: leads to Y"),
+        (
+            {"Catch": [{"ErrorEquals": ["States.ALL"], "Next": "B"}]},
+            "leads to B, which does not exist",
+        ),
+        (
+            {
+                "Type": "Map",
+                "ItemProcessor": {"StartAt": "X", "States": {"X": {"Type": "Pass", "Next": "Y"}}},
+            },
+            "state X: leads to Y",
+        ),
     ],
 )
-def test_a_machine_that_would_not_run_as_on_aws_is_refused(state: dict[str, Any], message: str) -> None:
+def test_a_machine_that_would_not_run_as_on_aws_is_refused(
+    state: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         machines.check_definition("m", definition(**state))
 
@@ -224,6 +345,15 @@ def test_a_hook_whose_target_is_gone_says_so() -> None:
 
 
 def test_log_lines_whose_clock_went_back_are_written_in_their_order_and_not_refused() -> None:
-    entries = [("g", "s", 20, ["first"]), ("g", "other", 5, ["x"]), ("g", "s", 19, ["second"]), ("g", "s", 25, ["third"])]
+    entries = [
+        ("g", "s", 20, ["first"]),
+        ("g", "other", 5, ["x"]),
+        ("g", "s", 19, ["second"]),
+        ("g", "s", 25, ["third"]),
+    ]
     batch = logs.by_stream(entries)["g", "s"]
-    assert [(event["timestamp"], event["message"]) for event in batch] == [(20, "first"), (20, "second"), (25, "third")]
+    assert [(event["timestamp"], event["message"]) for event in batch] == [
+        (20, "first"),
+        (20, "second"),
+        (25, "third"),
+    ]

@@ -13,7 +13,9 @@ from trainyard_local.intrinsics import Resource, Scope, TemplateError, resolve
 
 def check(folder: Path, text: str = cloud_sample.TEMPLATE, **parameters: str) -> None:
     path = cloud_sample.write(folder / "app", template=text)
-    cloudformation.check(template.load(path, parameters, folder / "staged", "us-east-1"), parameters)
+    cloudformation.check(
+        template.load(path, parameters, folder / "staged", "us-east-1"), parameters
+    )
 
 
 def test_the_sample_can_be_deployed(tmp_path: Path) -> None:
@@ -23,7 +25,11 @@ def test_the_sample_can_be_deployed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("AWS::SNS::Topic, Condition: HasMail", "AWS::Kinesis::Stream", "Topic: the resource type AWS::Kinesis::Stream is not supported"),
+        (
+            "AWS::SNS::Topic, Condition: HasMail",
+            "AWS::Kinesis::Stream",
+            "Topic: the resource type AWS::Kinesis::Stream is not supported",
+        ),
         (
             "{Type: AWS::SQS::Queue}",
             "{Type: AWS::SQS::Queue, Properties: {FifoQueue: true}}",
@@ -31,9 +37,17 @@ def test_the_sample_can_be_deployed(tmp_path: Path) -> None:
         ),
         ("CodeUri: fact", "CodeUri: nowhere", "FactFunction: there is no folder"),
         ("Default: hello", "Default: HELLO", "parameter Greeting='HELLO' must match"),
-        ('{Name: !Sub "${AWS::StackName}-sample"}', "{Name: !GetAtt Table.Arn}", "circular dependency"),
+        (
+            '{Name: !Sub "${AWS::StackName}-sample"}',
+            "{Name: !GetAtt Table.Arn}",
+            "circular dependency",
+        ),
         ("Outputs:", "Surprise:\n  Table: 1\nOutputs:", "sections the local cloud does not know"),
-        ("DefinitionUri: flow.asl.json", "DefinitionUri: gone.asl.json", "Flow: cannot read the state machine"),
+        (
+            "DefinitionUri: flow.asl.json",
+            "DefinitionUri: gone.asl.json",
+            "Flow: cannot read the state machine",
+        ),
     ],
 )
 def test_what_is_not_supported_is_named(old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -66,7 +80,10 @@ def test_python_layers_lie_below_python_and_others_as_they_are(tmp_path: Path) -
     opt = template.merge_layers([staged / "SharedLayer", staged / "PlainLayer"], tmp_path / "opt")
     assert (opt / "python" / "shared_code.py").is_file()
     assert (opt / "plain.txt").is_file()
-    assert template.merge_layers([staged / "SharedLayer", staged / "PlainLayer"], tmp_path / "opt") == opt
+    assert (
+        template.merge_layers([staged / "SharedLayer", staged / "PlainLayer"], tmp_path / "opt")
+        == opt
+    )
 
 
 SCOPE = Scope(
@@ -96,7 +113,10 @@ def test_functions_resolve(value: object, expected: object) -> None:
     assert resolve(value, SCOPE) == expected
 
 
-@pytest.mark.parametrize("value", [{"Ref": "Nobody"}, {"Fn::GetAtt": ["Q", "Colour"]}, {"Fn::Cidr": ["10.0.0.0/8", 1, 1]}])
+@pytest.mark.parametrize(
+    "value",
+    [{"Ref": "Nobody"}, {"Fn::GetAtt": ["Q", "Colour"]}, {"Fn::Cidr": ["10.0.0.0/8", 1, 1]}],
+)
 def test_what_does_not_resolve_is_an_error(value: object) -> None:
     with pytest.raises(TemplateError):
         resolve(value, SCOPE)

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard_contracts import commands
-from trainyard_contracts.commands import BadCommand, Cancelling, Command, Excluded, Exporting, Submitted, answer_of, of_words
+from trainyard_contracts.commands import (
+    BadCommand,
+    Cancelling,
+    Command,
+    Excluded,
+    Exporting,
+    Submitted,
+    answer_of,
+    of_words,
+)
 
 RUN = "run-01j0000000000000000000000a"
 SHA = "0" * 64
@@ -28,7 +37,9 @@ def test_a_command_is_read_as_it_was_made(command: Command) -> None:
     assert command.argv()[:2] == ["trainyard-agent", command.name]
     assert of_words(command.argv()[1:]) == command
     apart = [part for word in command.argv()[2:] for part in word.split("=", 1)]
-    assert of_words([command.name, *apart]) == command, "as a person, or an older control plane, writes it"
+    assert of_words([command.name, *apart]) == command, (
+        "as a person, or an older control plane, writes it"
+    )
 
 
 @given(st.text(max_size=80).filter(lambda text: text and "\0" not in text))
@@ -38,7 +49,13 @@ def test_no_text_is_taken_for_an_option(text: str) -> None:
 
 
 def test_what_is_not_said_is_left_out_since_an_older_agent_may_not_know_it() -> None:
-    assert commands.Submit(RUN, 1, "b").argv() == ["trainyard-agent", "submit", f"--run={RUN}", "--attempt=1", "--bundle=b"]
+    assert commands.Submit(RUN, 1, "b").argv() == [
+        "trainyard-agent",
+        "submit",
+        f"--run={RUN}",
+        "--attempt=1",
+        "--bundle=b",
+    ]
     assert commands.Logs(RUN, 1).options() == {"run": RUN, "attempt": "1"}
 
 
@@ -60,13 +77,23 @@ def test_what_is_not_said_is_left_out_since_an_older_agent_may_not_know_it() -> 
     (["export", "--run", RUN, "--export-id", "a b", "--destination", "s3://x"], "--export-id must be 1 to 128 letters"),
     (["export", "--run", RUN, "--export-id", "a", "--destination", "s3://x", "--checkpoints", "some"], "--checkpoints must be none, last or all"),
 ])  # fmt: skip
-def test_what_cannot_be_read_names_the_option_and_what_would_be_right(words: list[str], said: str) -> None:
+def test_what_cannot_be_read_names_the_option_and_what_would_be_right(
+    words: list[str], said: str
+) -> None:
     with pytest.raises(BadCommand) as refused:
         of_words(words)
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("answer", [Submitted("7", "PENDING", 1), Excluded("7", "x", True), Cancelling("none"), Exporting("finished", SHA)])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Submitted("7", "PENDING", 1),
+        Excluded("7", "x", True),
+        Cancelling("none"),
+        Exporting("finished", SHA),
+    ],
+)
 def test_an_answer_is_read_as_it_was_given(answer: Any) -> None:
     assert type(answer).of({**answer.as_json(), "ofANewerAgent": 1}) == answer
     assert type(answer).of({}) == type(answer)(), "an older agent may say less"
@@ -74,12 +101,22 @@ def test_an_answer_is_read_as_it_was_given(answer: Any) -> None:
 
 
 def test_an_answer_that_is_not_whole_is_none() -> None:
-    assert [answer_of(text) for text in ("", "{", "[]", "null", '{"a": 1}')] == [None, None, None, None, {"a": 1}]
+    assert [answer_of(text) for text in ("", "{", "[]", "null", '{"a": 1}')] == [
+        None,
+        None,
+        None,
+        None,
+        {"a": 1},
+    ]
 
 
 def test_every_command_has_a_name_of_its_own_and_reads_each_option() -> None:
     assert [cls.name for cls in commands.COMMANDS.values()] == list(commands.COMMANDS)
-    assert all("read" in option.metadata for cls in commands.COMMANDS.values() for option in dataclasses.fields(cls))
+    assert all(
+        "read" in option.metadata
+        for cls in commands.COMMANDS.values()
+        for option in dataclasses.fields(cls)
+    )
 
 
 def test_a_command_needs_the_standard_library_only() -> None:

@@ -8,7 +8,13 @@ import pytest
 from pydantic import ValidationError
 from tests.support.spec_parts import FILESYSTEM, NETWORK, ON_FSX
 
-from trainyard_contracts.specs import ClusterSpec, JobSpec, PythonEnvironment, S3Mount, relative_path
+from trainyard_contracts.specs import (
+    ClusterSpec,
+    JobSpec,
+    PythonEnvironment,
+    S3Mount,
+    relative_path,
+)
 
 GROUPS = [
     {"name": "controller", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},
@@ -42,12 +48,18 @@ def bucket(path: str) -> dict[str, str]:
         ({"users": [{"name": "root", "uid": 1001}]}, "an account of the system"),
         ({"users": [{"name": "slurm", "uid": 1001}]}, "an account of the system"),
         ({"users": [{"name": "a", "uid": 1001}, {"name": "a", "uid": 1002}]}, "'a' is given twice"),
-        ({"users": [{"name": "a", "uid": 1001}, {"name": "b", "uid": 1001}]}, "uid 1001 is given to 'a' and 'b'"),
+        (
+            {"users": [{"name": "a", "uid": 1001}, {"name": "b", "uid": 1001}]},
+            "uid 1001 is given to 'a' and 'b'",
+        ),
         ({"tags": {"AWS:x": "1"}}, "which AWS keeps for itself"),
         ({"tags": {"trainyard:cluster": "mine"}}, "which Trainyard sets itself"),
         ({"network": {**NETWORK, "subnetIds": [""]}}, "should match pattern"),
         ({"network": {**NETWORK, "subnetIds": ["x;id"]}}, "should match pattern"),
-        ({"network": {**NETWORK, "securityGroupIds": ["subnet-0123456789abcdef0"]}}, "should match pattern"),
+        (
+            {"network": {**NETWORK, "securityGroupIds": ["subnet-0123456789abcdef0"]}},
+            "should match pattern",
+        ),
         ({"sharedFilesystem": {**FILESYSTEM, "dnsName": "fs.example"}}, "should match pattern"),
         ({"sharedFilesystem": {**FILESYSTEM, "mountName": "abcdefghi"}}, "should match pattern"),
         ({"idleLimitSeconds": "60"}, "valid integer"),
@@ -80,7 +92,19 @@ def test_files_whose_names_only_begin_alike_are_taken() -> None:
 
 @pytest.mark.parametrize(
     "requirement",
-    ["six -e .", "torch --pre", "-t .", "x @ file:///etc", "./wheel.whl", "a/b", "git+https://x", "six;rm", "six\n-e .", "a==1 b==2", ""],
+    [
+        "six -e .",
+        "torch --pre",
+        "-t .",
+        "x @ file:///etc",
+        "./wheel.whl",
+        "a/b",
+        "git+https://x",
+        "six;rm",
+        "six\n-e .",
+        "a==1 b==2",
+        "",
+    ],
 )
 def test_a_requirement_that_is_more_than_a_package_is_refused(requirement: str) -> None:
     with pytest.raises(ValidationError):
@@ -113,5 +137,7 @@ def test_an_absolute_path_is_plain_to_its_end(path: str) -> None:
 def test_a_cluster_without_a_shared_filesystem_is_refused_with_what_to_give() -> None:
     given = {"name": "c", "instanceGroups": GROUPS, "network": NETWORK}
     for left_out in (given, {**given, "sharedFilesystem": None}):
-        with pytest.raises(ValidationError, match=r"sharedFilesystem: .*different nodes.*dnsName and mountName"):
+        with pytest.raises(
+            ValidationError, match=r"sharedFilesystem: .*different nodes.*dnsName and mountName"
+        ):
             ClusterSpec.model_validate(left_out)

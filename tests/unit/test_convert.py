@@ -28,10 +28,14 @@ GQA = replace(samples.TINY, num_key_value_heads=2)
 TIED = replace(GQA, tie_word_embeddings=True)
 
 
-def trained(directory: Path, model: ModelConfig = GQA, tp: int = 1, **options: Any) -> nxd_layout.Checkpoint:
+def trained(
+    directory: Path, model: ModelConfig = GQA, tp: int = 1, **options: Any
+) -> nxd_layout.Checkpoint:
     """A checkpoint that says what the model is."""
     dtype = options.pop("dtype", torch.float32)
-    return samples.write(directory, samples.weights(model, dtype), tp, config=to_hf(model), **options)
+    return samples.write(
+        directory, samples.weights(model, dtype), tp, config=to_hf(model), **options
+    )
 
 
 def tensors(directory: Path) -> dict[str, torch.Tensor]:
@@ -39,9 +43,15 @@ def tensors(directory: Path) -> dict[str, torch.Tensor]:
     return {name: torch.cat(list(found.blocks(name))) for name in found.names()}
 
 
-@pytest.mark.parametrize(("model", "tp", "back"), [(GQA, 1, 2), (TIED, 2, 1), (samples.TINY, 4, 2)], ids=["gqa", "tied", "mha"])
+@pytest.mark.parametrize(
+    ("model", "tp", "back"),
+    [(GQA, 1, 2), (TIED, 2, 1), (samples.TINY, 4, 2)],
+    ids=["gqa", "tied", "mha"],
+)
 @pytest.mark.parametrize("xser", [False, True])
-def test_weights_go_to_hugging_face_and_back_bit_by_bit(tmp_path: Path, model: ModelConfig, tp: int, back: int, xser: bool) -> None:
+def test_weights_go_to_hugging_face_and_back_bit_by_bit(
+    tmp_path: Path, model: ModelConfig, tp: int, back: int, xser: bool
+) -> None:
     source = trained(tmp_path / "trained", model, tp, xser=xser)
     there = convert.to_hf(source.path, tmp_path / "hf")
     again = convert.from_hf(tmp_path / "hf", tmp_path / "again", tp=back, xser=xser, step=9)
@@ -62,7 +72,9 @@ def test_weights_go_to_hugging_face_and_back_bit_by_bit(tmp_path: Path, model: M
 def test_transformers_reads_what_was_written_and_the_other_way_round(tmp_path: Path) -> None:
     import transformers
 
-    config = transformers.LlamaConfig(**{key: value for key, value in to_hf(GQA).items() if key not in ("torch_dtype", "dtype")})
+    config = transformers.LlamaConfig(
+        **{key: value for key, value in to_hf(GQA).items() if key not in ("torch_dtype", "dtype")}
+    )
     torch.manual_seed(5)
     theirs = transformers.LlamaForCausalLM(config).eval()
     theirs.save_pretrained(tmp_path / "theirs", max_shard_size="20KB")
@@ -82,7 +94,11 @@ def test_the_safetensors_library_reads_the_files_and_writes_what_is_read(tmp_pat
     library = load_file(tmp_path / "hf" / "model.safetensors")
     assert all(torch.equal(library[name], weight) for name, weight in samples.weights(GQA).items())
     (tmp_path / "lib").mkdir()
-    mixed = {"half": torch.randn(3, 5).bfloat16(), "numbers": torch.arange(7), "none": torch.empty(0, 4)}
+    mixed = {
+        "half": torch.randn(3, 5).bfloat16(),
+        "numbers": torch.arange(7),
+        "none": torch.empty(0, 4),
+    }
     save_file(mixed, tmp_path / "lib" / "model.safetensors")
     directory = Directory(tmp_path / "lib")
     assert torch.equal(torch.cat(list(directory.blocks("half"))), mixed["half"])
@@ -105,21 +121,36 @@ def test_the_dtype_can_be_changed_both_ways(tmp_path: Path) -> None:
     full = {name: weight.bfloat16() for name, weight in samples.weights(GQA).items()}
     assert all(torch.equal(tensor, full[name]) for name, tensor in tensors(tmp_path / "hf").items())
     convert.to_hf(trained(tmp_path / "2").path, tmp_path / "hf32", check="never")
-    convert.from_hf(tmp_path / "hf32", tmp_path / "again", tp=1, dtype=torch.bfloat16, check="always")
-    assert torch.equal(nxd_layout.Checkpoint(tmp_path / "again" / "step_0").full("lm_head.weight"), full["lm_head.weight"])
+    convert.from_hf(
+        tmp_path / "hf32", tmp_path / "again", tp=1, dtype=torch.bfloat16, check="always"
+    )
+    assert torch.equal(
+        nxd_layout.Checkpoint(tmp_path / "again" / "step_0").full("lm_head.weight"),
+        full["lm_head.weight"],
+    )
 
 
 def test_a_trainyard_checkpoint_is_verified_first(tmp_path: Path) -> None:
     attempt = Attempt("run", 1, tmp_path, tmp_path / "attempts" / "1", tmp_path / "checkpoints")
     attempt.checkpoint_dir.mkdir()
-    parts = samples.parts(samples.weights(GQA), 2, 1, zero1=False, xser=False, step=7, config=to_hf(GQA))
+    parts = samples.parts(
+        samples.weights(GQA), 2, 1, zero1=False, xser=False, step=7, config=to_hf(GQA)
+    )
     target = attempt.checkpoint_dir / checkpoint.checkpoint_name(7, 1)
-    checkpoint.save(attempt, target, 7, {name: content_writer(samples.detached(content)) for name, content in parts})
+    checkpoint.save(
+        attempt,
+        target,
+        7,
+        {name: content_writer(samples.detached(content)) for name, content in parts},
+    )
     assert convert.to_hf(target, tmp_path / "hf").difference is not None
     with open(target / "step_7" / "model" / nxd_layout.rank_name(0, 1), "r+b") as stream:
         stream.seek(3000)
         stream.write(b"\xff\xfe")
-    with pytest.raises(ValueError, match=r"is not a whole checkpoint: .*tp_rank_01.* does not have the manifest's sha256"):
+    with pytest.raises(
+        ValueError,
+        match=r"is not a whole checkpoint: .*tp_rank_01.* does not have the manifest's sha256",
+    ):
         convert.to_hf(target, tmp_path / "hf2")
     assert not (tmp_path / "hf2").exists()
 
@@ -150,11 +181,16 @@ def test_shards_are_filled_in_order_and_the_index_names_each_weights_file(tmp_pa
     files = sorted(set(index["weight_map"].values()))
     assert files[0] == f"model-00001-of-{len(files):05d}.safetensors"
     for file in files:
-        assert sum(full[name].nbytes for name, place in index["weight_map"].items() if place == file) <= 10_000
+        assert (
+            sum(full[name].nbytes for name, place in index["weight_map"].items() if place == file)
+            <= 10_000
+        )
     assert all(torch.equal(tensor, full[name]) for name, tensor in tensors(tmp_path / "hf").items())
 
 
-def test_logits_that_differ_keep_the_output_from_appearing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_logits_that_differ_keep_the_output_from_appearing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two weights of the same shape change places between what is read and what is written."""
     source = trained(tmp_path)
     full, swap = samples.weights(GQA), {"k_proj": "v_proj", "v_proj": "k_proj"}
@@ -176,7 +212,9 @@ def test_logits_that_differ_keep_the_output_from_appearing(tmp_path: Path, capsy
 def test_a_wrong_rope_theta_is_seen_by_the_logits(tmp_path: Path) -> None:
     convert.to_hf(trained(tmp_path).path, tmp_path / "hf", check="never")
     with pytest.raises(CheckFailed):
-        convert.check_logits(tmp_path / "hf", replace(GQA, rope_theta=10000.0), samples.weights(GQA).__getitem__)
+        convert.check_logits(
+            tmp_path / "hf", replace(GQA, rope_theta=10000.0), samples.weights(GQA).__getitem__
+        )
 
 
 def test_the_head_of_tied_embeddings_is_left_out_when_it_is_the_embedding(tmp_path: Path) -> None:
@@ -184,12 +222,18 @@ def test_the_head_of_tied_embeddings_is_left_out_when_it_is_the_embedding(tmp_pa
     head = {**full, "lm_head.weight": full["model.embed_tokens.weight"]}
     source = samples.write(tmp_path / "same", head, 2, config=to_hf(TIED))
     assert convert.to_hf(source.path, tmp_path / "hf").tensors == len(full)
-    other = samples.write(tmp_path / "other", {**head, "lm_head.weight": torch.ones(64, 32)}, 2, config=to_hf(TIED))
-    with pytest.raises(ValueError, match=r"tie_word_embeddings is true, but lm_head\.weight is not"):
+    other = samples.write(
+        tmp_path / "other", {**head, "lm_head.weight": torch.ones(64, 32)}, 2, config=to_hf(TIED)
+    )
+    with pytest.raises(
+        ValueError, match=r"tie_word_embeddings is true, but lm_head\.weight is not"
+    ):
         convert.to_hf(other.path, tmp_path / "hf2")
 
 
-def test_what_does_not_fit_is_said_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_fit_is_said_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source = trained(tmp_path)
     convert.to_hf(source.path, tmp_path / "hf", check="never")
 
@@ -197,11 +241,14 @@ def test_what_does_not_fit_is_said_by_name(tmp_path: Path, capsys: pytest.Captur
         assert main([str(word) for word in words]) == 2
         return capsys.readouterr().err
 
-    assert "hf exists; give a directory that does not" in refused("to-hf", source.path, tmp_path / "hf")
+    assert "hf exists; give a directory that does not" in refused(
+        "to-hf", source.path, tmp_path / "hf"
+    )
     assert "there is no such directory" in refused("to-hf", tmp_path / "nothing", tmp_path / "out")
     assert "there is no complete step_N" in refused("to-hf", tmp_path / "hf", tmp_path / "out")
-    assert "parallel.tp: 3 does not divide num_attention_heads 4; for this model use one of 1, 2" in refused(
-        "from-hf", tmp_path / "hf", tmp_path / "out", "--tp", 3
+    assert (
+        "parallel.tp: 3 does not divide num_attention_heads 4; for this model use one of 1, 2"
+        in refused("from-hf", tmp_path / "hf", tmp_path / "out", "--tp", 3)
     )
     assert "tp: 0 is too small" in refused("from-hf", tmp_path / "hf", tmp_path / "out", "--tp", 0)
     assert "config.json" in refused("from-hf", tmp_path, tmp_path / "out", "--tp", 1)
@@ -233,20 +280,27 @@ def test_damaged_safetensors_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "hf").mkdir()
     (tmp_path / "hf" / "config.json").write_text(json.dumps(to_hf(GQA)))
     (tmp_path / "hf" / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"other kinds of weights \(pytorch_model.bin\) are not read"):
+    with pytest.raises(
+        ValueError, match=r"other kinds of weights \(pytorch_model.bin\) are not read"
+    ):
         convert.from_hf(tmp_path / "hf", tmp_path / "out", tp=1)
 
 
 def test_fused_weights_of_others_are_refused(tmp_path: Path) -> None:
     full = {**samples.weights(GQA), "model.layers.0.self_attn.qkv_proj.weight_q": torch.ones(4, 4)}
     source = samples.write(tmp_path, full, config=to_hf(GQA))
-    with pytest.raises(ValueError, match=r"holds model\.layers\.0\.self_attn\.qkv_proj\.weight_q.*fused projections"):
+    with pytest.raises(
+        ValueError,
+        match=r"holds model\.layers\.0\.self_attn\.qkv_proj\.weight_q.*fused projections",
+    ):
         convert.to_hf(source.path, tmp_path / "hf")
 
 
 def test_a_config_that_this_model_does_not_compute_is_refused(tmp_path: Path) -> None:
     source = trained(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps({**to_hf(GQA), "rope_scaling": {"rope_type": "llama3"}}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({**to_hf(GQA), "rope_scaling": {"rope_type": "llama3"}})
+    )
     with pytest.raises(ConfigError, match="rope_type 'llama3'"):
         convert.to_hf(source.path, tmp_path / "hf", config=tmp_path)
 
@@ -273,6 +327,16 @@ def test_conversion_needs_a_shard_of_memory_and_not_a_model(tmp_path: Path) -> N
     assert sum(weight.nbytes for weight in full.values()) > shard + 200_000_000
     source = samples.write(tmp_path, full, 2, config=to_hf(model), optimizer=False)
     del full
-    command = [sys.executable, "-c", _PEAK, str(source.path), str(tmp_path / "hf"), str(tmp_path / "again"), str(shard)]
-    growth = int(subprocess.run(command, check=True, capture_output=True, text=True, timeout=150).stdout)
+    command = [
+        sys.executable,
+        "-c",
+        _PEAK,
+        str(source.path),
+        str(tmp_path / "hf"),
+        str(tmp_path / "again"),
+        str(shard),
+    ]
+    growth = int(
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=150).stdout
+    )
     assert growth < shard + 200_000_000

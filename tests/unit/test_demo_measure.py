@@ -6,8 +6,18 @@ from demo.measure import newest_whole_step, recovery, seconds_between
 
 RUN = {
     "attempts": [
-        {"number": 1, "submittedAt": "2026-03-01T10:00:00Z", "firstStepAt": "2026-03-01T10:00:05Z", "resumedFrom": None},
-        {"number": 2, "submittedAt": "2026-03-01T10:00:22.500Z", "firstStepAt": "2026-03-01T10:00:28.250000+00:00", "resumedFrom": 40},
+        {
+            "number": 1,
+            "submittedAt": "2026-03-01T10:00:00Z",
+            "firstStepAt": "2026-03-01T10:00:05Z",
+            "resumedFrom": None,
+        },
+        {
+            "number": 2,
+            "submittedAt": "2026-03-01T10:00:22.500Z",
+            "firstStepAt": "2026-03-01T10:00:28.250000+00:00",
+            "resumedFrom": 40,
+        },
     ]
 }
 FAULT = 1772359220.0  # 2026-03-01T10:00:20Z
@@ -33,7 +43,9 @@ def test_a_fresh_start_after_the_fault_is_no_resume() -> None:
     assert not recovery(RUN, number=1, fault_at=FAULT, last_step=47).complete
 
 
-def test_the_newest_whole_checkpoint_is_the_attempts_own_and_not_a_rejected_one_though_it_made_room_since() -> None:
+def test_the_newest_whole_checkpoint_is_the_attempts_own_and_not_a_rejected_one_though_it_made_room_since() -> (
+    None
+):
     checkpoints = [
         {"step": 60, "attempt": 2, "status": "whole"},
         {"step": 50, "attempt": 1, "status": "rejected"},

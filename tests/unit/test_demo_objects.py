@@ -23,7 +23,9 @@ RUN = "run-01h00000000000000000000000"
 @pytest.fixture
 def s3() -> Any:
     with mock_aws():
-        client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+        client = boto3.client(
+            "s3", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
+        )
         client.create_bucket(Bucket="data")
         export(client, {"final/model.bin": b"weights", "checkpoints/step-1/a": b"abc"})
         yield client
@@ -34,8 +36,16 @@ def export(client: Any, files: dict[str, bytes]) -> None:
     for key, body in files.items():
         client.put_object(Bucket="data", Key=f"runs/{RUN}/export/{key}", Body=body)
         objects.append({"key": key, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()})
-    manifest = {"runId": RUN, "createdAt": "2026-03-01T10:00:00Z", "objects": objects, "lastStep": 1, "finalModel": True}
-    client.put_object(Bucket="data", Key=f"runs/{RUN}/export/export-manifest.json", Body=json.dumps(manifest))
+    manifest = {
+        "runId": RUN,
+        "createdAt": "2026-03-01T10:00:00Z",
+        "objects": objects,
+        "lastStep": 1,
+        "finalModel": True,
+    }
+    client.put_object(
+        Bucket="data", Key=f"runs/{RUN}/export/export-manifest.json", Body=json.dumps(manifest)
+    )
 
 
 def test_a_whole_export_verifies(s3: Any) -> None:
@@ -81,7 +91,9 @@ def test_weights_are_equal_only_bit_for_bit() -> None:
 
 def test_a_process_of_the_local_cloud_is_found_by_its_tag_until_it_ends(tmp_path: Path) -> None:
     environment = {**os.environ, "TRAINYARD_LOCAL": str(tmp_path.resolve())}
-    with subprocess.Popen([sys.executable, "-c", "input()"], env=environment, stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], env=environment, stdin=subprocess.PIPE
+    ) as process:
         assert process.pid in processes_of(tmp_path)
         assert process.pid not in processes_of(tmp_path / "other")
         assert process.pid not in processes_of(tmp_path, "TRAINYARD_NODE")

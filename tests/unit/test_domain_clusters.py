@@ -29,7 +29,9 @@ SPEC = ClusterSpec.model_validate({
 
 
 def cluster(**update: Any) -> Cluster:
-    return Cluster(name="c", spec=SPEC, status="Creating", created_at=NOW, updated_at=NOW, arn="arn:c/1").model_copy(update=update)
+    return Cluster(
+        name="c", spec=SPEC, status="Creating", created_at=NOW, updated_at=NOW, arn="arn:c/1"
+    ).model_copy(update=update)
 
 
 def fact(type_: str | type[Fact], **data: Any) -> Fact:
@@ -38,8 +40,12 @@ def fact(type_: str | type[Fact], **data: Any) -> Fact:
 
 
 def run(**update: Any) -> Run:
-    spec = RunSpec.model_validate({"name": "demo", "cluster": {"name": "c"}, "job": {"nodes": 2, "module": "train"}})
-    return Run(id="run-1", name="demo", spec=spec, created_at=NOW, updated_at=NOW, cluster_name="c").model_copy(update=update)
+    spec = RunSpec.model_validate(
+        {"name": "demo", "cluster": {"name": "c"}, "job": {"nodes": 2, "module": "train"}}
+    )
+    return Run(
+        id="run-1", name="demo", spec=spec, created_at=NOW, updated_at=NOW, cluster_name="c"
+    ).model_copy(update=update)
 
 
 def test_a_cluster_is_ready_when_its_nodes_joined_not_when_aws_says_in_service() -> None:
@@ -49,7 +55,9 @@ def test_a_cluster_is_ready_when_its_nodes_joined_not_when_aws_says_in_service()
 
 
 def test_a_failed_cluster_keeps_awss_reason() -> None:
-    decision = judge(cluster(), [], Seen("Failed", "Lifecycle scripts did not run successfully."), NOW, 600)
+    decision = judge(
+        cluster(), [], Seen("Failed", "Lifecycle scripts did not run successfully."), NOW, 600
+    )
     assert decision.next == "fail"
     assert decision.problem is not None
     assert decision.problem.code == "lifecycle-failed"
@@ -71,11 +79,21 @@ def test_a_cluster_that_is_late_because_there_is_no_capacity_says_so() -> None:
     assert judge(cluster(), told, Seen("InService"), NOW, 600).next == "await"
     found = judge(cluster(), told, Seen("InService"), late, 600).problem
     assert found is not None
-    assert (found.code, CAPACITY in found.detail, "600 s" in found.detail) == ("no-capacity", True, True)
+    assert (found.code, CAPACITY in found.detail, "600 s" in found.detail) == (
+        "no-capacity",
+        True,
+        True,
+    )
 
 
 def test_a_cluster_that_is_late_for_another_reason_keeps_that_reason() -> None:
-    told = [fact("ClusterEvent", description="Failed to provision", failureMessage="The subnet has no free address.")]
+    told = [
+        fact(
+            "ClusterEvent",
+            description="Failed to provision",
+            failureMessage="The subnet has no free address.",
+        )
+    ]
     found = judge(cluster(), told, Seen("InService"), NOW + timedelta(seconds=600), 600).problem
     assert found is not None
     assert (found.code, "no free address" in found.detail) == ("cluster-deadline", True)
@@ -97,7 +115,10 @@ def test_the_deadline_ends_the_wait() -> None:
     decision = judge(cluster(), [], Seen("Creating"), late, 600)
     assert decision.problem is not None
     assert decision.problem.code == "cluster-deadline"
-    assert judge(cluster(), [], Seen("Creating"), late - timedelta(seconds=3), 600).timeout_seconds == 4
+    assert (
+        judge(cluster(), [], Seen("Creating"), late - timedelta(seconds=3), 600).timeout_seconds
+        == 4
+    )
 
 
 def test_a_new_cluster_that_is_not_visible_yet_is_waited_for() -> None:
@@ -125,13 +146,22 @@ def test_a_cluster_in_use_or_with_the_only_copy_is_not_deleted() -> None:
     assert blocker(ready, [run(outcome="succeeded", attempts=trained, export=verified)], []) is None
     unsaved = fact("UnsavedRun", runId="run-9", generation=1)
     assert "only copy of the checkpoints of run-9" in str(blocker(ready, [], [unsaved]))
-    saved = fact("SavedRun", runId="run-9", generation=1).model_copy(update={"at": NOW + timedelta(seconds=1)})
+    saved = fact("SavedRun", runId="run-9", generation=1).model_copy(
+        update={"at": NOW + timedelta(seconds=1)}
+    )
     assert blocker(ready, [], [unsaved, saved]) is None
     assert blocker(cluster(status="Failed"), [run()], [unsaved]) is None
 
 
 def test_checkpoints_of_an_earlier_cluster_of_the_same_name_block_nothing() -> None:
-    assert blocker(cluster(status="Ready", generation=2), [], [fact("UnsavedRun", runId="run-9", generation=1)]) is None
+    assert (
+        blocker(
+            cluster(status="Ready", generation=2),
+            [],
+            [fact("UnsavedRun", runId="run-9", generation=1)],
+        )
+        is None
+    )
 
 
 def test_a_cluster_of_which_something_cannot_be_read_is_kept_until_a_person_gives_it_up() -> None:

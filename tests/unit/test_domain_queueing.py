@@ -14,7 +14,9 @@ from trainyard.domain.recovery import decide
 from trainyard_contracts.events import Fact
 
 ONE, TWO, SPARE = NODES[:3]
-FIRST = Attempt(number=1, submitted_at=NOW, started_at=NOW, first_step_at=NOW, job_id="1", nodes=[ONE, TWO])
+FIRST = Attempt(
+    number=1, submitted_at=NOW, started_at=NOW, first_step_at=NOW, job_id="1", nodes=[ONE, TWO]
+)
 LOST = fact(1, "NodeLost", None, 10, lost=evidence(ONE))
 ALICE = {"jobId": "17", "user": "alice", "nodes": [SPARE]}
 QUEUED = fact(2, "AttemptQueued", 2, 15, jobId="2", reason="Resources", ahead=[ALICE])
@@ -51,16 +53,24 @@ def test_a_waiting_attempt_may_use_a_node_again_as_soon_as_it_is_back() -> None:
 
 
 def test_a_node_that_came_back_before_the_queue_was_seen_is_used_too() -> None:
-    after, decisions = settled(waiting(), [LOST, fact(3, "NodeReturned", None, 13, returned=ONE)], 14)
+    after, decisions = settled(
+        waiting(), [LOST, fact(3, "NodeReturned", None, 13, returned=ONE)], 14
+    )
     assert "repair" in [decision.next for decision in decisions]
     assert after.attempts[-1].exclude == []
 
 
-def test_a_waiting_attempt_excludes_what_is_lost_while_it_waits_and_has_it_replaced_at_once() -> None:
+def test_a_waiting_attempt_excludes_what_is_lost_while_it_waits_and_has_it_replaced_at_once() -> (
+    None
+):
     current, _ = settled(waiting(), [LOST, QUEUED], 20)
     lost = fact(4, "NodeLost", None, 30, lost=evidence(TWO))
     _, decisions = settled(current, [LOST, QUEUED, lost], 31)
-    done = {(action.kind, action.node, tuple(action.nodes)) for decision in decisions for action in decision.actions}
+    done = {
+        (action.kind, action.node, tuple(action.nodes))
+        for decision in decisions
+        for action in decision.actions
+    }
     assert done == {("replace", TWO, ()), ("exclude", "", tuple(sorted([ONE, TWO])))}
 
 
@@ -83,7 +93,10 @@ def test_the_reason_says_who_holds_the_node() -> None:
 def test_the_reason_says_for_which_node_of_its_own_a_job_waits() -> None:
     started = fact(5, "AttemptStarted", 2, 95, jobId="2", nodes=[ONE, TWO], waitsFor=[TWO])
     after, _ = settled(waiting(), [LOST, BACK, started], 96)
-    assert (after.status, after.reason) == ("Recovering", f"Attempt 2 starts on {ONE}, {TWO}. It waits until {TWO} is set up.")
+    assert (after.status, after.reason) == (
+        "Recovering",
+        f"Attempt 2 starts on {ONE}, {TWO}. It waits until {TWO} is set up.",
+    )
 
 
 def test_a_node_under_suspicion_is_used_again_when_a_minute_brought_no_other() -> None:
@@ -115,11 +128,17 @@ def test_a_waiting_attempt_that_lacked_nodes_goes_on_waiting_for_others_when_one
     facts = [LOST, QUEUED, fact(4, "NodeLost", None, 30, lost=evidence(TWO))]
     current, _ = settled(current, facts, 31)
     after, _ = settled(current, [*facts, BACK], 91)
-    assert (after.status, after.waiting_since, after.attempts[-1].exclude) == ("Recovering", None, [TWO])
+    assert (after.status, after.waiting_since, after.attempts[-1].exclude) == (
+        "Recovering",
+        None,
+        [TWO],
+    )
 
 
 def changed(number: int, seconds: int, *nodes: str) -> Fact:
-    return fact(number, "NodesChanged", None, seconds, nodes=list(nodes), partitions={"main": len(nodes)})
+    return fact(
+        number, "NodesChanged", None, seconds, nodes=list(nodes), partitions={"main": len(nodes)}
+    )
 
 
 def test_a_lost_node_that_slurm_no_longer_knows_is_forgotten() -> None:

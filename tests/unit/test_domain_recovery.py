@@ -27,7 +27,13 @@ CLUSTER_SPEC = {
     "nodeRecovery": "None",
     "instanceGroups": [
         {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
-        {"name": "workers", "role": "worker", "instanceType": "ml.m5.large", "count": 2, "spares": 1},
+        {
+            "name": "workers",
+            "role": "worker",
+            "instanceType": "ml.m5.large",
+            "count": 2,
+            "spares": 1,
+        },
     ],
 }
 
@@ -41,12 +47,21 @@ def spec(**recovery: int) -> RunSpec:
 def cluster(status: str = "Ready") -> Cluster:
     given_spec = spec().cluster.spec
     assert given_spec is not None
-    return Cluster(name="demo-1", spec=given_spec, status=status, created_at=NOW, updated_at=NOW, arn="arn:c/1")  # type: ignore[arg-type]
+    return Cluster(
+        name="demo-1", spec=given_spec, status=status, created_at=NOW, updated_at=NOW, arn="arn:c/1"
+    )  # type: ignore[arg-type]
 
 
 def run(**update: Any) -> Run:
     base = Run(
-        id="run-1", name="demo", spec=spec(), created_at=NOW, updated_at=NOW, cluster_name="demo-1", owns_cluster=True, cluster_generation=1
+        id="run-1",
+        name="demo",
+        spec=spec(),
+        created_at=NOW,
+        updated_at=NOW,
+        cluster_name="demo-1",
+        owns_cluster=True,
+        cluster_generation=1,
     )
     return base.model_copy(update=update)
 
@@ -64,7 +79,11 @@ def facts(draw: st.DrawFn) -> list[Fact]:
     """Any facts an agent may report, of any attempt, in any order."""
     found = []
     for number in range(draw(st.integers(0, 12))):
-        attempt, seconds, node = draw(st.integers(1, 4)), draw(st.integers(0, 300)), draw(st.sampled_from(NODES))
+        attempt, seconds, node = (
+            draw(st.integers(1, 4)),
+            draw(st.integers(0, 300)),
+            draw(st.sampled_from(NODES)),
+        )
         kind = draw(st.sampled_from([
             "AttemptQueued", "AttemptStarted", "AttemptStepped", "AttemptEnded", "NodeLost", "NodeReturned", "NodesChanged", "CheckpointCommitted", "CheckpointRejected",
             "CancelRequested", "ExportRequested", "AgentSilent", "ClusterLost",
@@ -98,7 +117,12 @@ def acted(run_: Run, decision: Decision, now: datetime) -> Run:
     attempt = after.attempt
     if decision.next == "submit" and attempt is not None:
         return after.model_copy(
-            update={"attempts": [*after.attempts[:-1], attempt.model_copy(update={"submitted_at": now, "job_id": "1"})]}
+            update={
+                "attempts": [
+                    *after.attempts[:-1],
+                    attempt.model_copy(update={"submitted_at": now, "job_id": "1"}),
+                ]
+            }
         )
     if decision.next == "repair":
         for action in decision.actions:
@@ -106,7 +130,9 @@ def acted(run_: Run, decision: Decision, now: datetime) -> Run:
         return after.model_copy(update={"actions": []})
     if decision.next == "export":
         assert after.export is not None
-        return after.model_copy(update={"export": after.export.model_copy(update={"state": "verified"})})
+        return after.model_copy(
+            update={"export": after.export.model_copy(update={"state": "verified"})}
+        )
     if decision.next == "teardown":
         return after.model_copy(update={"teardown_refused": "kept in this test"})
     if decision.next == "finish":
@@ -128,7 +154,9 @@ def life(found: list[Fact]) -> list[tuple[Run, Decision]]:
             if current.terminal:
                 return steps
         else:
-            raise AssertionError(f"the run never rests: {[decision.next for _, decision in steps[-8:]]}")
+            raise AssertionError(
+                f"the run never rests: {[decision.next for _, decision in steps[-8:]]}"
+            )
     return steps
 
 
@@ -137,14 +165,18 @@ relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[Health
 
 @relaxed
 @given(facts())
-def test_deciding_twice_on_the_same_state_is_the_same_and_the_second_time_adds_nothing(found: list[Fact]) -> None:
+def test_deciding_twice_on_the_same_state_is_the_same_and_the_second_time_adds_nothing(
+    found: list[Fact],
+) -> None:
     for before, decision in life(found):
         now = NOW + timedelta(seconds=500)
         first, again = decide(before, found, cluster(), now), decide(before, found, cluster(), now)
         assert first == again
         after = decide(first.run, found, cluster(), now)
         assert len(after.run.attempts) == len(first.run.attempts)
-        assert {action.id for action in after.run.actions} == {action.id for action in first.run.actions}
+        assert {action.id for action in after.run.actions} == {
+            action.id for action in first.run.actions
+        }
         assert len(after.run.incidents) == len(first.run.incidents)
         del decision
 
@@ -177,7 +209,9 @@ def test_no_action_names_a_node_that_was_not_reported_lost(found: list[Fact]) ->
     lost = {entry.node for item in found for entry in evidence_of(item)}
     for _, decision in life(found):
         for action in decision.run.actions:
-            if action.kind == "exclude":  # of a waiting job: what is lost, and what it was submitted without
+            if (
+                action.kind == "exclude"
+            ):  # of a waiting job: what is lost, and what it was submitted without
                 assert set(action.nodes) <= lost
             else:
                 assert action.kind == "cancel-job" or action.node in lost
@@ -185,7 +219,9 @@ def test_no_action_names_a_node_that_was_not_reported_lost(found: list[Fact]) ->
 
 @relaxed
 @given(facts())
-def test_an_attempt_is_never_planned_on_too_few_nodes_or_beside_a_live_one(found: list[Fact]) -> None:
+def test_an_attempt_is_never_planned_on_too_few_nodes_or_beside_a_live_one(
+    found: list[Fact],
+) -> None:
     for _, decision in life(found):
         attempts = decision.run.attempts
         assert [attempt.number for attempt in attempts] == list(range(1, len(attempts) + 1))
@@ -208,9 +244,23 @@ def test_terminal_is_terminal(found: list[Fact], status: str) -> None:
 @given(facts())
 def test_facts_of_older_attempts_never_act(found: list[Fact]) -> None:
     old = [item for item in found if attempt_of(item) in (1, 2)]
-    attempts = [Attempt(number=n, submitted_at=NOW, ended_at=NOW if n < 3 else None, nodes=NODES[:2], started_at=NOW) for n in (1, 2, 3)]
+    attempts = [
+        Attempt(
+            number=n,
+            submitted_at=NOW,
+            ended_at=NOW if n < 3 else None,
+            nodes=NODES[:2],
+            started_at=NOW,
+        )
+        for n in (1, 2, 3)
+    ]
     current = run(attempts=attempts, status="Running")
-    decision = decide(current, [item for item in old if not isinstance(item, AttemptEnded) or not item.nodes], cluster(), NOW)
+    decision = decide(
+        current,
+        [item for item in old if not isinstance(item, AttemptEnded) or not item.nodes],
+        cluster(),
+        NOW,
+    )
     assert decision.next == "wait"
     assert decision.run.attempts == attempts
 
@@ -224,17 +274,31 @@ def test_every_wait_ends(found: list[Fact], seconds: int) -> None:
 
 def test_a_run_never_tears_down_what_no_verified_export_holds() -> None:
     trained = Attempt(number=1, submitted_at=NOW, ended_at=NOW, outcome="succeeded")
-    failed = Export(id="x", state="failed", final=True, tries=3, requested_at=NOW, reason="checksum differs")
-    decision = decide(run(outcome="succeeded", attempts=[trained], export=failed), [], cluster(), NOW)
+    failed = Export(
+        id="x", state="failed", final=True, tries=3, requested_at=NOW, reason="checksum differs"
+    )
+    decision = decide(
+        run(outcome="succeeded", attempts=[trained], export=failed), [], cluster(), NOW
+    )
     assert decision.next == "finish"
     assert decision.run.problem is not None
     assert decision.run.problem.code == "export-failed"
     verified = failed.model_copy(update={"state": "verified"})
-    assert decide(run(outcome="succeeded", attempts=[trained], export=verified), [], cluster(), NOW).next == "teardown"
+    assert (
+        decide(
+            run(outcome="succeeded", attempts=[trained], export=verified), [], cluster(), NOW
+        ).next
+        == "teardown"
+    )
 
 
 def test_the_end_of_another_job_says_nothing_of_the_attempt() -> None:
-    current = run(status="Running", attempts=[Attempt(number=1, submitted_at=NOW, job_id="11", nodes=["a", "b"], started_at=NOW)])
+    current = run(
+        status="Running",
+        attempts=[
+            Attempt(number=1, submitted_at=NOW, job_id="11", nodes=["a", "b"], started_at=NOW)
+        ],
+    )
     foreign = fact(1, "AttemptEnded", 1, 1, jobId="7", outcome="succeeded", exitCode=0, nodes=[])
     assert decide(current, [foreign], cluster(), NOW).next == "wait"
     own = fact(2, "AttemptEnded", 1, 2, jobId="11", outcome="succeeded", exitCode=0, nodes=[])
@@ -245,7 +309,10 @@ def calls_to_decide(lost: int) -> int:
     """Python's calls in one decision about a running attempt beside which so many spares are lost at once."""
     attempt = Attempt(number=1, planned_at=NOW, submitted_at=NOW, job_id="1", nodes=NODES[:2])
     told = [fact(9999, "AttemptStarted", 1, 0, jobId="1", nodes=NODES[:2])]
-    told += [fact(number, "NodeLost", None, 1, lost=evidence(f"ip-10-0-{number // 250}-{number % 250}")) for number in range(lost)]
+    told += [
+        fact(number, "NodeLost", None, 1, lost=evidence(f"ip-10-0-{number // 250}-{number % 250}"))
+        for number in range(lost)
+    ]
     count = 0
 
     def called(_frame: object, event: str, _argument: object) -> None:
@@ -254,12 +321,16 @@ def calls_to_decide(lost: int) -> int:
 
     sys.setprofile(called)
     try:
-        decision = decide(run(status="Running", attempts=[attempt]), told, cluster(), NOW + timedelta(seconds=2))
+        decision = decide(
+            run(status="Running", attempts=[attempt]), told, cluster(), NOW + timedelta(seconds=2)
+        )
     finally:
         sys.setprofile(None)
     assert len(decision.notes) == len(decision.run.actions) == lost
     return count
 
 
-def test_what_a_decision_costs_grows_with_the_nodes_that_are_lost_at_once_and_not_with_their_square() -> None:
+def test_what_a_decision_costs_grows_with_the_nodes_that_are_lost_at_once_and_not_with_their_square() -> (
+    None
+):
     assert calls_to_decide(800) < 6 * calls_to_decide(200)

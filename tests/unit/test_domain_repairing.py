@@ -20,10 +20,14 @@ STEPPED = [
 
 def healing() -> Cluster:
     found = cluster()
-    return found.model_copy(update={"spec": found.spec.model_copy(update={"node_recovery": "Automatic"})})
+    return found.model_copy(
+        update={"spec": found.spec.model_copy(update={"node_recovery": "Automatic"})}
+    )
 
 
-def story(facts: list[Fact], seconds: int, current: Run | None = None) -> tuple[Run, list[Action], list[Any]]:
+def story(
+    facts: list[Fact], seconds: int, current: Run | None = None
+) -> tuple[Run, list[Action], list[Any]]:
     """Decide and act until the run waits: the run then, all that was done, and the last decision's timeout and the notes."""
     current, done, notes = current or run(status="Running", attempts=[FIRST]), [], []
     for _ in range(20):
@@ -45,7 +49,10 @@ def test_a_lost_node_is_left_to_hyperpod_for_five_minutes_and_then_replaced() ->
     current, done, said = story([LOST, *STEPPED], 20)
     assert done == []
     assert [action.kind for action in current.actions] == ["replace"]
-    assert any(f"another node is asked for if {ONE} is not back by 12:05:10 UTC" in str(line) for line in said)
+    assert any(
+        f"another node is asked for if {ONE} is not back by 12:05:10 UTC" in str(line)
+        for line in said
+    )
     assert said[-1] == 291
     current, done, _ = story([LOST, *STEPPED], 310, current)
     assert [(action.kind, action.node) for action in done] == [("replace", ONE)]
@@ -60,7 +67,9 @@ def test_a_node_that_hyperpod_rebooted_is_never_replaced() -> None:
 
 
 def test_a_node_whose_repair_hyperpod_announced_is_given_the_time_of_a_replacement() -> None:
-    health = fact(8, "NodeHealth", None, 60, instanceId="i-12", status="Unhealthy", repairAction="Replace")
+    health = fact(
+        8, "NodeHealth", None, 60, instanceId="i-12", status="Unhealthy", repairAction="Replace"
+    )
     _, done, said = story([LOST, *STEPPED, health], 320)
     assert (done, said[-1]) == ([], 60 + 1800 - 320 + 1)
     other = health.model_copy(update={"instance_id": "i-99"})
@@ -69,7 +78,9 @@ def test_a_node_whose_repair_hyperpod_announced_is_given_the_time_of_a_replaceme
 
 
 def test_a_repair_that_was_announced_before_the_node_came_back_is_over() -> None:
-    health = fact(6, "NodeHealth", None, 2, instanceId="i-12", status="Unhealthy", repairAction="Reboot")
+    health = fact(
+        6, "NodeHealth", None, 2, instanceId="i-12", status="Unhealthy", repairAction="Reboot"
+    )
     back = fact(7, "NodeReturned", None, 4, returned=ONE, instanceId="i-12")
     _, done, said = story([health, back, LOST, *STEPPED], 20)
     assert (done, said[-1]) == ([], 291), "as long as for any lost node"

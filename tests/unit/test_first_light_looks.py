@@ -46,11 +46,21 @@ class ToldWorld(World):
     """A world of which everything is said here."""
 
     def __init__(self, **said: Any) -> None:
-        self.said: Json = {"streams": {}, "timeline": [], "cluster": {}, "run": None, "described": {"ClusterStatus": "InService"}, **said}
+        self.said: Json = {
+            "streams": {},
+            "timeline": [],
+            "cluster": {},
+            "run": None,
+            "described": {"ClusterStatus": "InService"},
+            **said,
+        }
         spec = {"cluster": {"spec": {"instanceGroups": GROUPS, **self.said.get("spec", {})}}}
         account = RecordedAccount()
         super().__init__(
-            Client(Connection("https://abc123.execute-api.us-west-2.amazonaws.com", "us-west-2")), account, spec, "first-light-x"
+            Client(Connection("https://abc123.execute-api.us-west-2.amazonaws.com", "us-west-2")),
+            account,
+            spec,
+            "first-light-x",
         )
         self.stage: StageName = self.said.get("stage", "ready")
         self.failure: TrainyardError | None = self.said.get("failure")
@@ -85,9 +95,15 @@ def delayed(words: str) -> list[Json]:
 @pytest.mark.parametrize(
     ("assumption", "words"),
     [
-        ("A-001", "AWS refused to start a Session Manager session (InvalidTarget): not a valid target"),
+        (
+            "A-001",
+            "AWS refused to start a Session Manager session (InvalidTarget): not a valid target",
+        ),
         ("A-003", "trainyard-agent submit: Unable to start command: exec: no such file"),
-        ("A-007", "the session's data channel broke off before the command ended: server rejected WebSocket connection: HTTP 403"),
+        (
+            "A-007",
+            "the session's data channel broke off before the command ended: server rejected WebSocket connection: HTTP 403",
+        ),
         ("A-008", "the session's data channel is open, but nothing came in 15 s"),
         (
             "A-053",
@@ -95,16 +111,27 @@ def delayed(words: str) -> list[Json]:
         ),
     ],
 )
-def test_what_holds_the_first_command_up_names_its_assumption_and_no_other(assumption: str, words: str) -> None:
-    found = {look.assumption: look.see(ToldWorld(stage="command", timeline=delayed(words))) for look in looks() if "command" in look.after}
+def test_what_holds_the_first_command_up_names_its_assumption_and_no_other(
+    assumption: str, words: str
+) -> None:
+    found = {
+        look.assumption: look.see(ToldWorld(stage="command", timeline=delayed(words)))
+        for look in looks()
+        if "command" in look.after
+    }
     assert [name for name, one in found.items() if one.verdict == "broken"] == [assumption]
     assert words.rpartition(": ")[2] in found[assumption].evidence
     assert found[assumption].remedy
 
 
 def test_a_node_that_is_not_connected_breaks_the_target_only_where_its_agent_is_heard() -> None:
-    words = "Session Manager says that the node is not connected: sagemaker-cluster:x is not connected"
-    assert seen("A-002", timeline=delayed(words), cluster={"lastHeartbeatAt": "now"}).verdict == "broken"
+    words = (
+        "Session Manager says that the node is not connected: sagemaker-cluster:x is not connected"
+    )
+    assert (
+        seen("A-002", timeline=delayed(words), cluster={"lastHeartbeatAt": "now"}).verdict
+        == "broken"
+    )
     assert seen("A-002", timeline=delayed(words)).verdict == "not-seen", "the node may be dead"
     submitted = {"run": {"attempts": [{"jobId": "1"}]}, "timeline": delayed(words)}
     assert seen("A-002", **submitted).verdict == "held"
@@ -116,7 +143,11 @@ def test_a_node_that_is_not_connected_breaks_the_target_only_where_its_agent_is_
     [
         ("A-029", {"slurm": {**FOUND["slurm"], "layout": False}}, "Slurm lies below /opt/slurm"),
         ("A-030", {"slurm": {**FOUND["slurm"], "unit": "none"}}, "--conf-server"),
-        ("A-033", {"units": {"munge": "active", "slurmctld": "inactive", "slurmd": "inactive"}}, "up before the script"),
+        (
+            "A-033",
+            {"units": {"munge": "active", "slurmctld": "inactive", "slurmd": "inactive"}},
+            "up before the script",
+        ),
         ("A-034", {"python": "3.9.2"}, "3.10 to 3.12"),
         ("A-038", {"hostNamedByAddress": False}, "ip-a-b-c-d"),
         ("A-041", {"credentials": "environment"}, "the instance's role"),
@@ -126,41 +157,75 @@ def test_a_node_that_is_not_connected_breaks_the_target_only_where_its_agent_is_
 def test_what_a_node_tells_of_itself_breaks_the_assumption_and_what_it_cannot_tell_does_not(
     assumption: str, other: Json, evidence: str
 ) -> None:
-    streams = {"LifecycleConfig/controller/i-1": facts(), "LifecycleConfig/workers/i-2": facts(**other)}
+    streams = {
+        "LifecycleConfig/controller/i-1": facts(),
+        "LifecycleConfig/workers/i-2": facts(**other),
+    }
     found = seen(assumption, streams=streams)
     assert (found.verdict, bool(found.remedy)) == ("broken", True)
     assert evidence in found.evidence
     assert seen(assumption, streams={name: facts() for name in streams}).verdict == "held"
-    assert seen(assumption, streams={name: facts(**dict.fromkeys(other)) for name in streams}).verdict == "not-seen"
+    assert (
+        seen(assumption, streams={name: facts(**dict.fromkeys(other)) for name in streams}).verdict
+        == "not-seen"
+    )
     assert seen(assumption).verdict == "not-seen"
 
 
 def test_of_the_users_of_slurmctld_only_the_controller_is_asked() -> None:
     root = facts(slurm={**FOUND["slurm"], "user": "root"})
-    assert seen("A-055", streams={"LifecycleConfig/controller/i-1": facts(), "LifecycleConfig/workers/i-2": root}).verdict == "held"
+    assert (
+        seen(
+            "A-055",
+            streams={
+                "LifecycleConfig/controller/i-1": facts(),
+                "LifecycleConfig/workers/i-2": root,
+            },
+        ).verdict
+        == "held"
+    )
     assert seen("A-055", streams={"LifecycleConfig/controller/i-1": root}).verdict == "broken"
 
 
 def test_groups_without_instances_are_seen_on_the_controller_only_while_there_are_none() -> None:
     late = {**FOUND["resourceConfig"], "groups": {"controller": [True], "workers": [True]}}
     assert seen("A-028", streams={"LifecycleConfig/controller/i-1": facts()}).verdict == "held"
-    assert seen("A-028", streams={"LifecycleConfig/controller/i-1": facts(resourceConfig=late)}).verdict == "not-seen"
+    assert (
+        seen(
+            "A-028", streams={"LifecycleConfig/controller/i-1": facts(resourceConfig=late)}
+        ).verdict
+        == "not-seen"
+    )
 
 
 @pytest.mark.parametrize(
     ("assumption", "line", "said"),
     [
-        ("A-027", "[trainyard] FAILED in step 'resource config': none of this machine's addresses is in resource_config.json", {}),
-        ("A-035", "[trainyard] FAILED in step 'network': the name s3.us-west-2.amazonaws.com has no address after 120 s", {}),
+        (
+            "A-027",
+            "[trainyard] FAILED in step 'resource config': none of this machine's addresses is in resource_config.json",
+            {},
+        ),
+        (
+            "A-035",
+            "[trainyard] FAILED in step 'network': the name s3.us-west-2.amazonaws.com has no address after 120 s",
+            {},
+        ),
         (
             "A-043",
             "[trainyard] FAILED in step 'shared filesystem': mount: Connection timed out",
             {"spec": {"sharedFilesystem": {"dnsName": "fs"}}},
         ),
-        ("A-019", "An error occurred (AccessDeniedException) when calling the GetSecretValue operation", {}),
+        (
+            "A-019",
+            "An error occurred (AccessDeniedException) when calling the GetSecretValue operation",
+            {},
+        ),
     ],
 )
-def test_a_lifecycle_script_that_failed_says_by_its_step_what_does_not_hold(assumption: str, line: str, said: Json) -> None:
+def test_a_lifecycle_script_that_failed_says_by_its_step_what_does_not_hold(
+    assumption: str, line: str, said: Json
+) -> None:
     lines = ["[trainyard] step 1/9 network", line]
     found = seen(assumption, streams={"LifecycleConfig/controller/i-1": lines}, **said)
     assert found.verdict == "broken"
@@ -170,8 +235,13 @@ def test_a_lifecycle_script_that_failed_says_by_its_step_what_does_not_hold(assu
 def test_an_agent_that_is_never_heard_breaks_the_bus_only_where_its_node_came_up() -> None:
     up = {"LifecycleConfig/controller/i-1": facts()}
     assert seen("A-022", streams=up).verdict == "broken"
-    assert seen("A-022", streams=up, cluster={"lastHeartbeatAt": "2026-11-22T10:00:00Z"}).verdict == "held"
-    assert seen("A-022", streams={"LifecycleConfig/controller/i-1": facts()[:1]}).verdict == "not-seen"
+    assert (
+        seen("A-022", streams=up, cluster={"lastHeartbeatAt": "2026-11-22T10:00:00Z"}).verdict
+        == "held"
+    )
+    assert (
+        seen("A-022", streams={"LifecycleConfig/controller/i-1": facts()[:1]}).verdict == "not-seen"
+    )
 
 
 def test_streams_without_a_line_of_ours_are_another_file_than_ours() -> None:
@@ -183,7 +253,9 @@ def test_streams_without_a_line_of_ours_are_another_file_than_ours() -> None:
 
 def test_a_line_of_facts_that_was_cut_costs_its_facts_and_nothing_else() -> None:
     cut = [facts()[0][:200], *facts(python="3.11.2")]
-    assert "1 of 1 nodes told" in seen("A-034", streams={"LifecycleConfig/workers/i-2": cut}).evidence
+    assert (
+        "1 of 1 nodes told" in seen("A-034", streams={"LifecycleConfig/workers/i-2": cut}).evidence
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,22 +267,41 @@ def test_a_line_of_facts_that_was_cut_costs_its_facts_and_nothing_else() -> None
 )
 def test_quotas_are_judged_by_what_doctor_found(problem: str, verdict: str) -> None:
     severity = "unknown" if verdict == "not-seen" else "warning"
-    finding = {"check": "quotas", "severity": severity, "subject": "quota", "problem": problem, "remedy": "Ask"}
+    finding = {
+        "check": "quotas",
+        "severity": severity,
+        "subject": "quota",
+        "problem": problem,
+        "remedy": "Ask",
+    }
     assert seen("A-045", findings=[finding]).verdict == verdict
     assert seen("A-045").verdict == "held"
 
 
 def test_a_refused_role_and_a_refused_shape_are_told_apart() -> None:
-    role = StageFailed("AWS refused", "ExecutionRole arn:aws:iam::1:role/trainyard/t/first-light-x/1/y is not usable", "")
+    role = StageFailed(
+        "AWS refused",
+        "ExecutionRole arn:aws:iam::1:role/trainyard/t/first-light-x/1/y is not usable",
+        "",
+    )
     shape = StageFailed("AWS refused", "SlurmConfigStrategy must be specified", "")
-    for failure, expected in ((role, {"A-010": "not-seen", "A-026": "broken"}), (shape, {"A-010": "broken", "A-026": "not-seen"})):
+    for failure, expected in (
+        (role, {"A-010": "not-seen", "A-026": "broken"}),
+        (shape, {"A-010": "broken", "A-026": "not-seen"}),
+    ):
         said = {"described": None, "failure": failure, "stage": "create"}
         assert {assumption: seen(assumption, **said).verdict for assumption in expected} == expected
 
 
 def test_a_log_is_read_to_its_end_also_where_a_page_of_it_is_empty() -> None:
     """GetLogEvents may answer without an event before the end, which is where the token stays the same (CloudWatch Logs' reference)."""
-    pages = {None: ([], "f/1"), "f/1": (["one"], "f/2"), "f/2": ([], "f/3"), "f/3": (["two\n"], "f/4"), "f/4": ([], "f/4")}
+    pages = {
+        None: ([], "f/1"),
+        "f/1": (["one"], "f/2"),
+        "f/2": ([], "f/3"),
+        "f/3": (["two\n"], "f/4"),
+        "f/4": ([], "f/4"),
+    }
 
     def page(request: Json) -> Json:
         lines, token = pages[request.get("nextToken")]
@@ -238,6 +329,13 @@ def test_a_replacement_that_was_refused_says_nothing_of_a_second_node() -> None:
     world.api, world.run_id = Api(world.api.connection), "run-1"
     with pytest.raises(ApiProblem):
         resume_(world, Watch(10, 5))
-    found = {look.assumption: look.see(world) for look in looks() if look.assumption in ("A-014", "A-039")}
-    assert {name: one.verdict for name, one in found.items()} == {"A-014": "not-seen", "A-039": "not-seen"}
+    found = {
+        look.assumption: look.see(world)
+        for look in looks()
+        if look.assumption in ("A-014", "A-039")
+    }
+    assert {name: one.verdict for name, one in found.items()} == {
+        "A-014": "not-seen",
+        "A-039": "not-seen",
+    }
     assert "HyperPod refused" in found["A-014"].evidence

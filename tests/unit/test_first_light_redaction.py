@@ -77,14 +77,17 @@ def test_a_canary_never_comes_out_wherever_it_was_planted(kind: str) -> None:
 
 @given(st.dictionaries(st.sampled_from(["adminToken", "secretAccessKey", "AWS_SESSION_TOKEN", "password", "TokenValue", "Signature", "apiKey"]),
                        drawn(LOWER, 4, 30), min_size=1))  # fmt: skip
-def test_the_value_of_a_field_that_is_named_like_a_secret_goes_whatever_it_looks_like(fields: dict[str, str]) -> None:
+def test_the_value_of_a_field_that_is_named_like_a_secret_goes_whatever_it_looks_like(
+    fields: dict[str, str],
+) -> None:
     redacted = Redactor().document({"run": {**fields}})
     assert all(value.startswith("<secret-") for value in redacted["run"].values())
 
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one)
+        st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(),
+        lambda one: st.lists(one) | st.dictionaries(st.text(), one),
     )
 )
 def test_what_was_redacted_once_is_not_changed_by_another_time(document: Any) -> None:
@@ -93,12 +96,17 @@ def test_what_was_redacted_once_is_not_changed_by_another_time(document: Any) ->
 
 
 def test_the_same_text_has_the_same_stand_in_and_another_one_another() -> None:
-    redacted = Redactor().document(["111111111111", "222222222222", "arn:aws:iam::111111111111:role/a"])
+    redacted = Redactor().document(
+        ["111111111111", "222222222222", "arn:aws:iam::111111111111:role/a"]
+    )
     assert redacted == ["<account-1>", "<account-2>", "arn:aws:iam::<account-1>:role/a"]
 
 
 def test_a_number_that_is_an_account_goes_too() -> None:
-    assert Redactor().document({"AccountId": 123456789012, "bytes": 12345678901}) == {"AccountId": "<account-1>", "bytes": 12345678901}
+    assert Redactor().document({"AccountId": 123456789012, "bytes": 12345678901}) == {
+        "AccountId": "<account-1>",
+        "bytes": 12345678901,
+    }
 
 
 def test_stand_ins_of_a_file_that_is_gone_on_with_are_not_given_twice() -> None:
@@ -109,9 +117,13 @@ def test_stand_ins_of_a_file_that_is_gone_on_with_are_not_given_twice() -> None:
     }  # fmt: skip
 
 
-def test_words_of_this_very_run_go_wherever_they_stand_a_machines_name_only_as_a_whole_word() -> None:
+def test_words_of_this_very_run_go_wherever_they_stand_a_machines_name_only_as_a_whole_word() -> (
+    None
+):
     redactor = Redactor([("host", "train"), ("secret", "hunter22")])
-    assert redactor.text("train said: training; xhunter22x") == "<host-1> said: training; x<secret-1>x"
+    assert (
+        redactor.text("train said: training; xhunter22x") == "<host-1> said: training; x<secret-1>x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,8 +138,12 @@ def test_what_a_reader_needs_stays_as_it_is(text: str) -> None:
     assert Redactor().text(text) == text
 
 
-@pytest.mark.parametrize("part", ["a-b.", "a", "1:", "1.", "token=", "x@", "-----BEGIN PRIVATE KEY-----", "eyJ", "/"])
-def test_a_long_text_of_what_looks_like_the_beginning_of_a_secret_is_read_to_its_end(part: str) -> None:
+@pytest.mark.parametrize(
+    "part", ["a-b.", "a", "1:", "1.", "token=", "x@", "-----BEGIN PRIVATE KEY-----", "eyJ", "/"]
+)
+def test_a_long_text_of_what_looks_like_the_beginning_of_a_secret_is_read_to_its_end(
+    part: str,
+) -> None:
     """Patterns whose work grows with the square of the text would need an hour for this one."""
     text = part * (400_000 // len(part)) + " 123456789012 me@mine.example"
     redacted = Redactor().text(text)
@@ -136,4 +152,7 @@ def test_a_long_text_of_what_looks_like_the_beginning_of_a_secret_is_read_to_its
 
 
 def test_where_a_file_system_is_mounted_from_holds_no_e_mail() -> None:
-    assert Redactor().text("fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abc of me@tcp.org") == "<host-1>@tcp:/abc of <e-mail-1>"
+    assert (
+        Redactor().text("fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abc of me@tcp.org")
+        == "<host-1>@tcp:/abc of <e-mail-1>"
+    )

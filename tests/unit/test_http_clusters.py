@@ -37,11 +37,21 @@ def test_a_repeated_creation_with_its_key_is_the_same_cluster(client: Client, wo
     assert (again.status, again.json) == (202, first.json)
     assert "idempotencyKey" not in again.json
     assert len([made for made in world.executions.started if made[0] == "cluster"]) == 1
-    is_a_problem(client.post("/v1/clusters", cluster() | {"idleLimitSeconds": 60}, headers=key), 409, "idempotency-conflict")
-    is_a_problem(client.post("/v1/clusters", cluster(), headers={"Idempotency-Key": "other"}), 409, "cluster-exists")
+    is_a_problem(
+        client.post("/v1/clusters", cluster() | {"idleLimitSeconds": 60}, headers=key),
+        409,
+        "idempotency-conflict",
+    )
+    is_a_problem(
+        client.post("/v1/clusters", cluster(), headers={"Idempotency-Key": "other"}),
+        409,
+        "cluster-exists",
+    )
 
 
-def test_a_creation_repeated_late_does_not_bring_a_deleted_cluster_back(client: Client, world: World) -> None:
+def test_a_creation_repeated_late_does_not_bring_a_deleted_cluster_back(
+    client: Client, world: World
+) -> None:
     key = {"Idempotency-Key": "k"}
     client.post("/v1/clusters", cluster(), headers=key)
     world.clusters.put(world.clusters.get("demo").model_copy(update={"status": "Deleted"}))
@@ -98,9 +108,13 @@ def test_a_node_that_cannot_exist_is_not_found(client: Client, verb: str) -> Non
 
 
 @pytest.mark.parametrize("verb", ["replace", "reboot"])
-def test_nodes_of_a_cluster_that_is_not_there_yet_cannot_be_changed(client: Client, verb: str) -> None:
+def test_nodes_of_a_cluster_that_is_not_there_yet_cannot_be_changed(
+    client: Client, verb: str
+) -> None:
     client.post("/v1/clusters", cluster())
-    is_a_problem(client.post(f"/v1/clusters/demo/nodes/i-0123456789abcdef0:{verb}"), 409, "conflict")
+    is_a_problem(
+        client.post(f"/v1/clusters/demo/nodes/i-0123456789abcdef0:{verb}"), 409, "conflict"
+    )
 
 
 def test_a_cluster_that_is_not_there_yet_has_no_nodes(client: Client) -> None:
@@ -108,7 +122,9 @@ def test_a_cluster_that_is_not_there_yet_has_no_nodes(client: Client) -> None:
     assert client.get("/v1/clusters/demo/nodes").json == {"nodes": [], "samplesLeftOut": False}
 
 
-def test_a_cluster_without_a_network_is_refused_unless_the_stack_names_one(client: Client, world: World) -> None:
+def test_a_cluster_without_a_network_is_refused_unless_the_stack_names_one(
+    client: Client, world: World
+) -> None:
     body = cluster()
     del body["network"]
     for query in ({}, {"dryrun": "true"}):
@@ -120,9 +136,19 @@ def test_a_cluster_without_a_network_is_refused_unless_the_stack_names_one(clien
 
 
 def test_a_mount_of_the_stacks_own_bucket_is_refused_with_its_field(client: Client) -> None:
-    mounts = [{"bucket": "my-data", "mountPath": "/data"}, {"bucket": "trainyard-data", "mountPath": "/runs"}]
-    run = {"name": "r", "cluster": {"spec": {**cluster(), "s3Mounts": mounts}}, "job": {"nodes": 1, "module": "train"}}
-    for path, body, field in (("/v1/clusters", {**cluster(), "s3Mounts": mounts}, ""), ("/v1/runs", run, "cluster.spec.")):
+    mounts = [
+        {"bucket": "my-data", "mountPath": "/data"},
+        {"bucket": "trainyard-data", "mountPath": "/runs"},
+    ]
+    run = {
+        "name": "r",
+        "cluster": {"spec": {**cluster(), "s3Mounts": mounts}},
+        "job": {"nodes": 1, "module": "train"},
+    }
+    for path, body, field in (
+        ("/v1/clusters", {**cluster(), "s3Mounts": mounts}, ""),
+        ("/v1/runs", run, "cluster.spec."),
+    ):
         for query in ({}, {"dryrun": "true"}):
             answer = client.post(path, body, query=query)
             is_a_problem(answer, 400, "invalid-request")

@@ -15,7 +15,16 @@ from trainyard.http import requests
 from trainyard_contracts.base import words_for
 from trainyard_contracts.specs import RunSpec
 
-HOSTILE = ["; rm -rf /", "$(reboot)", "`id`", "a && b | c > /etc/passwd", "'\"\\\n\t", "${HOME}", "--help", "\u202e\U0001f4a9"]
+HOSTILE = [
+    "; rm -rf /",
+    "$(reboot)",
+    "`id`",
+    "a && b | c > /etc/passwd",
+    "'\"\\\n\t",
+    "${HOME}",
+    "--help",
+    "\u202e\U0001f4a9",
+]
 
 
 def spec() -> dict[str, Any]:
@@ -26,8 +35,19 @@ def spec() -> dict[str, Any]:
                 "name": "demo",
                 **copy.deepcopy(ON_FSX),
                 "instanceGroups": [
-                    {"name": "controller", "role": "controller", "instanceType": "ml.c5.large", "count": 1},
-                    {"name": "worker", "role": "worker", "instanceType": "ml.c5.xlarge", "count": 2, "spares": 1},
+                    {
+                        "name": "controller",
+                        "role": "controller",
+                        "instanceType": "ml.c5.large",
+                        "count": 1,
+                    },
+                    {
+                        "name": "worker",
+                        "role": "worker",
+                        "instanceType": "ml.c5.xlarge",
+                        "count": 2,
+                        "spares": 1,
+                    },
                 ],
             }
         },
@@ -110,7 +130,9 @@ def is_a_problem(answer: Any, status: int, code: str) -> None:
         (changed("teardown", "sometimes"), "teardown", "'always', 'on-success' or 'never'"),
     ],
 )  # fmt: skip
-def test_every_bad_field_is_named_with_what_would_be_right(client: Client, body: dict[str, Any], field: str, words: str) -> None:
+def test_every_bad_field_is_named_with_what_would_be_right(
+    client: Client, body: dict[str, Any], field: str, words: str
+) -> None:
     sent = json.dumps(body).replace("Infinity", "1e400")
     answer = client.post("/v1/runs", sent)
     is_a_problem(answer, 400, "invalid-request")
@@ -141,7 +163,9 @@ def test_several_mistakes_are_reported_at_once(client: Client) -> None:
         (b"\xff\xfe{", "not UTF-8"),
     ],
 )  # fmt: skip
-def test_a_body_that_is_no_json_object_is_refused_with_the_place(client: Client, body: Any, words: str) -> None:
+def test_a_body_that_is_no_json_object_is_refused_with_the_place(
+    client: Client, body: Any, words: str
+) -> None:
     answer = client.post("/v1/runs", body)
     is_a_problem(answer, 400, "invalid-request")
     assert words in answer.fields["body"], answer.fields
@@ -164,15 +188,32 @@ def test_a_body_just_under_the_limit_is_read(client: Client) -> None:
     assert client.post("/v1/runs", body).status == 202
 
 
-@pytest.mark.parametrize("media_type", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"])
-def test_a_body_that_does_not_say_it_is_json_is_refused_with_the_header_to_send(client: Client, media_type: str) -> None:
+@pytest.mark.parametrize(
+    "media_type",
+    ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"],
+)
+def test_a_body_that_does_not_say_it_is_json_is_refused_with_the_header_to_send(
+    client: Client, media_type: str
+) -> None:
     answer = client.post("/v1/runs", spec(), headers={"content-type": media_type})
     is_a_problem(answer, 415, "invalid-request")
     assert "Content-Type: application/json" in answer.json["nextStep"]
     assert "must be application/json" in answer.fields["content-type"]
 
 
-@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/nope", "/v1/runs/", "/v1/runs/a/b/c", "/v1/runs/run-x:explode", "/", "/v2/runs"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1",
+        "/v1/",
+        "/v1/nope",
+        "/v1/runs/",
+        "/v1/runs/a/b/c",
+        "/v1/runs/run-x:explode",
+        "/",
+        "/v2/runs",
+    ],
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_an_unknown_path_is_not_found(client: Client, method: str, path: str) -> None:
     answer = client.send(method, path)
@@ -192,14 +233,18 @@ def test_an_unknown_path_is_not_found(client: Client, method: str, path: str) ->
         ("OPTIONS", "/v1/runs", "GET, POST"),
     ],
 )
-def test_a_wrong_method_is_refused_with_the_right_ones(client: Client, method: str, path: str, allow: str) -> None:
+def test_a_wrong_method_is_refused_with_the_right_ones(
+    client: Client, method: str, path: str, allow: str
+) -> None:
     answer = client.send(method, path)
     is_a_problem(answer, 405, "method-not-allowed")
     assert answer.headers["Allow"] == allow
 
 
 def test_a_verb_sent_with_get_is_a_wrong_method(client: Client) -> None:
-    is_a_problem(client.get("/v1/runs/run-01h00000000000000000000000:cancel"), 405, "method-not-allowed")
+    is_a_problem(
+        client.get("/v1/runs/run-01h00000000000000000000000:cancel"), 405, "method-not-allowed"
+    )
 
 
 @pytest.mark.parametrize("key", ["", "x" * 129, "tab\there", "ключ", "\u007f"])
@@ -221,18 +266,30 @@ def test_a_bad_idempotency_key_is_refused(client: Client, key: str) -> None:
         ("/v1/runs/run-01h00000000000000000000000/logs", {"kind": "diary"}, "kind"),
         ("/v1/runs/run-01h00000000000000000000000/logs", {"lines": 0}, "lines"),
         ("/v1/runs/run-01h00000000000000000000000/logs", {"attempt": -1}, "attempt"),
-        ("/v1/runs/run-01h00000000000000000000000/metrics", {"sinceSeconds": "yesterday"}, "sinceSeconds"),
+        (
+            "/v1/runs/run-01h00000000000000000000000/metrics",
+            {"sinceSeconds": "yesterday"},
+            "sinceSeconds",
+        ),
     ],
 )
-def test_a_bad_query_parameter_is_named(client: Client, path: str, query: dict[str, Any], field: str) -> None:
+def test_a_bad_query_parameter_is_named(
+    client: Client, path: str, query: dict[str, Any], field: str
+) -> None:
     answer = client.get(path, query=query)
     is_a_problem(answer, 400, "invalid-request")
     assert field in answer.fields
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_ids_that_cannot_exist_are_not_found_and_reach_nothing(client: Client, hostile: str) -> None:
-    for path, code in (("/v1/runs/{}", "run-not-found"), ("/v1/clusters/{}", "cluster-not-found"), ("/v1/runs/{}/events", "run-not-found")):
+def test_ids_that_cannot_exist_are_not_found_and_reach_nothing(
+    client: Client, hostile: str
+) -> None:
+    for path, code in (
+        ("/v1/runs/{}", "run-not-found"),
+        ("/v1/clusters/{}", "cluster-not-found"),
+        ("/v1/runs/{}/events", "run-not-found"),
+    ):
         answer = client.get(path.format(hostile))
         assert answer.status in (404, 405)
         assert answer.json["code"] in (code, "not-found", "method-not-allowed")
@@ -241,7 +298,11 @@ def test_ids_that_cannot_exist_are_not_found_and_reach_nothing(client: Client, h
 @pytest.mark.parametrize("hostile", [text for text in HOSTILE if "\x00" not in text])
 def test_shell_metacharacters_arrive_as_data(client: Client, hostile: str) -> None:
     body = spec()
-    body["job"] |= {"arguments": [hostile], "environment": {"MESSAGE": hostile}, "files": {"notes.txt": hostile}}
+    body["job"] |= {
+        "arguments": [hostile],
+        "environment": {"MESSAGE": hostile},
+        "files": {"notes.txt": hostile},
+    }
     answer = client.post("/v1/runs", body)
     assert answer.status == 202, answer.text
     stored = client.get(answer.headers["Location"]).json["spec"]["job"]
@@ -256,7 +317,9 @@ def test_shell_metacharacters_arrive_as_data(client: Client, hostile: str) -> No
     ["name", "cluster.spec.name", "cluster.spec.instanceGroups.1.name", "cluster.spec.instanceGroups.1.instanceType",
      "cluster.spec.instanceGroups.1.partition", "job.module", "job.partition", "checkpoint.directory", "teardown"],
 )  # fmt: skip
-def test_strings_that_name_things_refuse_shell_metacharacters(client: Client, path: str, hostile: str) -> None:
+def test_strings_that_name_things_refuse_shell_metacharacters(
+    client: Client, path: str, hostile: str
+) -> None:
     is_a_problem(client.post("/v1/runs", changed(path, hostile)), 400, "invalid-request")
 
 

@@ -20,7 +20,13 @@ from trainyard_trainers.parallel import cross_entropy as chunked
 from trainyard_trainers.parallel.layers import PlainLayers
 
 SMALL = ModelConfig(
-    vocab_size=160, hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, rope_theta=5e5
+    vocab_size=160,
+    hidden_size=48,
+    intermediate_size=80,
+    num_hidden_layers=2,
+    num_attention_heads=6,
+    num_key_value_heads=2,
+    rope_theta=5e5,
 )
 
 
@@ -34,15 +40,23 @@ def tokens(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(0, SMALL.vocab_size, shape, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("config", [SMALL, replace(SMALL, tie_word_embeddings=True, head_dim=16, num_key_value_heads=0)])
-def test_logits_are_those_of_transformers_from_its_own_directory(tmp_path: Path, config: ModelConfig) -> None:
+@pytest.mark.parametrize(
+    "config", [SMALL, replace(SMALL, tie_word_embeddings=True, head_dim=16, num_key_value_heads=0)]
+)
+def test_logits_are_those_of_transformers_from_its_own_directory(
+    tmp_path: Path, config: ModelConfig
+) -> None:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(1)
     theirs = LlamaForCausalLM(LlamaConfig(**to_hf(config))).eval()
     theirs.save_pretrained(tmp_path, max_shard_size="60KB")
     read = read_hf(tmp_path)
-    assert (read.rope_theta, read.kv_heads, read.head_size) == (config.rope_theta, config.kv_heads, config.head_size)
+    assert (read.rope_theta, read.kv_heads, read.head_size) == (
+        config.rope_theta,
+        config.kv_heads,
+        config.head_size,
+    )
     inputs = tokens(2, 40)
     with torch.no_grad():
         ours, reference = plain(read, HuggingFaceWeights(tmp_path))(inputs), theirs(inputs).logits
@@ -53,7 +67,10 @@ def test_logits_are_those_of_transformers_from_its_own_directory(tmp_path: Path,
 def test_a_rank_reads_its_part_of_a_weight_only(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
-    whole = {"model.layers.0.self_attn.q_proj.weight": torch.randn(8, 6), "model.layers.0.mlp.down_proj.weight": torch.randn(6, 8)}
+    whole = {
+        "model.layers.0.self_attn.q_proj.weight": torch.randn(8, 6),
+        "model.layers.0.mlp.down_proj.weight": torch.randn(6, 8),
+    }
     save_file(whole, tmp_path / "model.safetensors")
     weights = HuggingFaceWeights(tmp_path)
     q_proj, down_proj = whole
@@ -61,7 +78,9 @@ def test_a_rank_reads_its_part_of_a_weight_only(tmp_path: Path) -> None:
     assert torch.equal(weights(down_proj, 1, 2), whole[down_proj][:, 4:])
     with pytest.raises(ConfigError, match=r"has no weight lm_head.weight"):
         weights("lm_head.weight", 0, 1)
-    with pytest.raises(ConfigError, match=r"neither model.safetensors.index.json nor model.safetensors"):
+    with pytest.raises(
+        ConfigError, match=r"neither model.safetensors.index.json nor model.safetensors"
+    ):
         HuggingFaceWeights(tmp_path / "empty")
 
 
@@ -70,23 +89,40 @@ def test_random_weights_are_the_same_however_they_are_split() -> None:
     for name, shape in parameter_shapes(SMALL).items():
         whole, halves = weights(name, 0, 1), [weights(name, part, 2) for part in (0, 1)]
         assert tuple(whole.shape) == shape
-        assert any(torch.equal(torch.cat(halves, dim), whole) for dim in range(whole.dim())) or torch.equal(halves[0], whole)
+        assert any(
+            torch.equal(torch.cat(halves, dim), whole) for dim in range(whole.dim())
+        ) or torch.equal(halves[0], whole)
 
 
 def test_a_document_that_is_packed_with_others_has_the_logits_it_has_alone() -> None:
-    model, text = plain(replace(SMALL, initializer_range=0.2), RandomWeights(replace(SMALL, initializer_range=0.2), 1)), tokens(1, 30)
+    model, text = (
+        plain(
+            replace(SMALL, initializer_range=0.2),
+            RandomWeights(replace(SMALL, initializer_range=0.2), 1),
+        ),
+        tokens(1, 30),
+    )
     positions = torch.cat((torch.arange(12), torch.arange(18)))[None]
     with torch.no_grad():
-        packed, first, second = model(text, positions=positions), model(text[:, :12]), model(text[:, 12:])
+        packed, first, second = (
+            model(text, positions=positions),
+            model(text[:, :12]),
+            model(text[:, 12:]),
+        )
         unmasked = model(text)
     assert torch.allclose(packed[:, :12], first, atol=1e-5)
     assert torch.allclose(packed[:, 12:], second, atol=1e-5)
     assert not torch.allclose(packed[:, 12:], unmasked[:, 12:], atol=1e-2)
 
 
-def test_the_chunked_loss_has_the_value_and_the_gradients_of_plain_cross_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chunked_loss_has_the_value_and_the_gradients_of_plain_cross_entropy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(chunked, "_CPU_BYTES", 7 * 4 * 50)  # seven rows a chunk, the last one short
-    hidden, weight = torch.randn(30, 12, requires_grad=True), torch.randn(50, 12, requires_grad=True)
+    hidden, weight = (
+        torch.randn(30, 12, requires_grad=True),
+        torch.randn(50, 12, requires_grad=True),
+    )
     targets = torch.randint(0, 50, (30,))
     targets[[3, 29]] = -100
     loss = chunked.head_loss(hidden, weight, targets)
@@ -103,7 +139,9 @@ def test_activation_checkpointing_changes_no_gradient() -> None:
     gradients = []
     for checkpointing in (False, True):
         model = Llama(SMALL, PlainLayers(), activation_checkpointing=checkpointing)
-        model.load_state_dict({name: RandomWeights(SMALL, 1)(name, 0, 1) for name in parameter_shapes(SMALL)})
+        model.load_state_dict(
+            {name: RandomWeights(SMALL, 1)(name, 0, 1) for name in parameter_shapes(SMALL)}
+        )
         model(tokens(2, 16), tokens(2, 16, seed=1)).backward()
         gradients.append([parameter.grad for parameter in model.parameters()])
     assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))  # type: ignore[arg-type]
@@ -121,7 +159,9 @@ def document(**changes: object) -> dict[str, Any]:
         ({"rope_parameters": "absent", "rope_theta": "absent"}, 10000.0),
     ],
 )
-def test_the_rotary_base_is_found_where_either_version_of_transformers_writes_it(changes: dict[str, Any], theta: float) -> None:
+def test_the_rotary_base_is_found_where_either_version_of_transformers_writes_it(
+    changes: dict[str, Any], theta: float
+) -> None:
     assert from_hf(document(**changes)).rope_theta == theta
 
 
@@ -133,19 +173,30 @@ def test_the_rotary_base_is_found_where_either_version_of_transformers_writes_it
             {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
             "rope_scaling: it has rope_type 'llama3'; scaled rotary embeddings are not",
         ),
-        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 5e5}}, "rope_parameters: it has rope_type 'yarn'"),
+        (
+            {"rope_parameters": {"rope_type": "yarn", "rope_theta": 5e5}},
+            "rope_parameters: it has rope_type 'yarn'",
+        ),
         ({"rope_theta": "abc"}, "rope_theta: 'abc' is not a number"),
         ({"rope_parameters": 5}, "rope_parameters: 5 must hold keys and values"),
         ({"hidden_size": "wide"}, "hidden_size: 'wide' is not a whole number"),
-        ({"tie_word_embeddings": "perhaps"}, "tie_word_embeddings: 'perhaps' is neither true nor false"),
+        (
+            {"tie_word_embeddings": "perhaps"},
+            "tie_word_embeddings: 'perhaps' is neither true nor false",
+        ),
         ({"model_type": "mixtral"}, "model_type is 'mixtral'; this trainer computes 'llama' only"),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
         ({"attention_bias": True}, "attention_bias is True"),
         ({"hidden_size": "absent"}, "hidden_size is missing"),
-        ({"num_key_value_heads": 4}, "num_key_value_heads: 4 does not divide num_attention_heads 6; use one of 1, 2, 3, 6"),
+        (
+            {"num_key_value_heads": 4},
+            "num_key_value_heads: 4 does not divide num_attention_heads 6; use one of 1, 2, 3, 6",
+        ),
     ],
 )
-def test_a_config_that_is_not_computed_here_is_refused_by_its_key(changes: dict[str, Any], message: str) -> None:
+def test_a_config_that_is_not_computed_here_is_refused_by_its_key(
+    changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         from_hf(document(**changes), "dir/config.json")
 
@@ -157,15 +208,29 @@ def test_a_directory_without_config_is_refused(tmp_path: Path) -> None:
     assert to_hf(read_hf(tmp_path)) == to_hf(SMALL)
 
 
-@pytest.mark.parametrize(("tp", "name"), [(3, "num_key_value_heads 4"), (8, "num_key_value_heads 4")])
-def test_a_tensor_parallel_size_that_does_not_divide_is_refused_with_those_that_do(tp: int, name: str) -> None:
-    model = replace(SMALL, num_attention_heads=24, num_key_value_heads=4, hidden_size=48, intermediate_size=96)
-    with pytest.raises(ConfigError, match=rf"parallel.tp: {tp} does not divide {name}; for this model use one of 1, 2, 4"):
+@pytest.mark.parametrize(
+    ("tp", "name"), [(3, "num_key_value_heads 4"), (8, "num_key_value_heads 4")]
+)
+def test_a_tensor_parallel_size_that_does_not_divide_is_refused_with_those_that_do(
+    tp: int, name: str
+) -> None:
+    model = replace(
+        SMALL, num_attention_heads=24, num_key_value_heads=4, hidden_size=48, intermediate_size=96
+    )
+    with pytest.raises(
+        ConfigError,
+        match=rf"parallel.tp: {tp} does not divide {name}; for this model use one of 1, 2, 4",
+    ):
         model.check_tp(tp)
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: ModelConfig(num_attention_heads=7), lambda: ModelConfig(head_dim=5), lambda: ModelConfig(num_hidden_layers=0)]
+    "make",
+    [
+        lambda: ModelConfig(num_attention_heads=7),
+        lambda: ModelConfig(head_dim=5),
+        lambda: ModelConfig(num_hidden_layers=0),
+    ],
 )
 def test_impossible_shapes_are_refused(make: Callable[[], ModelConfig]) -> None:
     with pytest.raises(ValueError, match=r"does not divide|is odd|too small"):

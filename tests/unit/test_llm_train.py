@@ -21,23 +21,40 @@ from trainyard_trainers.llm.tokens import write_shard
 from trainyard_trainers.llm.train import Llm, LlmConfig, micro_batch, model_config, process_groups
 from trainyard_trainers.parallel.backend import OptimizerConfig, ParallelConfig
 
-SMALL = ModelConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2)
+SMALL = ModelConfig(
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=1,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+)
 SETTINGS = LlmConfig(data="tokens", sequence=16, model=SMALL)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (replace(SETTINGS, model=replace(SMALL, vocab_size=100)), "model.vocab_size: the model's vocabulary is 100, that of tokens is 272"),
-        (replace(SETTINGS, sequence=4096), "sequence: 4096 is longer than model.max_position_embeddings, 2048"),
+        (
+            replace(SETTINGS, model=replace(SMALL, vocab_size=100)),
+            "model.vocab_size: the model's vocabulary is 100, that of tokens is 272",
+        ),
+        (
+            replace(SETTINGS, sequence=4096),
+            "sequence: 4096 is longer than model.max_position_embeddings, 2048",
+        ),
         (
             replace(SETTINGS, parallel=ParallelConfig(tp=4)),
             "parallel.tp: 4 does not divide num_key_value_heads 2; for this model use one of 1, 2",
         ),
-        (replace(SETTINGS, sequence=15, parallel=ParallelConfig(tp=2)), "sequence: parallel.tp 2 does not divide 15"),
+        (
+            replace(SETTINGS, sequence=15, parallel=ParallelConfig(tp=2)),
+            "sequence: parallel.tp 2 does not divide 15",
+        ),
     ],
 )
-def test_a_model_that_does_not_fit_data_or_ranks_is_refused(settings: LlmConfig, message: str) -> None:
+def test_a_model_that_does_not_fit_data_or_ranks_is_refused(
+    settings: LlmConfig, message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         model_config(settings, 272)
 
@@ -46,8 +63,13 @@ def test_a_model_without_a_vocabulary_takes_that_of_the_data() -> None:
     assert model_config(SETTINGS, 272).vocab_size == 272
 
 
-@pytest.mark.parametrize(("device", "advice"), [("cuda", "use cpu or auto"), ("neuron", "needs torch-neuronx 2.13.3 or later")])
-def test_a_device_that_is_not_here_is_refused_before_the_ranks_meet(device: str, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("device", "advice"),
+    [("cuda", "use cpu or auto"), ("neuron", "needs torch-neuronx 2.13.3 or later")],
+)
+def test_a_device_that_is_not_here_is_refused_before_the_ranks_meet(
+    device: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     parallel = config.build(ParallelConfig, {"device": device})
     with pytest.raises(ConfigError, match=f"^parallel.device: .*{advice}"):
@@ -55,8 +77,13 @@ def test_a_device_that_is_not_here_is_refused_before_the_ranks_meet(device: str,
 
 
 def test_the_model_is_that_of_the_directory_of_weights(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(to_hf(replace(SMALL, vocab_size=272, rope_theta=1e6))))
-    assert model_config(LlmConfig(data="tokens", weights=str(tmp_path), sequence=16), 272).rope_theta == 1e6
+    (tmp_path / "config.json").write_text(
+        json.dumps(to_hf(replace(SMALL, vocab_size=272, rope_theta=1e6)))
+    )
+    assert (
+        model_config(LlmConfig(data="tokens", weights=str(tmp_path), sequence=16), 272).rope_theta
+        == 1e6
+    )
     with pytest.raises(ValueError, match="model: leave its keys out"):
         LlmConfig(data="tokens", weights=str(tmp_path), model=SMALL)
 
@@ -66,8 +93,20 @@ def test_the_model_is_that_of_the_directory_of_weights(tmp_path: Path) -> None:
     [
         (9, 0, 4, 100, "batch: 9 sequences cannot be shared by 4 data-parallel ranks; use 8 or 12"),
         (4, 0, 8, 100, "batch: 4 sequences cannot be shared by 8 data-parallel ranks; use 8"),
-        (8, 3, 2, 100, "micro_batch: 3 does not divide the 4 sequences of a rank .*; use one of 1, 2, 4"),
-        (8, 0, 8, 5, "batch: 8 sequences a step, but tokens holds 5; use at most 5 data-parallel ranks, or a shorter sequence"),
+        (
+            8,
+            3,
+            2,
+            100,
+            "micro_batch: 3 does not divide the 4 sequences of a rank .*; use one of 1, 2, 4",
+        ),
+        (
+            8,
+            0,
+            8,
+            5,
+            "batch: 8 sequences a step, but tokens holds 5; use at most 5 data-parallel ranks, or a shorter sequence",
+        ),
         (8, 0, 2, 7, "batch: 8 sequences a step, but tokens holds 7; use at most 6"),
     ],
 )
@@ -82,25 +121,51 @@ def test_a_batch_that_the_ranks_cannot_share_is_refused_with_one_they_can(
     ("words", "message"),
     [
         ([], "data: it is missing; give --data DIRECTORY"),
-        (["--data", "x", "--model.hiden-size", "64"], "model.hiden_size: there is no such key; did you mean model.hidden_size?"),
-        (["--data", "x", "--parallel.data", "zero3"], "parallel.data: 'zero3' is not one of ddp, zero1, fsdp"),
+        (
+            ["--data", "x", "--model.hiden-size", "64"],
+            "model.hiden_size: there is no such key; did you mean model.hidden_size?",
+        ),
+        (
+            ["--data", "x", "--parallel.data", "zero3"],
+            "parallel.data: 'zero3' is not one of ddp, zero1, fsdp",
+        ),
         (["--data", "x", "--parallel.tp", "0"], "parallel.tp: 0 is too small"),
         (["--data", "x", "--batch", "0"], "batch: 0 is too small"),
         (["--data", "x", "--micro-batch", "-2"], "micro_batch: -2 is negative"),
         (["--data", "x", "--seed", str(2**70)], "seed: 1180591620717411303424 must be from 0"),
-        (["--data", "x", "--step-seconds", "-1"], "step_seconds: -1.0 must be from 0 to 86400, a day"),
-        (["--data", "x", "--optimizer.clip", "nan"], "optimizer.clip: 'nan' is not a finite number"),
-        (["--data", "x", "--optimizer.beta1", "2"], "optimizer.beta1: 2.0 must be at least 0 and below 1"),
-        (["--data", "x", "--model.num-key-value-heads", "-2"], "model.num_key_value_heads: -2 is negative"),
-        (["--data", "x", "--model", "5"], "model: '5' is given for what has keys of its own: model.vocab_size"),
+        (
+            ["--data", "x", "--step-seconds", "-1"],
+            "step_seconds: -1.0 must be from 0 to 86400, a day",
+        ),
+        (
+            ["--data", "x", "--optimizer.clip", "nan"],
+            "optimizer.clip: 'nan' is not a finite number",
+        ),
+        (
+            ["--data", "x", "--optimizer.beta1", "2"],
+            "optimizer.beta1: 2.0 must be at least 0 and below 1",
+        ),
+        (
+            ["--data", "x", "--model.num-key-value-heads", "-2"],
+            "model.num_key_value_heads: -2 is negative",
+        ),
+        (
+            ["--data", "x", "--model", "5"],
+            "model: '5' is given for what has keys of its own: model.vocab_size",
+        ),
         (
             ["--data", "x", "--model", "5", "--model.hidden-size", "8"],
             "model: it is given a value and, with model.hidden_size, keys of its own",
         ),
-        (["--data", "x", "--model.hidden-size", "8", "--model", "5"], "model: it is given a value and keys of its own"),
+        (
+            ["--data", "x", "--model.hidden-size", "8", "--model", "5"],
+            "model: it is given a value and keys of its own",
+        ),
     ],
 )
-def test_a_wrong_command_line_ends_with_the_key(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+def test_a_wrong_command_line_ends_with_the_key(
+    capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
     with pytest.raises(SystemExit) as ended:
         train.main(words)
     assert ended.value.code == 2
@@ -129,13 +194,19 @@ def alone() -> Iterator[None]:
 
 @pytest.mark.usefixtures("alone")
 def test_the_trainer_learns_a_text_by_heart_whatever_the_micro_batch(tmp_path: Path) -> None:
-    write_shard(tmp_path / "a.tokens", [list(b"the quick brown fox jumps over the lazy dog. ") * 4] * 3, 272)
-    settings = config.build(LlmConfig, {"data": str(tmp_path), "sequence": 16, "batch": 8, "steps": 20, "warmup": 2})
+    write_shard(
+        tmp_path / "a.tokens", [list(b"the quick brown fox jumps over the lazy dog. ") * 4] * 3, 272
+    )
+    settings = config.build(
+        LlmConfig, {"data": str(tmp_path), "sequence": 16, "batch": 8, "steps": 20, "warmup": 2}
+    )
     settings = replace(settings, model=SMALL, optimizer=OptimizerConfig(learning_rate=3e-2))
     losses = {}
     for size in (8, 2):
         task = Llm(replace(settings, micro_batch=size))
-        losses[size] = [float(task.train_step(loop.Turn([0.0] * 5, lambda: None)).loss) for _ in range(20)]
+        losses[size] = [
+            float(task.train_step(loop.Turn([0.0] * 5, lambda: None)).loss) for _ in range(20)
+        ]
     assert losses[8][0] == pytest.approx(torch.log(torch.tensor(272.0)).item(), abs=0.2)
     assert losses[8][-1] < 1.5
     assert losses[2] == pytest.approx(losses[8], rel=1e-2)
@@ -145,5 +216,7 @@ def test_the_trainer_learns_a_text_by_heart_whatever_the_micro_batch(tmp_path: P
 def test_ranks_that_tensor_parallelism_does_not_divide_are_refused(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.tokens", [[1] * 200], 272)
     settings = replace(SETTINGS, data=str(tmp_path), parallel=ParallelConfig(tp=2))
-    with pytest.raises(ConfigError, match=r"parallel.tp: 2 does not divide the 1 ranks; use one of 1"):
+    with pytest.raises(
+        ConfigError, match=r"parallel.tp: 2 does not divide the 1 ranks; use one of 1"
+    ):
         Llm(settings)

@@ -14,7 +14,9 @@ from trainyard_local.session_frames import Frame, FrameError, decode
 
 FRAMES = st.builds(
     Frame,
-    message_type=st.sampled_from(["input_stream_data", "output_stream_data", "acknowledge", "start_publication"]),
+    message_type=st.sampled_from(
+        ["input_stream_data", "output_stream_data", "acknowledge", "start_publication"]
+    ),
     sequence=st.integers(0, 2**63 - 1),
     payload=st.binary(max_size=2000),
     payload_type=st.integers(0, 2**32 - 1),
@@ -46,7 +48,9 @@ def test_no_bytes_raise_anything_but_a_frame_error(data: bytes) -> None:
 
 def test_the_layout_is_the_published_one() -> None:
     identity = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
-    data = Frame("output_stream_data", 7, b"hi", 1, flags=3, message_id=identity, created_ms=1234).encode()
+    data = Frame(
+        "output_stream_data", 7, b"hi", 1, flags=3, message_id=identity, created_ms=1234
+    ).encode()
     assert struct.unpack_from(">I", data, 0) == (116,)
     assert data[4:36] == b"output_stream_data" + b" " * 14
     assert struct.unpack_from(">IQqQ", data, 36) == (1, 1234, 7, 3)

@@ -23,7 +23,9 @@ def _asked_anew() -> Iterator[None]:
 
 
 def configuration(directory: Path) -> str:
-    cluster = SlurmCluster("abcdefghijkl", directory, 21000, [SlurmNode("127.20.0.11", 21001, "main")])
+    cluster = SlurmCluster(
+        "abcdefghijkl", directory, 21000, [SlurmNode("127.20.0.11", 21001, "main")]
+    )
     cluster.write_nodes()
     return cluster.configuration(directory / "root") + cluster.nodes_file.read_text()
 
@@ -46,7 +48,9 @@ def test_programs_of_nodes_see_localhost_and_this_process_keeps_its_name() -> No
     assert socket.gethostname() == own
 
 
-def test_slurm_is_told_to_bind_to_the_hosts_name_where_that_means_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_is_told_to_bind_to_the_hosts_name_where_that_means_loopback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loopback, "_call_the_host_localhost", lambda: None)
     text = configuration(tmp_path)
     assert "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny\n" in text

@@ -7,7 +7,9 @@ import socket
 from trainyard_local.slurm import Ports
 
 
-def test_a_port_that_another_cloud_took_is_passed_over_though_its_daemon_does_not_listen_yet() -> None:
+def test_a_port_that_another_cloud_took_is_passed_over_though_its_daemon_does_not_listen_yet() -> (
+    None
+):
     one, other = Ports(first=21900), Ports(first=21900)
     taken, others = one.take(), other.take()
     assert taken != others

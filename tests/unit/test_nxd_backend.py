@@ -19,7 +19,12 @@ from trainyard_trainers import nxd_layout
 from trainyard_trainers.config import ConfigError
 from trainyard_trainers.llm.model import Llama
 from trainyard_trainers.packages import PackageMissing
-from trainyard_trainers.parallel.backend import Backend, BuildConfig, OptimizerConfig, ParallelConfig
+from trainyard_trainers.parallel.backend import (
+    Backend,
+    BuildConfig,
+    OptimizerConfig,
+    ParallelConfig,
+)
 from trainyard_trainers.parallel.nxd_backend import NxdBackend, require_packages
 from trainyard_trainers.parallel.torch_backend import TorchBackend
 
@@ -42,7 +47,9 @@ def _flags(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEURON_CC_FLAGS", "--model-type=transformer")
 
 
-def started(backend: Backend, model: Any = samples.TINY, optimizer: OptimizerConfig = OPTIMIZER) -> Any:
+def started(
+    backend: Backend, model: Any = samples.TINY, optimizer: OptimizerConfig = OPTIMIZER
+) -> Any:
     """A model with the sample's weights."""
     built = backend.build(lambda: Llama(model, backend), BuildConfig(), optimizer)
     full = samples.weights(model)
@@ -55,7 +62,9 @@ def stepped(backend: Backend, model: Any, rate: float, *, micro: int = 1) -> tup
     total = 0.0
     targets = TOKENS[:, 1:].clone()
     targets[0, 3] = -100
-    for number, (tokens, wanted) in enumerate(zip(TOKENS[:, :-1].chunk(micro), targets.chunk(micro), strict=True), 1):
+    for number, (tokens, wanted) in enumerate(
+        zip(TOKENS[:, :-1].chunk(micro), targets.chunk(micro), strict=True), 1
+    ):
         with backend.forwarding(last=number == micro):
             loss = model(tokens, wanted) / 31
         backend.backward(loss, last=number == micro)
@@ -65,7 +74,9 @@ def stepped(backend: Backend, model: Any, rate: float, *, micro: int = 1) -> tup
 
 @pytest.mark.parametrize("data", ["ddp", "zero1"])
 @pytest.mark.parametrize("tied", [False, True])
-def test_one_rank_trains_as_the_torch_backend_does(monkeypatch: pytest.MonkeyPatch, data: Any, tied: bool) -> None:
+def test_one_rank_trains_as_the_torch_backend_does(
+    monkeypatch: pytest.MonkeyPatch, data: Any, tied: bool
+) -> None:
     """Losses, norms before clipping, the learning rate of each step, micro-batches, and targets that do not count."""
     world, model = fake_nxd.World(), replace(samples.TINY, tie_word_embeddings=tied)
     fake_nxd.install(monkeypatch, world)
@@ -73,7 +84,9 @@ def test_one_rank_trains_as_the_torch_backend_does(monkeypatch: pytest.MonkeyPat
     ours, theirs = started(nxd, model), started(plain, model)
     for rate, micro in ((0.01, 1), (0.002, 2), (0.03, 1)):
         marks = world.mark_steps
-        assert stepped(nxd, ours, rate, micro=micro) == pytest.approx(stepped(plain, theirs, rate, micro=micro), rel=1e-5)
+        assert stepped(nxd, ours, rate, micro=micro) == pytest.approx(
+            stepped(plain, theirs, rate, micro=micro), rel=1e-5
+        )
         assert world.mark_steps - marks == micro
     assert world.config is not None
     assert world.config["mixed_precision_config"]["use_master_weights"] is False
@@ -90,7 +103,9 @@ def test_clip_zero_still_tells_the_norm(monkeypatch: pytest.MonkeyPatch, data: A
 
 
 @pytest.mark.parametrize("data", ["ddp", "zero1"])
-def test_each_backend_resumes_the_others_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: Any) -> None:
+def test_each_backend_resumes_the_others_checkpoint(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: Any
+) -> None:
     def made(kind: str) -> Backend:
         if kind == "torch":
             return TorchBackend(ParallelConfig(data=data))
@@ -105,7 +120,9 @@ def test_each_backend_resumes_the_others_checkpoint(monkeypatch: pytest.MonkeyPa
         path = nxd_layout.write(tmp_path / writes / reads, "step_1", iter(files.items()))
         expected = stepped(backend, model, 0.02), stepped(backend, model, 0.02)
         other = made(reads)
-        resumed = other.build(lambda backend=other: Llama(samples.TINY, backend), BuildConfig(), OPTIMIZER)  # type: ignore[misc]
+        resumed = other.build(
+            lambda backend=other: Llama(samples.TINY, backend), BuildConfig(), OPTIMIZER
+        )  # type: ignore[misc]
         checkpoint = nxd_layout.Checkpoint(path)
         checkpoint.validate()
         other.restore(checkpoint)
@@ -114,7 +131,9 @@ def test_each_backend_resumes_the_others_checkpoint(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("sequence", [False, True])
-def test_a_rank_builds_its_part_and_asks_where_it_stands(monkeypatch: pytest.MonkeyPatch, sequence: bool) -> None:
+def test_a_rank_builds_its_part_and_asks_where_it_stands(
+    monkeypatch: pytest.MonkeyPatch, sequence: bool
+) -> None:
     """Rank 0 of the job is tp rank 1 of 2 here: nothing may be derived from rank % tp."""
     world = fake_nxd.World(dp=0, dp_size=2, tp=1, tp_size=2)
     fake_nxd.install(monkeypatch, world)
@@ -124,19 +143,28 @@ def test_a_rank_builds_its_part_and_asks_where_it_stands(monkeypatch: pytest.Mon
     model = started(backend)
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, samples.local(name, FULL[name], 1, 2))
-        assert getattr(parameter, "sequence_parallel_enabled", False) is (sequence and "norm" in name)
+        assert getattr(parameter, "sequence_parallel_enabled", False) is (
+            sequence and "norm" in name
+        )
     assert world.config is not None
-    assert (world.config["tensor_parallel_size"], world.config["sequence_parallel"]) == (2, sequence)
+    assert (world.config["tensor_parallel_size"], world.config["sequence_parallel"]) == (
+        2,
+        sequence,
+    )
     loss, norm = stepped(backend, model, 0.01)
     assert loss > 0
     assert norm > 0
     files = backend.files(1, {"step": 1})
-    assert set(files) == {f"step_1/{kind}/dp_rank_00_tp_rank_01_pp_rank_00.pt" for kind in ("model", "optim")}
+    assert set(files) == {
+        f"step_1/{kind}/dp_rank_00_tp_rank_01_pp_rank_00.pt" for kind in ("model", "optim")
+    }
     base: Any = files["step_1/optim/dp_rank_00_tp_rank_01_pp_rank_00.pt"]
     assert base["base_state"][0]["exp_avg"].shape == (16, 32)  # 64 words, 2 tp ranks, 2 dp ranks
 
 
-def test_a_checkpoint_of_another_split_is_taken_apart_and_padded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_split_is_taken_apart_and_padded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     checkpoint = samples.write(tmp_path, FULL, 4, 2, zero1=True)
     world = fake_nxd.World(dp=2, dp_size=3, tp=0, tp_size=2)
     fake_nxd.install(monkeypatch, world)
@@ -158,7 +186,10 @@ def test_weights_that_do_not_fit_are_named(monkeypatch: pytest.MonkeyPatch) -> N
     fake_nxd.install(monkeypatch, fake_nxd.World())
     backend = NxdBackend(NXD)
     backend.build(lambda: Llama(samples.TINY, backend), BuildConfig(), OPTIMIZER)
-    with pytest.raises(ConfigError, match=r"model\.embed_tokens\.weight: the weight found has shape \(3, 3\), this model's has \(64, 32\)"):
+    with pytest.raises(
+        ConfigError,
+        match=r"model\.embed_tokens\.weight: the weight found has shape \(3, 3\), this model's has \(64, 32\)",
+    ):
         backend.initialise(lambda *_: torch.ones(3, 3))
 
 
@@ -184,28 +215,44 @@ def test_the_compiler_is_told_the_precision_unless_the_user_did(
 
 def test_what_the_backend_does_not_have_is_refused_by_key(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_nxd.install(monkeypatch, fake_nxd.World())
-    with pytest.raises(ConfigError, match=r"parallel\.data: neuronx-distributed has no fsdp; use ddp or zero1"):
+    with pytest.raises(
+        ConfigError, match=r"parallel\.data: neuronx-distributed has no fsdp; use ddp or zero1"
+    ):
         NxdBackend(replace(NXD, data="fsdp"))
     with pytest.raises(ConfigError, match=r"parallel\.tp: 3 does not divide the 1 ranks"):
         NxdBackend(replace(NXD, tp=3))
     backend = NxdBackend(NXD)
     with pytest.raises(ConfigError, match=r"build\.compile: inductor is for the torch backend"):
-        backend.build(lambda: Llama(samples.TINY, backend), BuildConfig(compile="inductor"), OPTIMIZER)
+        backend.build(
+            lambda: Llama(samples.TINY, backend), BuildConfig(compile="inductor"), OPTIMIZER
+        )
     with pytest.raises(ConfigError, match=r"build\.activation_checkpointing"):
-        backend.build(lambda: Llama(samples.TINY, backend), BuildConfig(activation_checkpointing=True), OPTIMIZER)
+        backend.build(
+            lambda: Llama(samples.TINY, backend),
+            BuildConfig(activation_checkpointing=True),
+            OPTIMIZER,
+        )
 
 
-def test_without_the_packages_the_error_names_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(PackageMissing, match=r"is not installed.*https://pip\.repos\.neuron\.amazonaws\.com"):
+def test_without_the_packages_the_error_names_where_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(
+        PackageMissing, match=r"is not installed.*https://pip\.repos\.neuron\.amazonaws\.com"
+    ):
         NxdBackend(NXD)
     # the placeholders of PyPI have these versions, and the same names
     placeholders = {"neuronx-distributed": "0.1", "torch-neuronx": "1.0", "libneuronxla": "1.0"}
     monkeypatch.setattr(importlib.metadata, "version", placeholders.__getitem__)
-    with pytest.raises(PackageMissing, match=r"neuronx-distributed 0\.1 is installed, 0\.15 or later is needed"):
+    with pytest.raises(
+        PackageMissing, match=r"neuronx-distributed 0\.1 is installed, 0\.15 or later is needed"
+    ):
         require_packages()
 
 
-def test_packages_that_cannot_be_imported_give_the_same_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_that_cannot_be_imported_give_the_same_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fake_nxd.install(monkeypatch, fake_nxd.World())
     monkeypatch.setitem(sys.modules, "neuronx_distributed", None)
     with pytest.raises(PackageMissing, match="neuronx_distributed cannot be imported"):

@@ -43,7 +43,9 @@ def often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_what_failed_how_often_and_how(often: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_failed_how_often_and_how(
+    often: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "test_sometimes.py").write_text(SOMETIMES)
     assert often.main(["test_sometimes.py", "--times", "4"]) == 1
     table = capsys.readouterr().out.split("\n\n")[1]
@@ -51,15 +53,24 @@ def test_what_failed_how_often_and_how(often: ModuleType, tmp_path: Path, capsys
     assert "  2 of   4  test_sometimes.py::test_every_second_time" in table
     assert "2 x AssertionError: met its race" in table
     assert "always_good" not in table
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["2.log", "2.xml", "4.log", "4.xml"]
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
+        "2.log",
+        "2.xml",
+        "4.log",
+        "4.xml",
+    ]
 
 
-def test_nothing_failed(often: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_failed(
+    often: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "test_good.py").write_text("def test_good():\n    pass\n")
     assert often.main(["test_good.py", "--times", "2"]) == 0
     assert "no failure in 2 tests" in capsys.readouterr().out
 
 
-def test_pytest_that_cannot_run_is_a_failure(often: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pytest_that_cannot_run_is_a_failure(
+    often: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert often.main(["test_not_there.py", "--times", "1"]) == 1
     assert "(pytest)" in capsys.readouterr().out

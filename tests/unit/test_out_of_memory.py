@@ -23,12 +23,24 @@ class Machine:
     """A /proc, a tree of cgroups and a kernel's log of its own."""
 
     def __init__(self, directory: Path, *, version: int, log: bool = True) -> None:
-        self.proc, self.cgroups, self._log = directory / "proc", directory / "cgroup", directory / "kmsg"
+        self.proc, self.cgroups, self._log = (
+            directory / "proc",
+            directory / "cgroup",
+            directory / "kmsg",
+        )
         (self.proc / "self").mkdir(parents=True)
-        line = "0::/slurm/job_7/step_0" if version == 2 else "4:memory:/slurm/job_7/step_0\n1:cpu:/other\n0::/"
+        line = (
+            "0::/slurm/job_7/step_0"
+            if version == 2
+            else "4:memory:/slurm/job_7/step_0\n1:cpu:/other\n0::/"
+        )
         (self.proc / "self/cgroup").write_text(line)
         self._top = self.cgroups if version == 2 else self.cgroups / "memory"
-        self._names = ("memory.events", "memory.max") if version == 2 else ("memory.oom_control", "memory.limit_in_bytes")
+        self._names = (
+            ("memory.events", "memory.max")
+            if version == 2
+            else ("memory.oom_control", "memory.limit_in_bytes")
+        )
         (self._top / "slurm/job_7/step_0").mkdir(parents=True)
         (self._top / "slurm/job_7" / self._names[1]).write_text("16000000000")
         self.kills(0)
@@ -51,7 +63,9 @@ class Machine:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_kill_in_the_jobs_own_cgroup_is_one_for_want_of_memory(tmp_path: Path, version: int) -> None:
+def test_a_kill_in_the_jobs_own_cgroup_is_one_for_want_of_memory(
+    tmp_path: Path, version: int
+) -> None:
     machine = Machine(tmp_path, version=version)
     assert machine.kind() == "signal"
     machine.kills(2)
@@ -75,7 +89,10 @@ def test_the_kernels_log_names_the_process(tmp_path: Path) -> None:
     assert machine.kind() == "signal", "an older process had the same number"
     machine.says(4711)
     error = machine.watch.blamed_for(KILLED).as_json()["error"]
-    assert error == "the kernel's out-of-memory killer ended process 4711 (trainer-3), which had 15.4 GB in memory"
+    assert (
+        error
+        == "the kernel's out-of-memory killer ended process 4711 (trainer-3), which had 15.4 GB in memory"
+    )
 
 
 def test_without_the_right_to_read_the_log_the_machines_counter_tells(tmp_path: Path) -> None:
@@ -90,15 +107,21 @@ def test_a_machine_that_tells_nothing_is_no_evidence(tmp_path: Path) -> None:
     assert watch.blamed_for(KILLED).kind == "signal"
 
 
-# -- with the real kernel ----------------------------------------------------------------------------------------------
+# -- with the real kernel ------------------------------------------------------------------------
 @pytest.fixture
 def small_group() -> Iterator[Path]:
     """A memory cgroup with a limit of 150 MB, of whichever version this machine has."""
-    top = Path("/sys/fs/cgroup/memory") if Path("/sys/fs/cgroup/memory").is_dir() else Path("/sys/fs/cgroup")
+    top = (
+        Path("/sys/fs/cgroup/memory")
+        if Path("/sys/fs/cgroup/memory").is_dir()
+        else Path("/sys/fs/cgroup")
+    )
     group = top / f"trainyard-test-{os.getpid()}"
     try:
         group.mkdir()
-        limit = group / ("memory.max" if (group / "memory.max").exists() else "memory.limit_in_bytes")
+        limit = group / (
+            "memory.max" if (group / "memory.max").exists() else "memory.limit_in_bytes"
+        )
         limit.write_text("150000000")
         for swap in ("memory.swap.max", "memory.memsw.limit_in_bytes"):
             with contextlib.suppress(OSError):
@@ -115,12 +138,20 @@ def small_group() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("who", ["the kernel", "somebody"])
-def test_launch_says_whether_the_kernel_killed_the_program_for_want_of_memory(tmp_path: Path, small_group: Path, who: str) -> None:
+def test_launch_says_whether_the_kernel_killed_the_program_for_want_of_memory(
+    tmp_path: Path, small_group: Path, who: str
+) -> None:
     directory = tmp_path / "run/attempts/2"
     (directory / "files").mkdir(parents=True)
-    program = "held = [b'x' * 10_000_000 for _ in range(100)]" if who == "the kernel" else "import os; os.kill(os.getpid(), 9)"
+    program = (
+        "held = [b'x' * 10_000_000 for _ in range(100)]"
+        if who == "the kernel"
+        else "import os; os.kill(os.getpid(), 9)"
+    )
     (directory / "files/main.py").write_text(program)
-    (directory / "job.json").write_text(json.dumps({"runId": "run-x", "attempt": 2, "program": ["main.py"], "recipe": "command"}))
+    (directory / "job.json").write_text(
+        json.dumps({"runId": "run-x", "attempt": 2, "program": ["main.py"], "recipe": "command"})
+    )
     subprocess.run(
         [sys.executable, "-m", "trainyard_trainers.launch", str(directory)],
         preexec_fn=lambda: (small_group / "cgroup.procs").write_text(str(os.getpid())) and None,

@@ -52,14 +52,18 @@ def channel(scripted: ScriptedSessions, **kwargs: Any) -> SessionChannel:
 
 
 def run(scripted: ScriptedSessions, *, timeout_seconds: float = 5) -> CommandResult:
-    return channel(scripted).run(lambda _again: "sagemaker-cluster:abc_controller-i-1", ARGV, timeout_seconds=timeout_seconds)
+    return channel(scripted).run(
+        lambda _again: "sagemaker-cluster:abc_controller-i-1", ARGV, timeout_seconds=timeout_seconds
+    )
 
 
 def refusal(code: str) -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": "says AWS"}}, "StartSession")
 
 
-def test_a_command_returns_its_output_and_exit_code_and_the_session_is_ended(service: Service) -> None:
+def test_a_command_returns_its_output_and_exit_code_and_the_session_is_ended(
+    service: Service,
+) -> None:
     scripted = service(play(*conversation(b'{"state": "running"}\n', "wärning\n".encode(), 7)))
     assert run(scripted) == CommandResult(7, '{"state": "running"}\n', "wärning\n")
     assert scripted.terminated == ["session-1"]
@@ -74,7 +78,9 @@ def test_every_string_of_the_command_arrives_as_data(service: Service) -> None:
     assert shlex.split(request["Parameters"]["command"][0]) == ARGV
 
 
-def test_the_opening_frame_carries_the_token_and_a_version_that_gets_exit_codes(service: Service) -> None:
+def test_the_opening_frame_carries_the_token_and_a_version_that_gets_exit_codes(
+    service: Service,
+) -> None:
     scripted = service(play(*conversation()))
     run(scripted)
     assert scripted.opening["TokenValue"] == "token-1"
@@ -108,7 +114,14 @@ def test_an_unacknowledged_handshake_answer_is_sent_again_over_the_wire(service:
 
 
 def test_shuffled_and_duplicated_output_comes_out_in_order(service: Service) -> None:
-    first, complete, *rest = [handshake(), handshake_complete(), output(2, b"a"), output(3, b"b"), output(4, b"c"), exit_code(5, 0)]
+    first, complete, *rest = [
+        handshake(),
+        handshake_complete(),
+        output(2, b"a"),
+        output(3, b"b"),
+        output(4, b"c"),
+        exit_code(5, 0),
+    ]
     scripted = service(play(rest[3], rest[1], rest[1], complete, first, first, rest[2], rest[0]))
     assert run(scripted).stdout == "abc"
 
@@ -133,31 +146,51 @@ def test_a_command_that_could_not_start_gives_the_services_words(service: Servic
 
 
 def test_a_missing_exit_code_is_an_error_and_not_a_success(service: Service) -> None:
-    scripted = service(play(handshake(), handshake_complete(), output(2, b"half an answer"), channel_closed()))
-    with pytest.raises(errors.NodeUnreachable, match="without the command's exit code: half an answer"):
+    scripted = service(
+        play(handshake(), handshake_complete(), output(2, b"half an answer"), channel_closed())
+    )
+    with pytest.raises(
+        errors.NodeUnreachable, match="without the command's exit code: half an answer"
+    ):
         run(scripted)
     assert scripted.terminated == ["session-1"]
 
 
-BROKEN = [output(0, b"abc")[:-1], output(0, b"abc")[:60], b"", b"garbage" * 40, "text", raw_frame("", 0, b"")]
+BROKEN = [
+    output(0, b"abc")[:-1],
+    output(0, b"abc")[:60],
+    b"",
+    b"garbage" * 40,
+    "text",
+    raw_frame("", 0, b""),
+]
 
 
 @pytest.mark.parametrize("message", BROKEN)
-def test_a_broken_frame_is_passed_over_as_awss_own_plugin_does(service: Service, message: bytes | str) -> None:
+def test_a_broken_frame_is_passed_over_as_awss_own_plugin_does(
+    service: Service, message: bytes | str
+) -> None:
     scripted = service(play(message, *conversation(stdout=b"fine")))
     assert run(scripted) == CommandResult(0, "fine", "")
 
 
 @pytest.mark.parametrize("message", BROKEN)
-def test_where_nothing_but_broken_frames_came_the_error_says_so(service: Service, message: bytes | str) -> None:
+def test_where_nothing_but_broken_frames_came_the_error_says_so(
+    service: Service, message: bytes | str
+) -> None:
     scripted = service(play(message, channel_closed()))
     with pytest.raises(errors.NodeUnreachable, match="a frame could not be read"):
         run(scripted)
     assert scripted.terminated == ["session-1"]
 
 
-@pytest.mark.parametrize("late", [channel_closed("fork/exec /x: no such file"), output(3, b"fork/exec /x: no such file", 11)])
-def test_why_a_command_could_not_start_comes_after_its_exit_code_and_is_kept(service: Service, late: bytes) -> None:
+@pytest.mark.parametrize(
+    "late",
+    [channel_closed("fork/exec /x: no such file"), output(3, b"fork/exec /x: no such file", 11)],
+)
+def test_why_a_command_could_not_start_comes_after_its_exit_code_and_is_kept(
+    service: Service, late: bytes
+) -> None:
     read = threading.Event()
 
     def script(socket: ServerConnection, scripted: ScriptedSessions) -> None:
@@ -211,7 +244,9 @@ def test_a_command_that_never_ends_times_out_and_is_ended(service: Service) -> N
     assert scripted.terminated == ["session-1"]
 
 
-def test_a_channel_that_never_says_a_word_is_given_up_long_before_the_commands_own_time(service: Service) -> None:
+def test_a_channel_that_never_says_a_word_is_given_up_long_before_the_commands_own_time(
+    service: Service,
+) -> None:
     def script(socket: ServerConnection, scripted: ScriptedSessions) -> None:
         with scripted.changed:
             assert scripted.changed.wait_for(lambda: scripted.terminated, timeout=120)
@@ -220,7 +255,9 @@ def test_a_channel_that_never_says_a_word_is_given_up_long_before_the_commands_o
     start = SessionStart(scripted, limit=RateLimit(1000), sleep=lambda _seconds: None)
     began = time.monotonic()
     with pytest.raises(errors.NodeUnreachable, match=r"nothing came in 0\.3 s"):
-        SessionChannel(scripted, start=start, handshake_seconds=0.3).run(lambda _again: "t", ARGV, timeout_seconds=600)
+        SessionChannel(scripted, start=start, handshake_seconds=0.3).run(
+            lambda _again: "t", ARGV, timeout_seconds=600
+        )
     assert time.monotonic() - began < 300
     assert scripted.terminated == ["session-1"]
 
@@ -250,7 +287,10 @@ def test_a_node_that_stays_away_is_unreachable_within_bounds(service: Service) -
     scripted.refusals = [refusal("TargetNotConnected")] * 100
     clock = [0.0]
     start = SessionStart(
-        scripted, limit=RateLimit(1000), monotonic=lambda: clock[0], sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds)
+        scripted,
+        limit=RateLimit(1000),
+        monotonic=lambda: clock[0],
+        sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds),
     )
     with pytest.raises(errors.NodeUnreachable, match="not connected: says AWS"):
         start(lambda _again: "t", "d", {}, 1000.0)
@@ -262,12 +302,18 @@ def test_throttling_that_stays_is_said(service: Service) -> None:
     scripted = service(play())
     scripted.refusals = [refusal("ThrottlingException")] * 10
     with pytest.raises(errors.Throttled):
-        channel(scripted, not_connected_seconds=0.1).run(lambda _again: "t", ARGV, timeout_seconds=5)
+        channel(scripted, not_connected_seconds=0.1).run(
+            lambda _again: "t", ARGV, timeout_seconds=5
+        )
 
 
 def test_at_most_three_sessions_start_in_any_second() -> None:
     clock, passes = [0.0], []
-    limit = RateLimit(3, monotonic=lambda: clock[0], sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds + 1e-6))
+    limit = RateLimit(
+        3,
+        monotonic=lambda: clock[0],
+        sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds + 1e-6),
+    )
     for _ in range(10):
         limit.wait()
         passes.append(clock[0])

@@ -98,7 +98,10 @@ def test_the_112_byte_channel_closed_is_read() -> None:
 
 
 def test_flow_control_needs_neither_digest_nor_payload() -> None:
-    assert frames.decode(raw_frame("pause_publication", 0, b"?", digest=bytes(32))).message_type == frames.PAUSE
+    assert (
+        frames.decode(raw_frame("pause_publication", 0, b"?", digest=bytes(32))).message_type
+        == frames.PAUSE
+    )
 
 
 @st.composite
@@ -106,8 +109,12 @@ def disordered_streams(draw: st.DrawFn) -> tuple[bytes, bytes, int, list[bytes]]
     """stdout, stderr, exit code, and their frames split anywhere, shuffled, each possibly sent several times."""
     stdout, stderr = draw(st.text(max_size=60)).encode(), draw(st.binary(max_size=60))
     code = draw(st.integers(-1, 255))
-    pieces = [(1, piece) for piece in _split(stdout, draw)] + [(11, piece) for piece in _split(stderr, draw)]
-    ordered = [handshake(), handshake_complete()] + [output(number, piece, kind) for number, (kind, piece) in enumerate(pieces, start=2)]
+    pieces = [(1, piece) for piece in _split(stdout, draw)] + [
+        (11, piece) for piece in _split(stderr, draw)
+    ]
+    ordered = [handshake(), handshake_complete()] + [
+        output(number, piece, kind) for number, (kind, piece) in enumerate(pieces, start=2)
+    ]
     ordered.append(exit_code(len(ordered), code))
     again = draw(st.lists(st.sampled_from(ordered), max_size=10))
     return stdout, stderr, code, draw(st.permutations(ordered + again))
@@ -121,7 +128,9 @@ def _split(data: bytes, draw: st.DrawFn) -> list[bytes]:
 
 @settings(max_examples=100, deadline=None)
 @given(disordered_streams())
-def test_any_order_any_duplicates_and_any_split_give_the_same_output(stream: tuple[bytes, bytes, int, list[bytes]]) -> None:
+def test_any_order_any_duplicates_and_any_split_give_the_same_output(
+    stream: tuple[bytes, bytes, int, list[bytes]],
+) -> None:
     stdout, stderr, code, messages = stream
     talk = Conversation()
     answered = [read_frame(data) for message in messages for data in talk.receive(message)]
@@ -129,7 +138,9 @@ def test_any_order_any_duplicates_and_any_split_give_the_same_output(stream: tup
     assert talk.exit_code == code
     acknowledged = [answer for answer in answered if answer.message_type == "acknowledge"]
     assert len(acknowledged) == len(messages), "every frame is acknowledged, duplicates again"
-    assert len([answer for answer in answered if answer.payload_type == 6]) == 1, "the handshake is answered once"
+    assert len([answer for answer in answered if answer.payload_type == 6]) == 1, (
+        "the handshake is answered once"
+    )
 
 
 def test_an_acknowledgement_names_the_frame_it_answers() -> None:
@@ -157,8 +168,12 @@ def test_what_is_not_acknowledged_is_sent_again_ever_more_slowly_until_it_is() -
     talk = Conversation(monotonic=lambda: now[0])
     talk.receive(handshake())
     at = _resends(6.0)
-    assert [later - earlier for earlier, later in itertools.pairwise([0.0, *at])] == pytest.approx([0.2, 0.4, 0.8, 1, 1, 1, 1], abs=0.11)
-    talk.receive(raw_frame("acknowledge", 0, json.dumps({"AcknowledgedMessageSequenceNumber": 0}).encode()))
+    assert [later - earlier for earlier, later in itertools.pairwise([0.0, *at])] == pytest.approx(
+        [0.2, 0.4, 0.8, 1, 1, 1, 1], abs=0.11
+    )
+    talk.receive(
+        raw_frame("acknowledge", 0, json.dumps({"AcknowledgedMessageSequenceNumber": 0}).encode())
+    )
     now[0] = 100.0
     assert talk.overdue() == []
 
@@ -175,7 +190,9 @@ def _resends(seconds: float) -> list[float]:
     return found
 
 
-def test_a_client_gives_up_when_nothing_is_ever_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_gives_up_when_nothing_is_ever_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(session_stream, "RESEND_TRIES", 3)
     now = [0.0]
     talk = Conversation(monotonic=lambda: now[0])
@@ -191,7 +208,10 @@ def test_a_pause_stops_neither_the_answer_nor_its_repetition() -> None:
     now = [0.0]
     talk = Conversation(monotonic=lambda: now[0])
     assert talk.receive(raw_frame("pause_publication", 0, b"")) == []
-    assert [read_frame(data).message_type for data in talk.receive(handshake())] == ["acknowledge", "input_stream_data"]
+    assert [read_frame(data).message_type for data in talk.receive(handshake())] == [
+        "acknowledge",
+        "input_stream_data",
+    ]
     now[0] = 5.0
     assert [read_frame(data).payload_type for data in talk.overdue()] == [6]
 
@@ -214,7 +234,9 @@ def test_a_success_and_a_failure_that_spoke_are_not_waited_for(words: bytes, cod
     assert talk.finished
 
 
-def test_frames_beyond_the_reordering_buffer_wait_for_their_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_beyond_the_reordering_buffer_wait_for_their_repetition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(session_stream, "REORDER_CAPACITY", 2)
     talk = Conversation()
     assert talk.receive(output(1, b"b"))
@@ -238,7 +260,9 @@ def test_frames_beyond_the_reordering_buffer_wait_for_their_repetition(monkeypat
         raw_frame("channel_closed", 0, b"\xff", header_length=112),
     ],
 )
-def test_a_control_message_that_makes_no_sense_is_passed_over_and_remembered(message: bytes) -> None:
+def test_a_control_message_that_makes_no_sense_is_passed_over_and_remembered(
+    message: bytes,
+) -> None:
     talk = Conversation()
     talk.receive(message)
     assert talk.unreadable

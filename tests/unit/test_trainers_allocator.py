@@ -20,7 +20,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 def test_what_was_freed_is_used_again_without_new_pages() -> None:
     faults = {
-        how: int(subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True).stdout)
+        how: int(
+            subprocess.run(
+                [sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True
+            ).stdout
+        )
         for how in ("kept", "given-back")
     }
     assert faults["kept"] < 100

@@ -37,11 +37,19 @@ def told_defaults(page: str) -> dict[str, str]:
     for row in re.findall(r"^\| `.*$", (PAGES / page).read_text(encoding="utf-8"), re.MULTILINE):
         keys, defaults = (cell.strip() for cell in row.split("|")[1:3])
         names = re.findall(r"`([^`]+)`", keys)
-        found.update(zip(names, [value.strip() for value in defaults.split(",")] if defaults else [""] * len(names), strict=True))
+        found.update(
+            zip(
+                names,
+                [value.strip() for value in defaults.split(",")] if defaults else [""] * len(names),
+                strict=True,
+            )
+        )
     return found
 
 
-@pytest.mark.parametrize(("page", "kind"), [("finetune-bert.md", BertConfig), ("translate.md", TrainConfig)])
+@pytest.mark.parametrize(
+    ("page", "kind"), [("finetune-bert.md", BertConfig), ("translate.md", TrainConfig)]
+)
 def test_a_page_names_every_key_and_its_default(page: str, kind: type[Any]) -> None:
     told = told_defaults(page)
     for name, default in own_defaults(kind).items():

@@ -26,22 +26,42 @@ def attempt(tmp_path: Path) -> Attempt:
     run_dir = tmp_path / "run"
     (run_dir / "checkpoints").mkdir(parents=True)
     (run_dir / "fence").write_text("1")
-    return Attempt("run-01h00000000000000000000000", 1, run_dir, run_dir / "attempts" / "1", run_dir / "checkpoints")
+    return Attempt(
+        "run-01h00000000000000000000000",
+        1,
+        run_dir,
+        run_dir / "attempts" / "1",
+        run_dir / "checkpoints",
+    )
 
 
 def save(attempt: Attempt, step: int, content: bytes = b"weights") -> Path:
     target = attempt.checkpoint_dir / checkpoint.checkpoint_name(step, attempt.number)
-    checkpoint.save(attempt, target, step, {"model.pt": lambda s: s.write(content), "ranks/0.pt": lambda s: s.write(b"own")})
+    checkpoint.save(
+        attempt,
+        target,
+        step,
+        {"model.pt": lambda s: s.write(content), "ranks/0.pt": lambda s: s.write(b"own")},
+    )
     return target
 
 
 def test_the_manifest_is_what_the_contract_says(attempt: Attempt) -> None:
-    manifest = CheckpointManifest.model_validate_json((save(attempt, 5) / "manifest.json").read_bytes())
-    assert (manifest.schema_name, manifest.run_id, manifest.attempt, manifest.step) == ("trainyard.checkpoint.v1", attempt.run_id, 1, 5)
+    manifest = CheckpointManifest.model_validate_json(
+        (save(attempt, 5) / "manifest.json").read_bytes()
+    )
+    assert (manifest.schema_name, manifest.run_id, manifest.attempt, manifest.step) == (
+        "trainyard.checkpoint.v1",
+        attempt.run_id,
+        1,
+        5,
+    )
     assert {file.path: file.bytes for file in manifest.files} == {"model.pt": 7, "ranks/0.pt": 3}
 
 
-def test_progress_is_what_the_contract_says_and_the_first_step_comes_at_once(tmp_path: Path) -> None:
+def test_progress_is_what_the_contract_says_and_the_first_step_comes_at_once(
+    tmp_path: Path,
+) -> None:
     progress = Progress(tmp_path, world_size=2, resumed_from=7, every_seconds=3600)
     progress.step(8, 0.5)
     progress.step(9, float("nan"))
@@ -53,7 +73,9 @@ def test_progress_is_what_the_contract_says_and_the_first_step_comes_at_once(tmp
     assert (read.step, read.loss) == (10, None)
 
 
-def test_progress_that_cannot_be_written_does_not_stop_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_that_cannot_be_written_does_not_stop_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     progress = Progress(tmp_path / "attempt", world_size=1, resumed_from=None, every_seconds=0)
     (tmp_path / "attempt").rmdir()
     progress.step(1, 0.5)
@@ -104,7 +126,9 @@ def test_a_torn_checkpoint_is_skipped_reported_and_kept(
 class Trouble:
     """Reading any of these checkpoints fails with this error for so many looks."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, code: int, looks: int, *paths: Path) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, code: int, looks: int, *paths: Path
+    ) -> None:
         self._left, self._code, self._paths = looks, code, paths
         self._real = checkpoint._sum_of
         monkeypatch.setattr(checkpoint, "_sum_of", self)
@@ -181,7 +205,17 @@ def test_no_flipped_bit_of_a_manifest_changes_what_is_read_from_it(attempt: Atte
     assert taken < 8 * 100  # white space, the name of the sum itself, and what no reader asks for
 
 
-@pytest.mark.parametrize("text", ['{"schema": "trainyard.checkpoint.v1", "step": Infinity}', "[" * 100_000, "[]", "5", "null", "{}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"schema": "trainyard.checkpoint.v1", "step": Infinity}',
+        "[" * 100_000,
+        "[]",
+        "5",
+        "null",
+        "{}",
+    ],
+)
 def test_a_manifest_of_another_shape_is_no_checkpoint(attempt: Attempt, text: str) -> None:
     target = attempt.checkpoint_dir / checkpoint.checkpoint_name(3, attempt.number)
     checkpoint.save(attempt, target, 3, {"model.pt": lambda stream: stream.write(b"weights")})
@@ -217,8 +251,12 @@ def test_a_fence_that_cannot_be_read_stops_the_commit(attempt: Attempt) -> None:
         save(attempt, 5)
 
 
-@pytest.mark.parametrize("name", [".tmp-step-000000000009-attempt-1", ".old-by-agent-step-000000000009-attempt-1"])
-def test_leftovers_of_older_attempts_go_only_once_the_fence_stands(attempt: Attempt, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [".tmp-step-000000000009-attempt-1", ".old-by-agent-step-000000000009-attempt-1"]
+)
+def test_leftovers_of_older_attempts_go_only_once_the_fence_stands(
+    attempt: Attempt, name: str
+) -> None:
     left = attempt.checkpoint_dir / name
     left.mkdir()
     second = replace(attempt, number=2)
@@ -240,7 +278,12 @@ def test_a_full_disk_leaves_nothing_behind_and_says_which_checkpoint(attempt: At
         raise OSError(28, "No space left on device")
 
     with pytest.raises(CheckpointFailed, match=r"step-000000000007-attempt-1: .*No space left"):
-        checkpoint.save(attempt, attempt.checkpoint_dir / checkpoint.checkpoint_name(7, 1), 7, {"model.pt": no_space})
+        checkpoint.save(
+            attempt,
+            attempt.checkpoint_dir / checkpoint.checkpoint_name(7, 1),
+            7,
+            {"model.pt": no_space},
+        )
     assert os.listdir(attempt.checkpoint_dir) == []
 
 
@@ -250,7 +293,9 @@ class Killed(BaseException):
 
 @settings(deadline=None, max_examples=60)  # every example waits for the disk
 @given(lines=st.integers(min_value=0, max_value=60))
-def test_a_save_killed_at_any_system_call_leaves_the_older_checkpoint_newest(tmp_path_factory: pytest.TempPathFactory, lines: int) -> None:
+def test_a_save_killed_at_any_system_call_leaves_the_older_checkpoint_newest(
+    tmp_path_factory: pytest.TempPathFactory, lines: int
+) -> None:
     run_dir = tmp_path_factory.mktemp("run")
     attempt = Attempt("run-x", 1, run_dir, run_dir / "attempts" / "1", run_dir / "checkpoints")
     older = save(attempt, 5)

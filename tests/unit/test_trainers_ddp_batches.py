@@ -27,7 +27,9 @@ def test_batches_are_those_of_the_distributed_sampler_epoch_after_epoch() -> Non
     inputs, targets = make_samples(5)
     for rank in range(4):
         batches = Batches(5, 0.0, rank, 4)
-        sampler: DistributedSampler[int] = DistributedSampler(range(SAMPLES), num_replicas=4, rank=rank, seed=5)  # type: ignore[arg-type]
+        sampler: DistributedSampler[int] = DistributedSampler(
+            range(SAMPLES), num_replicas=4, rank=rank, seed=5
+        )  # type: ignore[arg-type]
         for epoch in range(3):
             sampler.set_epoch(epoch)
             order = torch.tensor(list(sampler)).split(BATCH)
@@ -39,7 +41,9 @@ def test_batches_are_those_of_the_distributed_sampler_epoch_after_epoch() -> Non
 
 @settings(max_examples=15, deadline=None)
 @given(before=st.integers(0, 150), world_size=st.integers(1, 5), rank=st.integers(0, 4))
-def test_batches_resumed_at_any_step_go_on_with_the_same_bits(before: int, world_size: int, rank: int) -> None:
+def test_batches_resumed_at_any_step_go_on_with_the_same_bits(
+    before: int, world_size: int, rank: int
+) -> None:
     rank %= world_size
     seeds.seed_rank(7, rank)
     batches = Batches(7, 0.01, rank, world_size)
@@ -50,12 +54,16 @@ def test_batches_resumed_at_any_step_go_on_with_the_same_bits(before: int, world
     resumed = Batches(7, 0.01, rank, world_size)
     resumed.restore(state, same_ranks=True)
     assert resumed.state()["position"] == before * BATCH * world_size
-    assert all(torch.equal(one, other) for one, other in zip(expected, taken(resumed, 80), strict=True))
+    assert all(
+        torch.equal(one, other) for one, other in zip(expected, taken(resumed, 80), strict=True)
+    )
 
 
 @settings(max_examples=10, deadline=None)
 @given(before=st.integers(0, 100), first=st.integers(1, 4), second=st.integers(1, 4))
-def test_batches_resumed_on_other_ranks_neither_repeat_nor_skip_a_sample(before: int, first: int, second: int) -> None:
+def test_batches_resumed_on_other_ranks_neither_repeat_nor_skip_a_sample(
+    before: int, first: int, second: int
+) -> None:
     batches = [Batches(7, 0.0, rank, first) for rank in range(first)]
     for one in batches:
         taken(one, before)
@@ -63,7 +71,9 @@ def test_batches_resumed_on_other_ranks_neither_repeat_nor_skip_a_sample(before:
     resumed = [Batches(7, 0.0, rank, second) for rank in range(second)]
     for one in resumed:
         one.restore(state, same_ranks=False)
-    found = torch.stack([torch.stack(taken(one, 20)) for one in resumed], dim=2).view(-1, FEATURES + 2)
+    found = torch.stack([torch.stack(taken(one, 20)) for one in resumed], dim=2).view(
+        -1, FEATURES + 2
+    )
     whole = Batches(7, 0.0, 0, 1)
     due = torch.cat(taken(whole, before * first + 20 * second))[before * first * BATCH :]
     assert torch.equal(found, due)

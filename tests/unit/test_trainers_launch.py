@@ -25,7 +25,13 @@ def attempt_dir(tmp_path: Path) -> Path:
 
 
 def write_job(attempt_dir: Path, **fields: object) -> Job:
-    document = {"runId": "run-x", "attempt": 2, "program": ["main.py"], "recipe": "command", **fields}
+    document = {
+        "runId": "run-x",
+        "attempt": 2,
+        "program": ["main.py"],
+        "recipe": "command",
+        **fields,
+    }
     (attempt_dir / "job.json").write_text(json.dumps(document))
     return Job.read(attempt_dir)
 
@@ -33,7 +39,11 @@ def write_job(attempt_dir: Path, **fields: object) -> Job:
 def run_launch(attempt_dir: Path) -> tuple[int, dict[str, object], str]:
     command = [sys.executable, "-m", "trainyard_trainers.launch", str(attempt_dir)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    return done.returncode, json.loads((attempt_dir / "launch-localhost.json").read_text()), done.stdout + done.stderr
+    return (
+        done.returncode,
+        json.loads((attempt_dir / "launch-localhost.json").read_text()),
+        done.stdout + done.stderr,
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +54,10 @@ def run_launch(attempt_dir: Path) -> tuple[int, dict[str, object], str]:
         ("a,b", ("a", "b")),
         ("n[07,09]x,m1", ("n07x", "n09x", "m1")),
         ("b[1,3],a2", ("b1", "b3", "a2")),
-        ("ip-10-[0-1]-7-[98-100]", tuple(f"ip-10-{net}-7-{host}" for net in (0, 1) for host in (98, 99, 100))),
+        (
+            "ip-10-[0-1]-7-[98-100]",
+            tuple(f"ip-10-{net}-7-{host}" for net in (0, 1) for host in (98, 99, 100)),
+        ),
     ],
 )
 def test_the_hosts_of_a_node_list_in_slurms_order(node_list: str, names: tuple[str, ...]) -> None:
@@ -53,37 +66,58 @@ def test_the_hosts_of_a_node_list_in_slurms_order(node_list: str, names: tuple[s
 
 
 def test_a_nodes_place_comes_from_slurm() -> None:
-    env = {"SLURM_PROCID": "1", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "ip-1-[2-3]", "SLURMD_NODENAME": "ip-1-3", "SLURM_JOB_ID": "9"}
+    env = {
+        "SLURM_PROCID": "1",
+        "SLURM_NNODES": "2",
+        "SLURM_JOB_NODELIST": "ip-1-[2-3]",
+        "SLURMD_NODENAME": "ip-1-3",
+        "SLURM_JOB_ID": "9",
+    }
     assert Node.from_environment(env) == Node("ip-1-3", 1, ("ip-1-2", "ip-1-3"), "9")
 
 
 def test_every_attempt_and_job_gets_a_port_of_its_own() -> None:
-    ports = {allocation.rendezvous_port("run-a", attempt, job) for attempt in (1, 2, 3) for job in ("7", "8")}
+    ports = {
+        allocation.rendezvous_port("run-a", attempt, job)
+        for attempt in (1, 2, 3)
+        for job in ("7", "8")
+    }
     assert len(ports) == 6
     assert all(10000 <= port < 20000 for port in ports)
 
 
 def test_the_users_variables_never_hide_ours(attempt_dir: Path) -> None:
     job = write_job(
-        attempt_dir, environment={"COLOUR": "a b;$(x)", "TRAINYARD_ATTEMPT": "99"}, checkpointEverySeconds=1.5, checkpointKeep=4
+        attempt_dir,
+        environment={"COLOUR": "a b;$(x)", "TRAINYARD_ATTEMPT": "99"},
+        checkpointEverySeconds=1.5,
+        checkpointKeep=4,
     )
     environment = job.environment()
     assert environment["COLOUR"] == "a b;$(x)"
     attempt = Attempt.from_environment(environment)
-    assert (attempt.number, attempt.run_dir, attempt.attempt_dir) == (2, attempt_dir.parents[1], attempt_dir)
+    assert (attempt.number, attempt.run_dir, attempt.attempt_dir) == (
+        2,
+        attempt_dir.parents[1],
+        attempt_dir,
+    )
     assert (attempt.every_seconds, attempt.every_steps, attempt.keep) == (1.5, None, 4)
 
 
 def test_without_a_rule_a_checkpoint_is_due_each_minute() -> None:
     assert Attempt.from_environment({}).every_seconds == 60
     assert Attempt.from_environment({"TRAINYARD_CHECKPOINT_EVERY_STEPS": "5"}).every_seconds is None
-    with pytest.raises(ValueError, match="TRAINYARD_CHECKPOINT_EVERY_STEPS: 'x' is not a whole number"):
+    with pytest.raises(
+        ValueError, match="TRAINYARD_CHECKPOINT_EVERY_STEPS: 'x' is not a whole number"
+    ):
         Attempt.from_environment({"TRAINYARD_CHECKPOINT_EVERY_STEPS": "x"})
 
 
 def test_a_plain_program_gets_its_arguments_as_data_and_its_own_files(attempt_dir: Path) -> None:
     (attempt_dir / "files" / "part.py").write_text("NAME = 'part'")
-    (attempt_dir / "files" / "main.py").write_text("import sys, part\nprint(part.NAME, sys.argv[1:])\nassert 'torch' not in sys.modules")
+    (attempt_dir / "files" / "main.py").write_text(
+        "import sys, part\nprint(part.NAME, sys.argv[1:])\nassert 'torch' not in sys.modules"
+    )
     write_job(attempt_dir, arguments=["$(touch /tmp/x)", "; rm -rf", "a 'b\""])
     code, report, text = run_launch(attempt_dir)
     assert (code, report["exitCode"], report["kind"]) == (0, 0, None)
@@ -109,7 +143,9 @@ def test_a_python_error_is_recorded_in_one_line_with_its_traceback(attempt_dir: 
         ("import sys; sys.exit(79)", 79, "fenced", None),
     ],
 )
-def test_how_a_program_ends_is_told_apart(attempt_dir: Path, program: str, code: int, kind: str | None, number: int | None) -> None:
+def test_how_a_program_ends_is_told_apart(
+    attempt_dir: Path, program: str, code: int, kind: str | None, number: int | None
+) -> None:
     (attempt_dir / "files" / "main.py").write_text(program)
     write_job(attempt_dir)
     ended, report, _ = run_launch(attempt_dir)
@@ -133,13 +169,19 @@ while not pathlib.Path("done").exists():
 
 
 @pytest.mark.parametrize("another_failed", [True, False])
-def test_a_part_that_does_not_hear_sigterm_is_ended_only_if_another_part_has_failed(attempt_dir: Path, another_failed: bool) -> None:
+def test_a_part_that_does_not_hear_sigterm_is_ended_only_if_another_part_has_failed(
+    attempt_dir: Path, another_failed: bool
+) -> None:
     (attempt_dir / "files" / "main.py").write_text(STUBBORN)
     write_job(attempt_dir)
     files = attempt_dir / "files"
-    launcher = subprocess.Popen([sys.executable, "-m", "trainyard_trainers.launch", str(attempt_dir)])
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "trainyard_trainers.launch", str(attempt_dir)]
+    )
     appears(files / "ready")
-    other_parts.tell(attempt_dir, failure.Failure(137, 9) if another_failed else failure.Failure(143))
+    other_parts.tell(
+        attempt_dir, failure.Failure(137, 9) if another_failed else failure.Failure(143)
+    )
     launcher.send_signal(signal.SIGTERM)
     appears(files / "told")
     if not another_failed:
@@ -191,9 +233,17 @@ sys.exit(launch.main(sys.argv[1:]))
 def test_an_end_that_cannot_be_reported_is_still_told_by_the_exit_code(attempt_dir: Path) -> None:
     write_job(attempt_dir, program=["train.py"])
     (attempt_dir / "files/train.py").write_text("raise SystemExit(74)")
-    done = subprocess.run([sys.executable, "-c", REFUSED_END, str(attempt_dir)], capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED_END, str(attempt_dir)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert (done.returncode, "No space left" in done.stderr) == (74, True)
-    assert not list(attempt_dir.glob(".*.room")), "the room that was kept for the report is given up"
+    assert not list(attempt_dir.glob(".*.room")), (
+        "the room that was kept for the report is given up"
+    )
 
 
 def test_half_an_error_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,8 +271,12 @@ def test_an_error_of_any_length_and_script_is_told(attempt_dir: Path, recipe: st
 
 def test_a_rank_that_lost_its_peer_is_a_consequence_and_no_cause(tmp_path: Path) -> None:
     error_file = tmp_path / "error.json"
-    message = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:12513"
-    error_file.write_text(json.dumps({"message": {"message": message, "extraInfo": {"py_callstack": "..."}}}))
+    message = (
+        "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:12513"
+    )
+    error_file.write_text(
+        json.dumps({"message": {"message": message, "extraInfo": {"py_callstack": "..."}}})
+    )
     assert failure.of_worker(1, 0, error_file).kind == "peer"
     assert failure.of_worker(-signal.SIGKILL, 0, error_file).kind == "signal"
     assert failure.of_worker(-signal.SIGTERM, 0, None).kind == "stopped"
@@ -243,7 +297,9 @@ CRASH_AT_EXIT = (
 
 
 @pytest.mark.parametrize("recipe", ["command", "torchrun"])
-def test_a_crash_of_the_interpreter_after_the_program_ended_well_is_no_failure(attempt_dir: Path, recipe: str) -> None:
+def test_a_crash_of_the_interpreter_after_the_program_ended_well_is_no_failure(
+    attempt_dir: Path, recipe: str
+) -> None:
     (attempt_dir / "files" / "main.py").write_text(CRASH_AT_EXIT)
     write_job(attempt_dir, recipe=recipe)
     code, report, text = run_launch(attempt_dir)
@@ -254,7 +310,9 @@ def test_a_crash_of_the_interpreter_after_the_program_ended_well_is_no_failure(a
 
 @pytest.mark.parametrize("recipe", ["command", "torchrun"])
 @pytest.mark.parametrize("end", ["os.abort()", "sys.exit(3)"])
-def test_a_crash_or_failure_of_the_program_itself_stays_one(attempt_dir: Path, recipe: str, end: str) -> None:
+def test_a_crash_or_failure_of_the_program_itself_stays_one(
+    attempt_dir: Path, recipe: str, end: str
+) -> None:
     (attempt_dir / "files" / "main.py").write_text(f"{CRASH_AT_EXIT}{end}\n")
     write_job(attempt_dir, recipe=recipe)
     code, report, _ = run_launch(attempt_dir)
@@ -262,7 +320,9 @@ def test_a_crash_or_failure_of_the_program_itself_stays_one(attempt_dir: Path, r
 
 
 def test_a_crash_leaves_its_stacks_in_the_log_wherever_it_happens(attempt_dir: Path) -> None:
-    (attempt_dir / "files" / "main.py").write_text("import subprocess, sys\nsubprocess.run([sys.executable, 'crashes.py'])\n")
+    (attempt_dir / "files" / "main.py").write_text(
+        "import subprocess, sys\nsubprocess.run([sys.executable, 'crashes.py'])\n"
+    )
     (attempt_dir / "files" / "crashes.py").write_text("import ctypes\nctypes.string_at(0)\n")
     write_job(attempt_dir)
     _, _, text = run_launch(attempt_dir)
@@ -280,8 +340,14 @@ def test_what_a_programs_threads_still_do_counts(attempt_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("recipe", ["command", "torchrun"])
-def test_a_program_that_leaves_its_process_group_to_the_interpreter_ends_well(attempt_dir: Path, recipe: str) -> None:
-    place = "os.environ.update(RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')\n" if recipe == "command" else ""
+def test_a_program_that_leaves_its_process_group_to_the_interpreter_ends_well(
+    attempt_dir: Path, recipe: str
+) -> None:
+    place = (
+        "os.environ.update(RANK='0', WORLD_SIZE='1', MASTER_ADDR='127.0.0.1', MASTER_PORT='0')\n"
+        if recipe == "command"
+        else ""
+    )
     (attempt_dir / "files" / "main.py").write_text(
         f"import atexit, os, torch, torch.distributed as dist\n{place}dist.init_process_group('gloo')\n"
         "dist.all_reduce(torch.ones(1))\natexit.register(lambda: print('group at exit:', dist.is_initialized(), flush=True))\n"

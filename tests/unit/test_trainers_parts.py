@@ -23,9 +23,11 @@ from trainyard_trainers.staging import SharedMemory, Staged, replaced
 from trainyard_trainers.writer import content_writer
 
 
-# -- the order of samples ------------------------------------------------------------------------------------------------
+# -- the order of samples ------------------------------------------------------------------------
 @given(st.integers(1, 50), st.lists(st.integers(1, 7), min_size=1, max_size=40))
-def test_however_many_are_taken_at_a_time_each_sample_comes_once_a_pass(length: int, counts: list[int]) -> None:
+def test_however_many_are_taken_at_a_time_each_sample_comes_once_a_pass(
+    length: int, counts: list[int]
+) -> None:
     stream = Stream(length, seed=3)
     taken = [int(sample) for count in counts for sample in stream.take(count)]
     assert stream.position == len(taken) == sum(counts)
@@ -53,19 +55,25 @@ def test_a_stream_goes_on_where_it_stood_and_not_in_the_order_of_another_seed() 
     before.take(13)
     after.restore(before.state())
     assert after.take(20).tolist() == before.take(20).tolist()
-    with pytest.raises(ConfigError, match=r"^seed: the checkpoint was trained with 1, this run has 2; use 1, or start another run"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^seed: the checkpoint was trained with 1, this run has 2; use 1, or start another run",
+    ):
         Stream(10, seed=2).restore(before.state())
 
 
 def test_more_samples_a_step_than_there_are_is_refused_with_what_would_work() -> None:
     check_batch("batch", 32, 8, 256)
-    with pytest.raises(ValueError, match="batch: 32 a rank on 8 ranks need 256 samples a step, but there are 100; use at most 12"):
+    with pytest.raises(
+        ValueError,
+        match="batch: 32 a rank on 8 ranks need 256 samples a step, but there are 100; use at most 12",
+    ):
         check_batch("batch", 32, 8, 100)
     with pytest.raises(ValueError, match="use at most 5 ranks"):
         check_batch("batch", 1, 8, 5)
 
 
-# -- staging -------------------------------------------------------------------------------------------------------------
+# -- staging -------------------------------------------------------------------------------------
 def test_a_staged_copy_stays_what_it_was_and_tied_tensors_are_copied_once() -> None:
     weight = torch.arange(12.0).view(3, 4)
     content = {
@@ -81,7 +89,9 @@ def test_a_staged_copy_stays_what_it_was_and_tied_tensors_are_copied_once() -> N
     staged.start(lambda: sent.append(True))
     staged.wait()
     weight.zero_()
-    found = replaced(staged.skeleton, lambda leaf: memory.tensor(leaf) if hasattr(leaf, "offset") else leaf)
+    found = replaced(
+        staged.skeleton, lambda leaf: memory.tensor(leaf) if hasattr(leaf, "offset") else leaf
+    )
     assert sent == [True]
     assert found["tied"][0].tolist() == torch.arange(12.0).view(3, 4).tolist()
     assert found["tied"][0].data_ptr() == found["tied"][1].data_ptr()
@@ -97,7 +107,7 @@ def test_a_checkpoint_that_does_not_fit_into_memory_is_an_error_and_not_a_crash(
         Staged(SharedMemory(), {"huge": huge})
 
 
-# -- random numbers ------------------------------------------------------------------------------------------------------
+# -- random numbers ------------------------------------------------------------------------------
 def test_random_states_survive_a_checkpoint(tmp_path: Path) -> None:
     import random
 
@@ -108,9 +118,11 @@ def test_random_states_survive_a_checkpoint(tmp_path: Path) -> None:
     assert (random.random(), torch.rand(3).tolist()) == drawn
 
 
-# -- the interval between saves ------------------------------------------------------------------------------------------
+# -- the interval between saves ------------------------------------------------------------------
 @given(st.floats(0.001, 100), st.floats(10, 1e7))
-def test_the_interval_is_about_youngs_and_loses_less_than_its_neighbours(cost: float, between: float) -> None:
+def test_the_interval_is_about_youngs_and_loses_less_than_its_neighbours(
+    cost: float, between: float
+) -> None:
     chosen = interval.young_daly(cost, between)
     if cost > between / 10:
         assert 0 < chosen <= between * 2
@@ -138,7 +150,7 @@ def test_auto_begins_short_then_follows_what_saves_cost_and_never_crowds_the_wri
     assert interval.Interval(None).seconds() is None
 
 
-# -- configurations ------------------------------------------------------------------------------------------------------
+# -- configurations ------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Inner:
     layers: int = 2
@@ -171,13 +183,26 @@ def test_a_configuration_comes_from_a_file_and_the_command_line_wins(tmp_path: P
         ("a.yaml", "data: d\nrate: 0.5\nmodel:\n  layers: 3\n"),
     ):
         (tmp_path / name).write_text(text)
-        found = read("--rate", "0.7", "--config", str(tmp_path / name), "--model.kind=conv", "--fast", "--sizes", "4,5", "--every", "auto")
+        found = read(
+            "--rate",
+            "0.7",
+            "--config",
+            str(tmp_path / name),
+            "--model.kind=conv",
+            "--fast",
+            "--sizes",
+            "4,5",
+            "--every",
+            "auto",
+        )
         assert found == Outer("d", 0.7, None, True, (4, 5), "auto", Inner(3, "conv"))
     assert read("--data=x", "--limit", "none", "--fast", "false").limit is None
     assert read("--data=x", "--limit", "-1.5").limit == -1.5
 
 
-def test_toml_on_python_3_10_takes_tomli_and_says_so_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_toml_on_python_3_10_takes_tomli_and_says_so_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import tomllib
 
     (tmp_path / "a.toml").write_text("data = 'd'\n")
@@ -185,15 +210,24 @@ def test_toml_on_python_3_10_takes_tomli_and_says_so_without_it(tmp_path: Path, 
     monkeypatch.setitem(sys.modules, "tomli", tomllib)
     assert read("--config", str(tmp_path / "a.toml")).data == "d"
     monkeypatch.setitem(sys.modules, "tomli", None)
-    with pytest.raises(config.ConfigError, match=r"a\.toml needs Python 3\.11 or the package tomli, .* give a \.json file"):
+    with pytest.raises(
+        config.ConfigError,
+        match=r"a\.toml needs Python 3\.11 or the package tomli, .* give a \.json file",
+    ):
         read("--config", str(tmp_path / "a.toml"))
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--data", "d", "--ratte", "1"], "ratte: there is no such key; did you mean rate? Keys: data, every, fast"),
-        (["--data", "d", "--model.layer", "1"], "model.layer: there is no such key; did you mean model.layers?"),
+        (
+            ["--data", "d", "--ratte", "1"],
+            "ratte: there is no such key; did you mean rate? Keys: data, every, fast",
+        ),
+        (
+            ["--data", "d", "--model.layer", "1"],
+            "model.layer: there is no such key; did you mean model.layers?",
+        ),
         (["--data", "d", "--rate", "much"], "rate: 'much' is not a finite number"),
         (["--data", "d", "--model.layers", "1.5"], "model.layers: '1.5' is not a whole number"),
         (["--data", "d", "--model.kind", "cnn"], "model.kind: 'cnn' is not one of mlp, conv"),
@@ -205,20 +239,38 @@ def test_toml_on_python_3_10_takes_tomli_and_says_so_without_it(tmp_path: Path, 
         (["--config", "nowhere.json"], "No such file or directory: 'nowhere.json'"),
     ],
 )
-def test_a_key_or_value_that_does_not_fit_is_named_with_what_would(words: list[str], message: str) -> None:
+def test_a_key_or_value_that_does_not_fit_is_named_with_what_would(
+    words: list[str], message: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         read(*words)
     assert message in str(caught.value)
 
 
-# -- what is written -----------------------------------------------------------------------------------------------------
+# -- what is written -----------------------------------------------------------------------------
 def test_of_a_view_only_its_own_numbers_are_written_and_tied_ones_once() -> None:
     whole = torch.arange(100_000.0)
-    content = {"part": whole[10:20], "column": whole.view(1000, 100)[:, 3], "tied": whole[10:20], "empty": whole[:0]}
-    alone = {"part": whole[10:20].clone(), "column": whole.view(1000, 100)[:, 3].clone(), "empty": torch.empty(0)}
+    content = {
+        "part": whole[10:20],
+        "column": whole.view(1000, 100)[:, 3],
+        "tied": whole[10:20],
+        "empty": whole[:0],
+    }
+    alone = {
+        "part": whole[10:20].clone(),
+        "column": whole.view(1000, 100)[:, 3].clone(),
+        "empty": torch.empty(0),
+    }
     written, expected = io.BytesIO(), io.BytesIO()
     content_writer(content)(written)
-    content_writer({"part": alone["part"], "column": alone["column"], "tied": alone["part"], "empty": alone["empty"]})(expected)
+    content_writer(
+        {
+            "part": alone["part"],
+            "column": alone["column"],
+            "tied": alone["part"],
+            "empty": alone["empty"],
+        }
+    )(expected)
     assert written.getvalue() == expected.getvalue()
     assert len(written.getvalue()) < 10_000
     written.seek(0)

@@ -40,9 +40,13 @@ def vocabulary(sample: ParallelText) -> Vocabulary:
     return Vocabulary.train((line for pair in sample.pairs() for line in pair), 400)
 
 
-def test_two_files_and_one_tab_separated_file_hold_the_same_pairs(sample: ParallelText, tmp_path: Path) -> None:
+def test_two_files_and_one_tab_separated_file_hold_the_same_pairs(
+    sample: ParallelText, tmp_path: Path
+) -> None:
     pairs = list(sample.pairs())
-    table = table_of(tmp_path, "".join(f"{english}\t{german}\r\n" for english, german in pairs).encode())
+    table = table_of(
+        tmp_path, "".join(f"{english}\t{german}\r\n" for english, german in pairs).encode()
+    )
     assert list(table.pairs()) == pairs
     assert len(pairs) == 32
 
@@ -62,7 +66,9 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(tmp_path: Path) -> No
         ("", "a\nb\nc", r"corpus.en has 0 lines, but .*corpus.de has 3"),
     ],
 )
-def test_unequal_numbers_of_lines_are_named(tmp_path: Path, english: str, german: str, message: str) -> None:
+def test_unequal_numbers_of_lines_are_named(
+    tmp_path: Path, english: str, german: str, message: str
+) -> None:
     with pytest.raises(ConfigError, match=f"^train: .*{message}; each line"):
         list(text_of(tmp_path, english, german).pairs())
 
@@ -84,7 +90,10 @@ def test_a_bad_line_of_a_table_is_named(tmp_path: Path, content: bytes, message:
 
 def test_a_text_that_is_absent_is_named_with_both_ways_to_give_one(tmp_path: Path) -> None:
     (tmp_path / "corpus.en").write_text("a\n")
-    with pytest.raises(ConfigError, match=r"^validation: there is no file .*corpus.de; give a file that ends in .tsv, or"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^validation: there is no file .*corpus.de; give a file that ends in .tsv, or",
+    ):
         ParallelText("validation", str(tmp_path / "corpus"), "en", "de")
 
 
@@ -99,7 +108,9 @@ def test_every_text_comes_back_from_its_tokens(vocabulary: Vocabulary, text: str
     assert max(tokens) < len(vocabulary)
 
 
-def test_the_same_text_gives_the_same_vocabulary(sample: ParallelText, vocabulary: Vocabulary) -> None:
+def test_the_same_text_gives_the_same_vocabulary(
+    sample: ParallelText, vocabulary: Vocabulary
+) -> None:
     lines = [line for pair in sample.pairs() for line in pair]
     assert Vocabulary.train(lines, 400).document == vocabulary.document
     assert len(vocabulary) == 400
@@ -112,7 +123,10 @@ def test_a_vocabulary_that_has_no_room_for_all_bytes_is_refused() -> None:
 
 
 def corpus_of(lengths: list[tuple[int, int]]) -> Corpus:
-    sides = [Rows([torch.full((sum(side),), 5, dtype=torch.int32)], side) for side in (list(one) for one in zip(*lengths, strict=True))]
+    sides = [
+        Rows([torch.full((sum(side),), 5, dtype=torch.int32)], side)
+        for side in (list(one) for one in zip(*lengths, strict=True))
+    ]
     return Corpus(sides[0], sides[1], 0, "")
 
 
@@ -121,7 +135,9 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1
 
 @settings(deadline=None)
 @given(lengths=LENGTHS, limit=st.integers(20, 100), seed=st.integers(0, 5))
-def test_batches_hold_every_pair_once_and_never_more_than_the_limit(lengths: list[tuple[int, int]], limit: int, seed: int) -> None:
+def test_batches_hold_every_pair_once_and_never_more_than_the_limit(
+    lengths: list[tuple[int, int]], limit: int, seed: int
+) -> None:
     corpus = corpus_of(lengths)
     batches = Batches(corpus, limit, seed)
     found = [batches[place] for place in range(len(batches))]
@@ -131,7 +147,11 @@ def test_batches_hold_every_pair_once_and_never_more_than_the_limit(lengths: lis
         assert source.numel() <= limit
         assert wanted.shape == read.shape
         assert wanted.numel() <= limit
-        assert int(batches.target_tokens[place]) == int((wanted != PAD).sum()) == sum(lengths[pair][1] for pair in indices.tolist())
+        assert (
+            int(batches.target_tokens[place])
+            == int((wanted != PAD).sum())
+            == sum(lengths[pair][1] for pair in indices.tolist())
+        )
 
 
 def test_batches_follow_from_the_seed_and_mix_pairs_of_one_length() -> None:
@@ -155,7 +175,9 @@ def test_batches_of_like_lengths_are_nearly_full() -> None:
     assert len(batches) < 1.1 * tokens / 1000
 
 
-def test_the_tokens_of_a_batch_are_those_of_its_lines(sample: ParallelText, vocabulary: Vocabulary) -> None:
+def test_the_tokens_of_a_batch_are_those_of_its_lines(
+    sample: ParallelText, vocabulary: Vocabulary
+) -> None:
     pairs, corpus = list(sample.pairs()), Corpus.of(sample, vocabulary, 64)
     source, read, wanted = corpus.batch(torch.tensor([30, 2]))
     for row, place in enumerate((30, 2)):
@@ -165,7 +187,9 @@ def test_the_tokens_of_a_batch_are_those_of_its_lines(sample: ParallelText, voca
         assert torch.equal(read[row, 1:], wanted[row, :-1])
 
 
-def test_pairs_that_are_too_long_are_left_out_and_counted(tmp_path: Path, vocabulary: Vocabulary) -> None:
+def test_pairs_that_are_too_long_are_left_out_and_counted(
+    tmp_path: Path, vocabulary: Vocabulary
+) -> None:
     text = text_of(tmp_path, "a\nb b b b b b b b b\nc\n", "a\nb\nc c c c c c c c c c\n")
     corpus = Corpus.of(text, vocabulary, 6)
     assert (len(corpus), corpus.too_long) == (1, 2)
@@ -179,16 +203,24 @@ def config_of(**values: object) -> TrainConfig:
 
 def test_the_rate_rises_in_a_line_and_falls_with_the_inverse_square_root() -> None:
     settings_ = config_of(learning_rate=0.5, warmup_steps=100)
-    assert [learning_rate(settings_, step) for step in (1, 50, 100, 400, 10_000)] == pytest.approx([0.005, 0.25, 0.5, 0.25, 0.05])
+    assert [learning_rate(settings_, step) for step in (1, 50, 100, 400, 10_000)] == pytest.approx(
+        [0.005, 0.25, 0.5, 0.25, 0.05]
+    )
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"tokens_per_batch": 100, "max_tokens": 128}, "^tokens_per_batch: 100 are too few for a pair of max_tokens 128; use 128 or more"),
+        (
+            {"tokens_per_batch": 100, "max_tokens": 128},
+            "^tokens_per_batch: 100 are too few for a pair of max_tokens 128; use 128 or more",
+        ),
         ({"warmup_steps": 0}, "^warmup_steps: 0 is too small; use 1 or more"),
         ({"label_smoothing": 1}, "^label_smoothing: 1.0 is no share"),
-        ({"model": {"heads": 7}}, "^model.heads: 7 do not divide width 512 into even parts; use one of 1, 2, 4, 8"),
+        (
+            {"model": {"heads": 7}},
+            "^model.heads: 7 do not divide width 512 into even parts; use one of 1, 2, 4, 8",
+        ),
         ({"model": {"dropout": 1}}, "^model.dropout: 1.0 is no share"),
         ({"model": {"depth": 3}}, "^model.depth: there is no such key; did you mean model.width"),
         ({"search": {"beam": 0}}, "^search.beam: 0 is too small"),
@@ -200,7 +232,12 @@ def test_a_bad_value_is_named(values: dict[str, object], message: str) -> None:
         config_of(**values)
 
 
-def test_a_package_that_is_missing_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_is_missing_is_named_with_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(packages.PackageMissing, match=r"^validation: BLEU needs the package sacrebleu, .*pip install sacrebleu"):
+    with pytest.raises(
+        packages.PackageMissing,
+        match=r"^validation: BLEU needs the package sacrebleu, .*pip install sacrebleu",
+    ):
         packages.needed("sacrebleu", "validation: BLEU")

@@ -26,13 +26,20 @@ class TableStep:
         self.said: list[tuple[int, ...]] = [()] * (width * sentences)
 
     def __call__(self, tokens: Tensor, parents: Tensor) -> Tensor:
-        self.said = [(*self.said[parent], token) for parent, token in zip(parents.tolist(), tokens.tolist(), strict=True)]
+        self.said = [
+            (*self.said[parent], token)
+            for parent, token in zip(parents.tolist(), tokens.tolist(), strict=True)
+        ]
         return torch.tensor([self.table(said[1:]) for said in self.said]).log()
 
 
 def trap(said: tuple[int, ...]) -> list[float]:
     """Token 3 looks better than token 4 at first, but only 4 leads to a sure end."""
-    after: dict[tuple[int, ...], list[float]] = {(): [0, 0, 0, 0.6, 0.4], (3,): [0, 0, 0.36, 0.34, 0.3], (4,): [0, 0, 1, 0, 0]}
+    after: dict[tuple[int, ...], list[float]] = {
+        (): [0, 0, 0, 0.6, 0.4],
+        (3,): [0, 0, 0.36, 0.34, 0.3],
+        (4,): [0, 0, 1, 0, 0],
+    }
     return after.get(said, [0, 0, 0.4, 0.3, 0.3])
 
 
@@ -65,7 +72,9 @@ def best_of_all(table: Table, vocabulary: int, limit: int, strength: float) -> H
     for length in range(limit):
         for said in itertools.product(range(END + 1, vocabulary), repeat=length):
             chances = [table(said[:place])[token] for place, token in enumerate((*said, END))]
-            found.append(Hypothesis(list(said), sum(map(math.log, chances)) / penalty(length + 1, strength)))
+            found.append(
+                Hypothesis(list(said), sum(map(math.log, chances)) / penalty(length + 1, strength))
+            )
     return max(found, key=lambda one: one.score)
 
 
@@ -82,7 +91,9 @@ def test_a_beam_as_wide_as_all_there_is_finds_the_best_of_all(seed: int, strengt
 
 def test_a_strong_length_penalty_prefers_the_longer_sentence() -> None:
     def table(said: tuple[int, ...]) -> list[float]:
-        return {(): [0, 0, 0.5, 0.5], (3,): [0, 0, 0.05, 0.95], (3, 3): [0, 0, 0.9, 0.1]}.get(said, [0, 0, 1.0, 0])
+        return {(): [0, 0, 0.5, 0.5], (3,): [0, 0, 0.05, 0.95], (3, 3): [0, 0, 0.9, 0.1]}.get(
+            said, [0, 0, 1.0, 0]
+        )
 
     assert beam_search(TableStep(table, 3), [5], 3, 0.0)[0].tokens == []
     assert beam_search(TableStep(table, 3), [5], 3, 2.0)[0].tokens == [3, 3]
@@ -96,9 +107,16 @@ def test_a_sentence_that_never_ends_stops_at_its_limit() -> None:
 @pytest.fixture(scope="module")
 def model() -> Transformer:
     torch.manual_seed(3)
-    made = Transformer(ModelConfig(layers=2, width=16, heads=2, feed_forward=32, dropout=0.2), 20).eval()
+    made = Transformer(
+        ModelConfig(layers=2, width=16, heads=2, feed_forward=32, dropout=0.2), 20
+    ).eval()
     with torch.no_grad():
-        for name, parameter in made.named_parameters():  # as sure of itself as a trained one, and not just repeating its last token
+        for (
+            name,
+            parameter,
+        ) in (
+            made.named_parameters()
+        ):  # as sure of itself as a trained one, and not just repeating its last token
             parameter.mul_(0.7 if name == "embedding.weight" else 2.5)
     return made
 
@@ -119,7 +137,9 @@ def greedy(model: Transformer, source: Tensor, limit: int) -> list[int]:
 
 
 @torch.no_grad()
-def test_a_beam_of_width_one_is_greedy_search_and_padding_changes_nothing(model: Transformer) -> None:
+def test_a_beam_of_width_one_is_greedy_search_and_padding_changes_nothing(
+    model: Transformer,
+) -> None:
     together = beam_search(Decoding(model, SOURCE, 1), [12, 12, 12], 1, 0.6)
     alone = [greedy(model, source[source != PAD], 12) for source in SOURCE]
     assert [one.tokens for one in together] == alone
@@ -127,21 +147,32 @@ def test_a_beam_of_width_one_is_greedy_search_and_padding_changes_nothing(model:
 
 
 @torch.no_grad()
-def test_the_decoder_that_keeps_what_was_said_says_what_the_whole_one_says(model: Transformer) -> None:
+def test_the_decoder_that_keeps_what_was_said_says_what_the_whole_one_says(
+    model: Transformer,
+) -> None:
     target = torch.tensor([[BEGIN, 8, 3, 17], [BEGIN, 4, 4, 9], [BEGIN, 12, 6, 3]])
     whole = model(SOURCE, target)
     whole[:, :, [PAD, BEGIN]] = -math.inf
     step, parents = Decoding(model, SOURCE, 1), torch.arange(3)
     for place in range(4):
-        assert torch.allclose(step(target[:, place], parents), whole[:, place].log_softmax(dim=-1), atol=1e-4, rtol=1e-4)
+        assert torch.allclose(
+            step(target[:, place], parents),
+            whole[:, place].log_softmax(dim=-1),
+            atol=1e-4,
+            rtol=1e-4,
+        )
 
 
 @torch.no_grad()
 def test_the_score_of_a_hypothesis_is_what_the_model_gives_its_sentence(model: Transformer) -> None:
-    for found, source in zip(beam_search(Decoding(model, SOURCE, 4), [14] * 3, 4, 0.8), SOURCE, strict=True):
+    for found, source in zip(
+        beam_search(Decoding(model, SOURCE, 4), [14] * 3, 4, 0.8), SOURCE, strict=True
+    ):
         said = [*found.tokens, END]
         logits = model(source[source != PAD][None], torch.tensor([[BEGIN, *found.tokens]]))[0]
         logits[:, [PAD, BEGIN]] = -math.inf
         chances = logits.log_softmax(dim=-1)[torch.arange(len(said)), said]
         assert len(found.tokens) < 14
-        assert found.score == pytest.approx(float(chances.sum()) / penalty(len(said), 0.8), rel=1e-3)
+        assert found.score == pytest.approx(
+            float(chances.sum()) / penalty(len(said), 0.8), rel=1e-3
+        )

@@ -27,7 +27,13 @@ class Agreement(NamedTuple):
     @classmethod
     def of(cls, summed: Tensor | Sequence[float], world_size: int) -> Agreement:
         values: Sequence[float] = summed.tolist() if isinstance(summed, Tensor) else summed
-        return cls(values[LOSS] / world_size, values[STOP] > 0, values[SAVE] > 0, values[FAILED], values[FENCED])
+        return cls(
+            values[LOSS] / world_size,
+            values[STOP] > 0,
+            values[SAVE] > 0,
+            values[FAILED],
+            values[FENCED],
+        )
 
 
 def exchange(value: Any) -> list[Any]:

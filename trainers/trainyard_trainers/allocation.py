@@ -60,7 +60,10 @@ class Job:
     def environment(self) -> dict[str, str]:
         """The user's variables and, stronger, our own."""
         job = self.document
-        number = {key: job.get(key) for key in ("checkpointEverySeconds", "checkpointEverySteps", "secondsBetweenFailures")}
+        number = {
+            key: job.get(key)
+            for key in ("checkpointEverySeconds", "checkpointEverySteps", "secondsBetweenFailures")
+        }
         ours = {
             "TRAINYARD_RUN_ID": job["runId"],
             "TRAINYARD_ATTEMPT": job["attempt"],
@@ -73,7 +76,10 @@ class Job:
             "TRAINYARD_CHECKPOINT_KEEP": job.get("checkpointKeep") or 3,
             "TRAINYARD_SECONDS_BETWEEN_FAILURES": number["secondsBetweenFailures"] or "",
         }
-        return {**{str(k): str(v) for k, v in (job.get("environment") or {}).items()}, **{k: str(v) for k, v in ours.items()}}
+        return {
+            **{str(k): str(v) for k, v in (job.get("environment") or {}).items()},
+            **{k: str(v) for k, v in ours.items()},
+        }
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,12 @@ class Node:
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Node:
-        node_list = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST") or env.get("SLURM_NODELIST") or "localhost"
+        node_list = (
+            env.get("SLURM_STEP_NODELIST")
+            or env.get("SLURM_JOB_NODELIST")
+            or env.get("SLURM_NODELIST")
+            or "localhost"
+        )
         names = expand(node_list)
         return cls(
             name=env.get("SLURMD_NODENAME") or names[0],
@@ -99,7 +110,11 @@ class Node:
 
 def expand(node_list: str) -> tuple[str, ...]:
     """The hosts of a Slurm node list in its order: `ip-10-0-0-[3-5,9]` -> ip-10-0-0-3, -4, -5, -9. srun starts process k on host k."""
-    names = [name for part in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*", node_list) for name in _expand_one(part)]
+    names = [
+        name
+        for part in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)*", node_list)
+        for name in _expand_one(part)
+    ]
     if not names or not all(names):
         raise ValueError(f"Slurm's node list '{node_list}' names no host")
     return tuple(names)
@@ -164,7 +179,9 @@ class Allocation:
 
     @property
     def master_port(self) -> int:
-        return rendezvous_port(str(self.job.document["runId"]), int(self.job.document["attempt"]), self.node.job_id)
+        return rendezvous_port(
+            str(self.job.document["runId"]), int(self.job.document["attempt"]), self.node.job_id
+        )
 
     @property
     def processes(self) -> int:

@@ -112,7 +112,11 @@ def connect(width: int) -> Reduction:
         return Shared(width, find_place())
     except NotHere as reason:
         if dist.get_rank() == 0:
-            print(f"trainyard: gradients are added up by gloo, which is slower: {reason}", file=sys.stderr, flush=True)
+            print(
+                f"trainyard: gradients are added up by gloo, which is slower: {reason}",
+                file=sys.stderr,
+                flush=True,
+            )
         return Gathered(width)
 
 
@@ -122,8 +126,12 @@ def find_place() -> Place:
     if others := sorted({machine for _, _, machine in told} - {"x86_64"}):
         # Rows and the marks that announce them are plain stores: only x86 shows them to other cores in the order they were made.
         raise NotHere(f"shared memory is used on x86_64 only, and this is {', '.join(others)}")
-    starts = [rank for rank, (node, _, _) in enumerate(told) if rank == 0 or told[rank - 1][0] != node]
-    nodes = tuple(range(start, end) for start, end in zip(starts, [*starts[1:], len(told)], strict=True))
+    starts = [
+        rank for rank, (node, _, _) in enumerate(told) if rank == 0 or told[rank - 1][0] != node
+    ]
+    nodes = tuple(
+        range(start, end) for start, end in zip(starts, [*starts[1:], len(told)], strict=True)
+    )
     if len({node for node, _, _ in told}) != len(nodes):
         raise NotHere("the ranks of a node do not follow each other; start them node by node")
     return Place(dist.get_rank(), nodes, tuple(pid for _, pid, _ in told))
@@ -141,27 +149,34 @@ class Shared:
         self._place = place
         self._step = 0
         self._first = place.ranks[0]
-        self._looks = _LOOKS_ALONE if len(place.ranks) <= len(os.sched_getaffinity(0)) else _LOOKS_SHARED
+        self._looks = (
+            _LOOKS_ALONE if len(place.ranks) <= len(os.sched_getaffinity(0)) else _LOOKS_SHARED
+        )
         self._links: Links | None = None
         self._peers: Peers | None = None
         self._lay_out(width)
         self._memory: mmap.mmap | None = None
         self._descriptor: int | None = None
-        errors = [f"rank {rank}: {text}" for rank, text in enumerate(exchange(self._set_up())) if text]
+        errors = [
+            f"rank {rank}: {text}" for rank, text in enumerate(exchange(self._set_up())) if text
+        ]
         if self._descriptor is not None:
             os.close(self._descriptor)  # by now every rank of the node has mapped it
         if errors:
             self.close()
             raise NotHere("; ".join(errors))
 
-    # -- setting up --------------------------------------------------------------------------------------------------
+    # -- setting up -------------------------------------------------------------------------------
     def _lay_out(self, width: int) -> None:
         """Offsets in bytes: token, marks of the ranks (twice), mark of the other nodes' rows (twice), rows (twice)."""
         world = len(self._place.pids)
         self._row_bytes = width * _FLOAT
         self._marks = [node_memory.START, node_memory.START + _lines(world)]
         self._done = [self._marks[1] + _lines(world), self._marks[1] + _lines(world) + _LINE]
-        self._rows = [self._done[1] + _LINE, self._done[1] + _LINE + _lines(world * self._row_bytes)]
+        self._rows = [
+            self._done[1] + _LINE,
+            self._done[1] + _LINE + _lines(world * self._row_bytes),
+        ]
         self._size = self._rows[1] + _lines(world * self._row_bytes)
         self._shape = (world, width)
 
@@ -170,8 +185,13 @@ class Shared:
         links: Links | None = None
         offer: dict[str, Any] = {}
         try:
-            if max(len(ranks) for ranks in self._place.nodes) * self._row_bytes > _MOST_BYTES and len(self._place.nodes) > 1:
-                raise NotHere(f"{self._row_bytes} bytes a rank are too much for one message a step between nodes")
+            if (
+                max(len(ranks) for ranks in self._place.nodes) * self._row_bytes > _MOST_BYTES
+                and len(self._place.nodes) > 1
+            ):
+                raise NotHere(
+                    f"{self._row_bytes} bytes a rank are too much for one message a step between nodes"
+                )
             if self._place.leads:
                 self._descriptor, offer = node_memory.create("trainyard-allreduce", self._size)
                 links = Links(self._place) if len(self._place.nodes) > 1 else None
@@ -196,12 +216,23 @@ class Shared:
         self._view = memoryview(memory)
         world, width = self._shape
         self._tables = [
-            torch.frombuffer(memory, dtype=torch.float32, count=world * width, offset=at).view(world, width) for at in self._rows
+            torch.frombuffer(memory, dtype=torch.float32, count=world * width, offset=at).view(
+                world, width
+            )
+            for at in self._rows
         ]
         ranks, own = self._place.ranks, self._place.rank
-        self._mine = [self._view[at + own * self._row_bytes :][: self._row_bytes] for at in self._rows]
-        self._arrived = [self._view[at + ranks[0] : at + ranks[0] + len(ranks)] for at in self._marks]
-        self._waited = self._arrived if len(self._place.nodes) == 1 else [self._view[at : at + 1] for at in self._done]
+        self._mine = [
+            self._view[at + own * self._row_bytes :][: self._row_bytes] for at in self._rows
+        ]
+        self._arrived = [
+            self._view[at + ranks[0] : at + ranks[0] + len(ranks)] for at in self._marks
+        ]
+        self._waited = (
+            self._arrived
+            if len(self._place.nodes) == 1
+            else [self._view[at : at + 1] for at in self._done]
+        )
 
     def close(self) -> None:
         """Let go of connections; the memory goes with the last rank that has it."""
@@ -210,10 +241,13 @@ class Shared:
         if self._peers is not None:
             self._peers.close()
 
-    # -- every step --------------------------------------------------------------------------------------------------
+    # -- every step -------------------------------------------------------------------------------
     def add_up(self) -> None:
         self._step += 1
-        half, mark = self._step & 1, (self._step // 2 + 1) % 256  # not 0 at first: that is what new memory holds
+        half, mark = (
+            self._step & 1,
+            (self._step // 2 + 1) % 256,
+        )  # not 0 at first: that is what new memory holds
         self._mine[half][:] = self.mine.bytes
         self._arrived[half][self._place.rank - self._first] = mark
         if self._links is not None:
@@ -243,12 +277,18 @@ class Shared:
         if self._peers is not None:
             self._peers.check()
         if waited > DEADLINE_SECONDS:
-            raise TimeoutError(f"timed out waiting {DEADLINE_SECONDS:.0f} s for {self._missing(marks, expected)}")
+            raise TimeoutError(
+                f"timed out waiting {DEADLINE_SECONDS:.0f} s for {self._missing(marks, expected)}"
+            )
 
     def _missing(self, marks: memoryview, expected: bytes) -> str:
         if len(marks) != len(self._place.ranks):
             return f"rank {self._place.ranks[0]} and the other nodes"
-        late = [str(rank) for rank, seen, due in zip(self._place.ranks, marks, expected, strict=True) if seen != due]
+        late = [
+            str(rank)
+            for rank, seen, due in zip(self._place.ranks, marks, expected, strict=True)
+            if seen != due
+        ]
         return f"rank {', '.join(late)}"
 
 
@@ -261,7 +301,9 @@ class Peers:
     """The other ranks of this node, of which the kernel tells when one ends."""
 
     def __init__(self, place: Place) -> None:
-        self._ranks = {os.pidfd_open(place.pids[rank]): rank for rank in place.ranks if rank != place.rank}
+        self._ranks = {
+            os.pidfd_open(place.pids[rank]): rank for rank in place.ranks if rank != place.rank
+        }
         self._poll = select.poll()
         for descriptor in self._ranks:
             self._poll.register(descriptor, select.POLLIN)
@@ -270,7 +312,9 @@ class Peers:
         """Raises ConnectionError when one is gone."""
         if gone := [str(self._ranks[descriptor]) for descriptor, _ in self._poll.poll(0)]:
             time.sleep(_CAUSE_FIRST_SECONDS)
-            raise ConnectionError(f"connection closed by peer: rank {', '.join(gone)} of this node is gone")
+            raise ConnectionError(
+                f"connection closed by peer: rank {', '.join(gone)} of this node is gone"
+            )
 
     def close(self) -> None:
         for descriptor in self._ranks:
@@ -286,12 +330,18 @@ class Links:
         self._token = secrets.token_bytes(_TOKEN_BYTES)
         self._sockets: dict[int, socket.socket] = {}
         self._server = socket.create_server((_own_address(), 0), family=_family())
-        self.offer = {"address": self._server.getsockname()[0], "port": self._server.getsockname()[1], "secret": self._token.hex()}
+        self.offer = {
+            "address": self._server.getsockname()[0],
+            "port": self._server.getsockname()[1],
+            "secret": self._token.hex(),
+        }
 
     def connect(self, offers: Sequence[dict[str, Any]]) -> None:
         """Connect to the nodes before this one, and let those after it connect. Raises OSError."""
         for node in range(self._own):
-            link = socket.create_connection((offers[node]["address"], offers[node]["port"]), _CONNECT_SECONDS)
+            link = socket.create_connection(
+                (offers[node]["address"], offers[node]["port"]), _CONNECT_SECONDS
+            )
             link.sendall(bytes.fromhex(offers[node]["secret"]) + self._own.to_bytes(4, "big"))
             self._keep(node, link)
         self._server.settimeout(_CONNECT_SECONDS)
@@ -305,7 +355,9 @@ class Links:
         link.settimeout(_CONNECT_SECONDS)
         hello = link.recv(_TOKEN_BYTES + 4, socket.MSG_WAITALL)
         node = int.from_bytes(hello[_TOKEN_BYTES:], "big")
-        if not secrets.compare_digest(hello[:_TOKEN_BYTES], self._token) or not self._own < node < len(self._place.nodes):
+        if not secrets.compare_digest(
+            hello[:_TOKEN_BYTES], self._token
+        ) or not self._own < node < len(self._place.nodes):
             link.close()
             return
         self._keep(node, link)
@@ -319,7 +371,9 @@ class Links:
     def trade(self, memory: memoryview, at: int, row_bytes: int) -> None:
         """Send this node's rows and take in those of the others; the rows of all ranks begin `at` in the memory."""
         nodes = self._place.nodes
-        parts = [memory[at + ranks[0] * row_bytes : at + (ranks[-1] + 1) * row_bytes] for ranks in nodes]
+        parts = [
+            memory[at + ranks[0] * row_bytes : at + (ranks[-1] + 1) * row_bytes] for ranks in nodes
+        ]
         for node, link in self._sockets.items():
             self._or_gone(node, link.sendall, parts[self._own])
         for node, link in self._sockets.items():
@@ -334,9 +388,13 @@ class Links:
         try:
             return int(work(part) or 0)
         except TimeoutError as error:
-            raise TimeoutError(f"timed out waiting {DEADLINE_SECONDS:.0f} s for {self._named(node)}") from error
+            raise TimeoutError(
+                f"timed out waiting {DEADLINE_SECONDS:.0f} s for {self._named(node)}"
+            ) from error
         except OSError as error:
-            raise ConnectionError(f"connection closed by peer: {self._named(node)} is gone ({error})") from error
+            raise ConnectionError(
+                f"connection closed by peer: {self._named(node)} is gone ({error})"
+            ) from error
 
     def _named(self, node: int) -> str:
         ranks = self._place.nodes[node]
@@ -351,7 +409,9 @@ def _master() -> tuple[Any, ...]:
     host = os.environ.get("MASTER_ADDR", "")
     if not host:
         raise NotHere("MASTER_ADDR is not set, so the nodes cannot find each other")
-    return socket.getaddrinfo(host, int(os.environ.get("MASTER_PORT") or 1), type=socket.SOCK_DGRAM)[0]
+    return socket.getaddrinfo(
+        host, int(os.environ.get("MASTER_PORT") or 1), type=socket.SOCK_DGRAM
+    )[0]
 
 
 def _family() -> int:

@@ -20,7 +20,9 @@ def _number(environment: Mapping[str, str], name: str, *, whole: bool = False) -
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf or (whole and not value.is_integer()):
-        raise ConfigError(f"{name}: '{text}' is not a {'whole ' if whole else ''}number above 0; unset it or give one")
+        raise ConfigError(
+            f"{name}: '{text}' is not a {'whole ' if whole else ''}number above 0; unset it or give one"
+        )
     return value
 
 
@@ -62,11 +64,16 @@ class Attempt:
             run_id=env.get("TRAINYARD_RUN_ID") or "local",
             number=number,
             run_dir=run_dir,
-            attempt_dir=Path(env.get("TRAINYARD_ATTEMPT_DIR") or run_dir / "attempts" / str(number)).absolute(),
-            checkpoint_dir=Path(env.get("TRAINYARD_CHECKPOINT_DIR") or run_dir / "checkpoints").absolute(),
+            attempt_dir=Path(
+                env.get("TRAINYARD_ATTEMPT_DIR") or run_dir / "attempts" / str(number)
+            ).absolute(),
+            checkpoint_dir=Path(
+                env.get("TRAINYARD_CHECKPOINT_DIR") or run_dir / "checkpoints"
+            ).absolute(),
             every_seconds=60.0 if seconds is None and steps is None and not auto else seconds,
             every_steps=None if steps is None else int(steps),
             keep=int(_number(env, "TRAINYARD_CHECKPOINT_KEEP", whole=True) or 3),
             every_auto=auto,
-            seconds_between_failures=_number(env, "TRAINYARD_SECONDS_BETWEEN_FAILURES") or DAY_SECONDS,
+            seconds_between_failures=_number(env, "TRAINYARD_SECONDS_BETWEEN_FAILURES")
+            or DAY_SECONDS,
         )

@@ -58,14 +58,22 @@ class BertConfig(loop.LoopConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("batch", 1), ("max_tokens", 8), ("warmup_steps", 0), ("evaluate_every", 0), ("weight_decay", 0)):
+        for name, least in (
+            ("batch", 1),
+            ("max_tokens", 8),
+            ("warmup_steps", 0),
+            ("evaluate_every", 0),
+            ("weight_decay", 0),
+        ):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; use {least} or more")
         for name in ("learning_rate", "max_gradient_norm"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: {getattr(self, name)} must be above 0")
         if self.warmup_steps > self.steps:
-            raise ValueError(f"warmup_steps: {self.warmup_steps} are more than all steps; use at most {self.steps}")
+            raise ValueError(
+                f"warmup_steps: {self.warmup_steps} are more than all steps; use at most {self.steps}"
+            )
 
 
 def rate_factor(settings: BertConfig, step: int) -> float:
@@ -82,7 +90,9 @@ def load_pretrained(directory: Path, max_tokens: int) -> tuple[Any, Any]:
     A head that the directory does not have is drawn at random; any other weight that is missing is an error.
     """
     _check_directory(directory)
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # some versions look a tokenizer up even where local_files_only is set
+    os.environ.setdefault(
+        "HF_HUB_OFFLINE", "1"
+    )  # some versions look a tokenizer up even where local_files_only is set
     transformers = packages.needed("transformers", "trainyard_trainers.bert")
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()  # what it would warn of is checked below
@@ -96,7 +106,9 @@ def load_pretrained(directory: Path, max_tokens: int) -> tuple[Any, Any]:
             id2label=LABELS,
             label2id={v: k for k, v in LABELS.items()},
         )
-    except Exception as error:  # of transformers, of safetensors, of torch: none of them says which it raises
+    except (
+        Exception
+    ) as error:  # of transformers, of safetensors, of torch: none of them says which it raises
         raise ConfigError(f"model: {directory} cannot be loaded: {error}") from error
     _check_loaded(directory, model, tokenizer, loading, max_tokens)
     return model.float(), tokenizer  # half-precision weights would lose small updates
@@ -104,15 +116,29 @@ def load_pretrained(directory: Path, max_tokens: int) -> tuple[Any, Any]:
 
 def _check_directory(directory: Path) -> None:
     if not directory.is_dir():
-        raise ConfigError(f"model: {directory} is no directory; give one that save_pretrained wrote (models are not downloaded)")
-    for what, names in (("configuration", ("config.json",)), ("weights", WEIGHTS), ("tokenizer", TOKENIZERS)):
+        raise ConfigError(
+            f"model: {directory} is no directory; give one that save_pretrained wrote (models are not downloaded)"
+        )
+    for what, names in (
+        ("configuration", ("config.json",)),
+        ("weights", WEIGHTS),
+        ("tokenizer", TOKENIZERS),
+    ):
         if not any((directory / name).is_file() for name in names):
-            raise ConfigError(f"model: {directory} has no {what}: {' or '.join(names)} is missing; save_pretrained writes it there")
+            raise ConfigError(
+                f"model: {directory} has no {what}: {' or '.join(names)} is missing; save_pretrained writes it there"
+            )
 
 
-def _check_loaded(directory: Path, model: Any, tokenizer: Any, loading: Any, max_tokens: int) -> None:
+def _check_loaded(
+    directory: Path, model: Any, tokenizer: Any, loading: Any, max_tokens: int
+) -> None:
     body = f"{model.base_model_prefix}."
-    missing = sorted(name for name in loading["missing_keys"] if name.startswith(body) and ".pooler." not in f".{name}")
+    missing = sorted(
+        name
+        for name in loading["missing_keys"]
+        if name.startswith(body) and ".pooler." not in f".{name}"
+    )
     if missing:
         raise ConfigError(
             f"model: the weights in {directory} lack {len(missing)} tensors that config.json asks for, {missing[0]} first; "
@@ -124,10 +150,14 @@ def _check_loaded(directory: Path, model: Any, tokenizer: Any, loading: Any, max
             "give tokenizer and weights of one model"
         )
     if tokenizer.pad_token_id is None:
-        raise ConfigError(f"model: the tokenizer in {directory} has no pad_token, which batches need; set it and save_pretrained again")
+        raise ConfigError(
+            f"model: the tokenizer in {directory} has no pad_token, which batches need; set it and save_pretrained again"
+        )
     longest = getattr(model.config, "max_position_embeddings", max_tokens)
     if max_tokens > longest:
-        raise ConfigError(f"max_tokens: {max_tokens} are more than the model's max_position_embeddings; use at most {longest}")
+        raise ConfigError(
+            f"max_tokens: {max_tokens} are more than the model's max_position_embeddings; use at most {longest}"
+        )
 
 
 @dataclass(frozen=True)
@@ -144,7 +174,13 @@ class Score:
     def of(cls, step: int, counts: Tensor) -> Score:
         """Of `counts` (5,): pairs, right ones, true positives, false ones of either kind, sum of losses."""
         pairs, right, hits, slips, loss = counts.tolist()
-        return cls(step, right / pairs, 2 * hits / (2 * hits + slips) if hits else 0.0, loss / pairs, int(pairs))
+        return cls(
+            step,
+            right / pairs,
+            2 * hits / (2 * hits + slips) if hits else 0.0,
+            loss / pairs,
+            int(pairs),
+        )
 
 
 class Bert:
@@ -156,33 +192,51 @@ class Bert:
         self.device = data_parallel.own_device()
         torch.manual_seed(settings.seed)  # for a head that is drawn: alike on all ranks
         self.model, self.tokenizer = load_pretrained(settings.model, settings.max_tokens)
-        self.train = encode(self.tokenizer, read_pairs(settings.train, "train"), settings.max_tokens)
-        self.validation = encode(self.tokenizer, read_pairs(settings.validation, "validation"), settings.max_tokens)
+        self.train = encode(
+            self.tokenizer, read_pairs(settings.train, "train"), settings.max_tokens
+        )
+        self.validation = encode(
+            self.tokenizer, read_pairs(settings.validation, "validation"), settings.max_tokens
+        )
         check_batch("batch", settings.batch, self.world_size, len(self.train))
         self.stream = Stream(len(self.train), settings.seed)
         self.model.to(self.device).train()
-        self.parallel = data_parallel.wrapped(self.model, self.device, lambda model: self._loss(model, self.train, [0])[0])
+        self.parallel = data_parallel.wrapped(
+            self.model, self.device, lambda model: self._loss(model, self.train, [0])[0]
+        )
         self.optimizer = torch.optim.AdamW(self._groups(), lr=settings.learning_rate)
         if self.rank == 0:
-            print(f"{len(self.train)} pairs, {len(self.validation)} for validation; {data_parallel.size(self.model)}", flush=True)
+            print(
+                f"{len(self.train)} pairs, {len(self.validation)} for validation; {data_parallel.size(self.model)}",
+                flush=True,
+            )
         self.step = 0
         self.last: Score | None = None
         self.best: Score | None = None
-        seeds.seed_rank(settings.seed, self.rank)  # from here on every rank draws dropout of its own
+        seeds.seed_rank(
+            settings.seed, self.rank
+        )  # from here on every rank draws dropout of its own
 
     def _groups(self) -> list[dict[str, Any]]:
         """Weight decay is for matrices: on biases and norms it would pull the outputs themselves to 0."""
         parameters = list(self.model.parameters())
         matrices = [parameter for parameter in parameters if parameter.ndim > 1]
         others = [parameter for parameter in parameters if parameter.ndim <= 1]
-        return [{"params": matrices, "weight_decay": self.settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
+        return [
+            {"params": matrices, "weight_decay": self.settings.weight_decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
 
-    def _loss(self, model: nn.Module, data: Encoded, indices: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    def _loss(
+        self, model: nn.Module, data: Encoded, indices: list[int]
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """(mean loss, logits (pairs, 2), labels (pairs,)) of some pairs."""
         inputs, labels = data.batch(indices)
         inputs = {name: tensor.to(self.device) for name, tensor in inputs.items()}
         labels = labels.to(self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+        with torch.autocast(
+            self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"
+        ):
             logits = model(**inputs).logits
         return nn.functional.cross_entropy(logits.float(), labels), logits, labels
 
@@ -219,13 +273,22 @@ class Bert:
         loss, logits, labels = self._loss(self.model, self.validation, indices)
         said = logits.argmax(dim=1)
         right, hits = (said == labels).sum(), ((said == 1) & (labels == 1)).sum()
-        values = [len(indices), int(right), int(hits), len(indices) - int(right), float(loss) * len(indices)]
+        values = [
+            len(indices),
+            int(right),
+            int(hits),
+            len(indices) - int(right),
+            float(loss) * len(indices),
+        ]
         return torch.tensor(values, dtype=torch.float64)
 
     def _evaluate(self) -> None:
         """Keep the score of this step; the best is the one with the highest F1, then the highest accuracy, then the first."""
         self.last = self.evaluate()
-        if self.best is None or (self.last.f1, self.last.accuracy) > (self.best.f1, self.best.accuracy):
+        if self.best is None or (self.last.f1, self.last.accuracy) > (
+            self.best.f1,
+            self.best.accuracy,
+        ):
             self.best = self.last
         if self.rank == 0:
             print(
@@ -234,10 +297,15 @@ class Bert:
             )
 
     def _scores(self) -> dict[str, Any]:
-        return {name: vars(score) if score else None for name, score in (("best", self.best), ("last", self.last))}
+        return {
+            name: vars(score) if score else None
+            for name, score in (("best", self.best), ("last", self.last))
+        }
 
     def files(self) -> Files:
-        files: dict[str, object] = {rank_file(self.rank): {**self.stream.state(), "random": seeds.random_state()}}
+        files: dict[str, object] = {
+            rank_file(self.rank): {**self.stream.state(), "random": seeds.random_state()}
+        }
         if self.rank == 0:
             files["model.pt"] = self.model.state_dict()
             files["optimizer.pt"] = self.optimizer.state_dict()
@@ -247,10 +315,15 @@ class Bert:
     def restore(self, saved: Saved) -> None:
         task = load(saved, "task.pt")
         if task["train"] != self.train.digest():
-            raise ConfigError(f"train: {self.settings.train} or its tokenizer is not what {saved.path.name} was trained on; put it back")
+            raise ConfigError(
+                f"train: {self.settings.train} or its tokenizer is not what {saved.path.name} was trained on; put it back"
+            )
         self.model.load_state_dict(load(saved, "model.pt"))
         self.optimizer.load_state_dict(load(saved, "optimizer.pt"))
-        self.best, self.last = (Score(**task["scores"][name]) if task["scores"][name] else None for name in ("best", "last"))
+        self.best, self.last = (
+            Score(**task["scores"][name]) if task["scores"][name] else None
+            for name in ("best", "last")
+        )
         same = saved.world_size == self.world_size
         own = load(saved, rank_file(self.rank if same else 0))
         self.stream.restore(own)
@@ -269,7 +342,9 @@ class Bert:
         with tempfile.TemporaryDirectory() as directory:
             self.model.save_pretrained(directory)
             self.tokenizer.save_pretrained(directory)
-            files: dict[str, object] = {path.name: path.read_bytes() for path in sorted(Path(directory).iterdir())}
+            files: dict[str, object] = {
+                path.name: path.read_bytes() for path in sorted(Path(directory).iterdir())
+            }
         files["metrics.json"] = (json.dumps(self._scores(), indent=1) + "\n").encode()
         return files
 

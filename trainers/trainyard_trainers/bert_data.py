@@ -31,7 +31,9 @@ def read_pairs(path: Path, key: str) -> list[Pair]:
     """
     lines = _lines(path, key)
     if next(lines, (1, ""))[1].split("\t") != list(COLUMNS):
-        raise ConfigError(f"{key}: {path}, line 1: it must be the header: {', '.join(COLUMNS)}, with a tab between each two")
+        raise ConfigError(
+            f"{key}: {path}, line 1: it must be the header: {', '.join(COLUMNS)}, with a tab between each two"
+        )
     pairs = [_pair(line, f"{key}: {path}, line {number}") for number, line in lines]
     if not pairs:
         raise ConfigError(f"{key}: {path} holds no pair, only the header")
@@ -43,18 +45,24 @@ def _lines(path: Path, key: str) -> Iterator[tuple[int, str]]:
     try:
         content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
     except OSError as error:
-        raise ConfigError(f"{key}: {path} cannot be read: {error.strerror}; give the path of a file in MRPC's format") from error
+        raise ConfigError(
+            f"{key}: {path} cannot be read: {error.strerror}; give the path of a file in MRPC's format"
+        ) from error
     for number, line in enumerate(content.split(b"\n"), 1):
         try:
             yield number, line.decode().rstrip("\r")
         except UnicodeDecodeError as error:
-            raise ConfigError(f"{key}: {path}, line {number}: byte {error.start + 1} is not UTF-8") from error
+            raise ConfigError(
+                f"{key}: {path}, line {number}: byte {error.start + 1} is not UTF-8"
+            ) from error
 
 
 def _pair(line: str, place: str) -> Pair:
     columns = line.split("\t")
     if len(columns) != len(COLUMNS):
-        raise ConfigError(f"{place}: {len(columns)} columns instead of {len(COLUMNS)} ({', '.join(COLUMNS)})")
+        raise ConfigError(
+            f"{place}: {len(columns)} columns instead of {len(COLUMNS)} ({', '.join(COLUMNS)})"
+        )
     label, first, second = columns[0], columns[3].strip(), columns[4].strip()
     if label not in ("0", "1"):
         raise ConfigError(f"{place}: Quality is '{label}'; it must be 0 or 1")
@@ -78,7 +86,10 @@ class Encoded:
     def batch(self, indices: Sequence[int]) -> tuple[dict[str, Tensor], Tensor]:
         """A model's inputs, each (len(indices), tokens of the longest of them), and labels (len(indices),)."""
         rows = [self.tokens[index] for index in indices]
-        inputs = {"input_ids": padded(rows, self.pad), "attention_mask": padded([[1] * len(row) for row in rows], 0)}
+        inputs = {
+            "input_ids": padded(rows, self.pad),
+            "attention_mask": padded([[1] * len(row) for row in rows], 0),
+        }
         if self.segments is not None:
             inputs["token_type_ids"] = padded([self.segments[index] for index in indices], 0)
         return inputs, self.labels[list(indices)]
@@ -96,6 +107,11 @@ def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
 
 def encode(tokenizer: Any, pairs: Sequence[Pair], max_tokens: int) -> Encoded:
     """Tokens of the pairs by a Hugging Face tokenizer; of a pair that is too long the longer sentence is cut."""
-    found = tokenizer([pair.first for pair in pairs], [pair.second for pair in pairs], truncation="longest_first", max_length=max_tokens)
+    found = tokenizer(
+        [pair.first for pair in pairs],
+        [pair.second for pair in pairs],
+        truncation="longest_first",
+        max_length=max_tokens,
+    )
     labels = torch.tensor([pair.label for pair in pairs])
     return Encoded(found["input_ids"], found.get("token_type_ids"), labels, tokenizer.pad_token_id)

@@ -36,7 +36,9 @@ _CHUNK = 1 << 20
 #: So long a start waits for checkpoints that cannot be read just now; the other ranks wait for it in a collective of 300 s at most.
 READ_SECONDS, _FIRST_PAUSE, _LAST_PAUSE = 120.0, 0.5, 10.0
 #: What is wrong with the files themselves. Any other error (EMFILE, EIO, ESTALE while a file system fails over) may pass.
-_OF_THE_FILES = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL})
+_OF_THE_FILES = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
+)
 
 _T = TypeVar("_T")
 #: Writes one file's content into the stream it is given.
@@ -141,7 +143,9 @@ def read_fence(run_dir: Path) -> int:
     except FileNotFoundError:
         return 0
     if not text.isdigit():
-        raise CheckpointFailed(f"{run_dir / 'fence'}: '{text[:40]}' is not an attempt's number, so nothing may be committed")
+        raise CheckpointFailed(
+            f"{run_dir / 'fence'}: '{text[:40]}' is not an attempt's number, so nothing may be committed"
+        )
     return int(text)
 
 
@@ -153,7 +157,9 @@ def holding_fence(attempt: Attempt) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         newest = read_fence(attempt.run_dir)
         if newest > attempt.number:
-            raise Fenced(f"attempt {attempt.number} is fenced: attempt {newest} of run {attempt.run_id} exists; nothing was committed")
+            raise Fenced(
+                f"attempt {attempt.number} is fenced: attempt {newest} of run {attempt.run_id} exists; nothing was committed"
+            )
         yield
     finally:
         os.close(descriptor)
@@ -193,7 +199,9 @@ def temporary_directory(target: Path, attempt: Attempt) -> Path:
     return target.with_name(f".tmp-{name}")
 
 
-def commit(attempt: Attempt, target: Path, step: int, world_size: int, files: Sequence[FileEntry]) -> None:
+def commit(
+    attempt: Attempt, target: Path, step: int, world_size: int, files: Sequence[FileEntry]
+) -> None:
     """Write the manifest of what lies in `temporary_directory(target)` and rename it into place: the rename is the commit.
 
     An existing `target` is set aside first (only `final` can exist already). Raises Fenced and OSError; then nothing is committed.
@@ -279,7 +287,9 @@ def verify(directory: Path, *, run_id: str | None = None, quick: bool = False) -
             raise ValueError(f"{MANIFEST} names no file")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(lambda entry: _check_file(directory, entry, quick), manifest["files"]))
-        saved = Saved(directory, int(manifest["step"]), int(manifest["attempt"]), int(manifest["worldSize"]))
+        saved = Saved(
+            directory, int(manifest["step"]), int(manifest["attempt"]), int(manifest["worldSize"])
+        )
     except FileNotFoundError as error:
         raise ValueError(f"{Path(error.filename).name} is missing") from error
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
@@ -304,7 +314,9 @@ def _committed(checkpoint_dir: Path) -> list[tuple[int, int, Path]]:
     return sorted(found, reverse=True)
 
 
-def find_newest(checkpoint_dir: Path, *, run_id: str | None = None) -> tuple[Saved | None, dict[Path, str]]:
+def find_newest(
+    checkpoint_dir: Path, *, run_id: str | None = None
+) -> tuple[Saved | None, dict[Path, str]]:
     """The newest (step, then attempt) whole checkpoint, and the newer ones that are not whole with their reasons.
 
     Those are named on stderr and left where they are: they are evidence. One that cannot be read is tried again for READ_SECONDS in all
@@ -318,12 +330,22 @@ def find_newest(checkpoint_dir: Path, *, run_id: str | None = None) -> tuple[Sav
             return patience.with_(path, partial(verify, run_id=run_id, quick=True)), rejected
         except ValueError as error:
             rejected[path] = str(error)
-            print(f"trainyard: checkpoint {path.name} is not whole and is skipped: {error}", file=sys.stderr, flush=True)
+            print(
+                f"trainyard: checkpoint {path.name} is not whole and is skipped: {error}",
+                file=sys.stderr,
+                flush=True,
+            )
         except OSError as error:
             unread, rejected[path] = error, f"it cannot be read: {error}"
-            print(f"trainyard: checkpoint {path.name} is skipped: it cannot be read: {error}", file=sys.stderr, flush=True)
+            print(
+                f"trainyard: checkpoint {path.name} is skipped: it cannot be read: {error}",
+                file=sys.stderr,
+                flush=True,
+            )
     if unread is not None:
-        raise CheckpointFailed(f"{checkpoint_dir}: there are checkpoints, but none can be read, so nothing is trained anew: {unread}")
+        raise CheckpointFailed(
+            f"{checkpoint_dir}: there are checkpoints, but none can be read, so nothing is trained anew: {unread}"
+        )
     return None, rejected
 
 
@@ -344,7 +366,9 @@ class _Patience:
                 if left <= 0:
                     raise
                 print(
-                    f"trainyard: {path.name} cannot be read just now ({error}): trying again for {left:.0f} s", file=sys.stderr, flush=True
+                    f"trainyard: {path.name} cannot be read just now ({error}): trying again for {left:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
                 )
             time.sleep(min(pause, left))
             pause = min(_LAST_PAUSE, 2 * pause)
@@ -353,12 +377,19 @@ class _Patience:
 def read_ahead(checkpoint_dir: Path) -> None:
     """Have the kernel read the newest checkpoint's files while something else goes on; what cannot be read will be told by who needs it."""
     with contextlib.suppress(OSError):
-        for file in [file for _, _, path in _committed(checkpoint_dir)[:1] for file in path.rglob("*") if file.is_file()]:
+        for file in [
+            file
+            for _, _, path in _committed(checkpoint_dir)[:1]
+            for file in path.rglob("*")
+            if file.is_file()
+        ]:
             with open(file, "rb") as stream:
                 os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
 
-def prune(checkpoint_dir: Path, keep: int, attempt: Attempt, spare: frozenset[Path] = frozenset()) -> None:
+def prune(
+    checkpoint_dir: Path, keep: int, attempt: Attempt, spare: frozenset[Path] = frozenset()
+) -> None:
     """Remove all but the `keep` newest checkpoints. Those in `spare` (not whole: evidence) neither count nor go.
 
     Each is renamed to a dot name first, so that nobody ever sees half of a checkpoint under a valid name.
@@ -383,7 +414,8 @@ def clean_leftovers(attempt: Attempt) -> list[str]:
             for path in directory.glob(".*") if directory.is_dir() else ():
                 match = _LEFTOVER.match(path.name)
                 if match and (
-                    oldest <= int(match[1]) < attempt.number or (path.name.startswith(".tmp-") and int(match[1]) == attempt.number)
+                    oldest <= int(match[1]) < attempt.number
+                    or (path.name.startswith(".tmp-") and int(match[1]) == attempt.number)
                 ):
                     shutil.rmtree(path, ignore_errors=True)
                     removed.append(path.name)

@@ -53,7 +53,9 @@ class _Flight:
     @property
     def over(self) -> bool:
         """Whether this rank has no more to hear."""
-        return self.word not in ("", "written") or (self.word == "written" and not self.part.commits)
+        return self.word not in ("", "written") or (
+            self.word == "written" and not self.part.commits
+        )
 
 
 class Checkpointer:
@@ -66,7 +68,9 @@ class Checkpointer:
     def __init__(self, attempt: Attempt, writing: Writer | None = None) -> None:
         self._attempt = attempt
         self._writer = writing
-        self._beside = writing is not None  # the same on all ranks, also when one of them lost its writer
+        self._beside = (
+            writing is not None
+        )  # the same on all ranks, also when one of them lost its writer
         self._rank = dist.get_rank()
         self._world_size = dist.get_world_size()
         self._rejected: frozenset[Path] = frozenset()
@@ -79,7 +83,7 @@ class Checkpointer:
         self._failures = 0
         self._every = interval.Interval.of(attempt)
 
-    # -- finding -----------------------------------------------------------------------------------------------------
+    # -- finding ----------------------------------------------------------------------------------
     def newest(self) -> Saved | None:
         """The newest whole checkpoint, the same on every rank. Raises Fenced or CheckpointFailed on every rank alike."""
         found: dict[str, Any] = {}
@@ -88,7 +92,11 @@ class Checkpointer:
         told = exchange(found)[0]
         self._raise(told["word"], told["reason"])
         self._serial = told["serial"]
-        saved = Saved(Path(told["path"]), told["step"], told["attempt"], told["world_size"]) if "path" in told else None
+        saved = (
+            Saved(Path(told["path"]), told["step"], told["attempt"], told["world_size"])
+            if "path" in told
+            else None
+        )
         self._last_step = saved.step if saved else None
         self._tried_step = self._last_step or 0
         self._last_at = time.monotonic()
@@ -99,7 +107,9 @@ class Checkpointer:
             self._attempt.checkpoint_dir.mkdir(parents=True, exist_ok=True)
             self._lock = checkpoint.lock(self._attempt)
             checkpoint.clean_leftovers(self._attempt)
-            saved, rejected = checkpoint.find_newest(self._attempt.checkpoint_dir, run_id=self._attempt.run_id)
+            saved, rejected = checkpoint.find_newest(
+                self._attempt.checkpoint_dir, run_id=self._attempt.run_id
+            )
         except Fenced as error:
             return {"word": "fenced", "reason": str(error)}
         except (CheckpointFailed, OSError) as error:
@@ -109,7 +119,7 @@ class Checkpointer:
         # What an earlier process of the same attempt, begun again by hand, left of its saves is never taken for one of these.
         return {"word": "committed", "reason": "", "serial": secrets.randbits(48), **place}
 
-    # -- saving ------------------------------------------------------------------------------------------------------
+    # -- saving -----------------------------------------------------------------------------------
     def due(self, step: int) -> bool:
         """Whether a checkpoint is due after `step`, by this rank's clock: ask rank 0 only, and tell the others."""
         if self._flight is not None and not self._flight.over:
@@ -132,7 +142,9 @@ class Checkpointer:
         if self._flight is not None:
             self._land(must=False)
         began = time.monotonic()
-        target = self._attempt.checkpoint_dir / checkpoint.checkpoint_name(step, self._attempt.number)
+        target = self._attempt.checkpoint_dir / checkpoint.checkpoint_name(
+            step, self._attempt.number
+        )
         self._take_off(target, step, files)
         if must or not self._beside:
             self._land(must)
@@ -176,10 +188,12 @@ class Checkpointer:
         if self._writer is not None:
             self._writer.close()
 
-    # -- one save's way ----------------------------------------------------------------------------------------------
+    # -- one save's way ---------------------------------------------------------------------------
     def _take_off(self, target: Path, step: int, files: Files) -> None:
         self._serial += 1
-        part = Part(target, step, self._serial, self._rank, self._world_size, dict(files), self._rejected)
+        part = Part(
+            target, step, self._serial, self._rank, self._world_size, dict(files), self._rejected
+        )
         flight = self._flight = _Flight(part, time.monotonic())
         self._last_step, self._tried_step, self._last_at = step, step, flight.began
         if self._writer is None:
@@ -191,14 +205,25 @@ class Checkpointer:
         except WriterDied:
             self._without_writer(flight)
         except OSError as error:
-            self._note(flight, Answer(part.serial, "failed", f"rank {self._rank}: no memory to stage the checkpoint: {error}"))
+            self._note(
+                flight,
+                Answer(
+                    part.serial,
+                    "failed",
+                    f"rank {self._rank}: no memory to stage the checkpoint: {error}",
+                ),
+            )
         else:
-            flight.staged.start(self._sender(self._writer, replace(part, files=flight.staged.skeleton)))
+            flight.staged.start(
+                self._sender(self._writer, replace(part, files=flight.staged.skeleton))
+            )
 
     @staticmethod
     def _sender(writing: Writer, part: Part) -> Callable[[], None]:
         def send() -> None:
-            with contextlib.suppress(WriterDied):  # seen, and helped, where its answer is waited for
+            with contextlib.suppress(
+                WriterDied
+            ):  # seen, and helped, where its answer is waited for
                 writing.send(part)
 
         return send
@@ -232,9 +257,18 @@ class Checkpointer:
 
     def _without_writer(self, flight: _Flight) -> None:
         """Somebody killed the writing process: this save fails, and from the next on this process writes itself."""
-        print("trainyard: the writing process is gone; training waits for its checkpoints from now on", file=sys.stderr, flush=True)
+        print(
+            "trainyard: the writing process is gone; training waits for its checkpoints from now on",
+            file=sys.stderr,
+            flush=True,
+        )
         self._writer = None
-        self._note(flight, Answer(flight.part.serial, "failed", f"rank {self._rank}: its writing process was killed"))
+        self._note(
+            flight,
+            Answer(
+                flight.part.serial, "failed", f"rank {self._rank}: its writing process was killed"
+            ),
+        )
 
     def _land(self, must: bool) -> None:
         """Wait for the end of the save that is on its way, and learn it on all ranks."""
@@ -243,7 +277,10 @@ class Checkpointer:
         self._wait_staged(flight)
         self._listen(flight, None)
         said = exchange([flight.word, flight.reason, self._writer is not None])
-        word, reason = next(((word, reason) for word, reason, _ in said if word in ("failed", "fenced")), ("committed", ""))
+        word, reason = next(
+            ((word, reason) for word, reason, _ in said if word in ("failed", "fenced")),
+            ("committed", ""),
+        )
         self._beside = all(has_writer for _, _, has_writer in said)
         if self._rank == 0:
             if word != "committed":
@@ -269,7 +306,10 @@ class Checkpointer:
             with contextlib.suppress(WriterDied):
                 self._writer.give_up(flight.part.serial)
         else:
-            shutil.rmtree(checkpoint.temporary_directory(flight.part.target, self._attempt), ignore_errors=True)
+            shutil.rmtree(
+                checkpoint.temporary_directory(flight.part.target, self._attempt),
+                ignore_errors=True,
+            )
 
     def _landed(self, step: int, word: str, reason: str, must: bool) -> None:
         if word == "committed":
@@ -278,7 +318,11 @@ class Checkpointer:
         self._last_step = None
         self._failures += 1
         if self._rank == 0:
-            print(f"trainyard: checkpoint of step {step} was not committed: {reason}", file=sys.stderr, flush=True)
+            print(
+                f"trainyard: checkpoint of step {step} was not committed: {reason}",
+                file=sys.stderr,
+                flush=True,
+            )
         if word == "fenced" or must or self._failures >= FAILED_SAVES_LIMIT:
             self._raise(word, reason)
 

@@ -49,7 +49,12 @@ class ClassifyConfig(loop.LoopConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("batch", 1), ("hidden", 1), ("evaluate_every", 0), ("weight_decay", 0)):
+        for name, least in (
+            ("batch", 1),
+            ("hidden", 1),
+            ("evaluate_every", 0),
+            ("weight_decay", 0),
+        ):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; use {least} or more")
         if not self.learning_rate > 0:
@@ -81,14 +86,21 @@ class Images:
         """Tells data from other data well enough to notice that a file was replaced."""
         places = torch.arange(1, len(self) + 1, dtype=torch.float64)
         sums = self.images.double().flatten(1).sum(1)
-        return [len(self), *self.images.shape[1:], float(sums @ places), float(self.labels.double() @ places)]
+        return [
+            len(self),
+            *self.images.shape[1:],
+            float(sums @ places),
+            float(self.labels.double() @ places),
+        ]
 
 
 def read_images(data: str) -> Images:
     """The digits, or the images of a file. Raises ConfigError that names `data`, and PackageMissing."""
     if data == DIGITS:
         found = packages.needed("sklearn.datasets", "data: 'digits'", "scikit-learn").load_digits()
-        return Images(torch.tensor(found.images.tolist())[:, None] / 16, torch.tensor(found.target.tolist()))
+        return Images(
+            torch.tensor(found.images.tolist())[:, None] / 16, torch.tensor(found.target.tolist())
+        )
     content = _content(Path(data))
     if missing := [name for name in ("images", "labels") if name not in content]:
         raise ConfigError(f"data: {data} has no '{missing[0]}'; it must hold 'images' and 'labels'")
@@ -119,8 +131,12 @@ def _content(path: Path) -> dict[str, Tensor]:
     except (OSError, ValueError, TypeError, RuntimeError, EOFError, zipfile.BadZipFile) as error:
         raise ConfigError(f"data: {path} cannot be read: {error}") from error
     except Exception as error:  # what unpickling raises has no common name
-        raise ConfigError(f"data: {path} holds more than tensors, or is damaged: {error}") from error
-    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
+        raise ConfigError(
+            f"data: {path} holds more than tensors, or is damaged: {error}"
+        ) from error
+    if not isinstance(content, dict) or not all(
+        isinstance(value, Tensor) for value in content.values()
+    ):
         raise ConfigError(f"data: {path} must hold a dict of the tensors 'images' and 'labels'")
     return content
 
@@ -129,7 +145,9 @@ def split(found: Images, share: float, seed: int) -> tuple[Images, Images]:
     """(training, validation) images, standardised by the training images' mean and deviation; the same on every rank. Raises ConfigError."""
     held_out = round(len(found) * share)
     if not 0 < held_out < len(found):
-        raise ConfigError(f"validation_share: {share} of {len(found)} images leaves none to train or to validate on; give more images")
+        raise ConfigError(
+            f"validation_share: {share} of {len(found)} images leaves none to train or to validate on; give more images"
+        )
     order = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))
     training = found.images[order[held_out:]]
     scaled = Images((found.images - training.mean()) / training.std().clamp(min=1e-6), found.labels)
@@ -143,8 +161,17 @@ def make_model(settings: ClassifyConfig, shape: torch.Size, classes: int) -> nn.
         body: list[nn.Module] = [nn.Flatten(), nn.Linear(shape.numel(), settings.hidden), nn.ReLU()]
     else:
         if min(height, width) < 2:
-            raise ConfigError(f"model: conv needs images of 2 x 2 pixels or more, and these are {height} x {width}; use mlp")
-        body = [nn.Conv2d(channels, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+            raise ConfigError(
+                f"model: conv needs images of 2 x 2 pixels or more, and these are {height} x {width}; use mlp"
+            )
+        body = [
+            nn.Conv2d(channels, 16, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+        ]
         body += [nn.Linear(32 * (height // 2) * (width // 2), settings.hidden), nn.ReLU()]
     return nn.Sequential(*body, nn.Dropout(settings.dropout), nn.Linear(settings.hidden, classes))
 
@@ -164,16 +191,26 @@ class Classify:
         self.device = data_parallel.own_device()
         torch.manual_seed(settings.seed)
         self.model = make_model(settings, found.images.shape[1:], found.classes).to(self.device)
-        self.parallel = data_parallel.wrapped(self.model, self.device, lambda model: self._loss(model, torch.zeros(1, dtype=torch.int64)))
+        self.parallel = data_parallel.wrapped(
+            self.model,
+            self.device,
+            lambda model: self._loss(model, torch.zeros(1, dtype=torch.int64)),
+        )
         seeds.seed_rank(settings.seed, self.rank)  # from here on every rank draws its own dropout
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
 
     def _loss(self, model: nn.Module, indices: Tensor) -> Tensor:
         batch = self.training.chosen(indices)
-        return nn.functional.cross_entropy(model(batch.images.to(self.device)), batch.labels.to(self.device))
+        return nn.functional.cross_entropy(
+            model(batch.images.to(self.device)), batch.labels.to(self.device)
+        )
 
     def train_step(self, turn: Turn) -> StepResult:
-        loss = self._loss(self.parallel, self.stream.share(self.settings.batch, self.rank, self.world_size))
+        loss = self._loss(
+            self.parallel, self.stream.share(self.settings.batch, self.rank, self.world_size)
+        )
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # DDP averages the gradients here
         turn.before_update()
@@ -191,20 +228,31 @@ class Classify:
         own = torch.arange(self.rank, len(self.validation), self.world_size)
         for start in range(0, len(own), 256):
             batch = self.validation.chosen(own[start : start + 256])
-            right += (self.model(batch.images.to(self.device)).argmax(dim=1).cpu() == batch.labels).sum()
+            right += (
+                self.model(batch.images.to(self.device)).argmax(dim=1).cpu() == batch.labels
+            ).sum()
         self.model.train()
         dist.all_reduce(right)
         share = float(right) / len(self.validation)
         if self.rank == 0:
-            print(f"validation after step {self.step}: accuracy {share:.4f} of {len(self.validation)} images", flush=True)
+            print(
+                f"validation after step {self.step}: accuracy {share:.4f} of {len(self.validation)} images",
+                flush=True,
+            )
         return share
 
     def files(self) -> Files:
-        files: dict[str, object] = {rank_file(self.rank): {**self.stream.state(), "random": seeds.random_state()}}
+        files: dict[str, object] = {
+            rank_file(self.rank): {**self.stream.state(), "random": seeds.random_state()}
+        }
         if self.rank == 0:
             files["model.pt"] = self.model.state_dict()
             files["optimizer.pt"] = self.optimizer.state_dict()
-            files["task.pt"] = {"model": self.settings.model, "hidden": self.settings.hidden, "data": self.fingerprint}
+            files["task.pt"] = {
+                "model": self.settings.model,
+                "hidden": self.settings.hidden,
+                "data": self.fingerprint,
+            }
         return files
 
     def _check(self, saved: Saved) -> None:
@@ -212,9 +260,13 @@ class Classify:
         task: dict[str, Any] = load(saved, "task.pt")
         for key in ("model", "hidden"):
             if task[key] != getattr(self.settings, key):
-                raise ConfigError(f"{key}: {saved.path.name} was trained with {task[key]}; use that, or a new run")
+                raise ConfigError(
+                    f"{key}: {saved.path.name} was trained with {task[key]}; use that, or a new run"
+                )
         if task["data"] != self.fingerprint:
-            raise ConfigError(f"data: {self.settings.data} is not what {saved.path.name} was trained on; put it back, or use a new run")
+            raise ConfigError(
+                f"data: {self.settings.data} is not what {saved.path.name} was trained on; put it back, or use a new run"
+            )
 
     def restore(self, saved: Saved) -> None:
         self._check(saved)
@@ -231,10 +283,17 @@ class Classify:
 
     def final_files(self) -> Files:
         """The weights, and `metrics.json` with the validation accuracy."""
-        metrics = {"step": self.step, "accuracy": self.accuracy(), "validationImages": len(self.validation)}
+        metrics = {
+            "step": self.step,
+            "accuracy": self.accuracy(),
+            "validationImages": len(self.validation),
+        }
         if self.rank:
             return {}
-        return {"model.pt": self.model.state_dict(), "metrics.json": (json.dumps(metrics, indent=1) + "\n").encode()}
+        return {
+            "model.pt": self.model.state_dict(),
+            "metrics.json": (json.dumps(metrics, indent=1) + "\n").encode(),
+        }
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -12,7 +12,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_UNITS = {
+    "": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+}
 
 
 def size(text: str) -> int:
@@ -24,22 +32,51 @@ def size(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="trainyard-trainers", description="Convert checkpoints to and from Hugging Face directories.")
+    parser = argparse.ArgumentParser(
+        prog="trainyard-trainers",
+        description="Convert checkpoints to and from Hugging Face directories.",
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     to_hf = commands.add_parser("to-hf", help="a checkpoint to a directory that transformers reads")
-    to_hf.add_argument("checkpoint", type=Path, help="a Trainyard checkpoint, or a directory in neuronx-distributed's layout")
+    to_hf.add_argument(
+        "checkpoint",
+        type=Path,
+        help="a Trainyard checkpoint, or a directory in neuronx-distributed's layout",
+    )
     to_hf.add_argument("out", type=Path, help="the directory to make")
-    to_hf.add_argument("--max-shard-size", type=size, default="5GB", help="largest size of a file (default 5GB)")
-    to_hf.add_argument("--config", type=Path, help="the model's config.json, if the checkpoint does not say what the model is")
-    to_hf.add_argument("--tokenizer", type=Path, help="directory whose tokenizer files are copied along")
-    from_hf = commands.add_parser("from-hf", help="a Hugging Face directory to a checkpoint in neuronx-distributed's layout")
+    to_hf.add_argument(
+        "--max-shard-size", type=size, default="5GB", help="largest size of a file (default 5GB)"
+    )
+    to_hf.add_argument(
+        "--config",
+        type=Path,
+        help="the model's config.json, if the checkpoint does not say what the model is",
+    )
+    to_hf.add_argument(
+        "--tokenizer", type=Path, help="directory whose tokenizer files are copied along"
+    )
+    from_hf = commands.add_parser(
+        "from-hf", help="a Hugging Face directory to a checkpoint in neuronx-distributed's layout"
+    )
     from_hf.add_argument("directory", type=Path, help="with config.json and *.safetensors")
-    from_hf.add_argument("out", type=Path, help="the directory to make; the checkpoint is <out>/step_<step>")
+    from_hf.add_argument(
+        "out", type=Path, help="the directory to make; the checkpoint is <out>/step_<step>"
+    )
     from_hf.add_argument("--tp", type=int, required=True, help="number of tensor-parallel ranks")
-    from_hf.add_argument("--step", type=int, default=0, help="the step in the checkpoint's name (default 0)")
-    from_hf.add_argument("--xser", action="store_true", help="one file a tensor, as neuronx-distributed writes with use_xser")
+    from_hf.add_argument(
+        "--step", type=int, default=0, help="the step in the checkpoint's name (default 0)"
+    )
+    from_hf.add_argument(
+        "--xser",
+        action="store_true",
+        help="one file a tensor, as neuronx-distributed writes with use_xser",
+    )
     for command in (to_hf, from_hf):
-        command.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="of the weights (default: as they are)")
+        command.add_argument(
+            "--dtype",
+            choices=("float32", "bfloat16", "float16"),
+            help="of the weights (default: as they are)",
+        )
         command.add_argument(
             "--check",
             choices=("auto", "always", "never"),
@@ -68,7 +105,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         else:
             converted = convert.from_hf(
-                words.directory, words.out, tp=words.tp, xser=words.xser, step=words.step, dtype=dtype, check=words.check
+                words.directory,
+                words.out,
+                tp=words.tp,
+                xser=words.xser,
+                step=words.step,
+                dtype=dtype,
+                check=words.check,
             )
     except convert.CheckFailed as error:
         print(f"trainyard-trainers {words.command}: {error}", file=sys.stderr)

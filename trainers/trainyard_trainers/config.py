@@ -96,8 +96,12 @@ def read_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"config: {error}") from error
     except ImportError as error:
-        needed = {".toml": "Python 3.11 or the package tomli"}.get(path.suffix, "the package PyYAML")
-        raise ConfigError(f"config: {path.name} needs {needed}, which is not here ({error}); add it, or give a .json file") from error
+        needed = {".toml": "Python 3.11 or the package tomli"}.get(
+            path.suffix, "the package PyYAML"
+        )
+        raise ConfigError(
+            f"config: {path.name} needs {needed}, which is not here ({error}); add it, or give a .json file"
+        ) from error
     except Exception as error:  # three parsers, three trees of errors
         raise ConfigError(f"config: {path} is not well formed: {error}") from error
     if not isinstance(found, dict):
@@ -122,18 +126,30 @@ def build(kind: type[T], values: Mapping[str, Any], prefix: str = "") -> T:
     for key, value in values.items():
         name = str(key).replace("-", "_")
         if name not in fields:
-            raise ConfigError(f"{prefix}{key}: there is no such key; {_nearest(name, list(fields), prefix)}")
+            raise ConfigError(
+                f"{prefix}{key}: there is no such key; {_nearest(name, list(fields), prefix)}"
+            )
         nested = _dataclass(hints[name])
         if nested is not None:
             if not isinstance(value, Mapping):
-                keys = ", ".join(f"{prefix}{name}.{field.name}" for field in dataclasses.fields(nested))
-                raise ConfigError(f"{prefix}{name}: '{value}' is given for what has keys of its own: {keys}")
+                keys = ", ".join(
+                    f"{prefix}{name}.{field.name}" for field in dataclasses.fields(nested)
+                )
+                raise ConfigError(
+                    f"{prefix}{name}: '{value}' is given for what has keys of its own: {keys}"
+                )
             ready[name] = build(nested, value, f"{prefix}{name}.")
         else:
             ready[name] = _convert(f"{prefix}{name}", value, hints[name])
-    missing = [name for name, field in fields.items() if _default(field) == "(required)" and name not in ready]
+    missing = [
+        name
+        for name, field in fields.items()
+        if _default(field) == "(required)" and name not in ready
+    ]
     if missing:
-        raise ConfigError(f"{prefix}{missing[0]}: it is missing and has no default; give --{(prefix + missing[0]).replace('_', '-')}")
+        raise ConfigError(
+            f"{prefix}{missing[0]}: it is missing and has no default; give --{(prefix + missing[0]).replace('_', '-')}"
+        )
     try:
         return kind(**ready)
     except ConfigError:
@@ -182,17 +198,23 @@ def _convert_plain(key: str, value: Any, hint: Any) -> Any:
         raise ConfigError(f"{key}: '{value}' is neither true nor false")
     if hint is str:
         if value is None or isinstance(value, (dict, list)):
-            raise ConfigError(f"{key}: a text is wanted, not {'null' if value is None else type(value).__name__}")
+            raise ConfigError(
+                f"{key}: a text is wanted, not {'null' if value is None else type(value).__name__}"
+            )
         return str(value)
     try:
-        if isinstance(value, bool) or (hint is int and isinstance(value, float) and not value.is_integer()):
+        if isinstance(value, bool) or (
+            hint is int and isinstance(value, float) and not value.is_integer()
+        ):
             raise ValueError
         ready = hint(value)
         if isinstance(ready, float) and not math.isfinite(ready):
             raise ValueError
         return ready
     except (TypeError, ValueError, OverflowError):
-        wanted = {int: "a whole number", float: "a finite number"}.get(hint, getattr(hint, "__name__", str(hint)))
+        wanted = {int: "a whole number", float: "a finite number"}.get(
+            hint, getattr(hint, "__name__", str(hint))
+        )
         raise ConfigError(f"{key}: '{value}' is not {wanted}") from None
 
 
@@ -233,7 +255,9 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
                 f"{'.'.join(path[:place])}: it is given a value and, with {'.'.join(path)}, keys of its own; give one of them"
             )
     if isinstance(values.get(path[-1]), dict):
-        raise ConfigError(f"{'.'.join(path)}: it is given a value and keys of its own; give one of them")
+        raise ConfigError(
+            f"{'.'.join(path)}: it is given a value and keys of its own; give one of them"
+        )
     values[path[-1]] = value
 
 

@@ -64,7 +64,11 @@ class Converted:
     unchecked: str = ""
 
     def __str__(self) -> str:
-        said = f"logits not compared ({self.unchecked})" if self.difference is None else f"logits differ by at most {self.difference:.2g}"
+        said = (
+            f"logits not compared ({self.unchecked})"
+            if self.difference is None
+            else f"logits differ by at most {self.difference:.2g}"
+        )
         return f"{self.path}: {self.tensors} tensors in {self.files} file(s), {self.bytes / 1e6:.1f} MB; {said}"
 
 
@@ -118,7 +122,7 @@ def _read_json(path: Path) -> Mapping[str, Any]:
 _DERIVED = "rotary_emb.inv_freq"
 
 
-# -- to Hugging Face -------------------------------------------------------------------------------------------------
+# -- to Hugging Face -----------------------------------------------------------------------------
 def to_hf(
     source: Path,
     out: Path,
@@ -136,19 +140,28 @@ def to_hf(
     found = open_checkpoint(source)
     document = read_config(found, config)
     model = llm_config.from_hf(document, "config")
-    entries = [Entry(name, dtype or found.dtype(name), shape) for name, shape in _checked_shapes(found, model).items()]
+    entries = [
+        Entry(name, dtype or found.dtype(name), shape)
+        for name, shape in _checked_shapes(found, model).items()
+    ]
     with _Output(out) as output:
         shards = _write_shards(output.temporary, entries, shard_bytes, found.blocks)
         stored = str(entries[0].dtype).removeprefix("torch.")
         # what the model's own config does not know (token ids, for example) is kept
-        (output.temporary / "config.json").write_text(json.dumps({**document, **llm_config.to_hf(model, stored)}, indent=2) + "\n")
+        (output.temporary / "config.json").write_text(
+            json.dumps({**document, **llm_config.to_hf(model, stored)}, indent=2) + "\n"
+        )
         if tokenizer is not None:
             _copy_tokenizer(tokenizer, output.temporary)
         reason = _why_unchecked(check, entries)
-        converted = Converted(out, len(entries), len(shards), sum(entry.nbytes for entry in entries), unchecked=reason)
+        converted = Converted(
+            out, len(entries), len(shards), sum(entry.nbytes for entry in entries), unchecked=reason
+        )
         if not reason:
             types = {entry.name: entry.dtype for entry in entries}
-            difference = check_logits(output.temporary, model, lambda name: found.full(name).to(types[name]))
+            difference = check_logits(
+                output.temporary, model, lambda name: found.full(name).to(types[name])
+            )
             converted = replace(converted, difference=difference)
         output.keep()
     return converted
@@ -159,7 +172,10 @@ def _checked_shapes(found: Checkpoint, model: ModelConfig) -> dict[str, tuple[in
     wanted, present = parameter_shapes(model), set(found.names())
     if model.tie_word_embeddings:
         _check_tied(found, present)
-    missing, unknown = [name for name in wanted if name not in present], sorted(present - set(wanted))
+    missing, unknown = (
+        [name for name in wanted if name not in present],
+        sorted(present - set(wanted)),
+    )
     if missing or unknown:
         said = f"lacks {missing[0]}" if missing else f"holds {unknown[0]}"
         raise ValueError(
@@ -168,7 +184,9 @@ def _checked_shapes(found: Checkpoint, model: ModelConfig) -> dict[str, tuple[in
         )
     for name, shape in wanted.items():
         if found.shape(name) != shape:
-            raise ValueError(f"{found.path}: {name} has shape {found.shape(name)}, the config asks for {shape}")
+            raise ValueError(
+                f"{found.path}: {name} has shape {found.shape(name)}, the config asks for {shape}"
+            )
     return wanted
 
 
@@ -176,23 +194,37 @@ def _check_tied(found: Checkpoint, present: set[str]) -> None:
     """Others write the head of tied embeddings, too: it must be the embedding, and is left out."""
     if "lm_head.weight" not in present:
         return
-    for one, other in zip(found.blocks("lm_head.weight"), found.blocks("model.embed_tokens.weight"), strict=True):
+    for one, other in zip(
+        found.blocks("lm_head.weight"), found.blocks("model.embed_tokens.weight"), strict=True
+    ):
         if not torch.equal(one, other):
-            raise ValueError(f"{found.path}: tie_word_embeddings is true, but lm_head.weight is not model.embed_tokens.weight")
+            raise ValueError(
+                f"{found.path}: tie_word_embeddings is true, but lm_head.weight is not model.embed_tokens.weight"
+            )
     present.discard("lm_head.weight")
 
 
-def _write_shards(directory: Path, entries: Sequence[Entry], limit: int, blocks: Callable[[str], Iterator[Tensor]]) -> list[str]:
+def _write_shards(
+    directory: Path, entries: Sequence[Entry], limit: int, blocks: Callable[[str], Iterator[Tensor]]
+) -> list[str]:
     """Write the tensors into as few files of at most `limit` bytes as their order allows; returns the files' names."""
     shards = plan_shards(entries, limit)
     names = [safetensors_format.SINGLE]
     if len(shards) > 1:
-        names = [f"model-{number:05d}-of-{len(shards):05d}.safetensors" for number in range(1, len(shards) + 1)]
+        names = [
+            f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+            for number in range(1, len(shards) + 1)
+        ]
     for name, shard in zip(names, shards, strict=True):
         safetensors_format.write(directory / name, shard, blocks)
     if len(shards) > 1:
-        places = {entry.name: name for name, shard in zip(names, shards, strict=True) for entry in shard}
-        index = {"metadata": {"total_size": sum(entry.nbytes for entry in entries)}, "weight_map": places}
+        places = {
+            entry.name: name for name, shard in zip(names, shards, strict=True) for entry in shard
+        }
+        index = {
+            "metadata": {"total_size": sum(entry.nbytes for entry in entries)},
+            "weight_map": places,
+        }
         (directory / safetensors_format.INDEX).write_text(json.dumps(index, indent=2) + "\n")
     return names
 
@@ -213,7 +245,9 @@ def plan_shards(entries: Sequence[Entry], limit: int) -> list[list[Entry]]:
 def _copy_tokenizer(source: Path, target: Path) -> None:
     names = [name for name in _TOKENIZER_FILES if (source / name).is_file()]
     if not set(names) & {"tokenizer.json", "tokenizer.model", "vocab.json"}:
-        raise ValueError(f"tokenizer: {source} holds none of tokenizer.json, tokenizer.model, vocab.json")
+        raise ValueError(
+            f"tokenizer: {source} holds none of tokenizer.json, tokenizer.model, vocab.json"
+        )
     for name in names:
         shutil.copyfile(source / name, target / name)
 
@@ -245,7 +279,7 @@ class _Output:
         shutil.rmtree(self.temporary, ignore_errors=True)
 
 
-# -- the check -------------------------------------------------------------------------------------------------------
+# -- the check -----------------------------------------------------------------------------------
 def _why_unchecked(check: Check, entries: Sequence[Entry]) -> str:
     """Empty when the logits are to be compared."""
     if check == "always":
@@ -255,15 +289,28 @@ def _why_unchecked(check: Check, entries: Sequence[Entry]) -> str:
     if importlib.util.find_spec("transformers") is None:
         return "transformers is not installed"
     count = sum(torch.Size(entry.shape).numel() for entry in entries)
-    return f"{count:,} parameters; --check always does it with {8 * count / 1e9:.0f} GB" if count > AUTO_CHECK_PARAMETERS else ""
+    return (
+        f"{count:,} parameters; --check always does it with {8 * count / 1e9:.0f} GB"
+        if count > AUTO_CHECK_PARAMETERS
+        else ""
+    )
 
 
-def check_logits(directory: Path, model: ModelConfig, weight: Callable[[str], Tensor], dtype: torch.dtype | None = None) -> float:
+def check_logits(
+    directory: Path,
+    model: ModelConfig,
+    weight: Callable[[str], Tensor],
+    dtype: torch.dtype | None = None,
+) -> float:
     """The largest difference between the logits of transformers, from `directory`, and ours, from `weight`, computed in float32.
 
     dtype: what transformers' weights are rounded to first, because ours were. Raises CheckFailed, or PackageMissing without transformers.
     """
-    tokens = torch.randint(model.vocab_size, (2, min(64, model.max_position_embeddings)), generator=torch.Generator().manual_seed(0))
+    tokens = torch.randint(
+        model.vocab_size,
+        (2, min(64, model.max_position_embeddings)),
+        generator=torch.Generator().manual_seed(0),
+    )
     with torch.no_grad():
         theirs = _their_logits(directory, tokens, dtype)
         ours = _our_logits(model, weight, tokens)
@@ -279,7 +326,9 @@ def check_logits(directory: Path, model: ModelConfig, weight: Callable[[str], Te
 def _their_logits(directory: Path, tokens: Tensor, dtype: torch.dtype | None) -> Tensor:
     transformers = needed("transformers", "the comparison of logits (--check)")
     model = transformers.LlamaForCausalLM.from_pretrained(directory).float().eval()
-    for parameter in model.parameters():  # not its buffers: the rotary angles are float32 whatever the weights are
+    for parameter in (
+        model.parameters()
+    ):  # not its buffers: the rotary angles are float32 whatever the weights are
         parameter.data = parameter.data.to(dtype or parameter.dtype).float()
     logits: Tensor = model(tokens).logits
     return logits
@@ -288,12 +337,14 @@ def _their_logits(directory: Path, tokens: Tensor, dtype: torch.dtype | None) ->
 def _our_logits(model: ModelConfig, weight: Callable[[str], Tensor], tokens: Tensor) -> Tensor:
     with torch.device("meta"):
         ours = Llama(model, PlainLayers())
-    ours.load_state_dict({name: weight(name).float() for name in parameter_shapes(model)}, assign=True)
+    ours.load_state_dict(
+        {name: weight(name).float() for name in parameter_shapes(model)}, assign=True
+    )
     logits: Tensor = ours.eval()(tokens)
     return logits
 
 
-# -- from Hugging Face -----------------------------------------------------------------------------------------------
+# -- from Hugging Face ---------------------------------------------------------------------------
 def from_hf(
     source: Path,
     out: Path,
@@ -315,13 +366,25 @@ def from_hf(
     model.check_tp(tp)
     directory, shapes = Directory(source), parameter_shapes(model)
     known = {*shapes, "lm_head.weight"} if model.tie_word_embeddings else set(shapes)
-    if left := [name for name in sorted(directory.names()) if name not in known and not name.endswith(_DERIVED)]:
-        raise ValueError(f"{source} holds {left[0]}, which a model of its config.json does not have; is config.json of another model?")
+    if left := [
+        name
+        for name in sorted(directory.names())
+        if name not in known and not name.endswith(_DERIVED)
+    ]:
+        raise ValueError(
+            f"{source} holds {left[0]}, which a model of its config.json does not have; is config.json of another model?"
+        )
     for name, shape in shapes.items():
         if directory.entry(name).shape != shape:
-            raise ValueError(f"{source}: {name} has shape {directory.entry(name).shape}, config.json asks for {shape}")
+            raise ValueError(
+                f"{source}: {name} has shape {directory.entry(name).shape}, config.json asks for {shape}"
+            )
     with _Output(out) as output:
-        parts = (part for rank in range(tp) for part in _rank_parts(directory, list(shapes), rank, tp, dtype, xser, step, document))
+        parts = (
+            part
+            for rank in range(tp)
+            for part in _rank_parts(directory, list(shapes), rank, tp, dtype, xser, step, document)
+        )
         path = nxd_layout.write(output.temporary, nxd_layout.tag_of(step), parts)
         written = Checkpoint(path)
         written.validate()
@@ -330,7 +393,9 @@ def from_hf(
         reason = _why_unchecked(check, entries)
         converted = Converted(out / path.name, len(entries), tp, size, unchecked=reason)
         if not reason:
-            converted = replace(converted, difference=check_logits(source, model, written.full, dtype))
+            converted = replace(
+                converted, difference=check_logits(source, model, written.full, dtype)
+            )
         output.keep()
     return converted
 
@@ -357,8 +422,16 @@ def _rank_parts(
 class _Local(Mapping[str, Tensor]):
     """A tp rank's part of a Hugging Face directory; every tensor is read when it is asked for."""
 
-    def __init__(self, directory: Directory, names: list[str], rank: int, tp: int, dtype: torch.dtype | None) -> None:
-        self._directory, self._names, self._rank, self._tp, self._dtype = directory, names, rank, tp, dtype
+    def __init__(
+        self, directory: Directory, names: list[str], rank: int, tp: int, dtype: torch.dtype | None
+    ) -> None:
+        self._directory, self._names, self._rank, self._tp, self._dtype = (
+            directory,
+            names,
+            rank,
+            tp,
+            dtype,
+        )
 
     def __getitem__(self, name: str) -> Tensor:
         entry = self._directory.entry(name)
@@ -369,7 +442,8 @@ class _Local(Mapping[str, Tensor]):
             part[dim] = slice(self._rank * length, (self._rank + 1) * length)
         first, last, _ = part[0].indices(shape[0])
         target = torch.empty(
-            [len(range(*one.indices(length))) for one, length in zip(part, shape, strict=True)], dtype=self._dtype or dtype
+            [len(range(*one.indices(length))) for one, length in zip(part, shape, strict=True)],
+            dtype=self._dtype or dtype,
         )
         filled = 0
         for block in self._directory.blocks(name, first, last):

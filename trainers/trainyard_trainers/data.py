@@ -32,7 +32,9 @@ class Stream:
     def restore(self, state: Mapping[str, int]) -> None:
         """Go on where a checkpoint stood. Raises ConfigError for one of another seed: its order was another one."""
         if (seed := state.get("seed", self.seed)) != self.seed:
-            raise ConfigError(f"seed: the checkpoint was trained with {seed}, this run has {self.seed}; use {seed}, or start another run")
+            raise ConfigError(
+                f"seed: the checkpoint was trained with {seed}, this run has {self.seed}; use {seed}, or start another run"
+            )
         self.position = int(state["position"])
 
     @property
@@ -57,7 +59,11 @@ class Stream:
     def _pass(self, epoch: int) -> Tensor:
         if epoch != self._epoch:
             generator = torch.Generator().manual_seed(self.seed + epoch)
-            self._order = torch.randperm(self.length, generator=generator) if self.shuffle else torch.arange(self.length)
+            self._order = (
+                torch.randperm(self.length, generator=generator)
+                if self.shuffle
+                else torch.arange(self.length)
+            )
             self._epoch = epoch
         return self._order
 

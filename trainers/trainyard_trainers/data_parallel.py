@@ -24,7 +24,9 @@ def own_device() -> torch.device:
         return torch.device("cpu")
     local_rank = int(os.environ.get("LOCAL_RANK") or 0)
     if local_rank >= gpus:
-        raise ConfigError(f"processes_per_node: local rank {local_rank} finds only {gpus} GPUs here; use at most {gpus}")
+        raise ConfigError(
+            f"processes_per_node: local rank {local_rank} finds only {gpus} GPUs here; use at most {gpus}"
+        )
     torch.cuda.set_device(local_rank)
     return torch.device("cuda", local_rank)
 
@@ -35,14 +37,20 @@ def size(model: nn.Module) -> str:
     return f"{parameters:,} parameters; weights, gradients and optimizer state take {16 * parameters / 1e6:,.1f} MB a rank"
 
 
-def wrapped(model: nn.Module, device: torch.device, some_loss: Callable[[nn.Module], Tensor]) -> DistributedDataParallel:
+def wrapped(
+    model: nn.Module, device: torch.device, some_loss: Callable[[nn.Module], Tensor]
+) -> DistributedDataParallel:
     """The model, on its device, with the gradients of all ranks averaged in each backward pass.
 
     DDP sorts gradients into other buckets after its first pass, and the floating-point sum of three or more ranks depends on a gradient's
     place in its bucket: a resumed run would differ in the last bit. So one pass over `some_loss` of the wrapped model, whose gradients are
     dropped, comes before the first step of every attempt. It draws random numbers: seed them after this.
     """
-    parallel = DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None, gradient_as_bucket_view=True)
+    parallel = DistributedDataParallel(
+        model,
+        device_ids=[device.index] if device.type == "cuda" else None,
+        gradient_as_bucket_view=True,
+    )
     some_loss(parallel).backward()  # type: ignore[no-untyped-call]
     parallel.zero_grad(set_to_none=True)
     return parallel

@@ -68,7 +68,10 @@ class Batches:
 
     def __init__(self, seed: int, noise: float, rank: int, world_size: int) -> None:
         inputs, targets = make_samples(seed)
-        self._inputs, self._targets = torch.cat([inputs, torch.ones(SAMPLES, 1)], dim=1), targets[:, 0]
+        self._inputs, self._targets = (
+            torch.cat([inputs, torch.ones(SAMPLES, 1)], dim=1),
+            targets[:, 0],
+        )
         self._stream = Stream(SAMPLES, seed)
         self._noise, self._rank, self._world_size = noise, rank, world_size
         self._ready: Sequence[tuple[Tensor, Tensor, Tensor]] = ()
@@ -90,12 +93,19 @@ class Batches:
             inputs[:, :FEATURES] += self._noise * torch.randn(len(chosen), FEATURES)
         blocks = inputs.view(BLOCK_STEPS, BATCH, FEATURES + 1)
         targets = self._targets[chosen].view(BLOCK_STEPS, BATCH)
-        self._ready = list(zip(blocks.unbind(), blocks.transpose(1, 2).unbind(), targets.unbind(), strict=True))
+        self._ready = list(
+            zip(blocks.unbind(), blocks.transpose(1, 2).unbind(), targets.unbind(), strict=True)
+        )
 
     def state(self) -> dict[str, object]:
         """`position`: samples that all ranks have taken; `block`: where the present block began, with the random state there."""
         position = self._began + self._used * BATCH * self._world_size
-        return {"position": position, "seed": self._stream.seed, "block": self._began, "random": self._random}
+        return {
+            "position": position,
+            "seed": self._stream.seed,
+            "block": self._began,
+            "random": self._random,
+        }
 
     def restore(self, state: dict[str, Any], *, same_ranks: bool) -> None:
         """Go on at the position; with as many ranks as wrote the state, in the middle of the same block."""
@@ -133,7 +143,9 @@ class Ddp:
         torch.dot(self.errors, self.errors, out=self._loss)
         loss = self._add_up(turn)
         turn.before_update()
-        self.velocity.mul_(self.settings.momentum).add_(self._gradient_sum, alpha=2 / (BATCH * self.world_size))
+        self.velocity.mul_(self.settings.momentum).add_(
+            self._gradient_sum, alpha=2 / (BATCH * self.world_size)
+        )
         self.weights.add_(self.velocity, alpha=-self.settings.learning_rate)
         return StepResult(loss, BATCH)
 
@@ -171,7 +183,10 @@ class Ddp:
         else:
             seeds.seed_rank(self.settings.seed + saved.step, self.rank)
             if self.rank == 0:
-                print(f"trainyard: {saved.world_size} ranks wrote this checkpoint, {self.world_size} resume it", file=sys.stderr)
+                print(
+                    f"trainyard: {saved.world_size} ranks wrote this checkpoint, {self.world_size} resume it",
+                    file=sys.stderr,
+                )
         self.batches.restore(own, same_ranks=same)
 
     def final_files(self) -> Files:

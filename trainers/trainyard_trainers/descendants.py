@@ -18,7 +18,11 @@ _SECONDS = 5.0
 def adopt_orphans() -> None:
     """From now on descendants whose parents end become our children (prctl(2)); they are then found without looking at their names."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        print(f"trainyard: orphans cannot be adopted: {os.strerror(ctypes.get_errno())}", file=sys.stderr, flush=True)
+        print(
+            f"trainyard: orphans cannot be adopted: {os.strerror(ctypes.get_errno())}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def children() -> list[int]:
@@ -54,7 +58,9 @@ def end_all() -> int:
         except ChildProcessError:
             break
         if pid:
-            ended += os.waitstatus_to_exitcode(status) == -signal.SIGKILL  # those that had ended before were nobody's trouble
+            ended += (
+                os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+            )  # those that had ended before were nobody's trouble
         else:
             time.sleep(0.005)
     return ended

@@ -95,7 +95,9 @@ def _forked(command: Sequence[str]) -> None:
         raise
 
 
-def run(placement: Placement, command: Sequence[str], entry: str = "trainyard_trainers.program") -> Failure:
+def run(
+    placement: Placement, command: Sequence[str], entry: str = "trainyard_trainers.program"
+) -> Failure:
     """Run this node's workers to their end and say how it went. `entry`: the module that runs the command in each of them."""
     for number in FORWARDED:
         signal.signal(number, _pass_on)
@@ -135,6 +137,10 @@ def run(placement: Placement, command: Sequence[str], entry: str = "trainyard_tr
             elastic_launch(config, interpreter)(*worker)
     except ChildFailedError as error:
         rank, first = error.get_first_failure()
-        print(f"trainyard: rank {rank} ended with exit code {first.exitcode}", file=sys.stderr, flush=True)
+        print(
+            f"trainyard: rank {rank} ended with exit code {first.exitcode}",
+            file=sys.stderr,
+            flush=True,
+        )
         return failure.of_worker(first.exitcode, rank, Path(first.error_file), first.pid)
     return Failure(0)

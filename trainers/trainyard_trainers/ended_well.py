@@ -50,7 +50,11 @@ def _destroy_process_group() -> None:
     try:
         distributed.destroy_process_group()
     except (RuntimeError, ValueError, AssertionError) as error:
-        print(f"trainyard: the process group could not be destroyed: {error}", file=sys.stderr, flush=True)
+        print(
+            f"trainyard: the process group could not be destroyed: {error}",
+            file=sys.stderr,
+            flush=True,
+        )
     signal.alarm(0)
 
 
@@ -79,7 +83,11 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
 
     def poll(self) -> int | None:
         code = super().poll()
-        if code is None or code >= 0 or not is_marked(Path(os.environ["TRAINYARD_ATTEMPT_DIR"]), self.pid):
+        if (
+            code is None
+            or code >= 0
+            or not is_marked(Path(os.environ["TRAINYARD_ATTEMPT_DIR"]), self.pid)
+        ):
             return code
         if not self._told:
             _say(self.pid, -code)

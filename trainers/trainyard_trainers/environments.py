@@ -20,7 +20,12 @@ from pathlib import Path
 INSTALL_TIMEOUT_SECONDS = 3600
 #: Written last into an environment: without it there is half of one.
 STAMP = "trainyard-environment.json"
-CONDA_HOMES = ("/opt/conda/bin", "/opt/miniconda3/bin", "/opt/miniforge3/bin", "/root/miniconda3/bin")
+CONDA_HOMES = (
+    "/opt/conda/bin",
+    "/opt/miniconda3/bin",
+    "/opt/miniforge3/bin",
+    "/root/miniconda3/bin",
+)
 UV_HOMES = ("/usr/local/bin", "/root/.local/bin", "/root/.cargo/bin")
 _LAST_LINES = 8
 
@@ -68,7 +73,10 @@ def ready(directory: Path, wanted: Wanted) -> Path:
         if (path / STAMP).exists():  # built while we waited
             return python
         shutil.rmtree(path, ignore_errors=True)  # somebody was killed in the middle
-        print(f"trainyard: building {wanted.kind} environment {path.name}: {' '.join(wanted.requirements)}", flush=True)
+        print(
+            f"trainyard: building {wanted.kind} environment {path.name}: {' '.join(wanted.requirements)}",
+            flush=True,
+        )
         make(wanted.kind, path, base=wanted.base, version=wanted.python)
         if wanted.python == _own_version():
             see(wanted.base, python)
@@ -98,9 +106,29 @@ def make(kind: str, path: Path, *, base: str, version: str) -> None:
         # HyperPod's image has the module venv, but not ensurepip: pip then comes with us.
         command([base, "-m", "venv", *(["--without-pip"] if pip_wheel() else []), str(path)])
     elif kind == "uv":
-        command([find("uv", UV_HOMES), "venv", "--quiet", "--python", base if version == _own_version() else version, str(path)])
+        command(
+            [
+                find("uv", UV_HOMES),
+                "venv",
+                "--quiet",
+                "--python",
+                base if version == _own_version() else version,
+                str(path),
+            ]
+        )
     elif kind == "conda":
-        command([find("conda", CONDA_HOMES), "create", "--yes", "--quiet", "--prefix", str(path), f"python={version}", "pip"])
+        command(
+            [
+                find("conda", CONDA_HOMES),
+                "create",
+                "--yes",
+                "--quiet",
+                "--prefix",
+                str(path),
+                f"python={version}",
+                "pip",
+            ]
+        )
     else:
         raise EnvironmentFailed(f"kind '{kind}' is unknown; use venv, uv or conda")
 
@@ -111,16 +139,44 @@ def install(kind: str, python: Path, requirements: Sequence[str]) -> None:
         return
     doing = f"installing {', '.join(requirements)}"
     if kind == "uv":
-        command([find("uv", UV_HOMES), "pip", "install", "--quiet", "--python", str(python), *requirements], doing=doing)
+        command(
+            [
+                find("uv", UV_HOMES),
+                "pip",
+                "install",
+                "--quiet",
+                "--python",
+                str(python),
+                *requirements,
+            ],
+            doing=doing,
+        )
     else:
         # Its version check has the last word otherwise, in front of a person who looks for the reason.
-        command([str(python), *pip(), "--disable-pip-version-check", "install", "--quiet", *requirements], doing=doing)
+        command(
+            [
+                str(python),
+                *pip(),
+                "--disable-pip-version-check",
+                "install",
+                "--quiet",
+                *requirements,
+            ],
+            doing=doing,
+        )
 
 
 def pip_wheel() -> Path | None:
     """The pip that travels with the library: in the lifecycle bundle below `packages`, on a node beside the library itself."""
     beside = Path(__file__).resolve().parents[2]
-    return next((wheel for wheel in (beside / "pip.whl", beside / "packages" / "pip.whl") if wheel.exists()), None)
+    return next(
+        (
+            wheel
+            for wheel in (beside / "pip.whl", beside / "packages" / "pip.whl")
+            if wheel.exists()
+        ),
+        None,
+    )
 
 
 def pip() -> list[str]:
@@ -132,7 +188,8 @@ def pip() -> list[str]:
 def see(base: str, python: Path) -> None:
     """The environment sees what its base has, torch above all. Whatever it has itself comes first."""
     packages = [
-        command([program, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip() for program in (base, str(python))
+        command([program, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
+        for program in (base, str(python))
     ]
     Path(packages[1], "base.pth").write_text(packages[0] + "\n")
 
@@ -141,20 +198,38 @@ def find(name: str, homes: Sequence[str]) -> str:
     """The path of a tool that not every node has. Raises EnvironmentFailed."""
     found = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *homes]))
     if not found:
-        raise EnvironmentFailed(f"kind is '{name}', but no {name} is installed on this node; use 'venv', or an image with {name}")
+        raise EnvironmentFailed(
+            f"kind is '{name}', but no {name} is installed on this node; use 'venv', or an image with {name}"
+        )
     return found
 
 
-def command(argv: Sequence[str], *, timeout: float = INSTALL_TIMEOUT_SECONDS, doing: str = "", env: Mapping[str, str] | None = None) -> str:
+def command(
+    argv: Sequence[str],
+    *,
+    timeout: float = INSTALL_TIMEOUT_SECONDS,
+    doing: str = "",
+    env: Mapping[str, str] | None = None,
+) -> str:
     """Run a program (never through a shell) and return its stdout. Raises EnvironmentFailed with its last words; `doing` says what for."""
     what = doing or f"'{' '.join(argv)}'"
     try:
-        done = subprocess.run(list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout, env=env)
+        done = subprocess.run(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+            env=env,
+        )
     except FileNotFoundError:
         raise EnvironmentFailed(f"the program '{argv[0]}' is not installed on this node") from None
     except subprocess.TimeoutExpired:
         raise EnvironmentFailed(f"{what} did not end within {timeout:.0f} s") from None
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip().splitlines()[-_LAST_LINES:]
-        raise EnvironmentFailed(f"{what} ended with {done.returncode}: {' | '.join(words) or 'no output'}")
+        raise EnvironmentFailed(
+            f"{what} ended with {done.returncode}: {' | '.join(words) or 'no output'}"
+        )
     return str(done.stdout)

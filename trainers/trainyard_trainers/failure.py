@@ -82,10 +82,17 @@ def record_exception(error: BaseException) -> None:
         return
     stack = "".join(traceback.format_exception(error))
     text = f"{type(error).__name__}: {error}"
-    document = {"message": {"message": text, "extraInfo": {"py_callstack": stack, "timestamp": str(int(time.time()))}}}
+    document = {
+        "message": {
+            "message": text,
+            "extraInfo": {"py_callstack": stack, "timestamp": str(int(time.time()))},
+        }
+    }
     try:
         Path(path).write_text(json.dumps(document), encoding="utf-8")
-    except OSError as unwritable:  # a full disk must not hide the exception itself, which goes to stderr next
+    except (
+        OSError
+    ) as unwritable:  # a full disk must not hide the exception itself, which goes to stderr next
         print(f"trainyard: {path} cannot be written: {unwritable}", file=sys.stderr, flush=True)
         with contextlib.suppress(OSError):
             Path(path).unlink()  # torchrun breaks on half a file, and loses the exit code with it
@@ -113,11 +120,17 @@ def of_status(status: int, pid: int | None = None) -> Failure:
     return Failure(128 - code, signal=-code, pid=pid) if code < 0 else Failure(code, pid=pid)
 
 
-def of_worker(exit_code: int, rank: int | None, error_file: Path | None, pid: int | None = None) -> Failure:
+def of_worker(
+    exit_code: int, rank: int | None, error_file: Path | None, pid: int | None = None
+) -> Failure:
     """From the exit code of a torchrun worker (negative: killed by that signal) and its error file."""
     error, stack = read_error_file(error_file) if error_file else (None, None)
     if exit_code < 0:
         # SIGTERM comes from torchrun or Slurm when something else failed or somebody asked: a stop, no crash.
         number = -exit_code
-        return Failure(STOPPED, rank=rank) if number == signal.SIGTERM else Failure(128 + number, number, rank, pid=pid)
+        return (
+            Failure(STOPPED, rank=rank)
+            if number == signal.SIGTERM
+            else Failure(128 + number, number, rank, pid=pid)
+        )
     return Failure(exit_code, rank=rank, error=error, traceback=stack, pid=pid)

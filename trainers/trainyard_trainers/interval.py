@@ -37,7 +37,9 @@ class Interval:
 
     @classmethod
     def of(cls, attempt: Attempt) -> Interval:
-        return cls(attempt.every_seconds, attempt.seconds_between_failures if attempt.every_auto else None)
+        return cls(
+            attempt.every_seconds, attempt.seconds_between_failures if attempt.every_auto else None
+        )
 
     def stalled(self, seconds: float) -> None:
         """A step waited so long for the save that is on its way."""

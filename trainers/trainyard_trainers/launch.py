@@ -85,7 +85,11 @@ def _fitting(end: Failure) -> bytes:
     """As JSON, short enough for a pipe that nobody reads before its writer has ended: a character may take 12 bytes."""
     text = json.dumps(end.as_json()).encode()
     if len(text) > PIPE_BYTES:
-        end = replace(end, error=end.error and end.error[:500], traceback=end.traceback and end.traceback[-4000:])
+        end = replace(
+            end,
+            error=end.error and end.error[:500],
+            traceback=end.traceback and end.traceback[-4000:],
+        )
         text = json.dumps(end.as_json()).encode()
     return text
 
@@ -94,14 +98,23 @@ def _wait(pid: int, pipe: int, job: Job, error_file: Path) -> Failure:
     """Wait for the child, and join what it told us with how the operating system saw it end."""
     end = ended_well.judged(failure.of_status(descendants.wait_for(pid), pid), job.attempt_dir)
     if left := descendants.end_all():
-        _say(f"{left} process{'' if left == 1 else 'es'} of the job outlived it and had to be killed")
+        _say(
+            f"{left} process{'' if left == 1 else 'es'} of the job outlived it and had to be killed"
+        )
     chunks = []
-    while chunk := os.read(pipe, 65536):  # all who could write to it are dead; what the child wrote fits into the pipe
+    while chunk := os.read(
+        pipe, 65536
+    ):  # all who could write to it are dead; what the child wrote fits into the pipe
         chunks.append(chunk)
     if chunks:
         told = json.loads(b"".join(chunks))
         return replace(
-            end, signal=told["signal"], rank=told["rank"], error=told["error"], traceback=told["traceback"], pid=told["failedPid"]
+            end,
+            signal=told["signal"],
+            rank=told["rank"],
+            error=told["error"],
+            traceback=told["traceback"],
+            pid=told["failedPid"],
         )
     if end.signal == signal.SIGTERM:
         return Failure(STOPPED)
@@ -117,7 +130,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     job, node = Job.read(Path(arguments[0]).absolute()), Node.from_environment(os.environ)
     report = job.attempt_dir / f"launch-{node.name}.json"
-    about = {"node": node.name, "attempt": job.document["attempt"], "pid": os.getpid(), "started": time.time()}
+    about = {
+        "node": node.name,
+        "attempt": job.document["attempt"],
+        "pid": os.getpid(),
+        "started": time.time(),
+    }
     write_json(report, about)
     if problem := _enter_environment(job):
         write_json(report, {**about, "ended": time.time(), **problem.as_json()})
@@ -136,7 +154,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     daemon.watch(pid)
     # While the child imports torch.
     threading.Thread(target=checkpoint.read_ahead, args=(job.checkpoint_dir,), daemon=True).start()
-    end = daemon.blamed_for(memory.blamed_for(others.blamed_for(_wait(pid, reader, job, job.error_file(node.name)))))
+    end = daemon.blamed_for(
+        memory.blamed_for(others.blamed_for(_wait(pid, reader, job, job.error_file(node.name))))
+    )
     tell(job.attempt_dir, end)
     _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
     return end.exit_code or 0
@@ -149,14 +169,20 @@ def _enter_environment(job: Job) -> Failure | None:
         return None
     os.environ.update(job.environment())  # PIP_INDEX_URL and the like are the user's to say
     try:
-        python = environments.ready(job.run_dir.parents[1] / "environments", environments.Wanted.of(document))
+        python = environments.ready(
+            job.run_dir.parents[1] / "environments", environments.Wanted.of(document)
+        )
     except (environments.EnvironmentFailed, OSError) as error:
         _say(f"the job's Python environment cannot be made: {error}")
         text = str(error)
-        short = text if len(text) <= 420 else f"{text[:120]} ... {text[-300:]}"  # what was done, and the last words about it
+        short = (
+            text if len(text) <= 420 else f"{text[:120]} ... {text[-300:]}"
+        )  # what was done, and the last words about it
         return Failure(1, error=f"job.pythonEnvironment cannot be made: {short}")
     os.environ[ENTERED] = str(python)
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(LIBRARY), *filter(None, [os.environ.get("PYTHONPATH")])])
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(LIBRARY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     return os.execv(python, [str(python), "-m", "trainyard_trainers.launch", str(job.attempt_dir)])  # noqa: S606
 
 

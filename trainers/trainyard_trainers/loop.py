@@ -106,14 +106,22 @@ class Task(Protocol):
         """This rank's files of the final model."""
 
 
-def main(make_task: Callable[[], Task], config: LoopConfig, *, backend: Callable[[], str] = lambda: "gloo") -> int:
+def main(
+    make_task: Callable[[], Task],
+    config: LoopConfig,
+    *,
+    backend: Callable[[], str] = lambda: "gloo",
+) -> int:
     """Run a trainer from its start to its end; returns the exit code (exits.py).
 
     `make_task` is called once the process group of `backend()` is there. Threads, devices and process groups must not exist before.
     """
     try:
         return _attempt(make_task, config, backend)
-    except (ConfigError, PackageMissing) as error:  # found out from the data, the checkpoint or the machine
+    except (
+        ConfigError,
+        PackageMissing,
+    ) as error:  # found out from the data, the checkpoint or the machine
         return _ended(error, MISCONFIGURED)
     except Fenced as error:
         print(f"trainyard: {error}", file=sys.stderr, flush=True)
@@ -165,7 +173,9 @@ def _threads() -> None:
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // ranks))
 
 
-def train(task: Task, config: LoopConfig, attempt: Attempt, requests: Requests, checkpoints: Checkpointer) -> int:
+def train(
+    task: Task, config: LoopConfig, attempt: Attempt, requests: Requests, checkpoints: Checkpointer
+) -> int:
     """Train to the last step; returns the exit code. Raises Fenced, CheckpointFailed and NotFinite."""
     return _Run(task, config, attempt, requests, checkpoints).to_its_end()
 
@@ -173,8 +183,20 @@ def train(task: Task, config: LoopConfig, attempt: Attempt, requests: Requests, 
 class _Run:
     """An attempt's steps on one rank."""
 
-    def __init__(self, task: Task, config: LoopConfig, attempt: Attempt, requests: Requests, checkpoints: Checkpointer) -> None:
-        self.task, self.config, self.requests, self.checkpoints = task, config, requests, checkpoints
+    def __init__(
+        self,
+        task: Task,
+        config: LoopConfig,
+        attempt: Attempt,
+        requests: Requests,
+        checkpoints: Checkpointer,
+    ) -> None:
+        self.task, self.config, self.requests, self.checkpoints = (
+            task,
+            config,
+            requests,
+            checkpoints,
+        )
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         saved = checkpoints.newest()
         if saved is not None:
@@ -183,8 +205,15 @@ class _Run:
         self.losses: list[float] = []  # the last few
         self.progress: Progress | None = None
         if self.rank == 0:
-            self.progress = Progress(attempt.attempt_dir, world_size=self.world_size, resumed_from=self.step if saved else None)
-            print(f"training resumes after step {self.step}" if saved else "training starts fresh", flush=True)
+            self.progress = Progress(
+                attempt.attempt_dir,
+                world_size=self.world_size,
+                resumed_from=self.step if saved else None,
+            )
+            print(
+                f"training resumes after step {self.step}" if saved else "training starts fresh",
+                flush=True,
+            )
             if self.step > config.steps:
                 print(
                     f"trainyard: there is nothing left to train: steps is {config.steps}, and the checkpoint has more",
@@ -231,10 +260,14 @@ class _Run:
         votes[SAVE] = float(asked or (self.rank == 0 and self.checkpoints.due(self.step + 1)))
         return votes
 
-    def _tell(self, progress: Progress, agreed: Agreement, result: StepResult, seconds: float) -> None:
+    def _tell(
+        self, progress: Progress, agreed: Agreement, result: StepResult, seconds: float
+    ) -> None:
         over = self.step == self.config.steps or agreed.stop
         samples = result.samples * self.world_size
-        progress.report(StepReport(self.step, agreed.loss, samples, seconds, result.data_seconds), last=over)
+        progress.report(
+            StepReport(self.step, agreed.loss, samples, seconds, result.data_seconds), last=over
+        )
         if over or self.step % self.config.log_every == 0:
             print(f"step {self.step} loss {agreed.loss:.6f} {samples / seconds:.0f}/s", flush=True)
 
@@ -249,7 +282,14 @@ def _restore(task: Task, saved: Saved) -> None:
         task.restore(saved)
     except ConfigError:
         raise
-    except (ValueError, LookupError, TypeError, AttributeError, FileNotFoundError, pickle.UnpicklingError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        FileNotFoundError,
+        pickle.UnpicklingError,
+    ) as error:
         raise CheckpointFailed(
             f"{saved.path} has the sums of its manifest, but its content cannot be resumed from ({type(error).__name__}: {error}); "
             "if another trainer wrote it, give another run directory (TRAINYARD_RUN_DIR); if it was changed, move it away, and the one "
@@ -271,7 +311,9 @@ def _agree(turn: Turn, result: StepResult, world_size: int) -> Agreement:
 
 def _report(step: int, result: StepResult, last_losses: list[float]) -> str:
     """Every rank tells its own loss; all fail alike."""
-    losses = ", ".join(f"rank {rank}: {text}" for rank, text in enumerate(exchange(str(float(result.loss)))))
+    losses = ", ".join(
+        f"rank {rank}: {text}" for rank, text in enumerate(exchange(str(float(result.loss))))
+    )
     before = ", ".join(f"{loss:.6g}" for loss in last_losses) or "none in this attempt"
     what = "loss" if "nan" in losses or "inf" in losses else "gradient"
     return (

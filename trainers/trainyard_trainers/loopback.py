@@ -12,7 +12,14 @@ def keep_stores(module: str) -> None:
     rendezvous: Any = importlib.import_module(module)
     opened = rendezvous.TCPStore
 
-    def store(host_name: str, port: int, world_size: int | None = None, is_master: bool = False, *more: Any, **options: Any) -> Any:
+    def store(
+        host_name: str,
+        port: int,
+        world_size: int | None = None,
+        is_master: bool = False,
+        *more: Any,
+        **options: Any,
+    ) -> Any:
         if is_master:
             options["master_listen_fd"] = socket.create_server((host_name, port)).detach()
         return opened(host_name, port, world_size, is_master, *more, **options)

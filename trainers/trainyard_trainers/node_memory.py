@@ -89,7 +89,9 @@ def rows(count: int, width: int) -> Tensor | None:
     if failed := [f"rank {rank}: {reason}" for rank, reason in enumerate(failures) if reason]:
         if dist.get_rank() == 0:
             print(
-                f"trainyard: the ranks cannot share memory and use gloo, which is slower: {'; '.join(failed)}", file=sys.stderr, flush=True
+                f"trainyard: the ranks cannot share memory and use gloo, which is slower: {'; '.join(failed)}",
+                file=sys.stderr,
+                flush=True,
             )
         return None
     assert memory is not None

@@ -61,7 +61,7 @@ class Ranks:
         return (self.dp_rank, self.tp_rank, self.pp_rank) == (0, 0, 0)
 
 
-# -- writing ---------------------------------------------------------------------------------------------------------
+# -- writing -------------------------------------------------------------------------------------
 def rank_name(dp_rank: int, tp_rank: int, pp_rank: int = 0) -> str:
     """File name of a rank's part of the model or the optimizer."""
     return f"dp_rank_{dp_rank:02d}_tp_rank_{tp_rank:02d}_pp_rank_{pp_rank:02d}.pt"
@@ -90,7 +90,16 @@ def files(
     with zero1 each tensor is this dp rank's chunk, along dimension 0, of the TP-local one (`chunk`, with or without its padding).
     """
     return dict(
-        iter_files(tag, ranks, model=model, optimizer=optimizer, zero1=zero1, scheduler=scheduler, user_content=user_content, xser=xser)
+        iter_files(
+            tag,
+            ranks,
+            model=model,
+            optimizer=optimizer,
+            zero1=zero1,
+            scheduler=scheduler,
+            user_content=user_content,
+            xser=xser,
+        )
     )
 
 
@@ -117,19 +126,34 @@ def iter_files(
     if ranks.first:
         if scheduler is not None:
             yield f"{tag}/scheduler.pt", dict(scheduler)
-        layout = {"tp_size": ranks.tp_size, "dp_size": ranks.dp_size, "pp_size": ranks.pp_size, "zero1": zero1}
+        layout = {
+            "tp_size": ranks.tp_size,
+            "dp_size": ranks.dp_size,
+            "pp_size": ranks.pp_size,
+            "zero1": zero1,
+        }
         yield f"{tag}/user_content.pt", {**(user_content or {}), _LAYOUT: layout}
         yield f"{tag}/done", b"1"
 
 
-def _zero1(optimizer: Mapping[str, Any], model: Mapping[str, Tensor], dp_size: int) -> dict[str, Any]:
+def _zero1(
+    optimizer: Mapping[str, Any], model: Mapping[str, Tensor], dp_size: int
+) -> dict[str, Any]:
     """torch's optimizer state in the words of torch_xla's ZeroRedundancyOptimizer; every chunk padded to the length that all ranks have."""
     shapes = dict(enumerate(tuple(tensor.shape) for tensor in model.values()))
     state = {
-        index: {key: _padded(value, -(-shapes[index][0] // dp_size)) if _is_split(value) else value for key, value in values.items()}
+        index: {
+            key: _padded(value, -(-shapes[index][0] // dp_size)) if _is_split(value) else value
+            for key, value in values.items()
+        }
         for index, values in optimizer["state"].items()
     }
-    return {"state": {}, "param_groups": optimizer["param_groups"], "base_state": state, "shape_info": shapes}
+    return {
+        "state": {},
+        "param_groups": optimizer["param_groups"],
+        "base_state": state,
+        "shape_info": shapes,
+    }
 
 
 def _is_split(value: Any) -> bool:
@@ -154,7 +178,9 @@ def chunk(tensor: Tensor, dp_rank: int, dp_size: int) -> Tensor:
     return _padded(tensor[dp_rank * rows : (dp_rank + 1) * rows], rows)
 
 
-def _content_files(name: str, content: Mapping[str, Any], xser: bool) -> Iterator[tuple[str, object]]:
+def _content_files(
+    name: str, content: Mapping[str, Any], xser: bool
+) -> Iterator[tuple[str, object]]:
     if not xser:
         yield name, dict(content)
         return
@@ -215,11 +241,15 @@ def _compact(leaf: Any) -> Any:
     return leaf.detach() if whole else leaf.detach().clone(memory_format=torch.contiguous_format)
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------------
 def newest(directory: Path) -> Path | None:
     """The complete checkpoint of the highest step. Not the latest: copies have other times than their originals."""
     paths = directory.iterdir() if directory.is_dir() else ()
-    steps = [(int(match[1]), path) for path in paths if (match := _TAG.match(path.name)) and (path / "done").is_file()]
+    steps = [
+        (int(match[1]), path)
+        for path in paths
+        if (match := _TAG.match(path.name)) and (path / "done").is_file()
+    ]
     return max(steps)[1] if steps else None
 
 
@@ -238,21 +268,27 @@ class Checkpoint:
         self._model = self._find("model")
         self._optim = self._find("optim")
         if not self._model:
-            raise ValueError(f"{path}: there is no model/{rank_name(0, 0)}; this is no checkpoint of neuronx-distributed's layout")
+            raise ValueError(
+                f"{path}: there is no model/{rank_name(0, 0)}; this is no checkpoint of neuronx-distributed's layout"
+            )
 
     def _find(self, kind: str) -> dict[tuple[int, int], Path]:
         found: dict[tuple[int, int], Path] = {}
         for path in sorted((self.path / kind).glob("*.pt")) if (self.path / kind).is_dir() else ():
             match = _RANK_FILE.match(path.name)
             if match and int(match[3]):
-                raise ValueError(f"{path}: a part of a pipeline; only checkpoints of one pipeline stage (pp_rank_00) are read")
+                raise ValueError(
+                    f"{path}: a part of a pipeline; only checkpoints of one pipeline stage (pp_rank_00) are read"
+                )
             if match:
                 found[int(match[1]), int(match[2])] = path
             elif _ANY_RANK_FILE.match(path.name):
-                raise ValueError(f"{path}: neither experts nor other kinds of ranks are read; {rank_name(0, 0)} is the form of the name")
+                raise ValueError(
+                    f"{path}: neither experts nor other kinds of ranks are read; {rank_name(0, 0)} is the form of the name"
+                )
         return found
 
-    # -- how it was split --
+    # -- how it was split -------------------------------------------------------------------------
     @cached_property
     def _layout(self) -> Mapping[str, Any]:
         layout = self._user_content.get(_LAYOUT) if isinstance(self._user_content, dict) else None
@@ -278,7 +314,7 @@ class Checkpoint:
         """Whether there is any optimizer state; converted checkpoints have none."""
         return bool(self._optim)
 
-    # -- content --
+    # -- content ----------------------------------------------------------------------------------
     def names(self) -> list[str]:
         """Names of the weights, in the order of the optimizer's parameters."""
         return list(self._skeleton(self._rank_file("model", 0, 0)))
@@ -290,12 +326,17 @@ class Checkpoint:
 
     def optimizer(self, dp_rank: int, tp_rank: int) -> Mapping[str, Any]:
         """The optimizer's file of a rank; without ZeRO-1 that of all dp ranks. See `files` for the keys."""
-        content: Mapping[str, Any] = self._content(self._rank_file("optim", dp_rank if self.zero1 else 0, tp_rank))
+        content: Mapping[str, Any] = self._content(
+            self._rank_file("optim", dp_rank if self.zero1 else 0, tp_rank)
+        )
         return content
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a whole weight."""
-        dim, locals_ = tp_dim(name), [self._weight(name, tp_rank).shape for tp_rank in range(self.tp_size)]
+        dim, locals_ = (
+            tp_dim(name),
+            [self._weight(name, tp_rank).shape for tp_rank in range(self.tp_size)],
+        )
         shape = list(locals_[0])
         if dim is not None:
             shape[dim] = sum(local[dim] for local in locals_)
@@ -317,7 +358,9 @@ class Checkpoint:
             first = self._weight(name, tp_rank)
             step = max(1, BLOCK_BYTES // max(1, first[:1].nbytes * len(parts)))
             for start in range(0, first.shape[0], step):
-                block = torch.cat([self._weight(name, part)[start : start + step] for part in parts], dim=dim or 0)
+                block = torch.cat(
+                    [self._weight(name, part)[start : start + step] for part in parts], dim=dim or 0
+                )
                 self._read(block.nbytes)
                 yield block
 
@@ -352,7 +395,9 @@ class Checkpoint:
         whole = torch.cat(chunks)[: shape[0]]
         self._read(whole.nbytes)
         if tuple(whole.shape) != shape:
-            raise ValueError(f"{self.path / 'optim'}: {key} of parameter {index} has shape {tuple(whole.shape)}, but {name} has {shape}")
+            raise ValueError(
+                f"{self.path / 'optim'}: {key} of parameter {index} has shape {tuple(whole.shape)}, but {name} has {shape}"
+            )
         return whole
 
     def scheduler(self) -> Any:
@@ -368,9 +413,13 @@ class Checkpoint:
     def user_content(self) -> Any:
         """What the trainer gave to be saved."""
         content = self._user_content
-        return {key: value for key, value in content.items() if key != _LAYOUT} if isinstance(content, dict) else content
+        return (
+            {key: value for key, value in content.items() if key != _LAYOUT}
+            if isinstance(content, dict)
+            else content
+        )
 
-    # -- files --
+    # -- files ------------------------------------------------------------------------------------
     def _rank_file(self, kind: str, dp_rank: int, tp_rank: int) -> Path:
         found = self._model if kind == "model" else self._optim
         if (dp_rank, tp_rank) not in found:
@@ -393,11 +442,13 @@ class Checkpoint:
     def _content(self, path: Path) -> Any:
         return replaced(_load(path), partial(_resolved, path))
 
-    # -- checks --
+    # -- checks -----------------------------------------------------------------------------------
     def validate(self) -> None:
         """Check that it is complete: marker, every rank's file, every tensor of it. Raises ValueError that names the file."""
         if not (self.path / "done").is_file():
-            raise ValueError(f"{self.path / 'done'} is missing: whoever wrote this checkpoint did not finish")
+            raise ValueError(
+                f"{self.path / 'done'} is missing: whoever wrote this checkpoint did not finish"
+            )
         for path in self._wanted():
             _check_tensors(path, self._skeleton(path))
         for tp_rank in range(1, self.tp_size):
@@ -411,7 +462,11 @@ class Checkpoint:
         wanted = [self._rank_file("model", 0, tp_rank) for tp_rank in range(self.tp_size)]
         if self.has_optimizer:
             dp_size = self.dp_size if self.zero1 else 1
-            wanted += [self._rank_file("optim", dp_rank, tp_rank) for dp_rank in range(dp_size) for tp_rank in range(self.tp_size)]
+            wanted += [
+                self._rank_file("optim", dp_rank, tp_rank)
+                for dp_rank in range(dp_size)
+                for tp_rank in range(self.tp_size)
+            ]
         return wanted
 
     def _check_vocabulary(self) -> None:
@@ -462,7 +517,10 @@ def _resolved(path: Path, leaf: Any) -> Any:
 def _check_tensors(path: Path, skeleton: Any) -> None:
     """Every tensor that a file refers to can be read and is what the file's info says."""
     references: list[TensorReference] = []
-    replaced(skeleton, lambda leaf: references.append(leaf) if isinstance(leaf, TensorReference) else None)
+    replaced(
+        skeleton,
+        lambda leaf: references.append(leaf) if isinstance(leaf, TensorReference) else None,
+    )
     if not references:
         return
     info_path = path.with_name(f"{path.name}.info.pt")

@@ -53,4 +53,7 @@ class OtherParts:
         """What was killed here was killed because of them."""
         if not self._ended_it or end.signal != signal.SIGKILL:
             return end
-        return Failure(128 + signal.SIGKILL, error="another rank failed first, and this one did not end when it was asked to")
+        return Failure(
+            128 + signal.SIGKILL,
+            error="another rank failed first, and this one did not end when it was asked to",
+        )

@@ -49,7 +49,10 @@ class MemoryWatch:
 
     def _words(self, pid: int | None) -> str | None:
         of_group, of_machine = (
-            now - before for now, before in zip(self._count(), (self._kills_of_group, self._kills_of_machine), strict=True)
+            now - before
+            for now, before in zip(
+                self._count(), (self._kills_of_group, self._kills_of_machine), strict=True
+            )
         )
         kills = self._logged()
         ours = [kill for kill in kills or [] if kill.pid == pid]
@@ -64,7 +67,11 @@ class MemoryWatch:
 
     def _count(self) -> tuple[int, int]:
         """Kills so far: in the job's own memory cgroups, and on the whole machine."""
-        of_groups = [_counter(group / name) for group in self._groups for name in ("memory.events", "memory.oom_control")]
+        of_groups = [
+            _counter(group / name)
+            for group in self._groups
+            for name in ("memory.events", "memory.oom_control")
+        ]
         return max(of_groups, default=0), _counter(self._proc / "vmstat")
 
     def _limit(self) -> str:
@@ -83,7 +90,11 @@ class MemoryWatch:
         except OSError:
             return None
         try:
-            return [kill for record in _records(descriptor) if (kill := _kill_in(record, self._began - 1.0)) is not None]
+            return [
+                kill
+                for record in _records(descriptor)
+                if (kill := _kill_in(record, self._began - 1.0)) is not None
+            ]
         finally:
             os.close(descriptor)
 

@@ -67,7 +67,7 @@ def compile_only(environment: Mapping[str, str] | None = None) -> bool:
     return value.lower() not in ("", "0", "false")
 
 
-# -- the summary -----------------------------------------------------------------------------------------------------
+# -- the summary ---------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Summary:
     """The summaries in an output, added up: there may be one of each phase."""
@@ -91,8 +91,15 @@ def parse(output: str) -> Summary | None:
     if not lines and not documents:
         return None
     counts = [document["compilation_summary"] for document in documents]
-    succeeded, failed = (sum(int(count.get(word, 0)) for count in counts) for word in ("true", "false"))
-    modules = [name for document in documents for name, report in _report(document) if not report.get("status")]
+    succeeded, failed = (
+        sum(int(count.get(word, 0)) for count in counts) for word in ("true", "false")
+    )
+    modules = [
+        name
+        for document in documents
+        for name, report in _report(document)
+        if not report.get("status")
+    ]
     succeeded = totals["successful compilations"] if lines else succeeded
     failed = max(totals["failed compilations"], failed, len(modules))
     return Summary(max(totals["graphs"], succeeded + failed), succeeded, failed, tuple(modules))
@@ -111,7 +118,11 @@ def _documents(output: str) -> Iterator[dict[str, Any]]:
 
 def _report(document: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     report = document.get("compilation_report")
-    return [(name, value) for name, value in report.items() if isinstance(value, dict)] if isinstance(report, dict) else []
+    return (
+        [(name, value) for name, value in report.items() if isinstance(value, dict)]
+        if isinstance(report, dict)
+        else []
+    )
 
 
 def judge(command: Sequence[str], exit_code: int, output: str) -> Record:
@@ -124,17 +135,32 @@ def judge(command: Sequence[str], exit_code: int, output: str) -> Record:
     failed: int | Literal["unknown"] = summary.failed
     reason = f"{failed} of {summary.graphs} graphs failed to compile" if failed else ""
     if exit_code and not failed:
-        failed, reason = "unknown", f"{PROGRAM} ended with {_ending(exit_code)} although no compilation failed: graphs may be missing"
+        failed, reason = (
+            "unknown",
+            f"{PROGRAM} ended with {_ending(exit_code)} although no compilation failed: graphs may be missing",
+        )
     elif not summary.graphs:
-        failed, reason = "unknown", f"{PROGRAM} found no graph in the command; is it one that trains on a Neuron device?"
-    return Record(tuple(command), exit_code, summary.graphs, summary.succeeded, failed, summary.failed_modules, reason, cache)
+        failed, reason = (
+            "unknown",
+            f"{PROGRAM} found no graph in the command; is it one that trains on a Neuron device?",
+        )
+    return Record(
+        tuple(command),
+        exit_code,
+        summary.graphs,
+        summary.succeeded,
+        failed,
+        summary.failed_modules,
+        reason,
+        cache,
+    )
 
 
 def _ending(exit_code: int) -> str:
     return f"exit code {exit_code}" if exit_code >= 0 else f"signal {-exit_code}"
 
 
-# -- the step --------------------------------------------------------------------------------------------------------
+# -- the step ------------------------------------------------------------------------------------
 def compile_command(command: Sequence[str]) -> Record:
     """Run a training command under neuron_parallel_compile; what it says is passed on. Raises NotCompiled if that is not installed."""
     program = shutil.which(PROGRAM)
@@ -144,7 +170,13 @@ def compile_command(command: Sequence[str]) -> Record:
             "(trainers/neuron/requirements-neuron-legacy.txt)"
         )
     lines: list[str] = []
-    process = subprocess.Popen([program, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    process = subprocess.Popen(
+        [program, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
     before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:
         assert process.stdout is not None
@@ -191,8 +223,15 @@ def default_record() -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.precompile`. Returns 0 when every graph is compiled, 1 when not."""
     words = sys.argv[1:] if argv is None else list(argv)
-    parser = argparse.ArgumentParser(prog="trainyard_trainers.precompile", usage="%(prog)s [--output FILE] -- COMMAND ...")
-    parser.add_argument("--output", type=Path, default=default_record(), help="where to write the record (default %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="trainyard_trainers.precompile", usage="%(prog)s [--output FILE] -- COMMAND ..."
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=default_record(),
+        help="where to write the record (default %(default)s)",
+    )
     cut = words.index("--") if "--" in words else len(words)
     options, command = parser.parse_args(words[:cut]), words[cut + 1 :]
     if not command:

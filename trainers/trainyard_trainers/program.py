@@ -18,13 +18,19 @@ from .signals import FORWARDED
 
 def _imported(module: str) -> Callable[[list[str]], int] | None:
     """The `main(argv) -> exit status` of a trainer that was imported before this process was forked."""
-    return getattr(sys.modules.get(module), "main", None) if module.startswith("trainyard_trainers.") else None
+    return (
+        getattr(sys.modules.get(module), "main", None)
+        if module.startswith("trainyard_trainers.")
+        else None
+    )
 
 
 def run(program: Sequence[str]) -> None:
     """Run `['-m', module, *arguments]` or `[script, *arguments]`; returns when it ends well, else raises what it raised."""
     for number in FORWARDED:
-        signal.signal(number, signal.SIG_DFL)  # torchrun's or launch's handlers came over the fork; the program starts clean
+        signal.signal(
+            number, signal.SIG_DFL
+        )  # torchrun's or launch's handlers came over the fork; the program starts clean
     ending = Ending()
     try:
         if program[0] == "-m" and (entry := _imported(program[1])) is not None:

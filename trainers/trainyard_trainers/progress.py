@@ -28,7 +28,14 @@ class Progress:
     stepSeconds, dataSeconds (waiting for data), at (seconds since the epoch).
     """
 
-    def __init__(self, attempt_dir: Path, *, world_size: int, resumed_from: int | None, every_seconds: float = 0.1) -> None:
+    def __init__(
+        self,
+        attempt_dir: Path,
+        *,
+        world_size: int,
+        resumed_from: int | None,
+        every_seconds: float = 0.1,
+    ) -> None:
         self._path = attempt_dir / "progress.json"
         self._lines_path = attempt_dir / "steps.jsonl"
         self._world_size = world_size
@@ -69,13 +76,19 @@ class Progress:
         temporary = self._path.with_name(".progress.json.tmp")
         try:
             with open(self._lines_path, "a", encoding="utf-8") as lines:
-                lines.writelines(json.dumps(_line(report, when)) + "\n" for report, when in self._waiting)
+                lines.writelines(
+                    json.dumps(_line(report, when)) + "\n" for report, when in self._waiting
+                )
             temporary.write_text(json.dumps(document), encoding="utf-8")
             os.replace(temporary, self._path)
             self._failed = False
         except OSError as error:  # a full disk, which checkpoints decide about: training is worth more than its report
             if not self._failed:
-                print(f"trainyard: progress cannot be reported from step {done.step} on: {error}", file=sys.stderr, flush=True)
+                print(
+                    f"trainyard: progress cannot be reported from step {done.step} on: {error}",
+                    file=sys.stderr,
+                    flush=True,
+                )
             self._failed = True
         self._waiting.clear()
 
@@ -89,7 +102,9 @@ def _line(done: StepReport, at: float) -> dict[str, Any]:
     return {
         "step": done.step,
         "loss": _finite(done.loss),
-        "samplesPerSecond": round(done.samples / done.step_seconds, 1) if done.step_seconds > 0 else None,
+        "samplesPerSecond": round(done.samples / done.step_seconds, 1)
+        if done.step_seconds > 0
+        else None,
         "stepSeconds": round(done.step_seconds, 6),
         "dataSeconds": round(done.data_seconds, 6),
         "at": round(at, 6),

@@ -59,7 +59,7 @@ def wrong_world(environment: dict[str, str]) -> str | None:
     return None
 
 
-# -- in the rank's process ---------------------------------------------------------------------------------------------
+# -- in the rank's process -----------------------------------------------------------------------
 def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> None:
     """Run the program as this rank, in a child; this process ends as the child does. `before` is called in the child first."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)  # its launcher is deaf to them
@@ -69,7 +69,14 @@ def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> No
     about = {"node": node, "rank": int(rank), "pid": os.getpid(), "started": time.time()}
     if wrong := wrong_world(dict(os.environ)):
         print(f"trainyard: {wrong}", file=sys.stderr)
-        write_json(report, {**about, "ended": time.time(), **Failure(1, rank=int(rank), error=f"WrongWorldSize: {wrong}").as_json()})
+        write_json(
+            report,
+            {
+                **about,
+                "ended": time.time(),
+                **Failure(1, rank=int(rank), error=f"WrongWorldSize: {wrong}").as_json(),
+            },
+        )
         sys.exit(1)
     write_json(report, about)
     error_file = report.with_suffix(".error")
@@ -83,7 +90,11 @@ def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> No
     _forward_to(pid)
     end = ended_well.judged(failure.of_status(os.waitpid(pid, 0)[1], pid), attempt_dir)
     error, stack = failure.read_error_file(error_file)
-    end = Failure(STOPPED, rank=int(rank)) if end.signal == signal.SIGTERM else replace(end, rank=int(rank), error=error, traceback=stack)
+    end = (
+        Failure(STOPPED, rank=int(rank))
+        if end.signal == signal.SIGTERM
+        else replace(end, rank=int(rank), error=error, traceback=stack)
+    )
     write_json(report, {**about, "ended": time.time(), **end.as_json()})
     if end.kind == "stopped":
         _await_others(attempt_dir)
@@ -98,7 +109,9 @@ def _await_others(attempt_dir: Path) -> None:
 
 
 def _become(rank: str) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a rank that nobody waits for any more must not go on writing
+    ctypes.CDLL(None).prctl(
+        _PR_SET_PDEATHSIG, signal.SIGKILL
+    )  # a rank that nobody waits for any more must not go on writing
     # As elastic.py names its ranks: what looks for a job's ranks from outside finds them by it.
     Path("/proc/self/comm").write_text(f"trainer-{rank}"[:15])
     if os.environ["MASTER_ADDR"].startswith("127."):
@@ -116,7 +129,7 @@ def _forward_to(pid: int) -> None:
         signal.signal(number, forward)
 
 
-# -- in the launcher ---------------------------------------------------------------------------------------------------
+# -- in the launcher -----------------------------------------------------------------------------
 def pass_signals_on(allocation: Allocation) -> None:
     """From now on what this process is told goes to the ranks of its node: launchers end or kill them where they should save."""
 
@@ -139,12 +152,19 @@ def _kill(pid: int, number: int) -> None:
         pass
 
 
-def start(argv: Sequence[str], environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+def start(
+    argv: Sequence[str], environment: dict[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Start a launcher's program, deaf to what is meant for the ranks.
 
     Slurm signals every process of a job, and a launcher that hears SIGTERM kills ranks that are about to save.
     """
-    return subprocess.Popen(list(argv), env=environment, stdin=subprocess.DEVNULL, preexec_fn=_be_deaf)  # noqa: PLW1509 - no threads here
+    return subprocess.Popen(
+        list(argv),
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        preexec_fn=_be_deaf,  # noqa: PLW1509 - no threads here
+    )
 
 
 def _be_deaf() -> None:
@@ -158,7 +178,10 @@ def outcome(allocation: Allocation, exit_code: int) -> Failure:
     """
     told = _all(allocation)
     here = [rank for rank in told if rank["node"] == allocation.node.name]
-    failed = sorted((rank for rank in told if _of(rank).kind not in (None, "stopped")), key=lambda rank: float(rank["ended"]))
+    failed = sorted(
+        (rank for rank in told if _of(rank).kind not in (None, "stopped")),
+        key=lambda rank: float(rank["ended"]),
+    )
     causes = [rank for rank in failed if _of(rank).kind != "peer"] or failed
     if causes:
         return _seen_from_here(allocation, causes[0])
@@ -179,7 +202,11 @@ def outcome(allocation: Allocation, exit_code: int) -> Failure:
 def _seen_from_here(allocation: Allocation, first: dict[str, Any]) -> Failure:
     if first["node"] == allocation.node.name:
         return _of(first)
-    print(f"trainyard: rank {first['rank']} on {first['node']} failed first", file=sys.stderr, flush=True)
+    print(
+        f"trainyard: rank {first['rank']} on {first['node']} failed first",
+        file=sys.stderr,
+        flush=True,
+    )
     return Failure(1, error=f"another rank failed first: rank {first['rank']} on {first['node']}")
 
 
@@ -187,7 +214,14 @@ def _of(report: dict[str, Any]) -> Failure:
     """A rank that has not ended has not failed."""
     if "ended" not in report:
         return Failure(0)
-    return Failure(report["exitCode"], report["signal"], report["rank"], report["error"], report["traceback"], report.get("failedPid"))
+    return Failure(
+        report["exitCode"],
+        report["signal"],
+        report["rank"],
+        report["error"],
+        report["traceback"],
+        report.get("failedPid"),
+    )
 
 
 def _all(allocation: Allocation) -> list[dict[str, Any]]:
@@ -195,7 +229,10 @@ def _all(allocation: Allocation) -> list[dict[str, Any]]:
 
 
 def _read(attempt_dir: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(_reports(attempt_dir).glob("*.json"))]
+    return [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(_reports(attempt_dir).glob("*.json"))
+    ]
 
 
 def _reports(attempt_dir: Path) -> Path:

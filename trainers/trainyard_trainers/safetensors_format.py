@@ -21,7 +21,14 @@ from torch import Tensor
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
-_DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64, "I32": torch.int32}
+_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+}
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _HEADER_LIMIT = 100_000_000
 _BLOCK_BYTES = 8 << 20
@@ -42,11 +49,17 @@ class Entry:
 
 def write(path: Path, entries: Sequence[Entry], blocks: Callable[[str], Iterator[Tensor]]) -> None:
     """Write a file; `blocks` gives a tensor's rows one after the other. Raises ValueError if they are not what the entry says, and OSError."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # transformers refuses files without it
+    header: dict[str, Any] = {
+        "__metadata__": {"format": "pt"}
+    }  # transformers refuses files without it
     offset = 0
     for entry in entries:
         place = [offset, offset + entry.nbytes]
-        header[entry.name] = {"dtype": _NAMES[entry.dtype], "shape": list(entry.shape), "data_offsets": place}
+        header[entry.name] = {
+            "dtype": _NAMES[entry.dtype],
+            "shape": list(entry.shape),
+            "data_offsets": place,
+        }
         offset = place[1]
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)  # tensors begin aligned
@@ -57,7 +70,9 @@ def write(path: Path, entries: Sequence[Entry], blocks: Callable[[str], Iterator
             for block in blocks(entry.name):
                 written += _put(stream, block.to(entry.dtype))
             if written != entry.nbytes:
-                raise ValueError(f"{path}: {entry.name} should have {entry.nbytes} bytes, but {written} came")
+                raise ValueError(
+                    f"{path}: {entry.name} should have {entry.nbytes} bytes, but {written} came"
+                )
         stream.flush()
         os.fsync(stream.fileno())
 
@@ -65,7 +80,11 @@ def write(path: Path, entries: Sequence[Entry], blocks: Callable[[str], Iterator
 def _put(stream: BinaryIO, tensor: Tensor) -> int:
     """Write a tensor's memory, which torch lends to Python only through numpy, or by its address."""
     tensor = tensor.contiguous()
-    return stream.write((ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())) if tensor.nbytes else 0
+    return (
+        stream.write((ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr()))
+        if tensor.nbytes
+        else 0
+    )
 
 
 class File:
@@ -81,7 +100,11 @@ class File:
                     raise ValueError(f"its header would have {length} bytes, the file has {size}")
                 header = json.loads(stream.read(length))
             self._start = 8 + length
-            self.entries = {name: self._entry(name, value, size) for name, value in header.items() if name != "__metadata__"}
+            self.entries = {
+                name: self._entry(name, value, size)
+                for name, value in header.items()
+                if name != "__metadata__"
+            }
             self._places = {name: int(header[name]["data_offsets"][0]) for name in self.entries}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
             raise ValueError(f"{path} is not a whole safetensors file: {error}") from error
@@ -89,10 +112,14 @@ class File:
     def _entry(self, name: str, value: Mapping[str, Any], size: int) -> Entry:
         if value["dtype"] not in _DTYPES:
             raise ValueError(f"{name} has dtype {value['dtype']}; {', '.join(_DTYPES)} are read")
-        entry = Entry(name, _DTYPES[value["dtype"]], tuple(int(length) for length in value["shape"]))
+        entry = Entry(
+            name, _DTYPES[value["dtype"]], tuple(int(length) for length in value["shape"])
+        )
         begin, end = value["data_offsets"]
         if end - begin != entry.nbytes or begin < 0 or self._start + end > size:
-            raise ValueError(f"{name} lies at bytes {begin} to {end} of {size - self._start}, and should have {entry.nbytes}")
+            raise ValueError(
+                f"{name} lies at bytes {begin} to {end} of {size - self._start}, and should have {entry.nbytes}"
+            )
         return entry
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
@@ -105,7 +132,11 @@ class File:
             stream.seek(self._start + self._places[name] + start * width)
             if stream.readinto(data) != len(data):
                 raise ValueError(f"{self.path} ends within {name}")
-        return torch.frombuffer(data, dtype=entry.dtype).view(shape) if data else torch.empty(shape, dtype=entry.dtype)
+        return (
+            torch.frombuffer(data, dtype=entry.dtype).view(shape)
+            if data
+            else torch.empty(shape, dtype=entry.dtype)
+        )
 
 
 class Directory:
@@ -121,9 +152,13 @@ class Directory:
         if not index.is_file():
             if (self.path / SINGLE).is_file():
                 return [SINGLE]
-            raise ValueError(f"{self.path}: there is neither {SINGLE} nor {INDEX}; other kinds of weights (pytorch_model.bin) are not read")
+            raise ValueError(
+                f"{self.path}: there is neither {SINGLE} nor {INDEX}; other kinds of weights (pytorch_model.bin) are not read"
+            )
         try:
-            names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+            names = sorted(
+                set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+            )
         except (OSError, ValueError, KeyError, AttributeError) as error:
             raise ValueError(f"{index} cannot be read: {error!r}") from error
         for name in names:

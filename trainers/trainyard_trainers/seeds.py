@@ -20,14 +20,19 @@ def deterministic(on: bool) -> None:
     """Refuse kernels whose results differ from run to run. CUDA needs its variable before the first kernel runs."""
     if on:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    if on != torch.are_deterministic_algorithms_enabled():  # setting it, even to what it is, imports torch's whole compiler: seconds
+    if (
+        on != torch.are_deterministic_algorithms_enabled()
+    ):  # setting it, even to what it is, imports torch's whole compiler: seconds
         torch.use_deterministic_algorithms(on)
 
 
 def random_state() -> dict[str, Any]:
     """The states of the generators that trainers draw from, as tensors and plain values."""
     version, internal, gauss = random.getstate()
-    state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": [version, list(internal), gauss]}
+    state: dict[str, Any] = {
+        "torch": torch.get_rng_state(),
+        "python": [version, list(internal), gauss],
+    }
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state()
     return state

@@ -56,7 +56,9 @@ class SharedMemory:
         if count == 0:
             return torch.empty(placed.shape, dtype=placed.dtype)
         mapped = self.mapped(placed.offset + count * placed.dtype.itemsize)
-        return torch.frombuffer(mapped, dtype=placed.dtype, count=count, offset=placed.offset).view(placed.shape)
+        return torch.frombuffer(mapped, dtype=placed.dtype, count=count, offset=placed.offset).view(
+            placed.shape
+        )
 
     def mapped(self, size: int) -> mmap.mmap:
         """The memory, at least `size` bytes of it. Raises OSError when there is not enough."""
@@ -72,9 +74,14 @@ class SharedMemory:
 def _check_room(more: int) -> None:
     """Shared memory has no limit of its own: too much of it would get the trainer killed. Raises OSError."""
     with open("/proc/meminfo", encoding="ascii") as lines:
-        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+        free = next(
+            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
+        )
     if more > free:
-        raise OSError(errno.ENOMEM, f"{more} bytes are needed to stage the checkpoint, and {free} are free; use asynchronous=false")
+        raise OSError(
+            errno.ENOMEM,
+            f"{more} bytes are needed to stage the checkpoint, and {free} are free; use asynchronous=false",
+        )
 
 
 class Staged:
@@ -94,7 +101,9 @@ class Staged:
         if not isinstance(leaf, Tensor):
             return leaf
         same = identity(leaf)
-        if same not in self._known or leaf.numel() == 0:  # tied weights are copied, and later loaded, once
+        if (
+            same not in self._known or leaf.numel() == 0
+        ):  # tied weights are copied, and later loaded, once
             placed = Placed(self._size, leaf.dtype, tuple(leaf.shape))
             self._size += -(-leaf.numel() * leaf.element_size() // _ALIGNMENT) * _ALIGNMENT
             self._copies.append((leaf.detach(), placed))

@@ -68,7 +68,10 @@ def write(attempt: Attempt, part: Part) -> Answer:
     temporary = checkpoint.temporary_directory(part.target, attempt)
     try:
         temporary.mkdir(parents=True, exist_ok=True)
-        entries = [checkpoint.write_file(temporary, name, content_writer(content)) for name, content in part.files.items()]
+        entries = [
+            checkpoint.write_file(temporary, name, content_writer(content))
+            for name, content in part.files.items()
+        ]
         _report(temporary, part, {"files": [asdict(entry) for entry in entries]})
     except (OSError, RuntimeError) as error:  # torch.save reports a failed write as RuntimeError
         return Answer(part.serial, "failed", f"rank {part.rank}: {error}")
@@ -97,12 +100,17 @@ def _canonical(content: object) -> object:
         return known[same]
 
     skeleton = pickle.loads(pickle.dumps(replaced(content, take)))  # noqa: S301  # our own, this moment
-    return replaced(skeleton, lambda leaf: tensors[leaf.offset] if isinstance(leaf, Placed) else leaf)
+    return replaced(
+        skeleton, lambda leaf: tensors[leaf.offset] if isinstance(leaf, Placed) else leaf
+    )
 
 
 def _alone(tensor: torch.Tensor) -> torch.Tensor:
     """Without what it shares memory with: of a view torch.save would write everything around it, too."""
-    alone = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    alone = (
+        tensor.is_contiguous()
+        and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    )
     return tensor if alone else tensor.clone(memory_format=torch.contiguous_format)
 
 
@@ -136,7 +144,9 @@ def _report(temporary: Path, part: Part, document: Mapping[str, object]) -> None
     checkpoint.write_json(path, document)
 
 
-def _await_report(temporary: Path, part: Part, rank: int, given_up: Callable[[], bool]) -> list[FileEntry]:
+def _await_report(
+    temporary: Path, part: Part, rank: int, given_up: Callable[[], bool]
+) -> list[FileEntry]:
     path = _report_path(temporary, part, rank)
     while not path.exists():
         if given_up():
@@ -209,7 +219,10 @@ def _serve(attempt: Attempt, memory: SharedMemory, connection: Connection) -> No
     code = 1
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        for number in (signal.SIGTERM, signal.SIGINT):  # Slurm tells everybody; the trainer's last checkpoint is written after that
+        for number in (
+            signal.SIGTERM,
+            signal.SIGINT,
+        ):  # Slurm tells everybody; the trainer's last checkpoint is written after that
             signal.signal(number, signal.SIG_IGN)
         os.nice(10)
         Path("/proc/self/comm").write_text("checkpoint-save")

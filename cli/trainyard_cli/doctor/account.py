@@ -22,14 +22,24 @@ class NotAnswered(Exception):
 
     @property
     def forbidden(self) -> bool:
-        return "AccessDenied" in self.code or "UnauthorizedOperation" in self.code or "NotAuthorized" in self.code
+        return (
+            "AccessDenied" in self.code
+            or "UnauthorizedOperation" in self.code
+            or "NotAuthorized" in self.code
+        )
 
 
 class Account:
     """The account that the credentials lead to. `call` is the way out for whoever looks: no operation that changes anything is named to it."""
 
     def __init__(
-        self, session: Any, region: str, stack: str, *, sleep: Callable[[float], None] = time.sleep, endpoint: str | None = None
+        self,
+        session: Any,
+        region: str,
+        stack: str,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        endpoint: str | None = None,
     ) -> None:
         """`endpoint` takes AWS's place: the local cloud's."""
         self._session, self._endpoint = session, endpoint
@@ -37,7 +47,15 @@ class Account:
         self._answers: dict[str, Json] = {}
         self.region, self.stack_name, self.sleep = region, stack, sleep
 
-    def call(self, service: str, operation: str, *, region: str | None = None, again: bool = False, **request: Any) -> Json:
+    def call(
+        self,
+        service: str,
+        operation: str,
+        *,
+        region: str | None = None,
+        again: bool = False,
+        **request: Any,
+    ) -> Json:
         """The answer of `service:Operation`; a second call with the same request gets the first one's. Raises NotAnswered."""
         key = json.dumps([service, operation, region, request], sort_keys=True)
         if again or key not in self._answers:
@@ -60,7 +78,9 @@ class Account:
             answer: Json = getattr(client, _snake(client, operation))(**request)
         except ClientError as error:
             said = error.response.get("Error", {})
-            raise NotAnswered(f"{service}:{operation}", said.get("Code", "?"), said.get("Message", "")) from error
+            raise NotAnswered(
+                f"{service}:{operation}", said.get("Code", "?"), said.get("Message", "")
+            ) from error
         except BotoCoreError as error:
             raise NotAnswered(f"{service}:{operation}", type(error).__name__, str(error)) from error
         return answer
@@ -69,7 +89,11 @@ class Account:
         from botocore.config import Config
 
         if (service, region) not in self._clients:
-            config = Config(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"total_max_attempts": TRIES})
+            config = Config(
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=READ_SECONDS,
+                retries={"total_max_attempts": TRIES},
+            )
             self._clients[service, region] = self._session.create_client(
                 service, region_name=region, config=config, endpoint_url=self._endpoint
             )
@@ -115,14 +139,29 @@ class Account:
     @property
     def parameters(self) -> dict[str, str]:
         stack = self.stack or {}
-        return {one["ParameterKey"]: one.get("ParameterValue", "") for one in stack.get("Parameters") or []}
+        return {
+            one["ParameterKey"]: one.get("ParameterValue", "")
+            for one in stack.get("Parameters") or []
+        }
 
     def resource(self, logical_id: str) -> str | None:
         """Physical id of a resource of the stack; None where this stack has no such resource."""
         if self.stack is None:
             return None
-        found = self.all("cloudformation", "ListStackResources", "StackResourceSummaries", StackName=self.stack_name)
-        return next((str(one["PhysicalResourceId"]) for one in found if one["LogicalResourceId"] == logical_id), None)
+        found = self.all(
+            "cloudformation",
+            "ListStackResources",
+            "StackResourceSummaries",
+            StackName=self.stack_name,
+        )
+        return next(
+            (
+                str(one["PhysicalResourceId"])
+                for one in found
+                if one["LogicalResourceId"] == logical_id
+            ),
+            None,
+        )
 
 
 def _snake(client: Any, operation: str) -> str:

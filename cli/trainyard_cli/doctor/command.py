@@ -23,11 +23,18 @@ STYLES = {"failure": "red bold", "warning": "yellow", "unknown": "magenta"}
 def doctor(
     typer_context: typer.Context,
     file: Annotated[
-        str | None, typer.Argument(metavar="[SPEC]", help="a run's or a cluster's spec; without one the account in general")
+        str | None,
+        typer.Argument(
+            metavar="[SPEC]", help="a run's or a cluster's spec; without one the account in general"
+        ),
     ] = None,
     stack: Annotated[str, typer.Option(help="name of Trainyard's stack")] = "trainyard",
-    region: Annotated[str | None, typer.Option(envvar="AWS_REGION", help="default: that of the AWS profile")] = None,
-    profile: Annotated[str | None, typer.Option(envvar="AWS_PROFILE", help="of ~/.aws/config")] = None,
+    region: Annotated[
+        str | None, typer.Option(envvar="AWS_REGION", help="default: that of the AWS profile")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(envvar="AWS_PROFILE", help="of ~/.aws/config")
+    ] = None,
 ) -> None:
     """Look at an AWS account, reading only, and say what will fail there, and what to do about it."""
     from .scope import Scope  # imported here: it brings pydantic, which no other command waits for
@@ -35,9 +42,22 @@ def doctor(
     context = context_of(typer_context)
     scope = Scope.of(read_spec(file) if file else None)
     account = _account(stack, region, profile)
-    found = examine(account, scope, tell=lambda name: None if context.json else err.print(f"[dim]looking at {name.replace('_', ' ')}[/]"))
+    found = examine(
+        account,
+        scope,
+        tell=lambda name: (
+            None if context.json else err.print(f"[dim]looking at {name.replace('_', ' ')}[/]")
+        ),
+    )
     if context.json:
-        print_json({"region": account.region, "stack": stack, "checks": names(), "findings": [one.as_json() for one in found]})
+        print_json(
+            {
+                "region": account.region,
+                "stack": stack,
+                "checks": names(),
+                "findings": [one.as_json() for one in found],
+            }
+        )
     else:
         _print(account, found)
     if any(one.severity != "warning" for one in found):
@@ -52,17 +72,24 @@ def _account(stack: str, region: str | None, profile: str | None) -> Account:
         chosen = region or session.get_config_variable("region")
     if not chosen:
         raise InvalidInput(
-            "No region", "neither --region, AWS_REGION nor the profile names one", "Give --region, such as --region us-west-2"
+            "No region",
+            "neither --region, AWS_REGION nor the profile names one",
+            "Give --region, such as --region us-west-2",
         )
     return Account(session, chosen, stack)
 
 
 def _print(account: Account, found: list[Finding]) -> None:
     for one in found:
-        out.print(f"[{STYLES[one.severity]}]{one.severity}[/]  [bold]{_shown(one.subject)}[/]: {_shown(one.problem)}", soft_wrap=True)
+        out.print(
+            f"[{STYLES[one.severity]}]{one.severity}[/]  [bold]{_shown(one.subject)}[/]: {_shown(one.problem)}",
+            soft_wrap=True,
+        )
         out.print(f"         {_shown(one.remedy)}", soft_wrap=True)
     if not found:
-        out.print(f"Nothing found: {len(names())} checks of {account.region}, stack {escape(account.stack_name)}.")
+        out.print(
+            f"Nothing found: {len(names())} checks of {account.region}, stack {escape(account.stack_name)}."
+        )
 
 
 def _shown(text: str) -> str:

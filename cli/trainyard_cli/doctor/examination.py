@@ -23,7 +23,9 @@ def names() -> list[str]:
     return sorted(found, key=lambda name: name != "credentials")
 
 
-def examine(account: Account, scope: Scope, *, tell: Callable[[str], object] = lambda _name: None) -> list[Finding]:
+def examine(
+    account: Account, scope: Scope, *, tell: Callable[[str], object] = lambda _name: None
+) -> list[Finding]:
     """Every finding of every check, in the checks' order. Without usable credentials there is nothing else to say."""
     found: list[Finding] = []
     for name in names():
@@ -41,7 +43,11 @@ def _findings(name: str, check: Check, account: Account, scope: Scope) -> list[F
     try:
         found.extend(check(account, scope))
     except NotAnswered as error:
-        remedy = f"Allow {error.operation} to whoever runs doctor, then look again" if error.forbidden else "Try again"
+        remedy = (
+            f"Allow {error.operation} to whoever runs doctor, then look again"
+            if error.forbidden
+            else "Try again"
+        )
         problem = f"nobody could look: {error.operation} answered {error.code}: {error.message}"
         found.append(Finding(name, "unknown", error.operation, problem, remedy))
     return found

@@ -38,7 +38,9 @@ class Scope:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
             raise InvalidInput(
-                "The spec is not valid", f"{field}: {first['msg']}", "Correct it first; --dryrun tells all that is wrong"
+                "The spec is not valid",
+                f"{field}: {first['msg']}",
+                "Correct it first; --dryrun tells all that is wrong",
             ) from None
 
     @property

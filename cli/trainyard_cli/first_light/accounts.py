@@ -18,8 +18,16 @@ class LocalAccount(Account):
 
     @cached_property
     def stack(self) -> Json | None:
-        outputs = [{"OutputKey": key, "OutputValue": value} for key, value in self._local["outputs"].items()]
-        return {"StackName": self.stack_name, "StackStatus": "CREATE_COMPLETE", "Outputs": outputs, "Parameters": []}
+        outputs = [
+            {"OutputKey": key, "OutputValue": value}
+            for key, value in self._local["outputs"].items()
+        ]
+        return {
+            "StackName": self.stack_name,
+            "StackStatus": "CREATE_COMPLETE",
+            "Outputs": outputs,
+            "Parameters": [],
+        }
 
     def resource(self, logical_id: str) -> str | None:
         found = self._local["resources"].get(logical_id)
@@ -35,5 +43,7 @@ def account_of(connection: Connection, stack: str) -> Account:
         connection.credentials  # noqa: B018 - whoever has none is told so, before a first call is refused in other words
         return Account(session, connection.region, stack)
     local = connection.local
-    session.set_credentials(local["accessKeyId"], local["secretAccessKey"], local.get("sessionToken"))
+    session.set_credentials(
+        local["accessKeyId"], local["secretAccessKey"], local.get("sessionToken")
+    )
     return LocalAccount(session, local)

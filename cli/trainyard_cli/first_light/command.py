@@ -34,26 +34,52 @@ from .world import Json, World
 
 #: A line of progress is left out if nobody takes it within this time.
 READER_SECONDS = 1.0
-COLOURS = {"held": "green", "broken": "red bold", "failed": "red bold", "interrupted": "yellow", "refused": "yellow"}
+COLOURS = {
+    "held": "green",
+    "broken": "red bold",
+    "failed": "red bold",
+    "interrupted": "yellow",
+    "refused": "yellow",
+}
 
 
 def first_light(
     typer_context: typer.Context,
     file: Annotated[
-        str | None, typer.Argument(metavar="[SPEC]", help="a run's spec with cluster.spec, or a cluster's; default: the smallest")
+        str | None,
+        typer.Argument(
+            metavar="[SPEC]",
+            help="a run's spec with cluster.spec, or a cluster's; default: the smallest",
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="pay without being asked")] = False,
-    max_usd: Annotated[float | None, typer.Option(min=0, help="refuse what may cost more, whatever the answer")] = None,
-    output: Annotated[Path, typer.Option(help="the file that tells what was seen")] = Path("first-light.json"),
+    max_usd: Annotated[
+        float | None, typer.Option(min=0, help="refuse what may cost more, whatever the answer")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="the file that tells what was seen")] = Path(
+        "first-light.json"
+    ),
     stack: Annotated[str, typer.Option(help="name of Trainyard's stack")] = "trainyard",
-    network_stack: Annotated[str | None, typer.Option(help="name of a stack of network.yaml, where no SPEC is given")] = None,
-    instance_type: Annotated[str, typer.Option(help="of every node, where no SPEC is given")] = DEFAULT_TYPE,
-    without_resume: Annotated[bool, typer.Option("--without-resume", help="replace no node under the run")] = False,
+    network_stack: Annotated[
+        str | None, typer.Option(help="name of a stack of network.yaml, where no SPEC is given")
+    ] = None,
+    instance_type: Annotated[
+        str, typer.Option(help="of every node, where no SPEC is given")
+    ] = DEFAULT_TYPE,
+    without_resume: Annotated[
+        bool, typer.Option("--without-resume", help="replace no node under the run")
+    ] = False,
     stage_seconds: Annotated[
         list[str] | None,
-        typer.Option(metavar="[STAGE=]SECONDS", help="at most so long for that stage, or for each; more than once; default: each its own"),
+        typer.Option(
+            metavar="[STAGE=]SECONDS",
+            help="at most so long for that stage, or for each; more than once; default: each its own",
+        ),
     ] = None,
-    clean: Annotated[Path | None, typer.Option(help="finish the teardown of an earlier first light, which wrote this file")] = None,
+    clean: Annotated[
+        Path | None,
+        typer.Option(help="finish the teardown of an earlier first light, which wrote this file"),
+    ] = None,
 ) -> None:
     """Make the smallest real run and write down what held; everything is taken down whatever happens."""
     context = context_of(typer_context)
@@ -74,9 +100,16 @@ def first_light(
             record = Record.new(output, redactor, product=importlib.metadata.version("trainyard-cli"), region=connection.region,
                                 where=_where(connection), api=mark_of(connection.api_url), stack=stack, cluster=world.cluster_name, run=None,
                                 spec=world.cluster_spec)  # fmt: skip
-            chosen = stages(lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd), resume=not without_resume)
-            code = FirstLight(world, record, looks(), _tell, limits=_limits(stage_seconds or [])).run(chosen)
-            with contextlib.suppress(OSError, SystemExit):  # nobody reads it: what came of it is the exit status
+            chosen = stages(
+                lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd),
+                resume=not without_resume,
+            )
+            code = FirstLight(
+                world, record, looks(), _tell, limits=_limits(stage_seconds or [])
+            ).run(chosen)
+            with contextlib.suppress(
+                OSError, SystemExit
+            ):  # nobody reads it: what came of it is the exit status
                 _print(context, record.redacted, output)
     raise typer.Exit(code)
 
@@ -102,7 +135,11 @@ def _clean(context: Context, api: Client, path: Path) -> int:
     world = World(api, account, {"cluster": {"spec": document["spec"]}}, document["cluster"])
     world.run_id = document.get("run")
     world.began["create"] = datetime.now(timezone.utc)
-    made = [one for one in document["stages"] if isinstance(one, dict) and (one.get("name"), one.get("state")) == ("create", "passed")]
+    made = [
+        one
+        for one in document["stages"]
+        if isinstance(one, dict) and (one.get("name"), one.get("state")) == ("create", "passed")
+    ]
     world.in_doubt = not made
     code = FirstLight(world, record, looks(), _tell).clean()
     _print(context, record.redacted, path)
@@ -129,13 +166,19 @@ def _limits(given: list[str]) -> dict[str, float]:
 
 def _valid(spec: Json) -> None:
     """Raises InvalidInput with the field that the API would refuse."""
-    from ..doctor.scope import Scope  # imported here: it brings pydantic, which no other command waits for
+    from ..doctor.scope import (
+        Scope,
+    )  # imported here: it brings pydantic, which no other command waits for
 
     Scope.of(spec)
 
 
 def _where(connection: Connection) -> str:
-    return "AWS" if connection.local is None else f"local cloud, nodes are {connection.local.get('nodes', 'processes')}"
+    return (
+        "AWS"
+        if connection.local is None
+        else f"local cloud, nodes are {connection.local.get('nodes', 'processes')}"
+    )
 
 
 def _known(connection: Connection) -> Iterable[tuple[str, str]]:
@@ -171,11 +214,21 @@ def _has_room(stream: TextIO) -> bool:
     return bool(select.select([], [descriptor], [], READER_SECONDS)[1])
 
 
-def _agree(context: Context, hourly: float | None, bound: float | None, *, yes: bool, most: float | None) -> None:
+def _agree(
+    context: Context, hourly: float | None, bound: float | None, *, yes: bool, most: float | None
+) -> None:
     """Raises InvalidInput where it may cost more than --max-usd, or nobody can be asked; TrainyardError where the answer is no."""
     if most is not None and (bound is None or not bound <= most):  # also where --max-usd is nan
-        known = "nobody knows what it costs" if bound is None else f"it may cost {bound:.2f} USD, were every stage to take all its time"
-        raise InvalidInput("It may cost too much", f"--max-usd: is {most:.2f}, and {known}", "Give a higher --max-usd, or a cheaper SPEC")
+        known = (
+            "nobody knows what it costs"
+            if bound is None
+            else f"it may cost {bound:.2f} USD, were every stage to take all its time"
+        )
+        raise InvalidInput(
+            "It may cost too much",
+            f"--max-usd: is {most:.2f}, and {known}",
+            "Give a higher --max-usd, or a cheaper SPEC",
+        )
     price = "The price list does not know what these nodes cost." if hourly is None or bound is None else (
         f"The nodes cost {hourly:.2f} USD an hour; were every stage to take all its time, {bound:.2f} USD."
     )  # fmt: skip
@@ -183,7 +236,11 @@ def _agree(context: Context, hourly: float | None, bound: float | None, *, yes: 
     if yes:
         return
     if context.json or not sys.stdin.isatty():
-        raise InvalidInput("Nobody can be asked", "--yes: is missing, and there is no terminal", "Say --yes, best with --max-usd")
+        raise InvalidInput(
+            "Nobody can be asked",
+            "--yes: is missing, and there is no terminal",
+            "Say --yes, best with --max-usd",
+        )
     try:
         agreed = typer.confirm("Make them, and pay for them?", err=True)
     except typer.Abort:  # the end of the input
@@ -197,7 +254,13 @@ def _print(context: Context, document: Json, path: Path) -> None:
         print_json(document)
         return
     verdict = document["verdict"]
-    out.print(f"[{COLOURS.get(verdict, 'bold')}]{verdict}[/]  {escape(plain(document['words']))}", soft_wrap=True)
+    out.print(
+        f"[{COLOURS.get(verdict, 'bold')}]{verdict}[/]  {escape(plain(document['words']))}",
+        soft_wrap=True,
+    )
     if not document["nothingLeft"]:
-        out.print(f"[red bold]Something may be left.[/] Run: trainyard first-light --clean {escape(str(path))}", soft_wrap=True)
+        out.print(
+            f"[red bold]Something may be left.[/] Run: trainyard first-light --clean {escape(str(path))}",
+            soft_wrap=True,
+        )
     err.print(f"Everything that was seen is in {escape(str(path))}")

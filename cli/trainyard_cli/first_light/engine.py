@@ -50,7 +50,12 @@ class Signals:
                 self._before[number] = signal.signal(number, self._came)
         return self
 
-    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -58,7 +63,9 @@ class Signals:
         if not self.held:
             self.held = True
             raise Interrupted(signal.Signals(number).name)
-        self._tell("It is being torn down, which goes on. After a kill -9: trainyard first-light --clean FILE")
+        self._tell(
+            "It is being torn down, which goes on. After a kill -9: trainyard first-light --clean FILE"
+        )
 
 
 class FirstLight:
@@ -90,7 +97,10 @@ class FirstLight:
         with Signals(self._tell) as signals:
             try:
                 try:
-                    self._world.paid_seconds = sum(self._seconds(one) for one in stages if one.paid) + self._teardown_seconds
+                    self._world.paid_seconds = (
+                        sum(self._seconds(one) for one in stages if one.paid)
+                        + self._teardown_seconds
+                    )
                     self._go(stages)
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, machines are not left behind for it
                     stopped = error
@@ -104,7 +114,9 @@ class FirstLight:
                 self._conclude()
         if document["verdict"] == "held":
             return OK
-        return stopped.exit_code if isinstance(stopped, TrainyardError) and not self._made else FAILED
+        return (
+            stopped.exit_code if isinstance(stopped, TrainyardError) and not self._made else FAILED
+        )
 
     def clean(self) -> int:
         """The teardown alone, of what an earlier first light left behind."""
@@ -113,7 +125,9 @@ class FirstLight:
             self._clean(force=True)
             document = self._record.document
             if document["verdict"] == "running":
-                document.update(verdict="interrupted", words="It was killed; it has been cleaned up since.")
+                document.update(
+                    verdict="interrupted", words="It was killed; it has been cleaned up since."
+                )
             self._write()
         return OK if document["nothingLeft"] else FAILED
 
@@ -144,7 +158,9 @@ class FirstLight:
                 entry["proved"] = stage.act(self._world, watch)
             finally:
                 entry["seconds"] = round(watch.spent, 1)
-                self._record.document.update(run=self._world.run_id, price=self._world.price, findings=self._world.findings)
+                self._record.document.update(
+                    run=self._world.run_id, price=self._world.price, findings=self._world.findings
+                )
             entry["state"] = "passed"
             self._tell(f"  {entry['proved']} ({entry['seconds']:.0f} s)")
             self._look(stage.name)
@@ -176,7 +192,9 @@ class FirstLight:
         if isinstance(stopped, Interrupted):
             self._tell(f"Stopped by {stopped}; everything is taken down now.")
             self._world.forget()
-            self._stopped("interrupted", f"It was stopped by {stopped} in stage {self._world.stage}.")
+            self._stopped(
+                "interrupted", f"It was stopped by {stopped} in stage {self._world.stage}."
+            )
         elif isinstance(stopped, InvalidInput):
             self._stopped("refused", _brief(stopped), stopped)
         elif stopped is not None:
@@ -196,7 +214,8 @@ class FirstLight:
         document = self._record.document
         if document["stages"] and document["stages"][-1]["state"] == "running":
             document["stages"][-1].update(
-                state="failed" if problem else "interrupted", **({"problem": problem.as_json()} if problem else {})
+                state="failed" if problem else "interrupted",
+                **({"problem": problem.as_json()} if problem else {}),
             )
         document.update(verdict=verdict, words=words)
         self._keep_evidence()
@@ -233,7 +252,11 @@ class FirstLight:
         except (NotAnswered, TrainyardError) as error:
             return Seen(look.assumption, "not-seen", f"nobody could look: {error}")
         except Exception as error:  # noqa: BLE001 - a look's own defect; what it would have seen is not seen
-            return Seen(look.assumption, "not-seen", f"the look itself failed: {type(error).__name__}: {error}")
+            return Seen(
+                look.assumption,
+                "not-seen",
+                f"the look itself failed: {type(error).__name__}: {error}",
+            )
 
     # The end
 
@@ -260,7 +283,9 @@ class FirstLight:
             self._tell(f"  kept: {words}")
         self._record.document.update(nothingLeft=done, kept=kept)
 
-    def _last(self, name: StageName, seconds: float, does: str, act: Callable[[Watch], str]) -> bool:
+    def _last(
+        self, name: StageName, seconds: float, does: str, act: Callable[[Watch], str]
+    ) -> bool:
         document = self._record.document
         self._world.stage, self._world.failure = name, None
         self._world.began[name] = datetime.now(timezone.utc)
@@ -305,8 +330,14 @@ def _as_problem(error: BaseException) -> TrainyardError:
     if isinstance(error, TrainyardError):
         return error
     if isinstance(error, NotAnswered):
-        return TrainyardError("AWS did not answer as it should", str(error), f"Allow {error.operation}" if error.forbidden else "Try again")
-    return TrainyardError("first-light itself failed", f"{type(error).__name__}: {error}", "Report it with the file")
+        return TrainyardError(
+            "AWS did not answer as it should",
+            str(error),
+            f"Allow {error.operation}" if error.forbidden else "Try again",
+        )
+    return TrainyardError(
+        "first-light itself failed", f"{type(error).__name__}: {error}", "Report it with the file"
+    )
 
 
 def _brief(problem: TrainyardError) -> str:

@@ -52,4 +52,8 @@ def _lifecycle_logs(world: World) -> dict[str, list[str]]:
 
 def _run(world: World) -> Json | None:
     """Without its spec, which the file has, and the files of the job."""
-    return None if world.run is None else {name: value for name, value in world.run.items() if name != "spec"}
+    return (
+        None
+        if world.run is None
+        else {name: value for name, value in world.run.items() if name != "spec"}
+    )

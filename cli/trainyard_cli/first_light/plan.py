@@ -18,8 +18,14 @@ NETWORK_OUTPUTS = ("SubnetIds", "SecurityGroupIds", "FilesystemDnsName", "Filesy
 DEFAULT_TYPE = "ml.c5.xlarge"
 #: The local cloud has a network and a filesystem by any name.
 LOCAL_NETWORK: Json = {
-    "network": {"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]},
-    "sharedFilesystem": {"dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "mountName": "abcdefgh"},
+    "network": {
+        "subnetIds": ["subnet-0123456789abcdef0"],
+        "securityGroupIds": ["sg-0123456789abcdef0"],
+    },
+    "sharedFilesystem": {
+        "dnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+        "mountName": "abcdefgh",
+    },
 }
 
 
@@ -28,10 +34,20 @@ def new_name() -> str:
     return "first-light-" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(8))
 
 
-def spec_of(given: Json | None, account: Account, *, local: bool, network_stack: str | None, instance_type: str, resume: bool) -> Json:
+def spec_of(
+    given: Json | None,
+    account: Account,
+    *,
+    local: bool,
+    network_stack: str | None,
+    instance_type: str,
+    resume: bool,
+) -> Json:
     """A run's spec with `cluster.spec`. Raises InvalidInput."""
     if given is None:
-        cluster = _cluster(account, local=local, network_stack=network_stack, instance_type=instance_type)
+        cluster = _cluster(
+            account, local=local, network_stack=network_stack, instance_type=instance_type
+        )
     elif "job" not in given:
         cluster = given
     else:
@@ -44,7 +60,9 @@ def spec_of(given: Json | None, account: Account, *, local: bool, network_stack:
             )
         if isinstance(given.get("export"), dict) and given["export"].get("enabled") is False:
             raise InvalidInput(
-                "First light shows that results arrive", "export.enabled: is false, and there would be none", "Leave it out, or say true"
+                "First light shows that results arrive",
+                "export.enabled: is false, and there would be none",
+                "Leave it out, or say true",
             )
         return given
     steps = STEPS_ON_AWS if resume and not local else STEPS
@@ -62,7 +80,9 @@ def spec_of(given: Json | None, account: Account, *, local: bool, network_stack:
     }  # fmt: skip
 
 
-def _cluster(account: Account, *, local: bool, network_stack: str | None, instance_type: str) -> Json:
+def _cluster(
+    account: Account, *, local: bool, network_stack: str | None, instance_type: str
+) -> Json:
     groups = [
         {"name": "controller", "role": "controller", "instanceType": instance_type, "count": 1},
         {"name": "workers", "role": "worker", "instanceType": instance_type, "count": 2},
@@ -75,7 +95,11 @@ def _cluster(account: Account, *, local: bool, network_stack: str | None, instan
             "Leave it out; or give your stack's ApiUrl with --endpoint or TRAINYARD_API_URL to try AWS",
         )
     if local:
-        return {**common, **LOCAL_NETWORK, "environment": {"kind": "existing", "path": "/opt/trainyard/env"}}
+        return {
+            **common,
+            **LOCAL_NETWORK,
+            "environment": {"kind": "existing", "path": "/opt/trainyard/env"},
+        }
     if network_stack is None:
         raise InvalidInput(
             "First light does not know your network",
@@ -83,11 +107,22 @@ def _cluster(account: Account, *, local: bool, network_stack: str | None, instan
             "Give the name of a stack of network.yaml, or a SPEC, such as your copy of examples/ddp-demo.yaml",
         )
     outputs = _outputs(account, network_stack)
-    filesystem = {"dnsName": outputs["FilesystemDnsName"], "mountName": outputs["FilesystemMountName"]}
-    network = {"subnetIds": outputs["SubnetIds"].split(","), "securityGroupIds": outputs["SecurityGroupIds"].split(",")}
+    filesystem = {
+        "dnsName": outputs["FilesystemDnsName"],
+        "mountName": outputs["FilesystemMountName"],
+    }
+    network = {
+        "subnetIds": outputs["SubnetIds"].split(","),
+        "securityGroupIds": outputs["SecurityGroupIds"].split(","),
+    }
     # HyperPod's image need not have torch.
     environment = {"kind": "venv", "path": "/opt/trainyard/env", "requirements": ["torch==2.13.0"]}
-    return {**common, "network": network, "sharedFilesystem": filesystem, "environment": environment}
+    return {
+        **common,
+        "network": network,
+        "sharedFilesystem": filesystem,
+        "environment": environment,
+    }
 
 
 def _outputs(account: Account, stack: str) -> dict[str, str]:
@@ -95,7 +130,9 @@ def _outputs(account: Account, stack: str) -> dict[str, str]:
         found = account.call("cloudformation", "DescribeStacks", StackName=stack)["Stacks"][0]
     except NotAnswered as error:
         raise TrainyardError(
-            "The network's stack cannot be read", f"--network-stack {stack}: {error}", "Check its name and region"
+            "The network's stack cannot be read",
+            f"--network-stack {stack}: {error}",
+            "Check its name and region",
         ) from error
     outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs") or []}
     missing = [name for name in NETWORK_OUTPUTS if not outputs.get(name)]

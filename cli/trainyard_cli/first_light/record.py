@@ -19,7 +19,15 @@ FORMAT = 1
 #: What --clean goes by is nobody's secret, and stays as it is whatever it looks like.
 PLAIN = ("cluster", "stack", "region", "run", "api")
 #: What `--clean` lives on.
-_NEEDED = {"region": str, "stack": str, "api": str, "spec": dict, "verdict": str, "stages": list, "assumptions": dict}
+_NEEDED = {
+    "region": str,
+    "stack": str,
+    "api": str,
+    "spec": dict,
+    "verdict": str,
+    "stages": list,
+    "assumptions": dict,
+}
 
 
 class Record:
@@ -34,7 +42,11 @@ class Record:
         try:
             before = read(path) if path.exists() else None
         except InvalidInput as error:
-            raise InvalidInput("That file is something else", f"--output: {error.detail}", "Give the name of a new file") from None
+            raise InvalidInput(
+                "That file is something else",
+                f"--output: {error.detail}",
+                "Give the name of a new file",
+            ) from None
         if before is not None and not before.get("nothingLeft"):
             raise InvalidInput(
                 "An earlier first light is not cleaned up",
@@ -52,10 +64,14 @@ class Record:
         """An earlier one, to be gone on with. Raises InvalidInput."""
         if not path.exists():
             raise InvalidInput(
-                "There is no such file", f"--clean: {path}", "Give the file that first-light wrote, such as first-light.json"
+                "There is no such file",
+                f"--clean: {path}",
+                "Give the file that first-light wrote, such as first-light.json",
             )
         document = read(path)
-        if lacking := [name for name, kind in _NEEDED.items() if not isinstance(document.get(name), kind)]:
+        if lacking := [
+            name for name, kind in _NEEDED.items() if not isinstance(document.get(name), kind)
+        ]:
             raise InvalidInput(
                 "first-light's file is damaged",
                 f"--clean: {path} says nothing of use of {', '.join(lacking)}",
@@ -82,7 +98,9 @@ class Record:
             beside.replace(self.path)
         except OSError as error:
             raise InvalidInput(
-                "The file cannot be written", f"--output {self.path}: {error.strerror}", "Give a path in a directory that you may write"
+                "The file cannot be written",
+                f"--output {self.path}: {error.strerror}",
+                "Give a path in a directory that you may write",
             ) from error
         finally:
             with contextlib.suppress(OSError):
@@ -94,18 +112,28 @@ def read(path: Path) -> Json:
     wrong = None
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(document, dict) or document.get("format") != FORMAT or not isinstance(document.get("cluster"), str):
+        if (
+            not isinstance(document, dict)
+            or document.get("format") != FORMAT
+            or not isinstance(document.get("cluster"), str)
+        ):
             wrong = f"is no file of first-light's (format {FORMAT})"
     except (OSError, ValueError, RecursionError) as error:
         wrong = f"cannot be read: {error}"
     if wrong:
-        raise InvalidInput("That is not first-light's file", f"{path} {wrong}", "Give the file that first-light wrote")
+        raise InvalidInput(
+            "That is not first-light's file",
+            f"{path} {wrong}",
+            "Give the file that first-light wrote",
+        )
     return dict(document)
 
 
 def mark_of(api_url: str) -> str:
     """Letters by which an API is known again, and that say nothing of its address; no rule of redaction takes them for anything."""
-    return "".join(chr(ord("a") + byte % 26) for byte in hashlib.sha256(api_url.encode()).digest()[:20])
+    return "".join(
+        chr(ord("a") + byte % 26) for byte in hashlib.sha256(api_url.encode()).digest()[:20]
+    )
 
 
 def now_text() -> str:

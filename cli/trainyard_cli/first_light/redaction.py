@@ -7,7 +7,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 #: Services as they stand in policies: nobody's host.
-_PRINCIPALS = ("sagemaker", "events", "states", "lambda", "ec2", "s3", "ssm", "logs", "fsx", "cloudformation")
+_PRINCIPALS = (
+    "sagemaker",
+    "events",
+    "states",
+    "lambda",
+    "ec2",
+    "s3",
+    "ssm",
+    "logs",
+    "fsx",
+    "cloudformation",
+)
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _ENDS = "com|net|org|edu|gov|mil|int|info|io|ai|dev|app|cloud|aws|internal|local|localdomain|lan|corp|home|intranet|arpa|uk|de|fr|jp|cn|eu|us|ca|au|in"
 #: Words that name a secret: in the name of a field, and before `=` or `:` in a text.
@@ -48,7 +59,9 @@ class Redactor:
         self._names: dict[tuple[str, str], str] = {}
         self._last: dict[str, int] = {}
         #: Longest first: one may be a part of another.
-        words = sorted(((word, kind) for kind, word in known if len(word) > 3), key=lambda one: -len(one[0]))
+        words = sorted(
+            ((word, kind) for kind, word in known if len(word) > 3), key=lambda one: -len(one[0])
+        )
         # A machine may be named like an ordinary word.
         self._known = [(kind, re.compile(rf"(?<![A-Za-z0-9-]){re.escape(word)}(?![A-Za-z0-9-])" if kind == "host" else re.escape(word)))
                        for word, kind in words]  # fmt: skip
@@ -69,7 +82,12 @@ class Redactor:
         return value
 
     def _field(self, key: str, value: Any) -> Any:
-        if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "" and _is_secret(key):
+        if (
+            isinstance(value, (str, int))
+            and not isinstance(value, bool)
+            and value != ""
+            and _is_secret(key)
+        ):
             return self._name("secret", str(value))
         return self.document(value)
 

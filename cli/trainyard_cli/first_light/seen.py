@@ -14,7 +14,18 @@ if TYPE_CHECKING:
 #: not-seen: this run could not show it; the evidence says why.
 Verdict = Literal["held", "broken", "not-seen"]
 #: In the order in which they come. docs/operations.md says what each proves.
-StageName = Literal["account", "price", "create", "ready", "command", "train", "resume", "export", "teardown", "nothing-left"]
+StageName = Literal[
+    "account",
+    "price",
+    "create",
+    "ready",
+    "command",
+    "train",
+    "resume",
+    "export",
+    "teardown",
+    "nothing-left",
+]
 
 
 @dataclass(frozen=True)
@@ -42,7 +53,9 @@ class Look:
 _looks: list[Look] = []
 
 
-def look(assumption: str, *, after: StageName | tuple[StageName, ...]) -> Callable[[Callable[[World], Seen]], Callable[[World], Seen]]:
+def look(
+    assumption: str, *, after: StageName | tuple[StageName, ...]
+) -> Callable[[Callable[[World], Seen]], Callable[[World], Seen]]:
     """Register the function as what sees this assumption after this stage (or after each of these)."""
 
     def register(see: Callable[[World], Seen]) -> Callable[[World], Seen]:

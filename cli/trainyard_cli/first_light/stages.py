@@ -32,13 +32,30 @@ def stages(agree: Agree, *, resume: bool) -> list[Stage]:
     """All until the run is over; the teardown comes after them whatever happens."""
     found = [
         Stage("account", "looking at the account, reading only", 600, 60, account, paid=False),
-        Stage("price", "asking what it costs", 300, 60, lambda world, _watch: price(world, agree), paid=False),
+        Stage(
+            "price",
+            "asking what it costs",
+            300,
+            60,
+            lambda world, _watch: price(world, agree),
+            paid=False,
+        ),
         Stage("create", "creating the cluster", 1800, 180, create),
         Stage("ready", "waiting for its nodes to join Slurm", 2400, 240, ready),
         Stage("command", "submitting the run: the first command over a session", 900, 90, command),
-        Stage("train", "waiting for the first step and the first whole checkpoint", 1200, 150, train),
-        Stage("resume", "replacing a node under the run, which must go on on the new one", 3600, 240, resume_),
-        Stage("export", "waiting for the end of training and the verified export", 2400, 180, export),
+        Stage(
+            "train", "waiting for the first step and the first whole checkpoint", 1200, 150, train
+        ),
+        Stage(
+            "resume",
+            "replacing a node under the run, which must go on on the new one",
+            3600,
+            240,
+            resume_,
+        ),
+        Stage(
+            "export", "waiting for the end of training and the verified export", 2400, 180, export
+        ),
     ]
     return [stage for stage in found if resume or stage.name != "resume"]
 
@@ -72,9 +89,15 @@ def account(world: World, _watch: Watch) -> str:
 def price(world: World, agree: Agree) -> str:
     """A dry run of exactly this spec, and somebody's word."""
     world.plan = world.api.plan_run(world.spec)
-    hourly = 0.0 if world.local and world.plan.get("hourlyUsd") is None else world.plan.get("hourlyUsd")
+    hourly = (
+        0.0 if world.local and world.plan.get("hourlyUsd") is None else world.plan.get("hourlyUsd")
+    )
     bound = None if hourly is None else hourly * world.paid_seconds / 3600
-    world.price = {"hourlyUsd": hourly, "atMostUsd": bound, "atMostHours": round(world.paid_seconds / 3600, 2)}
+    world.price = {
+        "hourlyUsd": hourly,
+        "atMostUsd": bound,
+        "atMostHours": round(world.paid_seconds / 3600, 2),
+    }
     agree(hourly, bound)
     if hourly is None or bound is None:
         return "the price list does not know these instances; going on was agreed to"
@@ -90,15 +113,22 @@ def create(world: World, watch: Watch) -> str:
     except ApiProblem as problem:
         world.in_doubt = problem.status in PASSING
         raise StageFailed(problem.title, problem.detail, problem.next_step) from problem
-    found = watch.until("HyperPod has the cluster in service", lambda: _cluster(world, ("InService", "Ready")))
+    found = watch.until(
+        "HyperPod has the cluster in service", lambda: _cluster(world, ("InService", "Ready"))
+    )
     return f"HyperPod made {found['arn']}"
 
 
 def ready(world: World, watch: Watch) -> str:
     """Lifecycle scripts, Slurm, agents, events: the controller told that every node joined."""
-    watch.until("every node joined Slurm and its agent is linked (ClusterReady)", lambda: _cluster(world, ("Ready",)))
+    watch.until(
+        "every node joined Slurm and its agent is linked (ClusterReady)",
+        lambda: _cluster(world, ("Ready",)),
+    )
     nodes = world.api.nodes(world.cluster_name)
-    return f"{len(nodes)} nodes joined: " + ", ".join(f"{node['group']} {node.get('name')}" for node in nodes)
+    return f"{len(nodes)} nodes joined: " + ", ".join(
+        f"{node['group']} {node.get('name')}" for node in nodes
+    )
 
 
 def _cluster(world: World, wanted: tuple[str, ...]) -> Json | None:
@@ -107,22 +137,32 @@ def _cluster(world: World, wanted: tuple[str, ...]) -> Json | None:
         problem = found.get("problem") or {}
         detail = problem.get("detail") or f"it is {found['status']}"
         raise StageFailed(
-            problem.get("title") or "The cluster failed", detail, problem.get("nextStep") or "Look at the evidence in the file"
+            problem.get("title") or "The cluster failed",
+            detail,
+            problem.get("nextStep") or "Look at the evidence in the file",
         )
     return found if found["status"] in wanted else None
 
 
 def command(world: World, watch: Watch) -> str:
     """The run's submit reaches the controller, which gives the job's number back."""
-    spec = {name: value for name, value in world.spec.items() if name not in ("cluster", "teardown")}
-    world.run_id = world.api.submit_run({**spec, "cluster": {"name": world.cluster_name}}, idempotency_key=world.cluster_name)["id"]
-    attempt = watch.until("the job is in Slurm's queue", lambda: _attempt(world, lambda one: one.get("jobId")))
+    spec = {
+        name: value for name, value in world.spec.items() if name not in ("cluster", "teardown")
+    }
+    world.run_id = world.api.submit_run(
+        {**spec, "cluster": {"name": world.cluster_name}}, idempotency_key=world.cluster_name
+    )["id"]
+    attempt = watch.until(
+        "the job is in Slurm's queue", lambda: _attempt(world, lambda one: one.get("jobId"))
+    )
     return f"Slurm on the controller took job {attempt['jobId']}"
 
 
 def train(world: World, watch: Watch) -> str:
     """torchrun over two nodes, the shared filesystem, the agent's watch over checkpoints."""
-    attempt = watch.until("the job makes its first step", lambda: _attempt(world, lambda one: one.get("firstStepAt")))
+    attempt = watch.until(
+        "the job makes its first step", lambda: _attempt(world, lambda one: one.get("firstStepAt"))
+    )
     step = watch.until("the first whole checkpoint", lambda: _whole(world))
     return f"{len(attempt['nodes'])} nodes trained together, and the checkpoint of step {step} is whole"
 
@@ -134,7 +174,9 @@ def _attempt(world: World, there: Callable[[Json], object], number: int = 1) -> 
         problem = run.get("problem") or {}
         detail = problem.get("detail") or run["reason"]
         raise StageFailed(
-            problem.get("title") or "The run ended", f"the run is {run['status']}: {detail}", problem.get("nextStep") or "Look at its log"
+            problem.get("title") or "The run ended",
+            f"the run is {run['status']}: {detail}",
+            problem.get("nextStep") or "Look at its log",
         )
     return found
 
@@ -144,7 +186,11 @@ def _run(world: World) -> Json:
 
 
 def _whole(world: World) -> int | None:
-    steps = [int(one["step"]) for one in world.api.checkpoints(str(world.run_id)) if one["status"] == "whole"]
+    steps = [
+        int(one["step"])
+        for one in world.api.checkpoints(str(world.run_id))
+        if one["status"] == "whole"
+    ]
     _attempt(world, lambda _one: bool(steps))
     return max(steps, default=None)
 
@@ -165,13 +211,21 @@ def resume_(world: World, watch: Watch) -> str:
         )
     answer = world.api.replace_node(world.cluster_name, node["instanceId"])
     if answer["failed"]:
-        raise StageFailed("The node cannot be replaced", "; ".join(answer["failed"].values()), "Look what HyperPod says of replacing nodes")
+        raise StageFailed(
+            "The node cannot be replaced",
+            "; ".join(answer["failed"].values()),
+            "Look what HyperPod says of replacing nodes",
+        )
     world.disturbed = node
     wanted = before["number"] + 1
     attempt = watch.until("the run makes a step without that node", lambda: _resumed(world, wanted))
     step = attempt.get("resumedFrom")
     if not step:
-        raise StageFailed("The run began anew", f"attempt {attempt['number']} resumed from no checkpoint", "Look at the run's timeline")
+        raise StageFailed(
+            "The run began anew",
+            f"attempt {attempt['number']} resumed from no checkpoint",
+            "Look at the run's timeline",
+        )
     return f"{node.get('name')} was replaced; attempt {attempt['number']} went on from step {step} on {', '.join(attempt['nodes'])}"
 
 
@@ -184,7 +238,9 @@ def _resumed(world: World, number: int) -> Json | None:
 
 def _too_short() -> StageFailed:
     return StageFailed(
-        "The run ended before the node went", "nothing was proved of a resume", "Give a SPEC whose job trains longer, or --without-resume"
+        "The run ended before the node went",
+        "nothing was proved of a resume",
+        "Give a SPEC whose job trains longer, or --without-resume",
     )
 
 
@@ -195,7 +251,11 @@ def export(world: World, watch: Watch) -> str:
     if run["status"] != "Succeeded" or found.get("state") != "verified":
         problem = run.get("problem") or {}
         detail = problem.get("detail") or found.get("reason") or run["reason"]
-        raise StageFailed(problem.get("title") or f"The run is {run['status']}", detail, problem.get("nextStep") or "Look at its timeline")
+        raise StageFailed(
+            problem.get("title") or f"The run is {run['status']}",
+            detail,
+            problem.get("nextStep") or "Look at its timeline",
+        )
     return f"{found['objects']} objects ({found['bytes']} bytes) lie verified in S3"
 
 

@@ -24,14 +24,25 @@ def tear_down(world: World, watch: Watch, tell: Tell, *, force: bool, patience: 
     """
     tries = _Teardown(world, tell, force)
     try:
-        watch.until("the cluster is gone", lambda: tries.step(spent=watch.spent, late=watch.spent >= patience))
+        watch.until(
+            "the cluster is gone",
+            lambda: tries.step(spent=watch.spent, late=watch.spent >= patience),
+        )
     except StageFailed as failure:
         if tries.gone_from_aws():
             detail = f"AWS has the cluster no more, so that it costs nothing, but our API does not call it deleted: {failure.detail}"
-            raise StageFailed(failure.title, detail, "Look at the teardown machine's executions, and at what its function logged") from None
-        failure.next_step = f"Delete it by hand: aws sagemaker delete-cluster --cluster-name {world.cluster_name}"
+            raise StageFailed(
+                failure.title,
+                detail,
+                "Look at the teardown machine's executions, and at what its function logged",
+            ) from None
+        failure.next_step = (
+            f"Delete it by hand: aws sagemaker delete-cluster --cluster-name {world.cluster_name}"
+        )
         raise
-    return "the cluster is deleted" + ("; our API did not do it alone, DeleteCluster was called beside it" if tries.by_hand else "")
+    return "the cluster is deleted" + (
+        "; our API did not do it alone, DeleteCluster was called beside it" if tries.by_hand else ""
+    )
 
 
 class _Teardown:
@@ -61,7 +72,9 @@ class _Teardown:
             if problem.status != 404:
                 raise
             if world.in_doubt and spent < UNANSWERED_SECONDS:
-                self._say("waiting whether our API still makes the cluster, of which it gave no answer")
+                self._say(
+                    "waiting whether our API still makes the cluster, of which it gave no answer"
+                )
                 return False
             return True
         if found["status"] == "Deleted":
@@ -78,12 +91,18 @@ class _Teardown:
 
     def _active(self) -> list[Json]:
         runs = self._world.api.runs(at_most=1000)
-        return [run for run in runs if run["clusterName"] == self._world.cluster_name and run["status"] not in TERMINAL]
+        return [
+            run
+            for run in runs
+            if run["clusterName"] == self._world.cluster_name and run["status"] not in TERMINAL
+        ]
 
     def _delete_by_hand(self) -> None:
         """DeleteCluster of exactly the cluster that was made here."""
         try:
-            self._world.account.change("sagemaker", "DeleteCluster", ClusterName=self._world.cluster_name)
+            self._world.account.change(
+                "sagemaker", "DeleteCluster", ClusterName=self._world.cluster_name
+            )
             self.by_hand = True
             self._say("our API did not delete the cluster; SageMaker was asked itself")
         except NotAnswered as error:
@@ -126,7 +145,9 @@ def nothing_left(world: World, watch: Watch) -> tuple[str, list[str]]:
         error.title = "Something is left"
         error.next_step = f"Run again: trainyard first-light --clean FILE; or delete by hand what belongs to {world.cluster_name}"
         raise
-    return "no cluster, node, role, secret and running state machine of it is left", [one.what for one in found]
+    return "no cluster, node, role, secret and running state machine of it is left", [
+        one.what for one in found
+    ]
 
 
 def leftovers(world: World) -> Iterator[Left]:

@@ -77,7 +77,13 @@ def as_processes(story: Story) -> bool:
 
 
 def judged(
-    world: World, assumption: str, fact: Callable[[Story], bool | None], words: str, remedy: str, *, role: str | None = None
+    world: World,
+    assumption: str,
+    fact: Callable[[Story], bool | None],
+    words: str,
+    remedy: str,
+    *,
+    role: str | None = None,
 ) -> Seen:
     """By one fact of every node: None where a node cannot tell. `words` say what is so where it is true."""
     found = stories(world, role)
@@ -98,13 +104,18 @@ def logged(world: World, logical_id: str) -> list[Json]:
     group = world.account.resource(logical_id)
     if group is None or "create" not in world.began:
         return []
-    request: Json = {"logGroupName": group, "startTime": int(world.began["create"].timestamp() * 1000)}
+    request: Json = {
+        "logGroupName": group,
+        "startTime": int(world.began["create"].timestamp() * 1000),
+    }
     found: list[Json] = []
     while True:
         page = world.asked("logs", "FilterLogEvents", **request)
         if page is None:
             return found
-        found += [line for event in page["events"] if (line := _object(event["message"])) is not None]
+        found += [
+            line for event in page["events"] if (line := _object(event["message"])) is not None
+        ]
         if not page.get("nextToken"):
             return found
         request["nextToken"] = page["nextToken"]

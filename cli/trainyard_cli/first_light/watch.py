@@ -41,7 +41,13 @@ class Watch:
     def over(self) -> bool:
         return self.spent >= self.seconds
 
-    def until(self, what: str, look: Callable[[], T | None], *, next_step: str = "Look at the evidence in the file") -> T:
+    def until(
+        self,
+        what: str,
+        look: Callable[[], T | None],
+        *,
+        next_step: str = "Look at the evidence in the file",
+    ) -> T:
         """The first answer of `look` that is not None; an API that does not answer is asked again. Raises StageFailed when time is up."""
         trouble = ""
         while True:
@@ -57,5 +63,7 @@ class Watch:
                     raise
                 trouble = f"; the last answer was: {error}"
             if self.over:
-                raise StageFailed("Not in time", f"not within {self.seconds:.0f} s: {what}{trouble}", next_step)
+                raise StageFailed(
+                    "Not in time", f"not within {self.seconds:.0f} s: {what}{trouble}", next_step
+                )
             self._sleep(self._poll)

@@ -84,7 +84,9 @@ class World:
     @property
     def nodes(self) -> list[Json]:
         """The cluster's nodes as our API shows them."""
-        return self._once("nodes", lambda: _or_none(lambda: self.api.nodes(self.cluster_name)) or [])
+        return self._once(
+            "nodes", lambda: _or_none(lambda: self.api.nodes(self.cluster_name)) or []
+        )
 
     @property
     def run(self) -> Json | None:
@@ -100,7 +102,11 @@ class World:
     def checkpoints(self) -> list[Json]:
         """The run's, newest first."""
         run_id = self.run_id
-        return [] if run_id is None else self._once("checkpoints", lambda: self.api.checkpoints(run_id))
+        return (
+            []
+            if run_id is None
+            else self._once("checkpoints", lambda: self.api.checkpoints(run_id))
+        )
 
     def timeline(self, *kinds: str) -> list[Json]:
         """The run's timeline entries of these types, oldest first; all without any. Empty before the run was submitted."""
@@ -115,7 +121,9 @@ class World:
         run_id = self.run_id
         if run_id is None:
             return {"source": "none", "text": ""}
-        return self._once(f"log {kind} {lines}", lambda: self.api.logs(run_id, lines=lines, kind=kind))
+        return self._once(
+            f"log {kind} {lines}", lambda: self.api.logs(run_id, lines=lines, kind=kind)
+        )
 
     # AWS's own answers
 
@@ -124,7 +132,9 @@ class World:
         found = self.account.outputs.get(name)
         if found is None:
             raise TrainyardError(
-                "The stack is not known", f"--stack {self.account.stack_name} has no output {name}", "Give the --stack of this API"
+                "The stack is not known",
+                f"--stack {self.account.stack_name} has no output {name}",
+                "Give the --stack of this API",
             )
         return found
 
@@ -137,7 +147,14 @@ class World:
     def backend_nodes(self) -> list[Json]:
         """ListClusterNodes' summaries."""
         try:
-            return list(self.account.all("sagemaker", "ListClusterNodes", "ClusterNodeSummaries", ClusterName=self.cluster_name))
+            return list(
+                self.account.all(
+                    "sagemaker",
+                    "ListClusterNodes",
+                    "ClusterNodeSummaries",
+                    ClusterName=self.cluster_name,
+                )
+            )
         except NotAnswered as error:
             if error.code in MISSING:
                 return []
@@ -145,7 +162,9 @@ class World:
 
     def described_node(self, instance_id: str) -> Json | None:
         """DescribeClusterNode's details of it."""
-        found = self.asked("sagemaker", "DescribeClusterNode", ClusterName=self.cluster_name, NodeId=instance_id)
+        found = self.asked(
+            "sagemaker", "DescribeClusterNode", ClusterName=self.cluster_name, NodeId=instance_id
+        )
         return None if found is None else dict(found["NodeDetails"])
 
     def executions(self, machine: str, name: str) -> list[Json]:
@@ -192,7 +211,10 @@ class World:
             if page is None:
                 break
             lines += [str(event["message"]).rstrip("\n") for event in page["events"]]
-            if page.get("nextForwardToken") in (None, request.get("nextToken")):  # a page may be empty before the end
+            if page.get("nextForwardToken") in (
+                None,
+                request.get("nextToken"),
+            ):  # a page may be empty before the end
                 break
             request["nextToken"] = page["nextForwardToken"]
         return lines

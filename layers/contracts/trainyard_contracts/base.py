@@ -11,7 +11,9 @@ from pydantic.alias_generators import to_camel
 #: SageMaker's own pattern for cluster and instance group names (botocore: ClusterName).
 NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9])*$"
 #: A relative path of plain segments: no leading slash, no `..`, no control characters.
-RELATIVE_PATH_PATTERN = r"^(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_][A-Za-z0-9_.=+@-]*(/[A-Za-z0-9_][A-Za-z0-9_.=+@-]*)*$"
+RELATIVE_PATH_PATTERN = (
+    r"^(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_][A-Za-z0-9_.=+@-]*(/[A-Za-z0-9_][A-Za-z0-9_.=+@-]*)*$"
+)
 
 _WORDS: dict[str, str] = {}
 
@@ -22,9 +24,13 @@ def told(pattern: str, words: str) -> str:
     return pattern
 
 
-def matching(pattern: str, words: str, *, min_length: int | None = None, max_length: int | None = None) -> StringConstraints:
+def matching(
+    pattern: str, words: str, *, min_length: int | None = None, max_length: int | None = None
+) -> StringConstraints:
     """A string of this pattern, with the words beside it."""
-    return StringConstraints(pattern=told(pattern, words), min_length=min_length, max_length=max_length)
+    return StringConstraints(
+        pattern=told(pattern, words), min_length=min_length, max_length=max_length
+    )
 
 
 def words_for(pattern: str) -> str:
@@ -34,12 +40,25 @@ def words_for(pattern: str) -> str:
 
 Name = Annotated[
     str,
-    matching(NAME_PATTERN, "must be letters, digits and inner hyphens, 1 to 63 of them (no underscore)", min_length=1, max_length=63),
+    matching(
+        NAME_PATTERN,
+        "must be letters, digits and inner hyphens, 1 to 63 of them (no underscore)",
+        min_length=1,
+        max_length=63,
+    ),
     Field(description="1 to 63 letters, digits and inner hyphens; no underscore"),
 ]
 # pydantic's Rust regex engine has no look-around, so the path rule is a validator in specs.py.
-RunId = Annotated[str, matching(r"^run-[0-9a-hjkmnp-tv-z]{26}$", "must be the id of a run: run- and 26 letters and digits")]
-Sha256Hex = Annotated[str, matching(r"^[0-9a-f]{64}$", "must be a SHA-256 in hexadecimal: 64 digits and letters a to f")]
+RunId = Annotated[
+    str,
+    matching(
+        r"^run-[0-9a-hjkmnp-tv-z]{26}$", "must be the id of a run: run- and 26 letters and digits"
+    ),
+]
+Sha256Hex = Annotated[
+    str,
+    matching(r"^[0-9a-f]{64}$", "must be a SHA-256 in hexadecimal: 64 digits and letters a to f"),
+]
 
 
 M = TypeVar("M", bound="Unchanging")
@@ -52,7 +71,10 @@ class Unchanging(BaseModel):
 
     def changed(self: M, **update: Any) -> M:
         """A copy with these fields. Raises TypeError for a field that there is not, pydantic.ValidationError for a wrong type."""
-        checked = {name: _field(type(self), name).validate_python(value, strict=True) for name, value in update.items()}
+        checked = {
+            name: _field(type(self), name).validate_python(value, strict=True)
+            for name, value in update.items()
+        }
         return self.model_copy(update=checked)
 
 
@@ -61,7 +83,9 @@ def _field(model: type[BaseModel], name: str) -> TypeAdapter[Any]:
     known = model.model_fields.get(name)
     if known is None:
         raise TypeError(f"{model.__name__} has no field '{name}'")
-    return TypeAdapter(Annotated[(known.annotation, *known.metadata)] if known.metadata else known.annotation)
+    return TypeAdapter(
+        Annotated[(known.annotation, *known.metadata)] if known.metadata else known.annotation
+    )
 
 
 class Strict(Unchanging):

@@ -50,7 +50,9 @@ def _nodes(given: str) -> tuple[str, ...]:
     names = tuple(name for name in given.split(",") if name)
     wrong = next((name for name in names if not NODE_NAME.fullmatch(name)), None)
     if wrong is not None:
-        raise BadCommand(f"must be names of Slurm nodes, separated by commas; {wrong[:64]!r} is none")
+        raise BadCommand(
+            f"must be names of Slurm nodes, separated by commas; {wrong[:64]!r} is none"
+        )
     return names
 
 
@@ -59,7 +61,11 @@ _some = _text(r"[^\x00]+", "some text")
 
 
 def _option(read: Callable[[str], Any], default: Any = MISSING) -> Any:
-    return field(default=default, metadata={"read": read}) if default is not MISSING else field(metadata={"read": read})
+    return (
+        field(default=default, metadata={"read": read})
+        if default is not MISSING
+        else field(metadata={"read": read})
+    )
 
 
 @dataclass(frozen=True)
@@ -70,12 +76,23 @@ class Command:
 
     def argv(self) -> list[str]:
         """The words of the command line. Each value is one word with its option, so that none is taken for another option."""
-        return [PROGRAM, self.name, *(f"--{name}={value}" for name, value in self.options().items())]
+        return [
+            PROGRAM,
+            self.name,
+            *(f"--{name}={value}" for name, value in self.options().items()),
+        ]
 
     def options(self) -> dict[str, str]:
         """Without those that are what they are anyway: an older agent may not know them."""
-        given = {_name(option): getattr(self, option.name) for option in fields(self) if getattr(self, option.name) != option.default}
-        return {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in given.items()}
+        given = {
+            _name(option): getattr(self, option.name)
+            for option in fields(self)
+            if getattr(self, option.name) != option.default
+        }
+        return {
+            name: ",".join(value) if isinstance(value, tuple) else str(value)
+            for name, value in given.items()
+        }
 
     @classmethod
     def parse(cls: type[C], options: Mapping[str, str]) -> C:
@@ -85,10 +102,16 @@ class Command:
         if unknown is not None:
             takes = " ".join(f"--{name}" for name in known) or "none"
             raise BadCommand(f"--{unknown} {UNKNOWN_OPTION} '{cls.name}'; it takes {takes}")
-        missing = [f"--{name}" for name, option in known.items() if name not in options and option.default is MISSING]
+        missing = [
+            f"--{name}"
+            for name, option in known.items()
+            if name not in options and option.default is MISSING
+        ]
         if missing:
             raise BadCommand(f"'{cls.name}' needs {' '.join(missing)}")
-        return cls(**{known[name].name: _read(known[name], value) for name, value in options.items()})
+        return cls(
+            **{known[name].name: _read(known[name], value) for name, value in options.items()}
+        )
 
 
 def _name(option: Field[Any]) -> str:
@@ -167,19 +190,25 @@ class Nodes(Command):
     name: ClassVar[str] = "nodes"
 
 
-COMMANDS: dict[str, type[Command]] = {cls.name: cls for cls in (Submit, Exclude, Cancel, Status, Export, Logs, Nodes)}
+COMMANDS: dict[str, type[Command]] = {
+    cls.name: cls for cls in (Submit, Exclude, Cancel, Status, Export, Logs, Nodes)
+}
 
 
 def of_words(words: Sequence[str]) -> Command:
     """The command of a command line without the program: `--option value` or `--option=value`. Raises BadCommand."""
     if not words or words[0] not in COMMANDS:
-        raise BadCommand(f"the first argument must be one of {', '.join(COMMANDS)}; got {words[0] if words else 'nothing'!r}")
+        raise BadCommand(
+            f"the first argument must be one of {', '.join(COMMANDS)}; got {words[0] if words else 'nothing'!r}"
+        )
     options: dict[str, str] = {}
     rest = list(words[1:])
     while rest:
         option, equals, value = rest.pop(0).partition("=")
         if not option.startswith("--"):
-            raise BadCommand(f"{option[:64]!r} {UNKNOWN_OPTION} '{words[0]}'; options begin with --")
+            raise BadCommand(
+                f"{option[:64]!r} {UNKNOWN_OPTION} '{words[0]}'; options begin with --"
+            )
         if not equals:
             if not rest:
                 raise BadCommand(f"{option} needs a value")
@@ -188,7 +217,7 @@ def of_words(words: Sequence[str]) -> Command:
     return COMMANDS[words[0]].parse(options)
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------
+# -- answers -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Answer:
     """One JSON object in camelCase. What an older agent does not say has its default, and what a newer one says besides is not read."""
@@ -198,7 +227,11 @@ class Answer:
 
     @classmethod
     def of(cls: type[A], given: Mapping[str, Any]) -> A:
-        known = {part.name: given[_camel(part.name)] for part in fields(cls) if given.get(_camel(part.name)) is not None}
+        known = {
+            part.name: given[_camel(part.name)]
+            for part in fields(cls)
+            if given.get(_camel(part.name)) is not None
+        }
         return cls(**known)
 
 

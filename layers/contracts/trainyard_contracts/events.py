@@ -26,10 +26,13 @@ class AgentEvent(Fact):
     cluster_arn: str
     node: str = Field(default="", description="Slurm name of the node that reports")
     reported_at: AwareDatetime | None = Field(
-        default=None, description="set by whoever records it where the node's clock was wrong: the time that the node gave"
+        default=None,
+        description="set by whoever records it where the node's clock was wrong: the time that the node gave",
     )
     signature: str = Field(
-        default="", exclude=True, description="signatures.signature of the whole event, by the cluster's key; added when it is sent"
+        default="",
+        exclude=True,
+        description="signatures.signature of the whole event, by the cluster's key; added when it is sent",
     )
 
 
@@ -51,15 +54,21 @@ class JobAhead(Lenient):
 
     job_id: str
     user: str
-    nodes: list[str] = Field(default_factory=list, description="Slurm nodes that it holds; none while it waits, too")
+    nodes: list[str] = Field(
+        default_factory=list, description="Slurm nodes that it holds; none while it waits, too"
+    )
 
 
 class AttemptQueued(RunEvent):
     """The attempt's job waits in Slurm's queue; sent again when other jobs are in its way, once a minute at most."""
 
     job_id: str
-    reason: str = Field(default="", description="Slurm's own word: Resources, Priority, ReqNodeNotAvail, ...")
-    ahead: list[JobAhead] = Field(default_factory=list, description="20 at most, those that hold nodes first")
+    reason: str = Field(
+        default="", description="Slurm's own word: Resources, Priority, ReqNodeNotAvail, ..."
+    )
+    ahead: list[JobAhead] = Field(
+        default_factory=list, description="20 at most, those that hold nodes first"
+    )
 
 
 class AttemptStarted(RunEvent):
@@ -67,7 +76,10 @@ class AttemptStarted(RunEvent):
 
     job_id: str
     nodes: list[str]
-    waits_for: list[str] = Field(default_factory=list, description="those of them that are still being set up, for which the job waits")
+    waits_for: list[str] = Field(
+        default_factory=list,
+        description="those of them that are still being set up, for which the job waits",
+    )
 
 
 class AttemptStepped(RunEvent):
@@ -120,9 +132,15 @@ class AttemptEnded(RunEvent):
     outcome: Literal["succeeded", "failed", "cancelled"]
     exit_code: int | None = None
     signal: int | None = None
-    error: str | None = Field(default=None, description="last line of the Python traceback, e.g. 'ValueError: bad batch'")
-    error_kind: Literal["python-error", "signal", "out-of-memory", "node", "checkpoint", "unknown"] | None = None
-    failed_node: str | None = Field(default=None, description="Slurm node where the first process failed")
+    error: str | None = Field(
+        default=None, description="last line of the Python traceback, e.g. 'ValueError: bad batch'"
+    )
+    error_kind: (
+        Literal["python-error", "signal", "out-of-memory", "node", "checkpoint", "unknown"] | None
+    ) = None
+    failed_node: str | None = Field(
+        default=None, description="Slurm node where the first process failed"
+    )
     last_step: int | None = None
     nodes: list[NodeEvidence] = Field(default_factory=list)
     log_tail: str = ""
@@ -149,7 +167,9 @@ class NodesChanged(AgentEvent):
     nodes: list[str] = Field(description="every node that Slurm knows now")
     added: list[str] = Field(default_factory=list)
     removed: list[str] = Field(default_factory=list)
-    partitions: dict[str, int] = Field(default_factory=dict, description="how many of them each partition has")
+    partitions: dict[str, int] = Field(
+        default_factory=dict, description="how many of them each partition has"
+    )
 
 
 class AgentSilent(AgentEvent):
@@ -186,7 +206,10 @@ class ExportFinished(AgentEvent):
     objects: int = 0
     bytes: int = 0
     manifest_key: str = ""
-    manifest_sha256: str = Field(default="", description="of the manifest as it was written, so that one that was replaced is noticed")
+    manifest_sha256: str = Field(
+        default="",
+        description="of the manifest as it was written, so that one that was replaced is noticed",
+    )
 
 
 class Gpu(Lenient):
@@ -223,7 +246,9 @@ class RunSample(Lenient):
     run_id: str
     attempt: int
     job_state: str = ""
-    pending_reason: str = Field(default="", description="why Slurm lets the job wait, in its own word; '' once it runs")
+    pending_reason: str = Field(
+        default="", description="why Slurm lets the job wait, in its own word; '' once it runs"
+    )
     step: int | None = None
     loss: float | None = None
 
@@ -233,7 +258,9 @@ class OtherJobs(Lenient):
 
     running: int = Field(default=0, ge=0)
     queued: int = Field(default=0, ge=0)
-    users: list[str] = Field(default_factory=list, max_length=100, description="some of their names")
+    users: list[str] = Field(
+        default_factory=list, max_length=100, description="some of their names"
+    )
 
 
 #: PutEvents takes 256 KB a request, names included; room is left for what is added on the way.
@@ -249,7 +276,9 @@ class ClusterHeartbeat(AgentEvent):
     nodes: list[NodeSample]
     runs: list[RunSample] = Field(default_factory=list)
     dropped_samples: int = 0
-    part: int = Field(default=1, ge=1, description="which of the heartbeats of one look at the cluster this is")
+    part: int = Field(
+        default=1, ge=1, description="which of the heartbeats of one look at the cluster this is"
+    )
     parts: int = Field(default=1, ge=1, description="how many heartbeats hold that look")
     other_jobs: OtherJobs | None = Field(default=None, description="None: not known")
 

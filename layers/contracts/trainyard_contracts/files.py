@@ -24,21 +24,29 @@ class ManifestFile(Lenient):
     bytes: int = Field(ge=0)
     sha256: Sha256Hex
     crc32: str | None = Field(
-        default=None, pattern=r"^[0-9a-f]{8}$", description="what a trainer checks before it loads; sha256 is what lasts"
+        default=None,
+        pattern=r"^[0-9a-f]{8}$",
+        description="what a trainer checks before it loads; sha256 is what lasts",
     )
 
 
 class CheckpointManifest(Lenient):
     """Written last into a checkpoint's directory; without a valid one the checkpoint does not exist."""
 
-    schema_name: Literal["trainyard.checkpoint.v1"] = Field(default="trainyard.checkpoint.v1", alias="schema")
+    schema_name: Literal["trainyard.checkpoint.v1"] = Field(
+        default="trainyard.checkpoint.v1", alias="schema"
+    )
     run_id: str
     attempt: int = Field(ge=1)
     step: int = Field(ge=0)
     world_size: int = Field(ge=1)
     created_at: datetime
     files: list[ManifestFile] = Field(min_length=1)
-    crc32: str | None = Field(default=None, pattern=r"^[0-9a-f]{8}$", description="of the manifest without it, its keys sorted")
+    crc32: str | None = Field(
+        default=None,
+        pattern=r"^[0-9a-f]{8}$",
+        description="of the manifest without it, its keys sorted",
+    )
 
 
 class Progress(Lenient):
@@ -48,16 +56,23 @@ class Progress(Lenient):
     loss: float | None = None
     at: float = Field(ge=0, lt=LATEST, description="seconds since the epoch")
     resumed_from: int | None = Field(
-        default=None, ge=0, le=10**12, description="step of the checkpoint this attempt started from; None = fresh"
+        default=None,
+        ge=0,
+        le=10**12,
+        description="step of the checkpoint this attempt started from; None = fresh",
     )
-    first_step_at: float | None = Field(default=None, ge=0, lt=LATEST, description="when this attempt finished its first step")
+    first_step_at: float | None = Field(
+        default=None, ge=0, lt=LATEST, description="when this attempt finished its first step"
+    )
     world_size: int = Field(default=1, ge=1)
 
 
 class JobBundle(Lenient):
     """One attempt's job, in S3 at <runs prefix>/<runId>/attempts/<n>/bundle.json; the agent submits exactly this."""
 
-    schema_name: Literal["trainyard.bundle.v1"] = Field(default="trainyard.bundle.v1", alias="schema")
+    schema_name: Literal["trainyard.bundle.v1"] = Field(
+        default="trainyard.bundle.v1", alias="schema"
+    )
     run_id: str
     attempt: int = Field(ge=1)
     cluster_name: str
@@ -67,7 +82,9 @@ class JobBundle(Lenient):
     partition: str | None = None
     program: list[str] = Field(description="['-m', module] or [script]")
     recipe: str = Field(default="torchrun", description="a file of trainyard_trainers/launchers")
-    instance_type: str | None = Field(default=None, description="of the nodes, where all that the job may use have the same")
+    instance_type: str | None = Field(
+        default=None, description="of the nodes, where all that the job may use have the same"
+    )
     python_environment: JobPythonEnvironment | None = None
     precompile: bool = False
     arguments: list[str] = Field(default_factory=list)
@@ -78,8 +95,12 @@ class JobBundle(Lenient):
     seconds_between_failures: float | None = None
     checkpoint_every_steps: int | None = None
     checkpoint_keep: int = 3
-    exclude_nodes: list[str] = Field(default_factory=list, description="Slurm node names this attempt must not use")
-    down_nodes: list[str] = Field(default_factory=list, description="Slurm node names to set down, as lost")
+    exclude_nodes: list[str] = Field(
+        default_factory=list, description="Slurm node names this attempt must not use"
+    )
+    down_nodes: list[str] = Field(
+        default_factory=list, description="Slurm node names to set down, as lost"
+    )
 
 
 class ExportedObject(Lenient):
@@ -97,17 +118,35 @@ class ExportedObject(Lenient):
 class ExportManifest(Lenient):
     """Written last under the export's prefix as export-manifest.json, after every object was verified by HeadObject."""
 
-    schema_name: Literal["trainyard.export.v1"] = Field(default="trainyard.export.v1", alias="schema")
+    schema_name: Literal["trainyard.export.v1"] = Field(
+        default="trainyard.export.v1", alias="schema"
+    )
     run_id: str
     created_at: datetime
     objects: list[ExportedObject]
-    last_step: int | None = Field(default=None, description="step of the newest whole checkpoint exported")
-    final_model: bool = Field(default=False, description="the run's final/ directory is among the objects")
-    output_files: int = Field(default=0, ge=0, description="objects from the run's output directory")
-    output_left_out: int = Field(default=0, ge=0, description="files of the output directory that are not among the objects")
-    working_files: int = Field(default=0, ge=0, description="objects from the working directories of the attempts")
-    working_left_out: int = Field(default=0, ge=0, description="files of the working directories that are not among the objects")
-    left_out_bytes: int = Field(default=0, ge=0, description="size of all that was left out, as far as it is known")
+    last_step: int | None = Field(
+        default=None, description="step of the newest whole checkpoint exported"
+    )
+    final_model: bool = Field(
+        default=False, description="the run's final/ directory is among the objects"
+    )
+    output_files: int = Field(
+        default=0, ge=0, description="objects from the run's output directory"
+    )
+    output_left_out: int = Field(
+        default=0, ge=0, description="files of the output directory that are not among the objects"
+    )
+    working_files: int = Field(
+        default=0, ge=0, description="objects from the working directories of the attempts"
+    )
+    working_left_out: int = Field(
+        default=0,
+        ge=0,
+        description="files of the working directories that are not among the objects",
+    )
+    left_out_bytes: int = Field(
+        default=0, ge=0, description="size of all that was left out, as far as it is known"
+    )
 
 
 class AgentConfig(Lenient):
@@ -125,19 +164,36 @@ class AgentConfig(Lenient):
     shared_root: str = Field(description="the shared filesystem, /fsx on AWS")
     state_dir: str = Field(description="/var/lib/trainyard on AWS: outbox, socket")
     python: str = Field(description="interpreter of the jobs' environment")
-    library_dir: str = Field(description="directory with trainyard_agent, trainyard_contracts, trainyard_trainers")
+    library_dir: str = Field(
+        description="directory with trainyard_agent, trainyard_contracts, trainyard_trainers"
+    )
     event_bus: str
     region: str
     data_bucket: str
-    runs_prefix: str = Field(default="runs", description="below it lie this cluster's runs in the data bucket; its nodes reach no others")
-    slurm_bin: str = Field(default="", description="directory of sbatch, scontrol, ...; empty = PATH")
+    runs_prefix: str = Field(
+        default="runs",
+        description="below it lie this cluster's runs in the data bucket; its nodes reach no others",
+    )
+    slurm_bin: str = Field(
+        default="", description="directory of sbatch, scontrol, ...; empty = PATH"
+    )
     slurm_conf: str | None = None
     partitions: list[str] = Field(
-        default_factory=list, description="those of worker groups: a node in none of them is no worker; [] = all are"
+        default_factory=list,
+        description="those of worker groups: a node in none of them is no worker; [] = all are",
     )
-    job_end_hook: str | None = Field(default=None, description="controller: our EpilogSlurmctld, kept in force while the cluster lives")
+    job_end_hook: str | None = Field(
+        default=None,
+        description="controller: our EpilogSlurmctld, kept in force while the cluster lives",
+    )
     heartbeat_seconds: float = Field(default=60, gt=0)
     beat_seconds: float = Field(default=1, gt=0)
-    silent_after_seconds: float = Field(default=3.5, gt=0, description="no beat for this long = the agent is silent")
-    expected_workers: int = Field(default=0, ge=0, description="controller: nodes that must join before ClusterReady")
-    mounts: list[str] = Field(default_factory=list, description="paths that must be mounted; checked")
+    silent_after_seconds: float = Field(
+        default=3.5, gt=0, description="no beat for this long = the agent is silent"
+    )
+    expected_workers: int = Field(
+        default=0, ge=0, description="controller: nodes that must join before ClusterReady"
+    )
+    mounts: list[str] = Field(
+        default_factory=list, description="paths that must be mounted; checked"
+    )

@@ -25,6 +25,10 @@ def schema_files() -> dict[str, str]:
     """File name -> content, ready to be written or compared."""
     found = {}
     for cls in contract_classes():
-        schema = {"$schema": DIALECT, "$id": f"urn:trainyard:schema:{cls.__name__}:v1", **cls.model_json_schema(by_alias=True)}
+        schema = {
+            "$schema": DIALECT,
+            "$id": f"urn:trainyard:schema:{cls.__name__}:v1",
+            **cls.model_json_schema(by_alias=True),
+        }
         found[f"{cls.__name__}.v1.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     return found

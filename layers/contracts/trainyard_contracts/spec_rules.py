@@ -24,7 +24,9 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_.-]+")
 
 def climbing(path: str) -> str | None:
     """An absolute path that would leave where it seems to lie."""
-    if any(segment in (".", "..") or not _SEGMENT.fullmatch(segment) for segment in path.split("/")[1:]):
+    if any(
+        segment in (".", "..") or not _SEGMENT.fullmatch(segment) for segment in path.split("/")[1:]
+    ):
         return "must not contain '.' or '..' as a part; give the plain path, such as /fsx"
     return None
 
@@ -70,7 +72,9 @@ def tags_not_ours(tags: Mapping[str, str]) -> str | None:
     """AWS keeps `aws:` for itself in any case of letters; `trainyard:` says which clusters are ours."""
     for key in tags:
         if key.lower().startswith("aws:"):
-            return f"'{key[:100]}' begins with 'aws:', which AWS keeps for itself; choose another key"
+            return (
+                f"'{key[:100]}' begins with 'aws:', which AWS keeps for itself; choose another key"
+            )
         if key.lower().startswith("trainyard:"):
             return f"'{key[:100]}' begins with 'trainyard:', which Trainyard sets itself; choose another key"
     return None

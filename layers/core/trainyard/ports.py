@@ -188,7 +188,9 @@ class Clusters(Protocol):
         """Every cluster whose status is not Deleted."""
         ...
 
-    def touch(self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None) -> None:
+    def touch(
+        self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None
+    ) -> None:
         """Set last_used_at / last_heartbeat_at without touching `version` (never moves them backwards)."""
         ...
 
@@ -202,7 +204,9 @@ class Clusters(Protocol):
         """Keep one heartbeat, with a TTL of 7 days; the same id again changes nothing."""
         ...
 
-    def heartbeats(self, name: str, *, since: datetime, until: datetime | None = None, limit: int) -> builtins.list[ClusterHeartbeat]:
+    def heartbeats(
+        self, name: str, *, since: datetime, until: datetime | None = None, limit: int
+    ) -> builtins.list[ClusterHeartbeat]:
         """Newest `limit` of those from `since` to `until` (default: now), oldest first."""
         ...
 
@@ -260,7 +264,9 @@ class Backend(Protocol):
 
 
 class Commands(Protocol):
-    def run(self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
+    def run(
+        self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float
+    ) -> CommandResult:
         """Run argv on the cluster's controller node.
 
         Raises errors.NodeUnreachable (retryable), errors.CommandTimeout, errors.SessionEncrypted.
@@ -287,7 +293,9 @@ class Blobs(Protocol):
 class Executions(Protocol):
     """State machines."""
 
-    def start(self, machine: Literal["run", "cluster", "teardown"], name: str, payload: Mapping[str, Any]) -> None:
+    def start(
+        self, machine: Literal["run", "cluster", "teardown"], name: str, payload: Mapping[str, Any]
+    ) -> None:
         """StartExecution; the same name again is fine."""
         ...
 

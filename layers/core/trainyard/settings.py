@@ -57,7 +57,9 @@ class Settings:
 def _required(env: Mapping[str, str], name: str) -> str:
     value = env.get(name, "").strip()
     if not value:
-        raise MissingSetting(f"the environment variable {name} is not set; template.yaml sets it on every function")
+        raise MissingSetting(
+            f"the environment variable {name} is not set; template.yaml sets it on every function"
+        )
     return value
 
 
@@ -76,5 +78,7 @@ def _positive_seconds(env: Mapping[str, str], name: str, default: float) -> floa
     except ValueError:
         seconds = 0.0
     if seconds <= 0:
-        raise MissingSetting(f"the environment variable {name} is '{text}'; it must be a number of seconds above 0, such as 60")
+        raise MissingSetting(
+            f"the environment variable {name} is '{text}'; it must be a number of seconds above 0, such as 60"
+        )
     return seconds

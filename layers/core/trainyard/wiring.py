@@ -74,13 +74,25 @@ def _backend(settings: Settings, blobs: S3Blobs) -> HyperPod:
         default_security_group_ids=settings.default_security_group_ids,
     )
     roles = IamRoles(Lazy("iam", settings.region))
-    return HyperPod(Lazy("sagemaker", settings.region), Lazy("logs", settings.region), blobs, roles, hyperpod)
+    return HyperPod(
+        Lazy("sagemaker", settings.region), Lazy("logs", settings.region), blobs, roles, hyperpod
+    )
 
 
 def _machines(settings: Settings) -> dict[Machine, str]:
-    return {"run": settings.run_machine_arn, "cluster": settings.cluster_machine_arn, "teardown": settings.teardown_machine_arn}
+    return {
+        "run": settings.run_machine_arn,
+        "cluster": settings.cluster_machine_arn,
+        "teardown": settings.teardown_machine_arn,
+    }
 
 
 def _config(settings: Settings) -> Config:
     has_network = bool(settings.default_subnet_ids and settings.default_security_group_ids)
-    return Config(settings.heartbeat_seconds, settings.secret_prefix, settings.orphan_seconds, has_network, settings.data_bucket)
+    return Config(
+        settings.heartbeat_seconds,
+        settings.secret_prefix,
+        settings.orphan_seconds,
+        has_network,
+        settings.data_bucket,
+    )

@@ -46,5 +46,13 @@ def discover() -> list[Check]:
     found = []
     for info in sorted(pkgutil.iter_modules(__path__), key=lambda item: item.name):
         module = importlib.import_module(f"{__name__}.{info.name}")
-        found.append(Check(info.name.replace("_", "-"), module.EVERY_SECONDS, module.CONFIRM, module.read, module.judge))
+        found.append(
+            Check(
+                info.name.replace("_", "-"),
+                module.EVERY_SECONDS,
+                module.CONFIRM,
+                module.read,
+                module.judge,
+            )
+        )
     return found

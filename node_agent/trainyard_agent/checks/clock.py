@@ -39,8 +39,14 @@ def read(node: Node) -> Reading | None:
 def judge(reading: Reading) -> Verdict:
     # The kernel lets maxerror grow to 16 s while nothing disciplines the clock: that alone is worth a warning, not an error.
     if not reading.synchronised:
-        return Verdict("warning", f"the clock is not synchronised (error up to {reading.max_error_seconds:.0f} s); is chronyd running?")
+        return Verdict(
+            "warning",
+            f"the clock is not synchronised (error up to {reading.max_error_seconds:.0f} s); is chronyd running?",
+        )
     if reading.max_error_seconds >= WARNING_SECONDS:
         bad = reading.max_error_seconds >= ERROR_SECONDS
-        return Verdict("error" if bad else "warning", f"the clock may be wrong by {reading.max_error_seconds:.1f} s")
+        return Verdict(
+            "error" if bad else "warning",
+            f"the clock may be wrong by {reading.max_error_seconds:.1f} s",
+        )
     return Verdict("healthy", f"synchronised within {reading.max_error_seconds:.3f} s")

@@ -38,5 +38,7 @@ def judge(reading: Reading) -> Verdict:
     path, used, inodes, _ = max(reading.disks, key=lambda disk: max(disk[1], disk[2]))
     worst, what = max((used, "space"), (inodes, "inodes"))
     if worst >= WARNING_PERCENT:
-        return Verdict("error" if worst >= ERROR_PERCENT else "warning", f"{path}: {worst:.0f}% of {what} used")
+        return Verdict(
+            "error" if worst >= ERROR_PERCENT else "warning", f"{path}: {worst:.0f}% of {what} used"
+        )
     return Verdict("healthy", f"at most {worst:.0f}% used")

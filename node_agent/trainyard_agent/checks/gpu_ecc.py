@@ -31,10 +31,15 @@ def read(node: Node) -> Reading | None:
 def judge(reading: Reading) -> Verdict:
     for gpu in reading.gpus:
         if gpu.remap_failed:
-            return Verdict("error", f"GPU {gpu.index}: a row remap failed; the GPU must be replaced")
+            return Verdict(
+                "error", f"GPU {gpu.index}: a row remap failed; the GPU must be replaced"
+            )
     for gpu in reading.gpus:
         if gpu.uncorrected:
-            return Verdict("error", f"GPU {gpu.index}: {gpu.uncorrected} uncorrected ECC errors since the driver started")
+            return Verdict(
+                "error",
+                f"GPU {gpu.index}: {gpu.uncorrected} uncorrected ECC errors since the driver started",
+            )
     for gpu in reading.gpus:
         if gpu.remap_pending:
             return Verdict("warning", f"GPU {gpu.index}: a row remap waits for a reset")

@@ -70,5 +70,7 @@ def judge(reading: Reading) -> Verdict:
             return Verdict("error", f"XID {code} on {gpu}: {FATAL[code]}")
     for gpu, code in reversed(reading.errors):
         if code in APPLICATION:
-            return Verdict("warning", f"XID {code} on {gpu}: the application was ended by it, the GPU is fine")
+            return Verdict(
+                "warning", f"XID {code} on {gpu}: the application was ended by it, the GPU is fine"
+            )
     return Verdict("healthy", "no XID error")

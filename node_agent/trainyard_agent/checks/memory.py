@@ -26,4 +26,7 @@ def read(node: Node) -> Reading:
 def judge(reading: Reading) -> Verdict:
     left = reading.available / reading.total
     detail = f"{reading.available / 2**20:.0f} MiB of {reading.total / 2**20:.0f} MiB available"
-    return Verdict("error" if left < ERROR_FRACTION else "warning" if left < WARNING_FRACTION else "healthy", detail)
+    return Verdict(
+        "error" if left < ERROR_FRACTION else "warning" if left < WARNING_FRACTION else "healthy",
+        detail,
+    )

@@ -23,9 +23,14 @@ class Reading:
 
 
 def read(node: Node) -> Reading:
-    mounted = {line.split()[1].replace("\\040", " ") for line in Path("/proc/self/mounts").read_text().splitlines()}
+    mounted = {
+        line.split()[1].replace("\\040", " ")
+        for line in Path("/proc/self/mounts").read_text().splitlines()
+    }
     missing = tuple(path for path in node.config.mounts if path not in mounted)
-    present = [path for path in [*node.config.mounts, node.config.shared_root] if path not in missing]
+    present = [
+        path for path in [*node.config.mounts, node.config.shared_root] if path not in missing
+    ]
     return Reading(missing, tuple(path for path in present if not _answers(path)))
 
 
@@ -50,7 +55,9 @@ def _answers(path: str) -> bool:
 
 def judge(reading: Reading) -> Verdict:
     if reading.hanging:
-        return Verdict("error", f"{', '.join(reading.hanging)} does not answer for {ANSWER_SECONDS:.0f} s")
+        return Verdict(
+            "error", f"{', '.join(reading.hanging)} does not answer for {ANSWER_SECONDS:.0f} s"
+        )
     if reading.missing:
         return Verdict("error", f"{', '.join(reading.missing)} is not mounted")
     return Verdict("healthy", "all mounted and answering")

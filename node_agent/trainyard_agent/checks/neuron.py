@@ -29,7 +29,9 @@ def read(node: Node) -> Reading | None:
 
 
 def parse(document: dict[str, Any], expected: int) -> Reading:
-    counters = ((document.get("system_data") or {}).get("neuron_hw_counters") or {}).get("neuron_devices") or []
+    counters = ((document.get("system_data") or {}).get("neuron_hw_counters") or {}).get(
+        "neuron_devices"
+    ) or []
     errors = tuple(
         (
             int(device.get("neuron_device_index") or 0),
@@ -39,18 +41,34 @@ def parse(document: dict[str, Any], expected: int) -> Reading:
         for device in counters
     )
     hardware = sum(
-        int((((runtime.get("report") or {}).get("execution_stats") or {}).get("error_summary") or {}).get("hardware") or 0)
+        int(
+            (
+                ((runtime.get("report") or {}).get("execution_stats") or {}).get("error_summary")
+                or {}
+            ).get("hardware")
+            or 0
+        )
         for runtime in document.get("neuron_runtime_data") or []
     )
-    return Reading(int((document.get("neuron_hardware_info") or {}).get("neuron_device_count") or 0), expected, errors, hardware)
+    return Reading(
+        int((document.get("neuron_hardware_info") or {}).get("neuron_device_count") or 0),
+        expected,
+        errors,
+        hardware,
+    )
 
 
 def judge(reading: Reading) -> Verdict:
     for device, memory, sram in reading.errors:
         if memory or sram:
-            return Verdict("error", f"Neuron device {device}: {memory} uncorrected HBM and {sram} uncorrected SRAM errors")
+            return Verdict(
+                "error",
+                f"Neuron device {device}: {memory} uncorrected HBM and {sram} uncorrected SRAM errors",
+            )
     if reading.devices < reading.expected:
         return Verdict("error", f"{reading.devices} of {reading.expected} Neuron devices answer")
     if reading.hardware_errors:
-        return Verdict("warning", f"{reading.hardware_errors} executions ended with a hardware error")
+        return Verdict(
+            "warning", f"{reading.hardware_errors} executions ended with a hardware error"
+        )
     return Verdict("healthy", f"{reading.devices} Neuron devices without uncorrected errors")

@@ -10,7 +10,11 @@ from pathlib import Path
 from trainyard_agent.checks import Node, Verdict
 
 EVERY_SECONDS, CONFIRM = 10.0, 2
-_CONFIGURATIONS = ("/opt/slurm/etc/slurm.conf", "/var/spool/slurmd/conf-cache/slurm.conf", "/etc/slurm/slurm.conf")
+_CONFIGURATIONS = (
+    "/opt/slurm/etc/slurm.conf",
+    "/var/spool/slurmd/conf-cache/slurm.conf",
+    "/etc/slurm/slurm.conf",
+)
 _LISTEN = "0A"
 
 
@@ -26,16 +30,24 @@ def read(node: Node) -> Reading | None:
         return None
     daemon = "slurmctld" if node.config.role == "controller" else "slurmd"
     candidates = [node.config.slurm_conf, os.environ.get("SLURM_CONF"), *_CONFIGURATIONS]
-    text = next((with_includes(Path(path)) for path in candidates if path and Path(path).is_file()), "")
+    text = next(
+        (with_includes(Path(path)) for path in candidates if path and Path(path).is_file()), ""
+    )
     port = port_of(text, daemon, node.config.node_name)
-    return Reading(daemon, port, any(port in _listening(Path(table)) for table in ("/proc/net/tcp", "/proc/net/tcp6")))
+    return Reading(
+        daemon,
+        port,
+        any(port in _listening(Path(table)) for table in ("/proc/net/tcp", "/proc/net/tcp6")),
+    )
 
 
 def with_includes(path: Path) -> str:
     """slurm.conf and the files that it names with Include (one level, as Slurm's own tools write them)."""
     text = path.read_text(errors="replace")
     included = (path.parent / name for name in re.findall(r"(?im)^\s*include\s+(\S+)", text))
-    return "\n".join([text, *(other.read_text(errors="replace") for other in included if other.is_file())])
+    return "\n".join(
+        [text, *(other.read_text(errors="replace") for other in included if other.is_file())]
+    )
 
 
 def port_of(slurm_conf: str, daemon: str, node_name: str) -> int:

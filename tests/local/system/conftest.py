@@ -27,7 +27,9 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         yield System(Path(standing).resolve(), dict(client.connection.local or {}), client)
         return
     state_dir = tmp_path_factory.mktemp("system")
-    local = control.up(state_dir, 0, REPOSITORY / "template.yaml", {"HeartbeatSeconds": "2", "OrphanSeconds": "5"})
+    local = control.up(
+        state_dir, 0, REPOSITORY / "template.yaml", {"HeartbeatSeconds": "2", "OrphanSeconds": "5"}
+    )
     try:
         yield System(state_dir.resolve(), local, Client.from_state_dir(state_dir))
     finally:
@@ -58,5 +60,7 @@ def _nothing_left(system: System) -> Iterator[None]:
     active = [run for run in system.api.runs(at_most=200) if run["status"] not in ENDED]
     for run in active:
         system.api.cancel_run(run["id"])
-        eventually(f"run {run['id']} ends", lambda run=run: system.api.run(run["id"])["status"] in ENDED)
+        eventually(
+            f"run {run['id']} ends", lambda run=run: system.api.run(run["id"])["status"] in ENDED
+        )
     assert not active, "\n\n".join(system.story(run["id"]) for run in active)

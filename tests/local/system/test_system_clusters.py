@@ -7,7 +7,15 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from tests.support.system import Json, System, cluster_spec, eventually, light_job, signal_all, total
+from tests.support.system import (
+    Json,
+    System,
+    cluster_spec,
+    eventually,
+    light_job,
+    signal_all,
+    total,
+)
 
 from trainyard_cli.problems import ApiProblem
 
@@ -38,11 +46,17 @@ def test_a_lifecycle_script_that_fails_is_told_with_its_reason_and_its_log(syste
     # The mount path is a file that an earlier step writes, so a step of the scripts fails as any step could.
     users = [{"name": "ada", "uid": 2001, "sshKeys": ["ssh-ed25519 AAAA ada"]}]
     mounts = [{"bucket": "some-data", "mountPath": "/home/ada/.ssh/authorized_keys"}]
-    run_id = system.submit("broken-script", QUICK, cluster_spec("broken-script", users=users, s3Mounts=mounts))
+    run_id = system.submit(
+        "broken-script", QUICK, cluster_spec("broken-script", users=users, s3Mounts=mounts)
+    )
     run = system.ended(run_id, "Failed")
     assert run["problem"]["code"] == "lifecycle-failed"
-    assert "Lifecycle scripts did not run successfully" in run["problem"]["detail"]  # AWS's own words
-    assert "FAILED in step 'bucket mounts'" in run["problem"]["detail"]  # the end of the script's log
+    assert (
+        "Lifecycle scripts did not run successfully" in run["problem"]["detail"]
+    )  # AWS's own words
+    assert (
+        "FAILED in step 'bucket mounts'" in run["problem"]["detail"]
+    )  # the end of the script's log
     assert run["attempts"] == []
     log = system.api.logs(run_id, kind="lifecycle")
     assert log["source"] == "cloudwatch"
@@ -50,7 +64,9 @@ def test_a_lifecycle_script_that_fails_is_told_with_its_reason_and_its_log(syste
     system.assert_gone(system.api.cluster(run["clusterName"]))
 
 
-def test_a_lifecycle_script_that_fails_without_a_word_is_told_with_its_exit_status(system: System) -> None:
+def test_a_lifecycle_script_that_fails_without_a_word_is_told_with_its_exit_status(
+    system: System,
+) -> None:
     run_id = system.submit("silent-script", QUICK, cluster_spec("silent-script"))
     cluster = replace_script(system, run_id, ENTRY.format(SILENT_FAILURE))
     run = system.ended(run_id, "Failed")
@@ -70,10 +86,14 @@ def test_a_lifecycle_script_that_hangs_ends_at_the_deadline_of_the_run(system: S
     system.assert_gone(system.api.cluster(cluster["name"]))
 
 
-def test_a_controller_killed_while_its_cluster_is_created_fails_the_run_and_leaves_nothing(system: System) -> None:
+def test_a_controller_killed_while_its_cluster_is_created_fails_the_run_and_leaves_nothing(
+    system: System,
+) -> None:
     run_id = system.submit("no-controller", QUICK, cluster_spec("no-controller"))
     cluster = replace_script(system, run_id, SLOW)
-    controller = eventually("the controller's scripts run", lambda: starting(system, cluster, "controller"))
+    controller = eventually(
+        "the controller's scripts run", lambda: starting(system, cluster, "controller")
+    )
     system.fault("kill-node", cluster["name"], node=controller["instanceId"])
     run = system.ended(run_id, "Failed")
     assert run["problem"]["code"] == "lifecycle-failed"
@@ -92,7 +112,9 @@ def test_a_worker_killed_while_its_cluster_is_created_is_made_again(system: Syst
     system.assert_gone(system.api.cluster(run["clusterName"]))
 
 
-def test_a_run_cancelled_while_its_cluster_is_made_ends_and_the_cluster_goes(system: System) -> None:
+def test_a_run_cancelled_while_its_cluster_is_made_ends_and_the_cluster_goes(
+    system: System,
+) -> None:
     run_id = system.submit("early-cancel", QUICK, cluster_spec("early-cancel"))
     cluster = creating(system, run_id)
     system.api.cancel_run(run_id)
@@ -109,7 +131,10 @@ def test_a_node_killed_while_its_cluster_is_deleted_changes_nothing(system: Syst
     cluster = system.cluster_ready("going")
     worker = next(node for node in system.api.nodes("going") if node["role"] == "worker")
     system.api.delete_cluster("going")
-    signal_all([process.pid for process in system.processes(TRAINYARD_NODE=worker["instanceId"])], signal.SIGKILL)
+    signal_all(
+        [process.pid for process in system.processes(TRAINYARD_NODE=worker["instanceId"])],
+        signal.SIGKILL,
+    )
     system.assert_gone(cluster)
     with pytest.raises(ApiProblem) as told:
         system.submit("too-late", QUICK, "going")
@@ -123,7 +148,9 @@ def test_shell_metacharacters_in_a_key_arrive_on_the_nodes_as_data(system: Syste
     cluster = system.cluster_ready("hostile-key")
     home = system.state_dir / "clusters" / cluster["arn"].rsplit("/", 1)[-1] / "nodes"
     for node in system.api.nodes("hostile-key"):
-        assert (home / node["instanceId"] / "root/home/ada/.ssh/authorized_keys").read_text() == f"{key}\n"
+        assert (
+            home / node["instanceId"] / "root/home/ada/.ssh/authorized_keys"
+        ).read_text() == f"{key}\n"
     system.api.delete_cluster("hostile-key")
     system.assert_gone(cluster)
 
@@ -143,7 +170,9 @@ def test_an_idle_cluster_is_deleted_by_the_sweep_and_one_in_use_is_not(system: S
     system.assert_gone(cluster)
 
 
-def test_an_orphan_is_deleted_when_its_closed_record_proves_it_and_what_no_record_proves_is_kept(system: System) -> None:
+def test_an_orphan_is_deleted_when_its_closed_record_proves_it_and_what_no_record_proves_is_kept(
+    system: System,
+) -> None:
     sagemaker = system.aws("sagemaker")
     for name in ("known", "closed"):
         system.api.create_cluster(cluster_spec(name))
@@ -159,7 +188,10 @@ def test_an_orphan_is_deleted_when_its_closed_record_proves_it_and_what_no_recor
     sagemaker.create_cluster(ClusterName="no-record", Tags=tags, **request)
     sagemaker.create_cluster(ClusterName="somebody-elses", Tags=foreign, **request)
     kept = ("no-record", "somebody-elses")
-    eventually("all are in service", lambda: [states(system).get(name) for name in ("closed", *kept)] == ["InService"] * 3)
+    eventually(
+        "all are in service",
+        lambda: [states(system).get(name) for name in ("closed", *kept)] == ["InService"] * 3,
+    )
 
     def swept() -> bool:
         system.sweep()
@@ -177,7 +209,9 @@ def test_an_orphan_is_deleted_when_its_closed_record_proves_it_and_what_no_recor
     system.assert_gone(known)
 
 
-def test_a_cluster_that_outlived_its_run_is_deleted_by_the_sweep_and_the_timeline_says_so(system: System) -> None:
+def test_a_cluster_that_outlived_its_run_is_deleted_by_the_sweep_and_the_timeline_says_so(
+    system: System,
+) -> None:
     teardown = system.local["outputs"]["RunMachineArn"].removesuffix("-run") + "-teardown"
     with system.denied("StepsRole", "states:StartExecution", teardown):
         run_id = system.submit("no-teardown", QUICK, cluster_spec("no-teardown"))
@@ -193,10 +227,14 @@ def test_a_cluster_that_outlived_its_run_is_deleted_by_the_sweep_and_the_timelin
     assert system.api.run(run_id)["clusterDeleted"]
 
 
-def test_a_cluster_whose_role_may_not_be_made_fails_with_the_reason_and_leaves_nothing(system: System) -> None:
+def test_a_cluster_whose_role_may_not_be_made_fails_with_the_reason_and_leaves_nothing(
+    system: System,
+) -> None:
     with system.denied("StepsRole", "iam:CreateRole"):
         system.api.create_cluster(cluster_spec("no-role"))
-        eventually("it failed and is deleted", lambda: system.api.cluster("no-role")["status"] == "Deleted")
+        eventually(
+            "it failed and is deleted", lambda: system.api.cluster("no-role")["status"] == "Deleted"
+        )
     cluster = system.api.cluster("no-role")
     assert "AWS refused to create the role" in cluster["problem"]["detail"]
     system.assert_gone(cluster)
@@ -222,7 +260,11 @@ def creating(system: System, run_id: str) -> Json:
     name = str(system.api.run(run_id)["clusterName"])
 
     def made() -> Json | None:
-        found = [cluster for cluster in system.api.clusters() if cluster["name"] == name and cluster["arn"]]
+        found = [
+            cluster
+            for cluster in system.api.clusters()
+            if cluster["name"] == name and cluster["arn"]
+        ]
         return found[0] if found else None
 
     return dict(eventually(f"cluster {name} is being made", made))
@@ -231,7 +273,14 @@ def creating(system: System, run_id: str) -> Json:
 def starting(system: System, cluster: Json, role: str) -> Json | None:
     """A node of this role on which lifecycle scripts run now."""
     nodes = [node for node in system.api.nodes(cluster["name"]) if node["role"] == role]
-    return next((node for node in nodes if node["status"] == "Pending" and system.processes(TRAINYARD_NODE=node["instanceId"])), None)
+    return next(
+        (
+            node
+            for node in nodes
+            if node["status"] == "Pending" and system.processes(TRAINYARD_NODE=node["instanceId"])
+        ),
+        None,
+    )
 
 
 def replace_script(system: System, run_id: str, script: str) -> Json:
@@ -239,10 +288,20 @@ def replace_script(system: System, run_id: str, script: str) -> Json:
 
     The real one lies beside it as real.sh.
     """
-    name, s3, bucket = system.api.run(run_id)["clusterName"], system.aws("s3"), system.local["bucket"]
+    name, s3, bucket = (
+        system.api.run(run_id)["clusterName"],
+        system.aws("s3"),
+        system.local["bucket"],
+    )
     prefix = f"clusters/{name}/1/lifecycle"
-    eventually("the bundle is there", lambda: s3.list_objects_v2(Bucket=bucket, Prefix=f"{prefix}/on_create.sh")["KeyCount"], poll=0.01)
-    s3.copy_object(Bucket=bucket, CopySource=f"{bucket}/{prefix}/on_create.sh", Key=f"{prefix}/real.sh")
+    eventually(
+        "the bundle is there",
+        lambda: s3.list_objects_v2(Bucket=bucket, Prefix=f"{prefix}/on_create.sh")["KeyCount"],
+        poll=0.01,
+    )
+    s3.copy_object(
+        Bucket=bucket, CopySource=f"{bucket}/{prefix}/on_create.sh", Key=f"{prefix}/real.sh"
+    )
     s3.put_object(Bucket=bucket, Key=f"{prefix}/on_create.sh", Body=script.encode())
     return creating(system, run_id)
 
@@ -254,7 +313,14 @@ def states(system: System) -> dict[str, str]:
 
 def clone(described: Any) -> Json:
     """A CreateCluster request that makes the same cluster again."""
-    kept = ("InstanceGroupName", "InstanceType", "LifeCycleConfig", "ExecutionRole", "ThreadsPerCore", "SlurmConfig")
+    kept = (
+        "InstanceGroupName",
+        "InstanceType",
+        "LifeCycleConfig",
+        "ExecutionRole",
+        "ThreadsPerCore",
+        "SlurmConfig",
+    )
     groups = [
         {"InstanceCount": group["TargetCount"], **{key: group[key] for key in kept if key in group}}
         for group in described["InstanceGroups"]
@@ -269,7 +335,11 @@ def clone(described: Any) -> Json:
 
 def age(system: System, cluster: str, by: timedelta) -> None:
     """Make a cluster's record older, as if nobody had used it for so long."""
-    system.change_document(f"cluster#{cluster}", "cluster", lambda found: {**found, **{key: past(found[key], by) for key in TIMES}})
+    system.change_document(
+        f"cluster#{cluster}",
+        "cluster",
+        lambda found: {**found, **{key: past(found[key], by) for key in TIMES}},
+    )
     old = past(datetime.now(timezone.utc).isoformat(), by)
     stamp = datetime.fromisoformat(old).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     system.table.update_item(

@@ -25,7 +25,11 @@ class Node:
     def __init__(self, system: System, cluster: str) -> None:
         self.system, self.cluster = system, system.api.cluster(cluster)
         short = self.cluster["arn"].rsplit("/", 1)[-1]
-        self.keys = next(p.environment for p in system.processes(TRAINYARD_CLUSTER=short) if p.environment.get("AWS_SESSION_TOKEN"))
+        self.keys = next(
+            p.environment
+            for p in system.processes(TRAINYARD_CLUSTER=short)
+            if p.environment.get("AWS_SESSION_TOKEN")
+        )
 
     def client(self, service: str) -> Any:
         return boto3.client(
@@ -45,7 +49,14 @@ class Node:
 
     def tells(self, kind: str, key: bytes | None, **detail: Any) -> None:
         """Put an event on the bus, signed with this key or not at all."""
-        body = json.dumps({"id": ulid(), "at": datetime.now(timezone.utc).isoformat(), "node": "ip-127-0-0-9", **detail})
+        body = json.dumps(
+            {
+                "id": ulid(),
+                "at": datetime.now(timezone.utc).isoformat(),
+                "node": "ip-127-0-0-9",
+                **detail,
+            }
+        )
         entry = {
             "Source": "trainyard.agent",
             "DetailType": kind,
@@ -65,7 +76,10 @@ def neighbour(system: System) -> Iterator[str]:
     name, bucket = "neighbour", system.local["bucket"]
     secrets, s3 = system.aws("secretsmanager"), system.aws("s3")
     secrets.create_secret(Name=secret(name), SecretString="k" * 64)
-    keys = [f"clusters/{name}/1/lifecycle/on_create.sh", f"clusters/{name}/runs/run-x/attempts/1/bundle.json"]
+    keys = [
+        f"clusters/{name}/1/lifecycle/on_create.sh",
+        f"clusters/{name}/runs/run-x/attempts/1/bundle.json",
+    ]
     for key in keys:
         s3.put_object(Bucket=bucket, Key=key, Body=b"theirs")
     yield name
@@ -74,30 +88,77 @@ def neighbour(system: System) -> Iterator[str]:
         s3.delete_object(Bucket=bucket, Key=key)
 
 
-def test_a_nodes_credentials_reach_its_own_cluster_only(system: System, shared: str, neighbour: str) -> None:
+def test_a_nodes_credentials_reach_its_own_cluster_only(
+    system: System, shared: str, neighbour: str
+) -> None:
     node, bucket = Node(system, shared), system.local["bucket"]
-    assert len(node.client("secretsmanager").get_secret_value(SecretId=secret(shared))["SecretString"]) == 64
-    assert node.client("s3").get_object(Bucket=bucket, Key=f"clusters/{shared}/1/lifecycle/on_create.sh")["Body"].read()
+    assert (
+        len(node.client("secretsmanager").get_secret_value(SecretId=secret(shared))["SecretString"])
+        == 64
+    )
+    assert (
+        node.client("s3")
+        .get_object(Bucket=bucket, Key=f"clusters/{shared}/1/lifecycle/on_create.sh")["Body"]
+        .read()
+    )
     node.refused("secretsmanager", "get_secret_value", SecretId=secret(neighbour))
-    for key in (f"clusters/{neighbour}/1/lifecycle/on_create.sh", f"clusters/{neighbour}/runs/run-x/attempts/1/bundle.json"):
+    for key in (
+        f"clusters/{neighbour}/1/lifecycle/on_create.sh",
+        f"clusters/{neighbour}/runs/run-x/attempts/1/bundle.json",
+    ):
         node.refused("s3", "get_object", Bucket=bucket, Key=key)
         node.refused("s3", "put_object", Bucket=bucket, Key=key, Body=b"code")
-    node.refused("s3", "put_object", Bucket=bucket, Key=f"clusters/{neighbour}/runs/run-x/export/export-manifest.json", Body=b"{}")
-    node.refused("s3", "put_object", Bucket=bucket, Key=f"clusters/{shared}/1/lifecycle/on_create.sh", Body=b"code")
-    node.refused("s3", "put_object", Bucket=bucket, Key="runs/run-x/export/export-manifest.json", Body=b"{}")
-    node.refused("s3", "delete_object", Bucket=bucket, Key=f"clusters/{shared}/runs/run-x/logs/attempt-1.log")
-    node.refused("dynamodb", "get_item", TableName=system.local["table"], Key={"pk": {"S": "x"}, "sk": {"S": "y"}})
+    node.refused(
+        "s3",
+        "put_object",
+        Bucket=bucket,
+        Key=f"clusters/{neighbour}/runs/run-x/export/export-manifest.json",
+        Body=b"{}",
+    )
+    node.refused(
+        "s3",
+        "put_object",
+        Bucket=bucket,
+        Key=f"clusters/{shared}/1/lifecycle/on_create.sh",
+        Body=b"code",
+    )
+    node.refused(
+        "s3", "put_object", Bucket=bucket, Key="runs/run-x/export/export-manifest.json", Body=b"{}"
+    )
+    node.refused(
+        "s3", "delete_object", Bucket=bucket, Key=f"clusters/{shared}/runs/run-x/logs/attempt-1.log"
+    )
+    node.refused(
+        "dynamodb",
+        "get_item",
+        TableName=system.local["table"],
+        Key={"pk": {"S": "x"}, "sk": {"S": "y"}},
+    )
     node.refused("sagemaker", "delete_cluster", ClusterName=shared)
     node.refused("ssm", "start_session", Target="sagemaker-cluster:x_y-i-1")
-    node.refused("iam", "put_role_policy", RoleName="x", PolicyName="y", PolicyDocument='{"Version": "2012-10-17", "Statement": []}')
+    node.refused(
+        "iam",
+        "put_role_policy",
+        RoleName="x",
+        PolicyName="y",
+        PolicyDocument='{"Version": "2012-10-17", "Statement": []}',
+    )
 
 
-def test_an_end_that_another_cluster_tells_of_a_run_ends_nothing(system: System, shared: str, neighbour: str) -> None:
+def test_an_end_that_another_cluster_tells_of_a_run_ends_nothing(
+    system: System, shared: str, neighbour: str
+) -> None:
     """Whoever forges it has a node's credentials and its cluster's key; the run's cluster has another key."""
     node = Node(system, shared)
     run_id = system.submit("forged", light_job(steps=10, hold_at=5), shared)
     run = system.training(run_id)
-    told = {"clusterName": shared, "clusterArn": node.cluster["arn"], "runId": run_id, "attempt": 1, "jobId": run["attempts"][0]["jobId"]}
+    told = {
+        "clusterName": shared,
+        "clusterArn": node.cluster["arn"],
+        "runId": run_id,
+        "attempt": 1,
+        "jobId": run["attempts"][0]["jobId"],
+    }
     node.tells("AttemptEnded", None, **told, outcome="failed")
     node.tells("AttemptEnded", b"k" * 64, **told, outcome="failed")
     for reason in ("it is not signed", "its signature is not the cluster's"):
@@ -111,8 +172,18 @@ def test_an_end_that_another_cluster_tells_of_a_run_ends_nothing(system: System,
 def foreign(system: System) -> Iterator[str]:
     """A cluster of somebody else in the same account. It has no nodes: its lifecycle bucket is not there."""
     name, sagemaker, iam = "foreign", system.aws("sagemaker"), system.aws("iam")
-    trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}]}
-    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", **trust}))["Role"]["Arn"]
+    trust = {
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Principal": {"Service": "sagemaker.amazonaws.com"},
+                "Action": "sts:AssumeRole",
+            }
+        ]
+    }
+    role = iam.create_role(
+        RoleName=name, AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", **trust})
+    )["Role"]["Arn"]
     group = {
         "InstanceGroupName": "workers", "InstanceType": "ml.c5.large", "InstanceCount": 1, "ExecutionRole": role,
         "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-not-there/scripts", "OnCreate": "on_create.sh"},
@@ -120,7 +191,11 @@ def foreign(system: System) -> Iterator[str]:
 
     def created() -> bool:
         try:  # a role that was just made is refused for a moment
-            sagemaker.create_cluster(ClusterName=name, InstanceGroups=[group], Tags=[{"Key": "trainyard:stage", "Value": "another"}])
+            sagemaker.create_cluster(
+                ClusterName=name,
+                InstanceGroups=[group],
+                Tags=[{"Key": "trainyard:stage", "Value": "another"}],
+            )
         except ClientError as error:
             if "assume role" not in str(error):
                 raise
@@ -129,14 +204,25 @@ def foreign(system: System) -> Iterator[str]:
 
     eventually("the foreign cluster is made", created)
     yield name
-    eventually("it can be deleted", lambda: sagemaker.describe_cluster(ClusterName=name)["ClusterStatus"] in ("Failed", "InService"))
+    eventually(
+        "it can be deleted",
+        lambda: (
+            sagemaker.describe_cluster(ClusterName=name)["ClusterStatus"] in ("Failed", "InService")
+        ),
+    )
     sagemaker.delete_cluster(ClusterName=name)
     iam.delete_role(RoleName=name)
 
 
 @pytest.mark.parametrize("role", ["ApiRole", "StepsRole", "SweepRole"])
-def test_no_function_can_end_or_repair_a_cluster_of_somebody_else(system: System, foreign: str, role: str) -> None:
-    (arn,) = [found["Arn"] for found in system.aws("iam").list_roles()["Roles"] if role in found["RoleName"]]
+def test_no_function_can_end_or_repair_a_cluster_of_somebody_else(
+    system: System, foreign: str, role: str
+) -> None:
+    (arn,) = [
+        found["Arn"]
+        for found in system.aws("iam").list_roles()["Roles"]
+        if role in found["RoleName"]
+    ]
     keys = system.aws("sts").assume_role(RoleArn=arn, RoleSessionName="test")["Credentials"]
     client = boto3.client(
         "sagemaker",
@@ -149,8 +235,12 @@ def test_no_function_can_end_or_repair_a_cluster_of_somebody_else(system: System
     assert client.describe_cluster(ClusterName=foreign)["ClusterName"] == foreign
     calls = [
         lambda: client.delete_cluster(ClusterName=foreign),
-        lambda: client.batch_replace_cluster_nodes(ClusterName=foreign, NodeIds=["i-0123456789abcdef0"]),
-        lambda: client.batch_reboot_cluster_nodes(ClusterName=foreign, NodeIds=["i-0123456789abcdef0"]),
+        lambda: client.batch_replace_cluster_nodes(
+            ClusterName=foreign, NodeIds=["i-0123456789abcdef0"]
+        ),
+        lambda: client.batch_reboot_cluster_nodes(
+            ClusterName=foreign, NodeIds=["i-0123456789abcdef0"]
+        ),
     ]
     for call in calls:
         with pytest.raises(ClientError, match="AccessDenied"):

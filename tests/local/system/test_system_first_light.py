@@ -13,7 +13,18 @@ from tests.support.system import System, eventually
 
 pytestmark = pytest.mark.local
 
-STAGES = ["account", "price", "create", "ready", "command", "train", "resume", "export", "teardown", "nothing-left"]
+STAGES = [
+    "account",
+    "price",
+    "create",
+    "ready",
+    "command",
+    "train",
+    "resume",
+    "export",
+    "teardown",
+    "nothing-left",
+]
 #: Attempt 1 trains until it is disturbed, the next one to the end.
 HELD: dict[str, Any] = {"hold_at": 25, "steps": 40}
 
@@ -22,7 +33,9 @@ def test_a_first_light_shows_every_stage_and_leaves_nothing(system: System, tmp_
     with FirstLight(system, tmp_path, "--yes", spec=light_spec(workers=2, **HELD)) as light:
         code, document = light.ended()
     assert (code, document["verdict"]) == (0, "held"), light.words
-    assert [(stage["name"], stage["state"]) for stage in document["stages"]] == [(name, "passed") for name in STAGES]
+    assert [(stage["name"], stage["state"]) for stage in document["stages"]] == [
+        (name, "passed") for name in STAGES
+    ]
     assert all(stage["proved"] for stage in document["stages"])
     assert document["firstBroken"] is None
     assert document["assumptions"]["A-018"]["verdict"] == "held"
@@ -36,7 +49,12 @@ def test_a_first_light_shows_every_stage_and_leaves_nothing(system: System, tmp_
     assert system.value(document["run"]) == sum(range(41))
     assert any("objects" in kept for kept in document["kept"])
     assert_nothing_left(system, document)
-    for secret in (system.local["accountId"], system.local["secretAccessKey"], system.local["accessKeyId"], *first["nodes"]):
+    for secret in (
+        system.local["accountId"],
+        system.local["secretAccessKey"],
+        system.local["accessKeyId"],
+        *first["nodes"],
+    ):
         assert secret not in light.output.read_text()
 
 
@@ -44,7 +62,9 @@ def test_without_resume_no_node_is_replaced(system: System, tmp_path: Path) -> N
     with FirstLight(system, tmp_path, "--yes", "--without-resume", spec=light_spec()) as light:
         code, document = light.ended()
     assert code == 0, light.words
-    assert [stage["name"] for stage in document["stages"]] == [name for name in STAGES if name != "resume"]
+    assert [stage["name"] for stage in document["stages"]] == [
+        name for name in STAGES if name != "resume"
+    ]
     assert len(system.api.run(document["run"])["attempts"]) == 1
     assert_nothing_left(system, document)
 
@@ -55,14 +75,20 @@ def test_nobody_pays_without_having_been_asked(system: System, tmp_path: Path) -
     assert code == 6
     assert document["verdict"] == "refused"
     assert "--yes: is missing" in light.words
-    assert system.api.runs(at_most=100) == [run for run in system.api.runs(at_most=100) if run["clusterName"] != document["cluster"]]
+    assert system.api.runs(at_most=100) == [
+        run for run in system.api.runs(at_most=100) if run["clusterName"] != document["cluster"]
+    ]
     assert_nothing_left(system, document)
 
 
-def test_what_may_cost_more_than_max_usd_is_refused_before_anything_is_made(system: System, tmp_path: Path) -> None:
+def test_what_may_cost_more_than_max_usd_is_refused_before_anything_is_made(
+    system: System, tmp_path: Path
+) -> None:
     spec = light_spec()
     for group in spec["cluster"]["spec"]["instanceGroups"]:
-        group["instanceType"] = "ml.m5.2xlarge"  # of which no test before asked the price, which is remembered
+        group["instanceType"] = (
+            "ml.m5.2xlarge"  # of which no test before asked the price, which is remembered
+        )
     system.quirk("nodes-cost-a-dollar")
     try:
         with FirstLight(system, tmp_path, "--yes", "--max-usd", "0.5", spec=spec) as light:
@@ -87,8 +113,12 @@ PRINTED = [
 ]
 
 
-def test_a_stage_that_fails_says_why_keeps_the_evidence_and_leaves_nothing(system: System, tmp_path: Path) -> None:
-    with FirstLight(system, tmp_path, "--yes", spec=light_spec(fail_at=5, echo=" ".join(PRINTED))) as light:
+def test_a_stage_that_fails_says_why_keeps_the_evidence_and_leaves_nothing(
+    system: System, tmp_path: Path
+) -> None:
+    with FirstLight(
+        system, tmp_path, "--yes", spec=light_spec(fail_at=5, echo=" ".join(PRINTED))
+    ) as light:
         code, document = light.ended()
     assert (code, document["verdict"]) == (1, "failed"), light.words
     assert "Stage train failed" in document["words"]
@@ -107,10 +137,15 @@ def test_a_stage_that_fails_says_why_keeps_the_evidence_and_leaves_nothing(syste
 
 def asked_for(system: System, light: FirstLight) -> None:
     name = light.document()["cluster"]
-    eventually("the cluster is asked for", lambda: name in [cluster["name"] for cluster in system.api.clusters()])
+    eventually(
+        "the cluster is asked for",
+        lambda: name in [cluster["name"] for cluster in system.api.clusters()],
+    )
 
 
-def test_a_signal_while_the_cluster_is_made_takes_it_down_and_no_later_one_stops_that(system: System, tmp_path: Path) -> None:
+def test_a_signal_while_the_cluster_is_made_takes_it_down_and_no_later_one_stops_that(
+    system: System, tmp_path: Path
+) -> None:
     with FirstLight(system, tmp_path, "--yes", spec=light_spec()) as light:
         light.in_stage("create")
         asked_for(system, light)
@@ -139,10 +174,14 @@ KILLED: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-def test_after_a_kill_in_any_stage_another_one_cleans_up_by_the_file(system: System, tmp_path: Path) -> None:
+def test_after_a_kill_in_any_stage_another_one_cleans_up_by_the_file(
+    system: System, tmp_path: Path
+) -> None:
     def killed(stage: str) -> None:
         options, arguments = KILLED[stage]
-        with FirstLight(system, tmp_path, "--yes", *arguments, spec=light_spec(**options), name=stage) as light:
+        with FirstLight(
+            system, tmp_path, "--yes", *arguments, spec=light_spec(**options), name=stage
+        ) as light:
             light.in_stage(stage)
             if stage == "create":
                 asked_for(system, light)
@@ -154,7 +193,9 @@ def test_after_a_kill_in_any_stage_another_one_cleans_up_by_the_file(system: Sys
             assert not before["nothingLeft"]
             assert light.clean() == 0, light.words
             document = light.document()
-        assert document["verdict"] == ("interrupted" if stage != "nothing-left" else document["verdict"])
+        assert document["verdict"] == (
+            "interrupted" if stage != "nothing-left" else document["verdict"]
+        )
         assert document["nothingLeft"], light.words
         assert document["stages"][: len(before["stages"]) - 1] == before["stages"][:-1]
         assert_nothing_left(system, document)
@@ -164,7 +205,9 @@ def test_after_a_kill_in_any_stage_another_one_cleans_up_by_the_file(system: Sys
             done.result()
 
 
-def test_a_file_whose_cluster_may_be_there_is_not_written_over(system: System, tmp_path: Path) -> None:
+def test_a_file_whose_cluster_may_be_there_is_not_written_over(
+    system: System, tmp_path: Path
+) -> None:
     with FirstLight(system, tmp_path, "--yes", spec=light_spec()) as light:
         light.in_stage("create")
         asked_for(system, light)
@@ -178,13 +221,22 @@ def test_a_file_whose_cluster_may_be_there_is_not_written_over(system: System, t
         assert light.document()["nothingLeft"], "the test's own end cleaned it up"
 
 
-def test_a_cluster_that_the_product_cannot_delete_is_deleted_by_sagemaker_itself(system: System, tmp_path: Path) -> None:
+def test_a_cluster_that_the_product_cannot_delete_is_deleted_by_sagemaker_itself(
+    system: System, tmp_path: Path
+) -> None:
     limits = ["--stage-seconds", "train=3", "--stage-seconds", "teardown=3"]
     with FirstLight(system, tmp_path, "--yes", *limits, spec=light_spec(hold_at=2)) as light:
         light.in_stage("train")
         with system.denied("ApiRole", "dynamodb:*"):
-            eventually("SageMaker is asked itself", lambda: "SageMaker was asked itself" in light.words, 300)
-            eventually("AWS has it no more", lambda: light.document()["cluster"] not in system.backend_clusters())
+            eventually(
+                "SageMaker is asked itself",
+                lambda: "SageMaker was asked itself" in light.words,
+                300,
+            )
+            eventually(
+                "AWS has it no more",
+                lambda: light.document()["cluster"] not in system.backend_clusters(),
+            )
         code, document = light.ended()
     assert (code, document["verdict"]) == (1, "failed"), light.words
     assert document["nothingLeft"], light.words

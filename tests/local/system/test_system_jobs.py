@@ -21,7 +21,9 @@ print("FILE " + json.dumps(open("data/hostile.txt", encoding="utf-8").read()))
 """
 
 
-def test_a_killed_worker_process_starts_again_in_place_from_the_last_whole_checkpoint(system: System, shared: str) -> None:
+def test_a_killed_worker_process_starts_again_in_place_from_the_last_whole_checkpoint(
+    system: System, shared: str
+) -> None:
     run_id = system.submit("process-killed", light_job(1, steps=60, every=10, hold_at=25), shared)
     first = system.training(run_id, checkpoints=2)["attempts"][0]
     system.fault("kill-process", shared, run=run_id)
@@ -37,7 +39,9 @@ def test_a_killed_worker_process_starts_again_in_place_from_the_last_whole_check
 
 
 @pytest.mark.parametrize("how", ["flip", "truncate"])
-def test_a_damaged_newest_checkpoint_is_left_out_and_the_one_before_is_resumed_from(system: System, shared: str, how: str) -> None:
+def test_a_damaged_newest_checkpoint_is_left_out_and_the_one_before_is_resumed_from(
+    system: System, shared: str, how: str
+) -> None:
     run_id = system.submit("damaged", light_job(1, steps=60, every=20, hold_at=55), shared)
     system.training(run_id, checkpoints=2)
     damaged = system.fault("corrupt-checkpoint", shared, run=run_id, how=how)
@@ -48,7 +52,10 @@ def test_a_damaged_newest_checkpoint_is_left_out_and_the_one_before_is_resumed_f
     [rejected] = system.timeline(run_id, "CheckpointRejected")
     assert rejected["data"]["step"] == 40
     assert "will not be resumed from" in rejected["message"]
-    shown = {(found["step"], found["attempt"]): found["status"] for found in system.api.checkpoints(run_id)}
+    shown = {
+        (found["step"], found["attempt"]): found["status"]
+        for found in system.api.checkpoints(run_id)
+    }
     assert shown == {(20, 1): "whole", (40, 1): "rejected", (40, 2): "whole", (60, 2): "whole"}
     assert system.value(run_id) == total(60)
     exported = system.exported(run_id)
@@ -56,7 +63,9 @@ def test_a_damaged_newest_checkpoint_is_left_out_and_the_one_before_is_resumed_f
     assert [key for key in exported if "step-000000000040-attempt-2" in key]
 
 
-def test_a_python_error_stops_after_it_came_twice_keeps_its_evidence_and_burns_no_money(system: System) -> None:
+def test_a_python_error_stops_after_it_came_twice_keeps_its_evidence_and_burns_no_money(
+    system: System,
+) -> None:
     job = light_job(1, steps=30, step_seconds=0.02, every=5, fail_at=13)
     run_id = system.submit("bad-batch", job, cluster_spec("bad-batch"))
     run = system.ended(run_id, "Failed", 120)
@@ -75,7 +84,9 @@ def test_a_python_error_stops_after_it_came_twice_keeps_its_evidence_and_burns_n
     assert [key for key in system.exported(run_id) if "step-000000000010-attempt" in key]
 
 
-def test_shell_metacharacters_in_every_string_of_a_job_arrive_as_data(system: System, shared: str) -> None:
+def test_shell_metacharacters_in_every_string_of_a_job_arrive_as_data(
+    system: System, shared: str
+) -> None:
     variables = {"HOSTILE": HOSTILE, "NEWLINES": "one\ntwo\n$(three)", "EMPTY": "", "_x9": "-rf"}
     arguments = [",".join(variables), HOSTILE, "", "-rf", "--wrap=id", "a\nb", "$(id)", "#!/bin/sh"]
     job = {
@@ -85,14 +96,20 @@ def test_shell_metacharacters_in_every_string_of_a_job_arrive_as_data(system: Sy
     run_id = system.submit("hostile", job, shared, export={"enabled": False})
     run = system.ended(run_id, "Succeeded")
     log = system.api.logs(run_id)["text"].splitlines()
-    said = {line.split(" ", 1)[0]: json.loads(line.split(" ", 1)[1]) for line in log if line.split(" ", 1)[0].isupper()}
+    said = {
+        line.split(" ", 1)[0]: json.loads(line.split(" ", 1)[1])
+        for line in log
+        if line.split(" ", 1)[0].isupper()
+    }
     assert said["ARGUMENTS"] == arguments
     assert said["VARIABLES"] == variables
     assert said["FILE"] == HOSTILE
     assert run["spec"]["job"]["arguments"] == arguments
 
 
-def test_a_cancelled_run_saves_what_it_has_and_resumes_from_there(system: System, shared: str) -> None:
+def test_a_cancelled_run_saves_what_it_has_and_resumes_from_there(
+    system: System, shared: str
+) -> None:
     run_id = system.submit("cancelled", light_job(1, steps=60, every=1000, hold_at=30), shared)
     system.training(run_id)
     system.api.cancel_run(run_id)
@@ -117,7 +134,12 @@ def test_a_cancelled_run_saves_what_it_has_and_resumes_from_there(system: System
 
 
 def test_a_cancel_while_exporting_loses_nothing(system: System, shared: str) -> None:
-    run_id = system.submit("late-cancel", light_job(1, steps=40, step_seconds=0.01, every=1), shared, checkpoint={"keep": 100})
+    run_id = system.submit(
+        "late-cancel",
+        light_job(1, steps=40, step_seconds=0.01, every=1),
+        shared,
+        checkpoint={"keep": 100},
+    )
     system.until(run_id, "the export is under way", lambda run: run["status"] == "Exporting")
     system.api.cancel_run(run_id)
     run = system.ended(run_id, "Succeeded")
@@ -142,7 +164,11 @@ def test_two_runs_on_one_cluster_do_not_know_of_each_other(system: System, share
 
 
 def test_ten_runs_at_once_on_one_cluster_all_end(system: System, shared: str) -> None:
-    steps = {system.submit(f"one-of-ten-{number}", light_job(1, steps=5 + number, every=5), shared): 5 + number for number in range(10)}
+    steps = {
+        system.submit(f"one-of-ten-{number}", light_job(1, steps=5 + number, every=5), shared): 5
+        + number
+        for number in range(10)
+    }
     for run_id, count in steps.items():
         run = system.ended(run_id, "Succeeded", 150)
         assert len(run["attempts"]) == 1, system.story(run_id)
@@ -155,13 +181,17 @@ def test_a_run_can_be_looked_at_from_every_side(system: System, shared: str) -> 
     live = system.api.logs(run_id, lines=5)
     assert live["source"] == "node"
     assert "from step 0" in live["text"]
-    shown = eventually("the run's newest sample is shown", lambda: system.api.run(run_id)["latest"], 15)
+    shown = eventually(
+        "the run's newest sample is shown", lambda: system.api.run(run_id)["latest"], 15
+    )
     assert shown["step"] > 0
     assert shown["attempt"] == 1
     lifecycle = system.api.logs(run_id, kind="lifecycle", lines=500)
     assert lifecycle["source"] == "cloudwatch"
     assert "lifecycle finished" in lifecycle["text"]
-    metrics = eventually("the series grow", lambda: (m := system.api.metrics(run_id))["run"] and m, 15)
+    metrics = eventually(
+        "the series grow", lambda: (m := system.api.metrics(run_id))["run"] and m, 15
+    )
     assert set(run["attempts"][0]["nodes"]) <= set(metrics["nodes"])
     sample = metrics["nodes"][run["attempts"][0]["nodes"][0]][-1]
     assert sample["memoryTotalBytes"] > 0
@@ -176,6 +206,8 @@ def test_a_run_can_be_looked_at_from_every_side(system: System, shared: str) -> 
     assert (newest["step"], oldest["step"]) == (80, 20)
     assert newest["bytes"] > 0
     page = system.api.event_page(run_id)
-    assert [entry["at"] for entry in page["events"]] == sorted(entry["at"] for entry in page["events"])
+    assert [entry["at"] for entry in page["events"]] == sorted(
+        entry["at"] for entry in page["events"]
+    )
     assert page["events"][0]["type"] == "Accepted"
     assert page["events"][-1]["type"] == "Succeeded"

@@ -12,14 +12,32 @@ from tests.support.system import Json, System, eventually
 pytestmark = pytest.mark.local
 
 PROGRAM = (Path(__file__).parents[2] / "support/programs/launched.py").read_text()
-LIBRARIES = {"torchrun": "torch", "mpirun": "torch", "accelerate": "accelerate", "deepspeed": "deepspeed"}
+LIBRARIES = {
+    "torchrun": "torch",
+    "mpirun": "torch",
+    "accelerate": "accelerate",
+    "deepspeed": "deepspeed",
+}
 STEPS, HOLD_AT = 12, 10
 
 
 def job(recipe: str, *, hold: bool, **more: Any) -> Json:
     """Two nodes with a process each; checkpoints after steps 4, 8 and 12."""
-    arguments = ["--library", LIBRARIES[recipe], "--steps", str(STEPS), *(["--hold-at", str(HOLD_AT)] if hold else [])]
-    return {"recipe": recipe, "nodes": 2, "script": "launched.py", "arguments": arguments, "files": {"launched.py": PROGRAM}, **more}
+    arguments = [
+        "--library",
+        LIBRARIES[recipe],
+        "--steps",
+        str(STEPS),
+        *(["--hold-at", str(HOLD_AT)] if hold else []),
+    ]
+    return {
+        "recipe": recipe,
+        "nodes": 2,
+        "script": "launched.py",
+        "arguments": arguments,
+        "files": {"launched.py": PROGRAM},
+        **more,
+    }
 
 
 def weights(system: System, run_id: str) -> bytes:
@@ -47,7 +65,12 @@ def of_uninterrupted(system: System, cluster: str, known: dict[str, bytes], reci
 
 @pytest.mark.parametrize(
     ("recipe", "fault"),
-    [("torchrun", "kill-process"), ("mpirun", "kill-process"), ("accelerate", "kill-node"), ("deepspeed", "kill-node")],
+    [
+        ("torchrun", "kill-process"),
+        ("mpirun", "kill-process"),
+        ("accelerate", "kill-node"),
+        ("deepspeed", "kill-node"),
+    ],
 )
 def test_what_a_launcher_started_is_killed_resumes_and_ends_equal(
     system: System, shared: str, uninterrupted: dict[str, bytes], recipe: str, fault: str
@@ -61,11 +84,16 @@ def test_what_a_launcher_started_is_killed_resumes_and_ends_equal(
     one, two = run["attempts"]
     assert two["resumedFrom"] == 8, system.story(run_id)
     [incident] = run["incidents"]
-    assert (incident["cause"], incident["node"]) == ("node-lost" if fault == "kill-node" else "worker-process", victim), one["reason"]
+    assert (incident["cause"], incident["node"]) == (
+        "node-lost" if fault == "kill-node" else "worker-process",
+        victim,
+    ), one["reason"]
     assert weights(system, run_id) == of_uninterrupted(system, shared, uninterrupted, recipe)
 
 
-def test_ranks_of_mpirun_save_when_they_are_told_to_stop(system: System, shared: str, uninterrupted: dict[str, bytes]) -> None:
+def test_ranks_of_mpirun_save_when_they_are_told_to_stop(
+    system: System, shared: str, uninterrupted: dict[str, bytes]
+) -> None:
     run_id = system.submit("mpirun-stopped", job("mpirun", hold=True), shared)
     system.training(run_id, checkpoints=2, seconds=90)
     system.api.cancel_run(run_id)
@@ -79,9 +107,13 @@ def test_ranks_of_mpirun_save_when_they_are_told_to_stop(system: System, shared:
     assert weights(system, run_id) == of_uninterrupted(system, shared, uninterrupted, "mpirun")
 
 
-def test_processes_that_would_train_models_of_their_own_fail_at_once(system: System, shared: str) -> None:
+def test_processes_that_would_train_models_of_their_own_fail_at_once(
+    system: System, shared: str
+) -> None:
     alone = job("accelerate", hold=False, environment={"ACCELERATE_USE_CPU": "false"})
-    run_id = system.submit("accelerate-alone", alone, shared, recovery={"sameErrorLimit": 1}, export={"enabled": False})
+    run_id = system.submit(
+        "accelerate-alone", alone, shared, recovery={"sameErrorLimit": 1}, export={"enabled": False}
+    )
     run = system.ended(run_id, "Failed", 120)
     assert "WrongWorldSize: Accelerate formed 1 of 2 processes" in run["problem"]["detail"]
     assert run["attempts"][0]["firstStepAt"] is None
@@ -93,10 +125,18 @@ SAY = "import os, unidecode; print('SAID', os.environ['SLURMD_NODENAME'], unidec
 def saying(requirement: str) -> Json:
     """A plain program on two nodes, with a package of its own."""
     own = {"kind": "venv", "requirements": [requirement]}
-    return {"recipe": "command", "nodes": 2, "script": "say.py", "files": {"say.py": SAY}, "pythonEnvironment": own}
+    return {
+        "recipe": "command",
+        "nodes": 2,
+        "script": "say.py",
+        "files": {"say.py": SAY},
+        "pythonEnvironment": own,
+    }
 
 
-def test_a_jobs_own_environment_is_built_once_for_all_nodes_and_attempts(system: System, shared: str) -> None:
+def test_a_jobs_own_environment_is_built_once_for_all_nodes_and_attempts(
+    system: System, shared: str
+) -> None:
     logs = []
     for name in ("environment-first", "environment-again"):
         run_id = system.submit(name, saying("unidecode==1.3.8"), shared, export={"enabled": False})
@@ -111,11 +151,19 @@ def test_a_jobs_own_environment_is_built_once_for_all_nodes_and_attempts(system:
     assert "/trainyard/environments/job-" in place
 
 
-def test_a_requirement_that_does_not_exist_is_the_runs_problem_in_pips_words(system: System, shared: str) -> None:
+def test_a_requirement_that_does_not_exist_is_the_runs_problem_in_pips_words(
+    system: System, shared: str
+) -> None:
     run_id = system.submit(
-        "environment-missing", saying("unidecode==99.99"), shared, recovery={"sameErrorLimit": 1}, export={"enabled": False}
+        "environment-missing",
+        saying("unidecode==99.99"),
+        shared,
+        recovery={"sameErrorLimit": 1},
+        export={"enabled": False},
     )
     run = system.ended(run_id, "Failed", 120)
     assert "job.pythonEnvironment cannot be made" in run["problem"]["detail"]
     assert "No matching distribution found for unidecode==99.99" in run["problem"]["detail"]
-    eventually("the log is kept", lambda: "No matching distribution" in system.api.logs(run_id)["text"])
+    eventually(
+        "the log is kept", lambda: "No matching distribution" in system.api.logs(run_id)["text"]
+    )

@@ -20,7 +20,9 @@ def seconds_from_return(system: System, run: Json) -> float:
     return (datetime.fromisoformat(stepped) - datetime.fromisoformat(returned)).total_seconds()
 
 
-def test_a_run_whose_spare_another_job_holds_trains_on_the_replacement_as_soon_as_it_serves(system: System, shared: str) -> None:
+def test_a_run_whose_spare_another_job_holds_trains_on_the_replacement_as_soon_as_it_serves(
+    system: System, shared: str
+) -> None:
     run_id = system.submit("shared-spare", light_job(2, steps=60, every=10, hold_at=55), shared)
     used = system.training(run_id, checkpoints=1)["attempts"][0]["nodes"]
     with system.job_of_a_person(shared) as job:
@@ -32,13 +34,18 @@ def test_a_run_whose_spare_another_job_holds_trains_on_the_replacement_as_soon_a
         assert seconds_from_return(system, run) < BACK_TO_STEP_SECONDS, system.story(run_id)
         assert lost["name"] in run["attempts"][1]["nodes"]
         assert run["attempts"][1]["exclude"] == []
-        assert any(f"may use {lost['name']} again" in line["message"] for line in system.timeline(run_id, "Repair"))
+        assert any(
+            f"may use {lost['name']} again" in line["message"]
+            for line in system.timeline(run_id, "Repair")
+        )
         system.release(run_id)
         assert len(system.ended(run_id, "Succeeded")["attempts"]) == 2
     assert system.value(run_id) == total(60)
 
 
-def test_two_runs_on_one_cluster_do_not_wait_for_each_other_while_a_node_is_idle(system: System, shared: str) -> None:
+def test_two_runs_on_one_cluster_do_not_wait_for_each_other_while_a_node_is_idle(
+    system: System, shared: str
+) -> None:
     wide = system.submit("wide", light_job(2, steps=40, every=10, hold_at=35), shared)
     used = system.training(wide, checkpoints=1)["attempts"][0]["nodes"]
     narrow = system.submit("narrow", light_job(1, steps=40, every=10, hold_at=35), shared)

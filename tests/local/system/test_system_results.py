@@ -26,7 +26,10 @@ def test_a_plain_scripts_model_is_exported_before_its_cluster_goes(system: Syste
     assert "TRAINYARD_OUTPUT_DIR" in system.api.run(run_id)["warnings"][0]
     run = system.ended(run_id, "Succeeded")
     bucket, prefix = system.local["bucket"], system.export_prefix(run_id)
-    held = {key: system.aws("s3").get_object(Bucket=bucket, Key=prefix + key)["Body"].read() for key in OWN}
+    held = {
+        key: system.aws("s3").get_object(Bucket=bucket, Key=prefix + key)["Body"].read()
+        for key in OWN
+    }
     assert held == OWN
     system.assert_gone(system.api.cluster(run["clusterName"]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.support.system import System, cluster_spec, eventually, light_job
@@ -31,35 +32,59 @@ def instances(system: System) -> set[str]:
     return {node["instanceId"] for node in system.api.nodes(NAME)}
 
 
-def test_a_node_that_hyperpod_wants_to_reboot_trains_to_the_end_and_is_rebooted_after_it(system: System, automatic: str) -> None:
+def test_a_node_that_hyperpod_wants_to_reboot_trains_to_the_end_and_is_rebooted_after_it(
+    system: System, automatic: str
+) -> None:
     system.workers_serve(automatic)
     before = instances(system)
-    run_id = system.submit("drained", light_job(steps=30, every=10, hold_at=15), automatic, export={"enabled": False})
+    run_id = system.submit(
+        "drained", light_job(steps=30, every=10, hold_at=15), automatic, export={"enabled": False}
+    )
     node = system.training(run_id)["attempts"][0]["nodes"][0]
     system.fault("node-health", automatic, node=node, action="Reboot", reason="NvidiaErrorReboot")
-    eventually("Slurm drains it", lambda: "Action:Reboot" in system.slurm(automatic, "scontrol", "-o", "show", "node", node))
+    eventually(
+        "Slurm drains it",
+        lambda: "Action:Reboot" in system.slurm(automatic, "scontrol", "-o", "show", "node", node),
+    )
     system.release(run_id)
     run = system.ended(run_id, "Succeeded")
     assert len(run["attempts"]) == 1, system.story(run_id)
     rebooted = f"Reboot of EC2 Instance {system.node(automatic, node)['instanceId']}"
-    events = lambda: system.aws("sagemaker").list_cluster_events(ClusterName=automatic, MaxResults=100)["Events"]  # noqa: E731
-    eventually("HyperPod reboots it", lambda: any(rebooted in event["Description"] for event in events()))
-    eventually("it serves again", lambda: "Action:" not in system.slurm(automatic, "scontrol", "-o", "show", "node", node))
+    sagemaker = system.aws("sagemaker")
+
+    def events() -> list[dict[str, Any]]:
+        return sagemaker.list_cluster_events(ClusterName=automatic, MaxResults=100)["Events"]
+
+    eventually(
+        "HyperPod reboots it", lambda: any(rebooted in event["Description"] for event in events())
+    )
+    eventually(
+        "it serves again",
+        lambda: "Action:" not in system.slurm(automatic, "scontrol", "-o", "show", "node", node),
+    )
     system.workers_serve(automatic)
     assert instances(system) == before
 
 
-def test_a_lost_node_that_hyperpod_reboots_is_left_to_it_while_the_run_goes_on_on_the_spare(system: System, automatic: str) -> None:
+def test_a_lost_node_that_hyperpod_reboots_is_left_to_it_while_the_run_goes_on_on_the_spare(
+    system: System, automatic: str
+) -> None:
     system.workers_serve(automatic)
     before = instances(system)
-    run_id = system.submit("rebooted", light_job(steps=100000, every=10), automatic, export={"enabled": False})
+    run_id = system.submit(
+        "rebooted", light_job(steps=100000, every=10), automatic, export={"enabled": False}
+    )
     node = system.training(run_id, checkpoints=1)["attempts"][0]["nodes"][0]
     system.fault("kill-node", automatic, node=node)
     resumed = system.training(run_id, attempt=2)["attempts"][1]
     assert node not in resumed["nodes"]
-    [held] = eventually("the repair is awaited", lambda: told_of(system, run_id, "RepairAwaited", node))
+    [held] = eventually(
+        "the repair is awaited", lambda: told_of(system, run_id, "RepairAwaited", node)
+    )
     assert "HyperPod repairs its nodes itself" in held
-    system.until(run_id, "the node is back", lambda run: told_of(system, run_id, "NodeReturned", node))
+    system.until(
+        run_id, "the node is back", lambda run: told_of(system, run_id, "NodeReturned", node)
+    )
     system.until(run_id, "no repair is left to do", lambda _: not system.actions(run_id))
     assert instances(system) == before, "the very instance came back: nobody asked for another one"
     system.api.cancel_run(run_id)
@@ -67,12 +92,16 @@ def test_a_lost_node_that_hyperpod_reboots_is_left_to_it_while_the_run_goes_on_o
     assert len(run["attempts"]) == 2, "training went on all the while"
 
 
-def test_a_replacement_by_hyperpod_costs_an_attempt_at_most_and_no_second_replacement(system: System, automatic: str) -> None:
+def test_a_replacement_by_hyperpod_costs_an_attempt_at_most_and_no_second_replacement(
+    system: System, automatic: str
+) -> None:
     system.workers_serve(automatic)
     before = instances(system)
     run_id = system.submit("replaced", light_job(steps=60, every=10, hold_at=55), automatic)
     node = system.training(run_id, checkpoints=1)["attempts"][0]["nodes"][0]
-    system.slurm(automatic, "scontrol", "update", f"nodename={node}", "state=down", "reason=Action:Replace")
+    system.slurm(
+        automatic, "scontrol", "update", f"nodename={node}", "state=down", "reason=Action:Replace"
+    )
     system.training(run_id, attempt=2)
     eventually("another instance", lambda: len(instances(system) - before) == 1)
     system.release(run_id)

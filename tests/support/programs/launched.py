@@ -70,7 +70,9 @@ class Accelerate(Torch):
 
         self.accelerator = Accelerator()
         model = self.plain = new_model()
-        self.model, self.optimizer = self.accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-2))
+        self.model, self.optimizer = self.accelerator.prepare(
+            model, torch.optim.AdamW(model.parameters(), lr=1e-2)
+        )
 
     def update(self, inputs, targets):
         loss = LOSS(self.model(inputs), targets)
@@ -92,7 +94,9 @@ class Zero:
             "zero_optimization": {"stage": stage},
             "optimizer": {"type": "AdamW", "params": {"lr": 1e-2, "torch_adam": True}},
         }
-        self.engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
+        self.engine, *_ = deepspeed.initialize(
+            model=model, model_parameters=model.parameters(), config=config
+        )
         self.directory = Path(os.environ["TRAINYARD_ATTEMPT_DIR"], "deepspeed", f"zero-{stage}")
 
     def update(self, inputs, targets):
@@ -105,7 +109,12 @@ class Zero:
         self.engine.save_checkpoint(str(self.directory), tag=f"step-{step}")
         rank = dist.get_rank()
         found = sorted((self.directory / f"step-{step}").iterdir())
-        mine = [path for path in found if f"zero_pp_rank_{rank}_" in path.name or (rank == 0 and path.name.startswith("mp_rank_"))]
+        mine = [
+            path
+            for path in found
+            if f"zero_pp_rank_{rank}_" in path.name
+            or (rank == 0 and path.name.startswith("mp_rank_"))
+        ]
         return {f"zero-{self.stage}-{path.name}": path.read_bytes() for path in mine}
 
     def restore(self, saved):
@@ -113,13 +122,20 @@ class Zero:
         if dist.get_rank() == 0:
             (self.directory / "resumed").mkdir(parents=True)
             for path in saved.path.glob(f"{begin}*"):
-                (self.directory / "resumed" / path.name.removeprefix(begin)).write_bytes(path.read_bytes())
+                (self.directory / "resumed" / path.name.removeprefix(begin)).write_bytes(
+                    path.read_bytes()
+                )
         dist.barrier()
         self.engine.load_checkpoint(str(self.directory), tag="resumed")
 
     def weights(self):
-        with self.deepspeed.zero.GatheredParameters(list(self.engine.module.parameters()), enabled=self.stage == 3):
-            return {f"zero-{self.stage}.{name}": value.detach().clone() for name, value in self.engine.module.state_dict().items()}
+        with self.deepspeed.zero.GatheredParameters(
+            list(self.engine.module.parameters()), enabled=self.stage == 3
+        ):
+            return {
+                f"zero-{self.stage}.{name}": value.detach().clone()
+                for name, value in self.engine.module.state_dict().items()
+            }
 
 
 class DeepSpeed:
@@ -135,7 +151,9 @@ class DeepSpeed:
         return sum(stage.update(inputs, targets) for stage in self.stages)
 
     def files(self, step):
-        return {name: content for stage in self.stages for name, content in stage.files(step).items()}
+        return {
+            name: content for stage in self.stages for name, content in stage.files(step).items()
+        }
 
     def restore(self, saved):
         for stage in self.stages:
@@ -154,7 +172,9 @@ saved = checkpoints.newest()
 if saved:
     trainer.restore(saved)
 step = saved.step if saved else 0
-progress = Progress(attempt.attempt_dir, world_size=world_size, resumed_from=saved.step if saved else None)
+progress = Progress(
+    attempt.attempt_dir, world_size=world_size, resumed_from=saved.step if saved else None
+)
 while step < arguments.steps:
     if step == arguments.hold_at:
         while not (attempt.run_dir / "go").exists() and not requests.stop:

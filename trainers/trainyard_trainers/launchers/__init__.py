@@ -36,7 +36,9 @@ def known() -> list[str]:
 def named(recipe: str) -> Launcher:
     """Raises CannotLaunch for a recipe that there is no file for."""
     if recipe not in known():
-        raise CannotLaunch(f"recipe '{recipe}' is unknown on this cluster; it has {', '.join(known())}")
+        raise CannotLaunch(
+            f"recipe '{recipe}' is unknown on this cluster; it has {', '.join(known())}"
+        )
     return cast(Launcher, importlib.import_module(f"{__name__}.{recipe}"))
 
 

@@ -28,7 +28,9 @@ def run(allocation: Allocation) -> Failure:
     """Run this node's workers to their end."""
     from .. import elastic  # here, so that a plain program never pays for it
 
-    for name, value in environment(has_accelerator=any(Path("/dev", device).exists() for device in _DEVICES)).items():
+    for name, value in environment(
+        has_accelerator=any(Path("/dev", device).exists() for device in _DEVICES)
+    ).items():
         os.environ.setdefault(name, value)
     return elastic.run(elastic.Placement.of(allocation), allocation.job.command(), entry=__name__)
 
@@ -38,11 +40,13 @@ def environment(*, has_accelerator: bool) -> dict[str, str]:
     return {} if has_accelerator else {"ACCELERATE_USE_CPU": "true"}
 
 
-# -- in each worker ----------------------------------------------------------------------------------------------------
+# -- in each worker ------------------------------------------------------------------------------
 def main(command: Sequence[str]) -> None:
     """Run the program, which fails at once where Accelerate would train without its peers."""
     state = importlib.import_module("accelerate.state")
-    state.PartialState.__init__ = checked(state.PartialState.__init__, int(os.environ["WORLD_SIZE"]))
+    state.PartialState.__init__ = checked(
+        state.PartialState.__init__, int(os.environ["WORLD_SIZE"])
+    )
     program.run(command)
 
 

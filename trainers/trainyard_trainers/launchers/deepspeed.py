@@ -29,7 +29,9 @@ def run(allocation: Allocation) -> Failure:
     """Run this node's workers to their end."""
     _check(allocation)
     ranks.tell(allocation)
-    (allocation.job.attempt_dir / f"hostfile-{allocation.node.name}").write_text(hostfile(allocation), encoding="utf-8")
+    (allocation.job.attempt_dir / f"hostfile-{allocation.node.name}").write_text(
+        hostfile(allocation), encoding="utf-8"
+    )
     for name, value in environment(allocation).items():
         os.environ.setdefault(name, value)
     ranks.pass_signals_on(allocation)
@@ -39,9 +41,13 @@ def run(allocation: Allocation) -> Failure:
 
 def _check(allocation: Allocation) -> None:
     # Beside the interpreter lies what pip installed; it is on no PATH unless the environment is activated.
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "/usr/bin:/bin")])
+    os.environ["PATH"] = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ.get("PATH", "/usr/bin:/bin")]
+    )
     if importlib.util.find_spec("deepspeed") is None:
-        raise CannotLaunch("the environment has no package deepspeed; add it to job.pythonEnvironment.requirements or to the cluster's")
+        raise CannotLaunch(
+            "the environment has no package deepspeed; add it to job.pythonEnvironment.requirements or to the cluster's"
+        )
     missing = [package for name, package in _BUILDERS.items() if shutil.which(name) is None]
     if missing and not needs_no_build(allocation):
         raise CannotLaunch(
@@ -91,12 +97,17 @@ def environment(allocation: Allocation) -> dict[str, str]:
 
 def needs_no_build(allocation: Allocation) -> bool:
     """On CPU the compiled part is an all-reduce through shared memory, which is used only when all ranks are on one node."""
-    return os.environ.get("DS_ACCELERATOR", environment(allocation).get("DS_ACCELERATOR")) == "cpu" and len(allocation.node.names) > 1
+    return (
+        os.environ.get("DS_ACCELERATOR", environment(allocation).get("DS_ACCELERATOR")) == "cpu"
+        and len(allocation.node.names) > 1
+    )
 
 
 def remove_stale_locks(extensions: Path, allocation: Allocation) -> None:
     """A process that was killed while it compiled leaves its lock, for which every later one would wait for ever."""
-    if extensions == allocation.job.run_dir / "torch-extensions" / allocation.node.name:  # nobody else's: older attempts are dead
+    if (
+        extensions == allocation.job.run_dir / "torch-extensions" / allocation.node.name
+    ):  # nobody else's: older attempts are dead
         for lock in extensions.glob("*/lock"):
             lock.unlink(missing_ok=True)
 
@@ -106,7 +117,7 @@ def exit_code(code: int) -> int:
     return 128 + (256 - code) if code > 192 else code
 
 
-# -- in each worker ----------------------------------------------------------------------------------------------------
+# -- in each worker ------------------------------------------------------------------------------
 def main(command: Sequence[str]) -> None:
     """Be one rank."""
     ranks.run(command, before=_without_the_unused)
@@ -114,7 +125,10 @@ def main(command: Sequence[str]) -> None:
 
 def _without_the_unused() -> None:
     """Else every node spends most of a minute on compiling it, in each rank's `init_distributed`."""
-    if os.environ.get("DS_ACCELERATOR") == "cpu" and os.environ["LOCAL_SIZE"] != os.environ["WORLD_SIZE"]:
+    if (
+        os.environ.get("DS_ACCELERATOR") == "cpu"
+        and os.environ["LOCAL_SIZE"] != os.environ["WORLD_SIZE"]
+    ):
         ops = importlib.import_module("deepspeed.ops")
         # What DeepSpeed asks before it builds. Left out, it would be found out by trying the compiler, for everything it could build.
         vars(ops).setdefault("__compatible_ops__", {})["deepspeed_shm_comm"] = False

@@ -58,7 +58,9 @@ def _wait(main: subprocess.Popen[bytes] | None, directory: Path, node: str) -> i
     while True:
         asked = directory / f"{node}.json"
         if daemon is None and asked.exists():
-            daemon = ranks.start(json.loads(asked.read_text(encoding="utf-8"))["argv"], environment(directory))
+            daemon = ranks.start(
+                json.loads(asked.read_text(encoding="utf-8"))["argv"], environment(directory)
+            )
         if main is not None and main.poll() is not None:
             if daemon is not None:
                 _let_end(daemon)
@@ -120,7 +122,11 @@ def command(allocation: Allocation) -> list[str]:
 
 def environment(directory: Path) -> dict[str, str]:
     """Without Slurm's variables: by them Open MPI would start its daemons with srun, as steps that nobody watches."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PMI_", "PMIX_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SLURM_", "PMI_", "PMIX_"))
+    }
     return {
         **kept,
         "PATH": f"{directory}{os.pathsep}{os.environ.get('PATH', '')}",
@@ -135,11 +141,13 @@ def _directory(attempt_dir: Path) -> Path:
     return attempt_dir / "mpirun"
 
 
-# -- what Open MPI starts ----------------------------------------------------------------------------------------------
+# -- what Open MPI starts ------------------------------------------------------------------------
 def main(argv: Sequence[str]) -> None:
     """`rank <program>`: be one rank. `daemon <host> <command>`: stand in for ssh."""
     if argv[0] == "rank":
-        os.environ.update({ours: os.environ[theirs] for ours, theirs in _RANK.items() if theirs in os.environ})
+        os.environ.update(
+            {ours: os.environ[theirs] for ours, theirs in _RANK.items() if theirs in os.environ}
+        )
         ranks.run(argv[1:])
     else:
         hand_over(Path(os.environ["TRAINYARD_ATTEMPT_DIR"]), argv[1], argv[2:])
@@ -157,7 +165,9 @@ def daemon_command(words: Sequence[str]) -> list[str]:
     argv = shlex.split(" ".join(words))
     start = next((place for place, word in enumerate(argv) if Path(word).name == "orted"), None)
     if start is None:
-        raise CannotLaunch(f"this mpirun starts its daemons in a way that Trainyard does not know: {' '.join(words)[:500]}")
+        raise CannotLaunch(
+            f"this mpirun starts its daemons in a way that Trainyard does not know: {' '.join(words)[:500]}"
+        )
     return argv[start:]
 
 

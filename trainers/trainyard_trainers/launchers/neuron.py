@@ -70,7 +70,9 @@ def instance(allocation: Allocation) -> Instance:
     name = allocation.job.document.get("instanceType")
     found = INSTANCES.get(str(name))
     if found is None:
-        raise CannotLaunch(f"instance type {name or 'not given: the job may use nodes of several types'}; known are {', '.join(INSTANCES)}")
+        raise CannotLaunch(
+            f"instance type {name or 'not given: the job may use nodes of several types'}; known are {', '.join(INSTANCES)}"
+        )
     if allocation.processes > found.cores:
         raise CannotLaunch(
             f"job.processesPerNode is {allocation.processes}, but {name} has {found.cores} NeuronCores; ask for at most {found.cores}"
@@ -91,7 +93,7 @@ def environment(allocation: Allocation) -> dict[str, str]:
     }
 
 
-# -- compilation -------------------------------------------------------------------------------------------------------
+# -- compilation ---------------------------------------------------------------------------------
 def precompiled(allocation: Allocation) -> None:
     """Return when the program's graphs are compiled. Raises CannotLaunch while a compilation failed: training would only meet it again.
 
@@ -101,7 +103,9 @@ def precompiled(allocation: Allocation) -> None:
     whole = allocation.job.run_dir / "precompile.json"
     if not whole.exists():
         record = allocation.job.attempt_dir / f"precompile-{allocation.node.name}.json"
-        subprocess.run(precompile_command(allocation, record), stdin=subprocess.DEVNULL, check=False)  # the record says how it ended
+        subprocess.run(
+            precompile_command(allocation, record), stdin=subprocess.DEVNULL, check=False
+        )  # the record says how it ended
         try:
             precompile.require_compiled(record)
         except precompile.NotCompiled as error:
@@ -116,7 +120,12 @@ def precompile_command(allocation: Allocation, record: Path) -> list[str]:
 
     place = elastic.Placement.of(allocation)
     # A rendezvous of its own, below Linux's ephemeral ports too.
-    apart = replace(place, master_port=place.master_port + PORTS, run=f"{place.run}-precompile", log_dir=place.log_dir / "precompile")
+    apart = replace(
+        place,
+        master_port=place.master_port + PORTS,
+        run=f"{place.run}-precompile",
+        log_dir=place.log_dir / "precompile",
+    )
     return [
         sys.executable,
         "-u",

@@ -11,7 +11,13 @@ from typing import Any
 from ..config import ConfigError, build
 
 #: What config.json may say that changes the computation, and the only values that this model computes.
-_ONLY = {"model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "quantization_config": None}
+_ONLY = {
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "quantization_config": None,
+}
 _DEFAULT_THETA = 10000.0
 
 
@@ -36,7 +42,13 @@ class ModelConfig:
     initializer_range: float = 0.02
 
     def __post_init__(self) -> None:
-        for name in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings"):
+        for name in (
+            "hidden_size",
+            "intermediate_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "max_position_embeddings",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
         for name in ("vocab_size", "num_key_value_heads", "head_dim"):
@@ -52,7 +64,9 @@ class ModelConfig:
                 f"num_attention_heads: {self.num_attention_heads} does not divide hidden_size {self.hidden_size}; give head_dim"
             )
         if self.head_size % 2:
-            raise ValueError(f"head_dim: {self.head_size} is odd; rotary embeddings need an even number")
+            raise ValueError(
+                f"head_dim: {self.head_size} is odd; rotary embeddings need an even number"
+            )
 
     @property
     def kv_heads(self) -> int:
@@ -72,10 +86,16 @@ class ModelConfig:
             "intermediate_size": self.intermediate_size,
             "vocab_size": self.vocab_size,
         }
-        works = [way for way in divisors(self.kv_heads) if all(count % way == 0 for count in counts.values())]
+        works = [
+            way
+            for way in divisors(self.kv_heads)
+            if all(count % way == 0 for count in counts.values())
+        ]
         for name, count in counts.items():
             if count % tp:
-                raise ConfigError(f"parallel.tp: {tp} does not divide {name} {count}; for this model use one of {_listed(works)}")
+                raise ConfigError(
+                    f"parallel.tp: {tp} does not divide {name} {count}; for this model use one of {_listed(works)}"
+                )
 
 
 def divisors(number: int) -> list[int]:
@@ -95,7 +115,9 @@ def read_hf(directory: Path, key: str = "weights") -> ModelConfig:
         if not isinstance(document, dict):
             raise ValueError("it must hold keys and values")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{key}: {path}: {error}; a Hugging Face directory with config.json and *.safetensors is wanted") from error
+        raise ConfigError(
+            f"{key}: {path}: {error}; a Hugging Face directory with config.json and *.safetensors is wanted"
+        ) from error
     return from_hf(document, str(path))
 
 
@@ -103,9 +125,21 @@ def from_hf(document: Mapping[str, Any], where: str = "config.json") -> ModelCon
     """The model of a config.json as transformers 4 or 5 writes it. Raises ConfigError that names the key."""
     for name, only in _ONLY.items():
         if document.get(name, only) != only:
-            raise ConfigError(f"{where}: {name} is {document[name]!r}; this trainer computes {only!r} only")
-    names = [name for name in ModelConfig.__dataclass_fields__ if name != "rope_theta" and document.get(name) is not None]
-    missing = {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"} - set(names)
+            raise ConfigError(
+                f"{where}: {name} is {document[name]!r}; this trainer computes {only!r} only"
+            )
+    names = [
+        name
+        for name in ModelConfig.__dataclass_fields__
+        if name != "rope_theta" and document.get(name) is not None
+    ]
+    missing = {
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+    } - set(names)
     if missing:
         raise ConfigError(f"{where}: {min(missing)} is missing")
     try:
@@ -125,14 +159,22 @@ def _theta(document: Mapping[str, Any]) -> float:
             raise ConfigError(f"{key}: {found!r} must hold keys and values")
         kind = found.get("rope_type", found.get("type", "default"))
         if kind != "default":
-            raise ConfigError(f"{key}: it has rope_type {kind!r}; scaled rotary embeddings are not computed here, only 'default'")
-    said = [found["rope_theta"] for found in (document, parameters, scaling) if found.get("rope_theta") is not None]
+            raise ConfigError(
+                f"{key}: it has rope_type {kind!r}; scaled rotary embeddings are not computed here, only 'default'"
+            )
+    said = [
+        found["rope_theta"]
+        for found in (document, parameters, scaling)
+        if found.get("rope_theta") is not None
+    ]
     try:
         both = [float(theta) for theta in said]
     except (TypeError, ValueError):
         raise ConfigError(f"rope_theta: {said[0]!r} is not a number") from None
     if len(set(both)) > 1:
-        raise ConfigError(f"rope_theta: it is given twice, as {both[0]} and as {both[1]}; make them equal")
+        raise ConfigError(
+            f"rope_theta: it is given twice, as {both[0]} and as {both[1]}; make them equal"
+        )
     return both[0] if both else _DEFAULT_THETA
 
 

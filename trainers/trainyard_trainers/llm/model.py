@@ -17,7 +17,9 @@ from .config import ModelConfig
 
 def rotary(positions: Tensor, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
     """Cosines and sines for positions (B or 1, T), each (B or 1, 1, T, head_size / 2), in float32."""
-    exponents = torch.arange(0, head_size, 2, dtype=torch.float32, device=positions.device) / head_size
+    exponents = (
+        torch.arange(0, head_size, 2, dtype=torch.float32, device=positions.device) / head_size
+    )
     angles = positions[:, None, :, None].float() * theta**-exponents
     return angles.cos(), angles.sin()
 
@@ -37,10 +39,14 @@ def document_mask(positions: Tensor) -> Tensor:
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """Attention of q (B, heads, T, head_size) to k and v of as many or fewer heads (B, key heads, T, head_size); causal unless there is a mask."""
     groups = q.shape[1] // k.shape[1]
-    shared = groups > 1 and q.device.type == "cpu"  # elsewhere not every kernel with a mask lets queries share a head
+    shared = (
+        groups > 1 and q.device.type == "cpu"
+    )  # elsewhere not every kernel with a mask lets queries share a head
     if groups > 1 and not shared:
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-    return scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=shared)
+    return scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=shared
+    )
 
 
 class Attention(nn.Module):
@@ -49,7 +55,10 @@ class Attention(nn.Module):
     def __init__(self, config: ModelConfig, layers: Layers) -> None:
         super().__init__()
         self.head_size = config.head_size
-        queries, keys = config.num_attention_heads * config.head_size, config.kv_heads * config.head_size
+        queries, keys = (
+            config.num_attention_heads * config.head_size,
+            config.kv_heads * config.head_size,
+        )
         self.q_proj = layers.col(config.hidden_size, queries)
         self.k_proj = layers.col(config.hidden_size, keys)
         self.v_proj = layers.col(config.hidden_size, keys)
@@ -115,15 +124,23 @@ class Decoder(nn.Module):
 class Llama(nn.Module):
     """The whole model. Tied embeddings have no `lm_head`, as in Hugging Face's files."""
 
-    def __init__(self, config: ModelConfig, layers: Layers, *, activation_checkpointing: bool = False) -> None:
+    def __init__(
+        self, config: ModelConfig, layers: Layers, *, activation_checkpointing: bool = False
+    ) -> None:
         super().__init__()
         self.config = config
         self.activation_checkpointing = activation_checkpointing
         self._loss = layers.loss
         self.model = Decoder(config, layers)
-        self.lm_head = None if config.tie_word_embeddings else layers.col(config.hidden_size, config.vocab_size)
+        self.lm_head = (
+            None
+            if config.tie_word_embeddings
+            else layers.col(config.hidden_size, config.vocab_size)
+        )
 
-    def forward(self, tokens: Tensor, targets: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, targets: Tensor | None = None, positions: Tensor | None = None
+    ) -> Tensor:
         """Logits (B, T, vocabulary) of tokens (B, T), on one tensor-parallel rank; with `targets` the sum of the loss over this batch.
 
         With `positions` (B, T) several documents share a sequence: each begins at position 0, and none sees another.
@@ -143,7 +160,9 @@ class Llama(nn.Module):
         x: Tensor = self.model.embed_tokens(tokens)
         for block in self.model.layers:
             if self.activation_checkpointing and torch.is_grad_enabled():
-                x = checkpoint(block, x, cos, sin, mask, use_reentrant=False, preserve_rng_state=False)  # there is no dropout
+                x = checkpoint(
+                    block, x, cos, sin, mask, use_reentrant=False, preserve_rng_state=False
+                )  # there is no dropout
             else:
                 x = block(x, cos, sin, mask)
         hidden: Tensor = self.model.norm(x)

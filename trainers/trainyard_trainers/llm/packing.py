@@ -42,7 +42,9 @@ class PackedData:
         self._ends = list(itertools.accumulate(windows))
         if not len(self):
             most = max(shard.header.tokens for shard in self.shards) - 1
-            raise ConfigError(f"sequence: {sequence} is longer than every shard of {directory}; use at most {most}, or pack more text")
+            raise ConfigError(
+                f"sequence: {sequence} is longer than every shard of {directory}; use at most {most}, or pack more text"
+            )
 
     def __len__(self) -> int:
         return self._ends[-1]
@@ -52,7 +54,10 @@ class PackedData:
         return {
             "sequence": self.sequence,
             "packing": self.packing,
-            "shards": [f"{shard.path.name} {shard.header.tokens} {shard.header.crc32:08x}" for shard in self.shards],
+            "shards": [
+                f"{shard.path.name} {shard.header.tokens} {shard.header.crc32:08x}"
+                for shard in self.shards
+            ],
         }
 
     def _place(self, number: int) -> tuple[Shard, int]:
@@ -65,7 +70,9 @@ class PackedData:
         """Where, within the window at `start`, documents begin: 1 to sequence."""
         if self.packing == "plain":
             return torch.empty(0, dtype=torch.int64)
-        first, last = torch.searchsorted(shard.starts, torch.tensor([start + 1, start + self.sequence + 1])).tolist()
+        first, last = torch.searchsorted(
+            shard.starts, torch.tensor([start + 1, start + self.sequence + 1])
+        ).tolist()
         return shard.starts[first:last] - start
 
     def targets(self, number: int) -> int:
@@ -74,11 +81,15 @@ class PackedData:
 
     def batch(self, numbers: Tensor) -> Batch:
         """The windows of these numbers, shape (B,)."""
-        tokens, targets, positions = zip(*(self._sample(int(number)) for number in numbers), strict=True)
+        tokens, targets, positions = zip(
+            *(self._sample(int(number)) for number in numbers), strict=True
+        )
         several = any(row is not None for row in positions)
         whole = torch.arange(self.sequence)
         rows = [whole if row is None else row for row in positions]
-        return Batch(torch.stack(tokens), torch.stack(targets), torch.stack(rows) if several else None)
+        return Batch(
+            torch.stack(tokens), torch.stack(targets), torch.stack(rows) if several else None
+        )
 
     def _sample(self, number: int) -> tuple[Tensor, Tensor, Tensor | None]:
         shard, start = self._place(number)
@@ -89,6 +100,8 @@ class PackedData:
         inside = starts[starts < self.sequence]
         if not len(inside):
             return text[:-1], targets, None
-        bounds = torch.cat((torch.zeros(1, dtype=torch.int64), inside, torch.tensor([self.sequence])))
+        bounds = torch.cat(
+            (torch.zeros(1, dtype=torch.int64), inside, torch.tensor([self.sequence]))
+        )
         begins = torch.repeat_interleave(bounds[:-1], bounds.diff())
         return text[:-1], targets, torch.arange(self.sequence) - begins

@@ -68,7 +68,9 @@ class Header(NamedTuple):
         return self.index_offset + 8 * self.documents
 
     def packed(self) -> bytes:
-        head = _HEADER.pack(_MAGIC, _VERSION, self.width, self.vocab_size, self.tokens, self.documents, self.crc32)
+        head = _HEADER.pack(
+            _MAGIC, _VERSION, self.width, self.vocab_size, self.tokens, self.documents, self.crc32
+        )
         return (head + _CRC.pack(zlib.crc32(head))).ljust(_START, b"\0")
 
 
@@ -81,14 +83,22 @@ def read_header(path: Path) -> Header:
     except OSError as error:
         raise ConfigError(f"data: {error}") from error
     if len(raw) < _START:
-        raise ConfigError(f"data: {path} is truncated: it ends at offset {size}, within its header of {_START} bytes")
+        raise ConfigError(
+            f"data: {path} is truncated: it ends at offset {size}, within its header of {_START} bytes"
+        )
     magic, version, *rest = _HEADER.unpack_from(raw)
     if magic != _MAGIC:
-        raise ConfigError(f"data: {path} is no token shard: offset 0 has {magic!r}, not {_MAGIC!r}; make shards with `tokens pack`")
+        raise ConfigError(
+            f"data: {path} is no token shard: offset 0 has {magic!r}, not {_MAGIC!r}; make shards with `tokens pack`"
+        )
     if _CRC.unpack_from(raw, _HEADER.size)[0] != zlib.crc32(raw[: _HEADER.size]):
-        raise ConfigError(f"data: {path} is damaged: the header at offset 0 does not have the CRC-32 at offset {_HEADER.size}")
+        raise ConfigError(
+            f"data: {path} is damaged: the header at offset 0 does not have the CRC-32 at offset {_HEADER.size}"
+        )
     if version != _VERSION:
-        raise ConfigError(f"data: {path} has version {version}; this program reads version {_VERSION}")
+        raise ConfigError(
+            f"data: {path} has version {version}; this program reads version {_VERSION}"
+        )
     header = Header(*rest)
     if size != header.size:
         raise ConfigError(f"data: {path} {_misfit(header, size)}")
@@ -97,9 +107,15 @@ def read_header(path: Path) -> Header:
 
 def _misfit(header: Header, size: int) -> str:
     if size > header.size:
-        return f"is damaged: it goes on after offset {header.size}, where it should end, up to {size}"
+        return (
+            f"is damaged: it goes on after offset {header.size}, where it should end, up to {size}"
+        )
     token = (size - _START) // header.width
-    place = f"in token {token} of {header.tokens}" if size < header.index_offset else "in the index of its documents"
+    place = (
+        f"in token {token} of {header.tokens}"
+        if size < header.index_offset
+        else "in the index of its documents"
+    )
     return f"is truncated: it ends at offset {size}, {place}, and should have {header.size} bytes; make or copy it again"
 
 
@@ -111,9 +127,18 @@ class Shard:
         with open(path, "rb") as stream:
             mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of memory that cannot be written: nobody writes it
-            self.tokens = torch.frombuffer(mapped, dtype=_TYPES[self.header.width], count=self.header.tokens, offset=_START)
-            self.starts = torch.frombuffer(mapped, dtype=torch.int64, count=self.header.documents, offset=self.header.index_offset)
+            warnings.simplefilter(
+                "ignore"
+            )  # torch warns of memory that cannot be written: nobody writes it
+            self.tokens = torch.frombuffer(
+                mapped, dtype=_TYPES[self.header.width], count=self.header.tokens, offset=_START
+            )
+            self.starts = torch.frombuffer(
+                mapped,
+                dtype=torch.int64,
+                count=self.header.documents,
+                offset=self.header.index_offset,
+            )
 
     def check(self) -> None:
         """Read all of it. Raises ConfigError when the content is not what was written."""
@@ -132,7 +157,9 @@ def open_shards(directory: Path) -> list[Shard]:
     """All shards of a directory in the order of their names. Raises ConfigError."""
     paths = sorted(directory.glob(f"*{SUFFIX}"))
     if not paths:
-        raise ConfigError(f"data: {directory} has no *{SUFFIX} file; make some with `python -m trainyard_trainers.llm.tokens pack`")
+        raise ConfigError(
+            f"data: {directory} has no *{SUFFIX} file; make some with `python -m trainyard_trainers.llm.tokens pack`"
+        )
     shards = [Shard(path) for path in paths]
     for shard in shards:
         if shard.header.vocab_size != shards[0].header.vocab_size:
@@ -202,16 +229,23 @@ def load_tokenizer(name: str, vocab_size: int = 0) -> Tokenizer:
     """
     found = BYTES if name == "bytes" else _from_directory(Path(name))
     if vocab_size and vocab_size < found.vocab_size:
-        raise ConfigError(f"vocab-size: {vocab_size} is smaller than the {found.vocab_size} of the tokenizer {name}")
+        raise ConfigError(
+            f"vocab-size: {vocab_size} is smaller than the {found.vocab_size} of the tokenizer {name}"
+        )
     return found._replace(vocab_size=vocab_size or found.vocab_size)
 
 
 def _from_directory(directory: Path) -> Tokenizer:
     path = directory / "tokenizer.json"
     if not path.is_file():
-        raise ConfigError(f"tokenizer: {path} is missing; give a Hugging Face directory that has it, or 'bytes'")
+        raise ConfigError(
+            f"tokenizer: {path} is missing; give a Hugging Face directory that has it, or 'bytes'"
+        )
     fast = needed("tokenizers", f"reading {path}").Tokenizer.from_file(str(path))
-    config, tokenizer_config = _json(directory / "config.json"), _json(directory / "tokenizer_config.json")
+    config, tokenizer_config = (
+        _json(directory / "config.json"),
+        _json(directory / "tokenizer_config.json"),
+    )
     largest = max(fast.get_vocab_size(), int(config.get("vocab_size") or 0))
 
     def encode(text: str) -> list[int]:
@@ -225,12 +259,20 @@ def _json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _end_token(directory: Path, fast: Any, config: dict[str, Any], tokenizer_config: dict[str, Any]) -> int:
+def _end_token(
+    directory: Path, fast: Any, config: dict[str, Any], tokenizer_config: dict[str, Any]
+) -> int:
     text = tokenizer_config.get("eos_token")
-    number = fast.token_to_id(text["content"] if isinstance(text, dict) else text) if text else config.get("eos_token_id")
+    number = (
+        fast.token_to_id(text["content"] if isinstance(text, dict) else text)
+        if text
+        else config.get("eos_token_id")
+    )
     number = number[0] if isinstance(number, list) else number
     if number is None:
-        raise ConfigError(f"tokenizer: {directory} names no end of text; put eos_token into its tokenizer_config.json")
+        raise ConfigError(
+            f"tokenizer: {directory} names no end of text; put eos_token into its tokenizer_config.json"
+        )
     return int(number)
 
 
@@ -245,13 +287,20 @@ def read_texts(path: Path, key: str = "text") -> Iterator[str]:
                 try:
                     yield str(json.loads(line)[key])
                 except (ValueError, KeyError, TypeError) as error:
-                    raise ConfigError(f"input: line {number} of {path} has no text under '{key}': {error!r}") from error
+                    raise ConfigError(
+                        f"input: line {number} of {path} has no text under '{key}': {error!r}"
+                    ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"input: {path}: {error}") from error
 
 
 def pack(
-    inputs: Iterable[Path], tokenizer: Tokenizer, output: Path, *, key: str = "text", shard_tokens: int = _SHARD_TOKENS
+    inputs: Iterable[Path],
+    tokenizer: Tokenizer,
+    output: Path,
+    *,
+    key: str = "text",
+    shard_tokens: int = _SHARD_TOKENS,
 ) -> list[Header]:
     """Tokenize texts into shards of about `shard_tokens`; a document is never cut, an empty one is left out. Raises ConfigError."""
     output.mkdir(parents=True, exist_ok=True)
@@ -261,13 +310,19 @@ def pack(
     headers: list[Header] = []
     for text in texts:
         documents = _shard_documents(text, texts, tokenizer, shard_tokens)
-        headers.append(write_shard(output / f"shard-{len(headers):05d}{SUFFIX}", documents, tokenizer.vocab_size))
+        headers.append(
+            write_shard(
+                output / f"shard-{len(headers):05d}{SUFFIX}", documents, tokenizer.vocab_size
+            )
+        )
     if not headers:
         raise ConfigError("input: there is no text in it")
     return headers
 
 
-def _shard_documents(first: str, texts: Iterator[str], tokenizer: Tokenizer, limit: int) -> Iterator[list[int]]:
+def _shard_documents(
+    first: str, texts: Iterator[str], tokenizer: Tokenizer, limit: int
+) -> Iterator[list[int]]:
     count, text = 0, first
     while True:
         tokens = tokenizer.encode(text)
@@ -294,21 +349,39 @@ def window(shard: Shard, start: int, length: int) -> Tensor:
 
 def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.llm.tokens`."""
-    parser = argparse.ArgumentParser(prog="trainyard_trainers.llm.tokens", description="Token shards: make them, check them.")
+    parser = argparse.ArgumentParser(
+        prog="trainyard_trainers.llm.tokens", description="Token shards: make them, check them."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     packing = commands.add_parser("pack", help="tokenize text into shards")
-    packing.add_argument("--input", type=Path, nargs="+", required=True, help=".jsonl with a text a line, or text files: a document each")
-    packing.add_argument("--tokenizer", required=True, help="a Hugging Face directory with tokenizer.json, or 'bytes'")
+    packing.add_argument(
+        "--input",
+        type=Path,
+        nargs="+",
+        required=True,
+        help=".jsonl with a text a line, or text files: a document each",
+    )
+    packing.add_argument(
+        "--tokenizer",
+        required=True,
+        help="a Hugging Face directory with tokenizer.json, or 'bytes'",
+    )
     packing.add_argument("--output", type=Path, required=True)
     packing.add_argument("--key", default="text", help="of the text in a .jsonl line")
-    packing.add_argument("--vocab-size", type=int, default=0, help="of the model, if larger than the tokenizer's")
+    packing.add_argument(
+        "--vocab-size", type=int, default=0, help="of the model, if larger than the tokenizer's"
+    )
     packing.add_argument("--shard-tokens", type=int, default=_SHARD_TOKENS)
-    commands.add_parser("check", help="read shards whole and compare their sums").add_argument("--input", type=Path, required=True)
+    commands.add_parser("check", help="read shards whole and compare their sums").add_argument(
+        "--input", type=Path, required=True
+    )
     given = parser.parse_args(argv)
     try:
         if given.command == "pack":
             tokenizer = load_tokenizer(given.tokenizer, given.vocab_size)
-            headers = pack(given.input, tokenizer, given.output, key=given.key, shard_tokens=given.shard_tokens)
+            headers = pack(
+                given.input, tokenizer, given.output, key=given.key, shard_tokens=given.shard_tokens
+            )
         else:
             shards = open_shards(given.input)
             for shard in shards:
@@ -317,8 +390,13 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, PackageMissing) as error:
         print(f"trainyard_trainers.llm.tokens: {error}", file=sys.stderr)
         return 2
-    tokens, documents = sum(header.tokens for header in headers), sum(header.documents for header in headers)
-    print(f"{len(headers)} shards: {tokens} tokens, {documents} documents, vocabulary {headers[0].vocab_size}")
+    tokens, documents = (
+        sum(header.tokens for header in headers),
+        sum(header.documents for header in headers),
+    )
+    print(
+        f"{len(headers)} shards: {tokens} tokens, {documents} documents, vocabulary {headers[0].vocab_size}"
+    )
     return 0
 
 

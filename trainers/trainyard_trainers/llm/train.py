@@ -59,7 +59,9 @@ class LlmConfig(loop.LoopConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.data:
-            raise ValueError("data: it is missing; give --data DIRECTORY with token shards (python -m trainyard_trainers.llm.tokens pack)")
+            raise ValueError(
+                "data: it is missing; give --data DIRECTORY with token shards (python -m trainyard_trainers.llm.tokens pack)"
+            )
         for name in ("sequence", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
@@ -67,9 +69,13 @@ class LlmConfig(loop.LoopConfig):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}: {getattr(self, name)} is negative; use 0 or more")
         if not 0 <= self.last_learning_rate <= 1:
-            raise ValueError(f"last_learning_rate: {self.last_learning_rate} is no share; use 0 to 1")
+            raise ValueError(
+                f"last_learning_rate: {self.last_learning_rate} is no share; use 0 to 1"
+            )
         if self.weights and self.model != ModelConfig():
-            raise ValueError(f"model: leave its keys out, {self.weights}/config.json says what the model is; or leave weights out")
+            raise ValueError(
+                f"model: leave its keys out, {self.weights}/config.json says what the model is; or leave weights out"
+            )
 
 
 def model_config(settings: LlmConfig, vocab_size: int) -> ModelConfig:
@@ -83,7 +89,9 @@ def model_config(settings: LlmConfig, vocab_size: int) -> ModelConfig:
             "pack the text with the model's tokenizer (tokens pack --tokenizer, --vocab-size)"
         )
     if settings.sequence > model.max_position_embeddings:
-        raise ConfigError(f"sequence: {settings.sequence} is longer than model.max_position_embeddings, {model.max_position_embeddings}")
+        raise ConfigError(
+            f"sequence: {settings.sequence} is longer than model.max_position_embeddings, {model.max_position_embeddings}"
+        )
     model.check_tp(settings.parallel.tp)
     if settings.parallel.sequence and settings.sequence % settings.parallel.tp:
         raise ConfigError(
@@ -95,11 +103,18 @@ def model_config(settings: LlmConfig, vocab_size: int) -> ModelConfig:
 def micro_batch(settings: LlmConfig, dp_size: int, samples: int) -> int:
     """Sequences that a rank computes at once. Raises ConfigError, which names values that work."""
     if settings.batch % dp_size:
-        below, above = settings.batch // dp_size * dp_size, (settings.batch // dp_size + 1) * dp_size
+        below, above = (
+            settings.batch // dp_size * dp_size,
+            (settings.batch // dp_size + 1) * dp_size,
+        )
         advice = f"{below} or {above}" if below else str(above)
-        raise ConfigError(f"batch: {settings.batch} sequences cannot be shared by {dp_size} data-parallel ranks; use {advice}")
+        raise ConfigError(
+            f"batch: {settings.batch} sequences cannot be shared by {dp_size} data-parallel ranks; use {advice}"
+        )
     if settings.batch > samples:
-        raise ConfigError(f"batch: {settings.batch} sequences a step, but {settings.data} holds {samples}; {_most(samples, dp_size)}")
+        raise ConfigError(
+            f"batch: {settings.batch} sequences a step, but {settings.data} holds {samples}; {_most(samples, dp_size)}"
+        )
     share = settings.batch // dp_size
     size = settings.micro_batch or share
     if share % size:
@@ -112,7 +127,11 @@ def micro_batch(settings: LlmConfig, dp_size: int, samples: int) -> int:
 
 def _most(samples: int, dp_size: int) -> str:
     most = samples // dp_size * dp_size
-    return f"use at most {most}" if most else f"use at most {samples} data-parallel ranks, or a shorter sequence"
+    return (
+        f"use at most {most}"
+        if most
+        else f"use at most {samples} data-parallel ranks, or a shorter sequence"
+    )
 
 
 def process_groups(settings: ParallelConfig) -> str:
@@ -147,7 +166,9 @@ class Llm:
         self.step = 0
         checkpointing = settings.build.activation_checkpointing
         self.model = self.backend.build(
-            lambda: Llama(self.config, self.backend, activation_checkpointing=checkpointing), settings.build, settings.optimizer
+            lambda: Llama(self.config, self.backend, activation_checkpointing=checkpointing),
+            settings.build,
+            settings.optimizer,
         )
         self._has_weights = False
         seeds.seed_rank(settings.seed, dist.get_rank())
@@ -178,32 +199,53 @@ class Llm:
     def _start(self) -> None:
         settings = self.settings
         self.backend.initialise(
-            HuggingFaceWeights(Path(settings.weights)) if settings.weights else RandomWeights(self.config, settings.seed)
+            HuggingFaceWeights(Path(settings.weights))
+            if settings.weights
+            else RandomWeights(self.config, settings.seed)
         )
         self._has_weights = True
 
     def _learning_rate(self) -> float:
         settings = self.settings
-        return settings.optimizer.learning_rate * cosine(self.step, settings.steps, settings.warmup, settings.last_learning_rate)
+        return settings.optimizer.learning_rate * cosine(
+            self.step, settings.steps, settings.warmup, settings.last_learning_rate
+        )
 
     def _next(self) -> tuple[list[Batch], int]:
         """This rank's micro-batches of the next step, and how many tokens of all ranks count."""
         taken = self.stream.take(self.settings.batch)
         counted = sum(self.data.targets(int(number)) for number in taken)
         own = taken[self.ranks.dp :: self.ranks.dp_size]
-        return [self._moved(self.data.batch(part)) for part in torch.split(own, self.micro_batch)], counted
+        return [
+            self._moved(self.data.batch(part)) for part in torch.split(own, self.micro_batch)
+        ], counted
 
     def _moved(self, batch: Batch) -> Batch:
         positions = batch.positions
-        if positions is None and self.settings.packing == "documents" and self.settings.parallel.backend == "nxd":
-            positions = torch.arange(batch.tokens.shape[1]).expand_as(batch.tokens)  # one graph for all batches
+        if (
+            positions is None
+            and self.settings.packing == "documents"
+            and self.settings.parallel.backend == "nxd"
+        ):
+            positions = torch.arange(batch.tokens.shape[1]).expand_as(
+                batch.tokens
+            )  # one graph for all batches
         device = self.backend.device
-        return Batch(batch.tokens.to(device), batch.targets.to(device), None if positions is None else positions.to(device))
+        return Batch(
+            batch.tokens.to(device),
+            batch.targets.to(device),
+            None if positions is None else positions.to(device),
+        )
 
-    # -- checkpoints --------------------------------------------------------------------------------------------------
+    # -- checkpoints ------------------------------------------------------------------------------
     def _content(self) -> dict[str, Any]:
         """What is the same on all ranks."""
-        return {"step": self.step, **self.stream.state(), "config": to_hf(self.config), "data": self.data.identity()}
+        return {
+            "step": self.step,
+            **self.stream.state(),
+            "config": to_hf(self.config),
+            "data": self.data.identity(),
+        }
 
     def _with_config(self, files: Files) -> dict[str, object]:
         own: dict[str, object] = dict(files)
@@ -235,7 +277,10 @@ class Llm:
         else:
             seeds.seed_rank(self.settings.seed + saved.step, dist.get_rank())
             if dist.get_rank() == 0:
-                print(f"trainyard: {saved.world_size} ranks wrote this checkpoint, {dist.get_world_size()} resume it", file=sys.stderr)
+                print(
+                    f"trainyard: {saved.world_size} ranks wrote this checkpoint, {dist.get_world_size()} resume it",
+                    file=sys.stderr,
+                )
 
     @staticmethod
     def _check_same(key: str, saved: dict[str, Any], present: dict[str, Any]) -> None:
@@ -250,7 +295,9 @@ class Llm:
 def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.llm.train` under torchrun."""
     settings = config.parse(LlmConfig, argv, prog="trainyard_trainers.llm.train")
-    return loop.main(lambda: Llm(settings), settings, backend=lambda: process_groups(settings.parallel))
+    return loop.main(
+        lambda: Llm(settings), settings, backend=lambda: process_groups(settings.parallel)
+    )
 
 
 if __name__ == "__main__":

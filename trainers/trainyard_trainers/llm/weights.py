@@ -41,7 +41,9 @@ class RandomWeights:
         dim = tp_dim(name)
         if dim is None:
             return torch.ones(shape)
-        deviation = self._config.initializer_range / ((2 * self._config.num_hidden_layers) ** 0.5 if dim == 1 else 1.0)
+        deviation = self._config.initializer_range / (
+            (2 * self._config.num_hidden_layers) ** 0.5 if dim == 1 else 1.0
+        )
         generator = torch.Generator().manual_seed(self._seed << 32 ^ zlib.crc32(name.encode()))
         whole = torch.empty(shape).normal_(0.0, deviation, generator=generator)
         return whole.chunk(tp_size, dim)[tp]
@@ -57,7 +59,9 @@ class HuggingFaceWeights:
 
     def __call__(self, name: str, tp: int, tp_size: int) -> Tensor:
         if name not in self._files:
-            raise ConfigError(f"weights: {self._directory} has no weight {name}; are tie_word_embeddings and num_hidden_layers right?")
+            raise ConfigError(
+                f"weights: {self._directory} has no weight {name}; are tie_word_embeddings and num_hidden_layers right?"
+            )
         part = self._file(self._files[name]).get_slice(name)
         shape, dim = part.get_shape(), tp_dim(name)
         if dim is None or tp_size == 1:
@@ -81,7 +85,10 @@ def _files(directory: Path) -> Mapping[str, Path]:
     """Which file holds which weight."""
     index = directory / INDEX
     if index.is_file():
-        return {name: directory / file for name, file in json.loads(index.read_text(encoding="utf-8"))["weight_map"].items()}
+        return {
+            name: directory / file
+            for name, file in json.loads(index.read_text(encoding="utf-8"))["weight_map"].items()
+        }
     single = directory / "model.safetensors"
     if not single.is_file():
         raise ConfigError(f"weights: {directory} has neither {INDEX} nor model.safetensors")

@@ -57,7 +57,10 @@ class AdamW:
         """State for a first step, unless there is some."""
         if not self.states:
             self.states = [
-                {"step": tensor.new_zeros((), dtype=torch.float32), **{key: torch.zeros_like(tensor) for key in STATE}}
+                {
+                    "step": tensor.new_zeros((), dtype=torch.float32),
+                    **{key: torch.zeros_like(tensor) for key in STATE},
+                }
                 for tensor in self._tensors
             ]
 
@@ -65,13 +68,17 @@ class AdamW:
         """Take the state of every tensor."""
         self.states = states
 
-    def step(self, gradients: Sequence[Tensor], learning_rate: float, divided_by: float = 1.0) -> None:
+    def step(
+        self, gradients: Sequence[Tensor], learning_rate: float, divided_by: float = 1.0
+    ) -> None:
         """One update with these gradients divided by `divided_by`, which changes them."""
         self.start()
         steps = [state["step"] for state in self.states]
         torch._foreach_add_(steps, 1)
         moments = [[state[key] for state in self.states] for key in STATE]
-        adamw(self._tensors, list(gradients), moments, steps, self._config, learning_rate, divided_by)
+        adamw(
+            self._tensors, list(gradients), moments, steps, self._config, learning_rate, divided_by
+        )
 
     def state_dict(self, learning_rate: float) -> dict[str, Any]:
         """In torch.optim's form; the tensors are live."""

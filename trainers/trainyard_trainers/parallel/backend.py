@@ -145,7 +145,9 @@ class Backend(Layers, Protocol):
     def is_compile_only(self) -> bool:
         """Whether this run only collects graphs to compile (neuron_parallel_compile): its results mean nothing and must not be saved."""
 
-    def build(self, make_model: Callable[[], nn.Module], options: BuildConfig, optimizer: OptimizerConfig) -> nn.Module:
+    def build(
+        self, make_model: Callable[[], nn.Module], options: BuildConfig, optimizer: OptimizerConfig
+    ) -> nn.Module:
         """The model on this rank, to be called in training, and its optimizer. The weights are not set yet.
 
         The model has its blocks in `model.model.layers` and Hugging Face's names for its weights.

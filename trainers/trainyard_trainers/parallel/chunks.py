@@ -70,7 +70,14 @@ class Chunks:
             for index, columns in zip(bucket, self._columns(bucket), strict=True):
                 self._lay_out(gradients[index], buffer[:, columns])
             own = buffer.new_empty(buffer.shape[1])
-            under_way.append((bucket, own, buffer, reduce_scatter(own, buffer.view(-1), group=self._group, async_op=True)))
+            under_way.append(
+                (
+                    bucket,
+                    own,
+                    buffer,
+                    reduce_scatter(own, buffer.view(-1), group=self._group, async_op=True),
+                )
+            )
         for bucket, own, _buffer, work in under_way:
             work.wait()
             own.div_(self._size)

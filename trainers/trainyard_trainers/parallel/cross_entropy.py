@@ -17,7 +17,9 @@ from torch import Tensor
 _CPU_BYTES, _DEVICE_BYTES, _CACHE_BYTES = 16 << 20, 256 << 20, 2 << 20
 
 
-def head_loss(hidden: Tensor, weight: Tensor, targets: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
+def head_loss(
+    hidden: Tensor, weight: Tensor, targets: Tensor, group: dist.ProcessGroup | None = None
+) -> Tensor:
     """Sum of the cross entropy of hidden (N, H) @ weight (vocabulary of this rank, H).T against targets (N,), a float32 scalar.
 
     Targets below 0 do not count. With autocast the products are in its type.
@@ -28,7 +30,9 @@ def head_loss(hidden: Tensor, weight: Tensor, targets: Tensor, group: dist.Proce
 
 class _HeadLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, group: dist.ProcessGroup | None
+    ) -> Tensor:
         kind = hidden.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
         with torch.autocast(kind, enabled=False):
@@ -41,12 +45,24 @@ class _HeadLoss(torch.autograd.Function):
         return for_hidden.mul_(scale), for_weight.mul_(scale).to(ctx.weight_dtype), None, None
 
 
-def _all_chunks(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, group: dist.ProcessGroup | None, dtype: torch.dtype) -> Tensor:
-    rows = max(1, (_CPU_BYTES if hidden.device.type == "cpu" else _DEVICE_BYTES) // (4 * weight.shape[0]))
+def _all_chunks(
+    ctx: Any,
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    group: dist.ProcessGroup | None,
+    dtype: torch.dtype,
+) -> Tensor:
+    rows = max(
+        1, (_CPU_BYTES if hidden.device.type == "cpu" else _DEVICE_BYTES) // (4 * weight.shape[0])
+    )
     first = 0 if group is None else dist.get_rank(group) * weight.shape[0]
     wanted = any(ctx.needs_input_grad)
     total = hidden.new_zeros((), dtype=torch.float32)
-    for_hidden, for_weight = torch.empty_like(hidden), torch.zeros_like(weight, dtype=torch.float32) if wanted else weight.new_empty(0)
+    for_hidden, for_weight = (
+        torch.empty_like(hidden),
+        torch.zeros_like(weight, dtype=torch.float32) if wanted else weight.new_empty(0),
+    )
     cast = weight.to(dtype)
     for start in range(0, hidden.shape[0], rows):
         part = slice(start, start + rows)
@@ -74,7 +90,9 @@ def _at_once(logits: Tensor, group: dist.ProcessGroup | None) -> list[slice]:
     return [slice(start, min(start + rows, len(logits))) for start in range(0, len(logits), rows)]
 
 
-def _softmax(logits: Tensor, targets: Tensor, counts: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+def _softmax(
+    logits: Tensor, targets: Tensor, counts: Tensor, group: dist.ProcessGroup | None
+) -> Tensor:
     """Turns logits into their gradient; returns the loss. Targets are counted from this rank's first word and may lie outside of its part."""
     largest = logits.amax(1)
     if group is not None:

@@ -24,7 +24,11 @@ class RMSNorm(nn.RMSNorm):
     """On the CPU with a backward pass of its own, which takes the weight's gradient as a matrix product: torch and its compiler add up columns."""
 
     def forward(self, x: Tensor) -> Tensor:
-        plain = x.device.type == "cpu" and type(self.weight) is nn.Parameter and x.dtype == self.weight.dtype
+        plain = (
+            x.device.type == "cpu"
+            and type(self.weight) is nn.Parameter
+            and x.dtype == self.weight.dtype
+        )
         if not plain or self.eps is None:
             return super().forward(x)
         normed: Tensor = _RMSNorm.apply(x, self.weight, self.eps)  # type: ignore[no-untyped-call]

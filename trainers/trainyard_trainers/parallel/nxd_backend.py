@@ -96,7 +96,9 @@ class NxdBackend:
         if config.data == "fsdp":
             raise ConfigError("parallel.data: neuronx-distributed has no fsdp; use ddp or zero1")
         if dist.get_world_size() % config.tp:
-            raise ConfigError(f"parallel.tp: {config.tp} does not divide the {dist.get_world_size()} ranks")
+            raise ConfigError(
+                f"parallel.tp: {config.tp} does not divide the {dist.get_world_size()} ranks"
+            )
         require_packages()
         self._nxd = _imported("neuronx_distributed")
         self._layers = _imported("neuronx_distributed.parallel_layers")
@@ -120,8 +122,16 @@ class NxdBackend:
         configured: dict[str, Any] = self._nxd.neuronx_distributed_config(
             tensor_parallel_size=config.tp,
             sequence_parallel=self._sequence,
-            optimizer_config={"zero_one_enabled": self._zero1, "grad_clipping": True, "max_grad_norm": 1.0},
-            mixed_precision_config={"use_master_weights": False, "use_fp32_grad_acc": False, "use_master_weights_in_ckpt": False},
+            optimizer_config={
+                "zero_one_enabled": self._zero1,
+                "grad_clipping": True,
+                "max_grad_norm": 1.0,
+            },
+            mixed_precision_config={
+                "use_master_weights": False,
+                "use_fp32_grad_acc": False,
+                "use_master_weights_in_ckpt": False,
+            },
             **({"lnc_size": cores} if cores > 1 else {}),
         )
         return configured
@@ -130,21 +140,29 @@ class NxdBackend:
     def is_compile_only(self) -> bool:
         return precompile.compile_only()
 
-    # -- layers --------------------------------------------------------------------------------------------------------
+    # -- layers -----------------------------------------------------------------------------------
     @property
     def _split_sequence(self) -> dict[str, Any]:
-        return {"sequence_parallel_enabled": True, "sequence_dimension": 1} if self._sequence else {}
+        return (
+            {"sequence_parallel_enabled": True, "sequence_dimension": 1} if self._sequence else {}
+        )
 
     def col(self, inputs: int, outputs: int) -> nn.Module:
-        layer: nn.Module = self._layers.ColumnParallelLinear(inputs, outputs, bias=False, gather_output=False, **self._split_sequence)
+        layer: nn.Module = self._layers.ColumnParallelLinear(
+            inputs, outputs, bias=False, gather_output=False, **self._split_sequence
+        )
         return layer
 
     def row(self, inputs: int, outputs: int) -> nn.Module:
-        layer: nn.Module = self._layers.RowParallelLinear(inputs, outputs, bias=False, input_is_parallel=True, **self._split_sequence)
+        layer: nn.Module = self._layers.RowParallelLinear(
+            inputs, outputs, bias=False, input_is_parallel=True, **self._split_sequence
+        )
         return layer
 
     def emb(self, vocabulary: int, hidden: int) -> nn.Module:
-        layer: nn.Module = self._layers.ParallelEmbedding(vocabulary, hidden, sequence_parallel_enabled=self._sequence)
+        layer: nn.Module = self._layers.ParallelEmbedding(
+            vocabulary, hidden, sequence_parallel_enabled=self._sequence
+        )
         if self._sequence:  # its output is (sequence / tp, batch, hidden)
             layer.register_forward_hook(lambda _module, _inputs, output: output.transpose(0, 1))
         return layer
@@ -153,9 +171,15 @@ class NxdBackend:
         return _Norm(hidden, epsilon)
 
     def loss(self, head: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
-        logits = self._tied_logits(head, hidden) if isinstance(head, self._layers.ParallelEmbedding) else head(hidden)
+        logits = (
+            self._tied_logits(head, hidden)
+            if isinstance(head, self._layers.ParallelEmbedding)
+            else head(hidden)
+        )
         # nxd subtracts the maximum in place and views the logits flat
-        losses: Tensor = self._layers.parallel_cross_entropy(logits.float().clone(memory_format=torch.contiguous_format), targets)
+        losses: Tensor = self._layers.parallel_cross_entropy(
+            logits.float().clone(memory_format=torch.contiguous_format), targets
+        )
         return (losses * (targets >= 0)).sum()
 
     def _tied_logits(self, head: nn.Module, hidden: Tensor) -> Tensor:
@@ -168,19 +192,27 @@ class NxdBackend:
         weight: Any = head.weight
         return nn.functional.linear(hidden, weight)
 
-    # -- the model -----------------------------------------------------------------------------------------------------
-    def build(self, make_model: Callable[[], nn.Module], options: BuildConfig, optimizer: OptimizerConfig) -> nn.Module:
+    # -- the model --------------------------------------------------------------------------------
+    def build(
+        self, make_model: Callable[[], nn.Module], options: BuildConfig, optimizer: OptimizerConfig
+    ) -> nn.Module:
         if options.compile != "none":
-            raise ConfigError(f"build.compile: {options.compile} is for the torch backend; PyTorch/XLA compiles whole steps, use none")
+            raise ConfigError(
+                f"build.compile: {options.compile} is for the torch backend; PyTorch/XLA compiles whole steps, use none"
+            )
         if options.activation_checkpointing:
-            raise ConfigError("build.activation_checkpointing: the nxd backend does not have it; set it to false")
+            raise ConfigError(
+                "build.activation_checkpointing: the nxd backend does not have it; set it to false"
+            )
         self._set_precision(options.precision)
         self._settings = optimizer
         self._config["optimizer_config"]["max_grad_norm"] = self._clip
         # the third positional parameter is include_buffers; the model's own would come after it
         model: nn.Module = self._nxd.initialize_parallel_model(self._config, make_model, False)
         self._parameters = dict(model.named_parameters())
-        if self._sequence:  # each rank saw a part of the sequence, so nxd adds up the gradients of what it is told
+        if (
+            self._sequence
+        ):  # each rank saw a part of the sequence, so nxd adds up the gradients of what it is told
             for name, parameter in self._parameters.items():
                 if tp_dim(name) is None:
                     setattr(parameter, "sequence_parallel_enabled", True)  # noqa: B010
@@ -196,7 +228,11 @@ class NxdBackend:
         """The compiler casts the matrix products of float32 graphs; read when the first graph is compiled. A user's own flag stays."""
         flags = os.environ.get("NEURON_CC_FLAGS", "")
         if "--auto-cast" not in flags:
-            added = "--auto-cast=none" if precision == "fp32" else "--auto-cast=matmult --auto-cast-type=bf16"
+            added = (
+                "--auto-cast=none"
+                if precision == "fp32"
+                else "--auto-cast=matmult --auto-cast-type=bf16"
+            )
             os.environ["NEURON_CC_FLAGS"] = f"{flags} {added}".strip()
 
     def forwarding(self, *, last: bool) -> AbstractContextManager[object]:
@@ -207,7 +243,9 @@ class NxdBackend:
         for name, parameter in self._parameters.items():
             part = weights(name, self.ranks.tp, self.ranks.tp_size)
             if part.shape != parameter.shape:
-                raise ConfigError(f"{name}: the weight found has shape {tuple(part.shape)}, this model's has {tuple(parameter.shape)}")
+                raise ConfigError(
+                    f"{name}: the weight found has shape {tuple(part.shape)}, this model's has {tuple(parameter.shape)}"
+                )
             parameter.data.copy_(part)
         self._xm.mark_step()
         self._start_optimizer()
@@ -229,7 +267,7 @@ class NxdBackend:
             **({"max_norm": self._clip} if self._zero1 else {}),
         )
 
-    # -- a step --------------------------------------------------------------------------------------------------------
+    # -- a step -----------------------------------------------------------------------------------
     def backward(self, loss: Tensor, *, last: bool) -> None:
         loss.backward()  # type: ignore[no-untyped-call]
         if not last:
@@ -247,11 +285,15 @@ class NxdBackend:
     def mark_step(self) -> None:
         self._xm.mark_step()
 
-    # -- checkpoints ---------------------------------------------------------------------------------------------------
+    # -- checkpoints ------------------------------------------------------------------------------
     def restore(self, checkpoint: Reader) -> None:
         same_tp = checkpoint.tp_size == self.ranks.tp_size
         mine = checkpoint.model(self.ranks.tp) if same_tp else {}
-        self.initialise(lambda name, _tp, _size: mine[name] if same_tp else self._tp_part(name, checkpoint.full(name)))
+        self.initialise(
+            lambda name, _tp, _size: (
+                mine[name] if same_tp else self._tp_part(name, checkpoint.full(name))
+            )
+        )
         present = dict(self._optimizer.state_dict())
         present["base_state" if self._zero1 else "state"] = self._restored(checkpoint, same_tp)
         self._optimizer.load_state_dict(present)
@@ -269,7 +311,9 @@ class NxdBackend:
                 own: Mapping[int, Any] = found["base_state" if self._zero1 else "state"]
                 return own
         return {
-            index: {key: self._own_part(name, checkpoint.full_optimizer(name, key)) for key in _STATE}
+            index: {
+                key: self._own_part(name, checkpoint.full_optimizer(name, key)) for key in _STATE
+            }
             for index, name in enumerate(self._parameters)
         }
 
@@ -282,19 +326,26 @@ class NxdBackend:
     def files(self, step: int, user_content: Mapping[str, Any]) -> Files:
         found = self._optimizer.state_dict()
         state = nxd_layout.to_cpu(found["base_state" if self._zero1 else "state"])
-        return self._files(step, user_content, {"state": state, "param_groups": found["param_groups"]})
+        return self._files(
+            step, user_content, {"state": state, "param_groups": found["param_groups"]}
+        )
 
     def final_files(self, step: int, user_content: Mapping[str, Any]) -> Files:
         return self._files(step, user_content, None)
 
-    def _files(self, step: int, user_content: Mapping[str, Any], optimizer: Mapping[str, Any] | None) -> Files:
+    def _files(
+        self, step: int, user_content: Mapping[str, Any], optimizer: Mapping[str, Any] | None
+    ) -> Files:
         """In host memory: another thread than this one should not wait for the device."""
         ranks = self.ranks
         device = "cpu" if ranks.dp == 0 else "meta"
         return nxd_layout.files(
             nxd_layout.tag_of(step),
             nxd_layout.Ranks(ranks.dp, ranks.dp_size, ranks.tp, ranks.tp_size),
-            model={name: parameter.detach().to(device, copy=True) for name, parameter in self._parameters.items()},
+            model={
+                name: parameter.detach().to(device, copy=True)
+                for name, parameter in self._parameters.items()
+            },
             optimizer=optimizer,
             zero1=self._zero1,
             scheduler={"last_epoch": step},

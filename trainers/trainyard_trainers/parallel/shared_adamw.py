@@ -27,7 +27,9 @@ _AT_ONCE = 1 << 16
 def connect(parameters: Sequence[nn.Parameter], config: OptimizerConfig) -> SharedAdamW | None:
     """For float32 weights on the CPU, whose contents are lost; None where the ranks cannot share memory. Collective."""
     width = sum(_lines(parameter.numel()) for parameter in parameters)
-    rows = node_memory.rows(1 + len(STATE) + dist.get_world_size(), _lines(width, dist.get_world_size()))
+    rows = node_memory.rows(
+        1 + len(STATE) + dist.get_world_size(), _lines(width, dist.get_world_size())
+    )
     return None if rows is None else SharedAdamW(parameters, rows, config)
 
 
@@ -43,13 +45,17 @@ class SharedAdamW(AdamW):
     the first updates its slice, and no rank goes on before the last has updated its own.
     """
 
-    def __init__(self, parameters: Sequence[nn.Parameter], rows: Tensor, config: OptimizerConfig) -> None:
+    def __init__(
+        self, parameters: Sequence[nn.Parameter], rows: Tensor, config: OptimizerConfig
+    ) -> None:
         self._parameters, self._size = list(parameters), dist.get_world_size()
         for parameter, weight in zip(self._parameters, self._views(rows[0]), strict=True):
             parameter.data = weight
         super().__init__([parameter.detach() for parameter in self._parameters], config)
         moments = zip(*(self._views(row) for row in rows[1 : 1 + len(STATE)]), strict=True)
-        self.states = [{"step": torch.zeros(()), **dict(zip(STATE, views, strict=True))} for views in moments]
+        self.states = [
+            {"step": torch.zeros(()), **dict(zip(STATE, views, strict=True))} for views in moments
+        ]
         own = self._views(rows[1 + len(STATE) + dist.get_rank()])
         for parameter, place in zip(self._parameters, own, strict=True):
             parameter.register_post_accumulate_grad_hook(partial(_lay_down, place))  # type: ignore[no-untyped-call]
@@ -57,12 +63,20 @@ class SharedAdamW(AdamW):
         self._weights, self._moments = share[0], share[1 : 1 + len(STATE)]
         gradients = share[1 + len(STATE) :]
         self._gradient = gradients[dist.get_rank()]
-        self._parts = list(zip(*(torch.split(row, _AT_ONCE) for row in (self._gradient, *_others(gradients))), strict=True))
+        self._parts = list(
+            zip(
+                *(torch.split(row, _AT_ONCE) for row in (self._gradient, *_others(gradients))),
+                strict=True,
+            )
+        )
 
     def _views(self, row: Tensor) -> list[Tensor]:
         counts = [_lines(parameter.numel()) for parameter in self._parameters]
         parts = torch.split(row[: sum(counts)], counts)
-        return [part[: parameter.numel()].view_as(parameter) for part, parameter in zip(parts, self._parameters, strict=True)]
+        return [
+            part[: parameter.numel()].view_as(parameter)
+            for part, parameter in zip(parts, self._parameters, strict=True)
+        ]
 
     def load(self, states: list[dict[str, Tensor]]) -> None:
         """Every rank loads the same, so that none has to wait for another."""
@@ -82,7 +96,15 @@ class SharedAdamW(AdamW):
         steps = [state["step"] for state in self.states]
         torch._foreach_add_(steps, 1)
         moments = [[moment] for moment in self._moments]
-        adamw([self._weights], [self._gradient], moments, steps[:1], self._config, learning_rate, divisor(norm, clip))
+        adamw(
+            [self._weights],
+            [self._gradient],
+            moments,
+            steps[:1],
+            self._config,
+            learning_rate,
+            divisor(norm, clip),
+        )
         dist.barrier()
         return norm
 
@@ -102,4 +124,8 @@ def _others(rows: Tensor) -> list[Tensor]:
 def _lay_down(place: Tensor, parameter: Any) -> None:
     """Right after a gradient is computed it is still in a cache. The step's next micro-batches are added to it where it lies."""
     if parameter.grad is not place:
-        parameter.grad = place.zero_().add_(parameter.grad) if parameter.grad.is_sparse else place.copy_(parameter.grad)
+        parameter.grad = (
+            place.zero_().add_(parameter.grad)
+            if parameter.grad.is_sparse
+            else place.copy_(parameter.grad)
+        )

@@ -24,13 +24,17 @@ from torch.distributed.tensor.parallel import (
 def split(model: Any, mesh: DeviceMesh, *, sequence: bool) -> None:
     """Split a `llm.model.Llama` over the mesh, in place."""
     between = Shard(1) if sequence else Replicate()
-    plan: dict[str, ParallelStyle] = {"model.embed_tokens": RowwiseParallel(input_layouts=Replicate(), output_layouts=between)}
+    plan: dict[str, ParallelStyle] = {
+        "model.embed_tokens": RowwiseParallel(input_layouts=Replicate(), output_layouts=between)
+    }
     if model.lm_head is not None:
         plan["lm_head"] = ColwiseParallel()
     if sequence:
         plan["model.norm"] = SequenceParallel()
     for number in range(len(model.model.layers)):
-        plan.update({f"model.layers.{number}.{name}": style for name, style in _block(sequence).items()})
+        plan.update(
+            {f"model.layers.{number}.{name}": style for name, style in _block(sequence).items()}
+        )
     parallelize_module(model, mesh, plan)
     # torch.compile (2.13) does not understand a block's input that is still on its way between the ranks: the backward pass fails, or the
     # embedding's gradient is silently zero. After any operation it is a plain tensor.
@@ -39,20 +43,38 @@ def split(model: Any, mesh: DeviceMesh, *, sequence: bool) -> None:
 
 def _block(sequence: bool) -> dict[str, ParallelStyle]:
     between = Shard(1) if sequence else Replicate()
-    column = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.gate_proj", "mlp.up_proj")
+    column = (
+        "self_attn.q_proj",
+        "self_attn.k_proj",
+        "self_attn.v_proj",
+        "mlp.gate_proj",
+        "mlp.up_proj",
+    )
     plan: dict[str, ParallelStyle] = {name: ColwiseParallel() for name in column}
-    plan |= {name: RowwiseParallel(output_layouts=between) for name in ("self_attn.o_proj", "mlp.down_proj")}
+    plan |= {
+        name: RowwiseParallel(output_layouts=between)
+        for name in ("self_attn.o_proj", "mlp.down_proj")
+    }
     # one gather in front of q, k and v, and one in front of gate and up
-    plan["self_attn"] = PrepareModuleInput(input_layouts=(between, None, None, None), desired_input_layouts=(Replicate(), None, None, None))
+    plan["self_attn"] = PrepareModuleInput(
+        input_layouts=(between, None, None, None),
+        desired_input_layouts=(Replicate(), None, None, None),
+    )
     plan["mlp"] = PrepareModuleInput(input_layouts=(between,), desired_input_layouts=(Replicate(),))
     if sequence:
-        plan |= {name: SequenceParallel() for name in ("input_layernorm", "post_attention_layernorm")}
+        plan |= {
+            name: SequenceParallel() for name in ("input_layernorm", "post_attention_layernorm")
+        }
     return plan
 
 
 def gathered(hidden: Tensor, mesh: DeviceMesh) -> Tensor:
     """The whole sequence on every rank, as a plain tensor whose gradients are summed over the ranks: each has its part of the vocabulary."""
-    spread = hidden if isinstance(hidden, DTensor) else DTensor.from_local(hidden, mesh, [Replicate()], run_check=False)
+    spread = (
+        hidden
+        if isinstance(hidden, DTensor)
+        else DTensor.from_local(hidden, mesh, [Replicate()], run_check=False)
+    )
     return spread.redistribute(placements=[Replicate()]).to_local(grad_placements=[Partial()])
 
 

@@ -36,12 +36,16 @@ def device_kind(config: ParallelConfig) -> str:
         raise ConfigError(
             "parallel.device: the device 'neuron' needs torch-neuronx 2.13.3 or later (TorchNeuron), which is not installed here"
         )
-    return config.device if config.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    return (
+        config.device if config.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    )
 
 
 def process_group_backend(config: ParallelConfig) -> str:
     """For init_process_group: small collectives of the loop stay on the CPU."""
-    return {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "neuron": "cpu:gloo,neuron:neuron"}[device_kind(config)]
+    return {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "neuron": "cpu:gloo,neuron:neuron"}[
+        device_kind(config)
+    ]
 
 
 def _device(config: ParallelConfig) -> torch.device:
@@ -74,7 +78,9 @@ class TorchBackend(PlainLayers):
         world_size, tp = dist.get_world_size(), config.tp
         if world_size % tp:
             works = ", ".join(str(way) for way in range(1, world_size + 1) if world_size % way == 0)
-            raise ConfigError(f"parallel.tp: {tp} does not divide the {world_size} ranks; use one of {works}")
+            raise ConfigError(
+                f"parallel.tp: {tp} does not divide the {world_size} ranks; use one of {works}"
+            )
         self.config = config
         self.device = _device(config)
         self.ranks = Ranks(dist.get_rank() // tp, world_size // tp, dist.get_rank() % tp, tp)
@@ -84,11 +90,13 @@ class TorchBackend(PlainLayers):
         if tp > 1 or config.data == "fsdp":
             from torch.distributed.device_mesh import init_device_mesh
 
-            self._mesh = init_device_mesh(self.device.type, (self.ranks.dp_size, tp), mesh_dim_names=("dp", "tp"))
+            self._mesh = init_device_mesh(
+                self.device.type, (self.ranks.dp_size, tp), mesh_dim_names=("dp", "tp")
+            )
             self._dp_group = self._mesh.get_group("dp")
             self._tp_group = self._mesh.get_group("tp") if tp > 1 else None
 
-    # -- the model -----------------------------------------------------------------------------------------------------
+    # -- the model --------------------------------------------------------------------------------
     def loss(self, head: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
         weight: Any = head.weight
         if self.ranks.tp_size == 1:
@@ -98,7 +106,9 @@ class TorchBackend(PlainLayers):
         hidden = gathered(hidden, self._mesh["tp"])
         return head_loss(hidden.flatten(0, 1), weight.to_local(), targets.flatten(), self._tp_group)
 
-    def build(self, make_model: Callable[[], nn.Module], options: BuildConfig, optimizer: OptimizerConfig) -> nn.Module:
+    def build(
+        self, make_model: Callable[[], nn.Module], options: BuildConfig, optimizer: OptimizerConfig
+    ) -> nn.Module:
         split_later = self.ranks.tp_size > 1 or self.config.data == "fsdp"
         # Where nothing is split, no meta device: its kernels import sympy.
         with torch.device("meta" if split_later else self.device):
@@ -120,9 +130,16 @@ class TorchBackend(PlainLayers):
         self._own(model, optimizer)
         self._model = model
         # On the CPU the ranks' cores compute or communicate: nothing is gained by doing both at once.
-        if self.config.data == "ddp" and self.ranks.tp_size == 1 and self.ranks.dp_size > 1 and self.device.type != "cpu":
+        if (
+            self.config.data == "ddp"
+            and self.ranks.tp_size == 1
+            and self.ranks.dp_size > 1
+            and self.device.type != "cpu"
+        ):
             # Told that weights may be unused, it never sorts its buckets anew, which would change the order of sums after a resume.
-            self._model = DistributedDataParallel(model, gradient_as_bucket_view=True, init_sync=False, find_unused_parameters=True)
+            self._model = DistributedDataParallel(
+                model, gradient_as_bucket_view=True, init_sync=False, find_unused_parameters=True
+            )
         return self._model  # type: ignore[no-any-return]
 
     def _shard(self, model: Any, options: BuildConfig) -> None:
@@ -130,7 +147,9 @@ class TorchBackend(PlainLayers):
 
         # inputs keep their type: the rotary angles must stay float32
         kind = torch.bfloat16 if options.precision == "bf16" else None
-        policy = MixedPrecisionPolicy(param_dtype=kind, reduce_dtype=torch.float32, cast_forward_inputs=False)
+        policy = MixedPrecisionPolicy(
+            param_dtype=kind, reduce_dtype=torch.float32, cast_forward_inputs=False
+        )
         for block in model.model.layers:
             fully_shard(block, mesh=self._mesh["dp"], mp_policy=policy)
         fully_shard(model, mesh=self._mesh["dp"], mp_policy=policy)
@@ -144,9 +163,18 @@ class TorchBackend(PlainLayers):
 
     def _own(self, model: Any, optimizer: OptimizerConfig) -> None:
         """What this rank updates: plain tensors that share the weights' memory, so that the optimizer knows of no parallelism."""
-        alike = self.config.data == "ddp" and self.ranks.tp_size == 1 and self.ranks.dp_size > 1 and self.device.type == "cpu"
-        self._shared = shared_adamw.connect(list(self._parameters.values()), optimizer) if alike else None
-        if self._shared and model.lm_head is not None:  # only few words' rows get a gradient, which is laid into the shared memory
+        alike = (
+            self.config.data == "ddp"
+            and self.ranks.tp_size == 1
+            and self.ranks.dp_size > 1
+            and self.device.type == "cpu"
+        )
+        self._shared = (
+            shared_adamw.connect(list(self._parameters.values()), optimizer) if alike else None
+        )
+        if (
+            self._shared and model.lm_head is not None
+        ):  # only few words' rows get a gradient, which is laid into the shared memory
             model.model.embed_tokens.sparse = True
         held = [self._local(parameter) for parameter in self._parameters.values()]
         self._chunks = Chunks(held, self._dp_group) if self.config.data == "zero1" else None
@@ -163,14 +191,16 @@ class TorchBackend(PlainLayers):
                 stack.enter_context(self._model.no_sync())
             yield
 
-    # -- weights -------------------------------------------------------------------------------------------------------
+    # -- weights ----------------------------------------------------------------------------------
     def initialise(self, weights: Weights) -> None:
         for name, parameter in self._parameters.items():
             whole = weights(name, self.ranks.tp, self.ranks.tp_size)
             target = self._local(parameter)
             part = self._piece(whole) if self.config.data == "fsdp" else whole
             if part.shape != target.shape:
-                raise ConfigError(f"{name}: the weight found has shape {tuple(part.shape)}, this model's has {tuple(target.shape)}")
+                raise ConfigError(
+                    f"{name}: the weight found has shape {tuple(part.shape)}, this model's has {tuple(target.shape)}"
+                )
             target.copy_(part)
 
     def _piece(self, tensor: Tensor) -> Tensor:
@@ -183,7 +213,11 @@ class TorchBackend(PlainLayers):
     def restore(self, checkpoint: Reader) -> None:
         same = checkpoint.tp_size == self.ranks.tp_size
         mine = checkpoint.model(self.ranks.tp) if same else {}
-        self.initialise(lambda name, _tp, _size: mine[name] if same else self._tp_part(name, checkpoint.full(name)))
+        self.initialise(
+            lambda name, _tp, _size: (
+                mine[name] if same else self._tp_part(name, checkpoint.full(name))
+            )
+        )
         self._restore_optimizer(checkpoint, same)
 
     def _tp_part(self, name: str, whole: Tensor) -> Tensor:
@@ -203,16 +237,22 @@ class TorchBackend(PlainLayers):
             state = {} if own is None else own[index]
             restored: dict[str, Tensor] = {}
             for key in STATE:
-                part = state[key] if own is not None else self._tp_part(name, checkpoint.full_optimizer(name, key))
+                part = (
+                    state[key]
+                    if own is not None
+                    else self._tp_part(name, checkpoint.full_optimizer(name, key))
+                )
                 if own is None and self._sharded:
                     part = self._piece(part)
-                restored[key] = part[: tensor.shape[0]].to(tensor.device, tensor.dtype, copy=not self._shared)  # which copies it itself
+                restored[key] = part[: tensor.shape[0]].to(
+                    tensor.device, tensor.dtype, copy=not self._shared
+                )  # which copies it itself
             step = state["step"] if own is not None else checkpoint.full_optimizer(name, "step")
             restored["step"] = torch.as_tensor(step, dtype=torch.float32).to(self.device, copy=True)
             states.append(restored)
         self._optimizer.load(states)
 
-    # -- a step --------------------------------------------------------------------------------------------------------
+    # -- a step -----------------------------------------------------------------------------------
     def backward(self, loss: Tensor, *, last: bool) -> None:
         if self.config.data == "fsdp":
             self._model.set_requires_gradient_sync(last)
@@ -236,7 +276,11 @@ class TorchBackend(PlainLayers):
             parameter.grad = None
         if self._chunks:
             return self._chunks.average(gradients)
-        if self.config.data == "ddp" and self.ranks.dp_size > 1 and not isinstance(self._model, DistributedDataParallel):
+        if (
+            self.config.data == "ddp"
+            and self.ranks.dp_size > 1
+            and not isinstance(self._model, DistributedDataParallel)
+        ):
             return average_whole(gradients, self._dp_group)
         return gradients
 
@@ -251,7 +295,9 @@ class TorchBackend(PlainLayers):
     def _norm(self, gradients: list[Tensor]) -> float:
         """Over tp, and over dp where each rank owns a part; what all tp ranks hold alike counts once."""
         norms = torch.stack(list(torch._foreach_norm(gradients))).double().square()
-        once = [1.0 / self.ranks.tp_size if tp_dim(name) is None else 1.0 for name in self._parameters]
+        once = [
+            1.0 / self.ranks.tp_size if tp_dim(name) is None else 1.0 for name in self._parameters
+        ]
         total = (norms * torch.tensor(once, dtype=norms.dtype, device=norms.device)).sum()
         if self._sharded:
             dist.all_reduce(total)
@@ -262,7 +308,7 @@ class TorchBackend(PlainLayers):
     def mark_step(self) -> None:
         """Nothing waits to be run: this device is not lazy."""
 
-    # -- checkpoints ---------------------------------------------------------------------------------------------------
+    # -- checkpoints ------------------------------------------------------------------------------
     def _weights(self) -> dict[str, Tensor]:
         """TP-local weights by name; where fully sharded, dp rank 0 alone collects them, in host memory, and the others have shapes only."""
         if self.config.data != "fsdp":
@@ -287,8 +333,12 @@ class TorchBackend(PlainLayers):
     def final_files(self, step: int, user_content: Mapping[str, Any]) -> Files:
         return self._files(step, user_content, None)
 
-    def _files(self, step: int, user_content: Mapping[str, Any], optimizer: Mapping[str, Any] | None) -> Files:
-        place = nxd_layout.Ranks(self.ranks.dp, self.ranks.dp_size, self.ranks.tp, self.ranks.tp_size)
+    def _files(
+        self, step: int, user_content: Mapping[str, Any], optimizer: Mapping[str, Any] | None
+    ) -> Files:
+        place = nxd_layout.Ranks(
+            self.ranks.dp, self.ranks.dp_size, self.ranks.tp, self.ranks.tp_size
+        )
         return nxd_layout.files(
             nxd_layout.tag_of(step),
             place,

@@ -56,14 +56,18 @@ class ParallelText:
             else:
                 self.empty += 1
         if not found:
-            raise ConfigError(f"{self.key}: {self.place} holds no pair of lines with text on both sides")
+            raise ConfigError(
+                f"{self.key}: {self.place} holds no pair of lines with text on both sides"
+            )
 
     def _columns(self) -> Iterator[tuple[str, str]]:
         path = self.files()[0]
         for number, line in enumerate(_lines(self.key, path), 1):
             columns = line.split("\t")
             if len(columns) != 2:
-                raise ConfigError(f"{self.key}: {path}, line {number}: {len(columns)} columns instead of 2: source, a tab, target")
+                raise ConfigError(
+                    f"{self.key}: {path}, line {number}: {len(columns)} columns instead of 2: source, a tab, target"
+                )
             yield columns[0].strip(), columns[1].strip()
 
     def _aligned(self) -> Iterator[tuple[str, str]]:
@@ -86,7 +90,9 @@ def _lines(key: str, path: Path) -> Iterator[str]:
             try:
                 yield line.decode().rstrip("\r\n")
             except UnicodeDecodeError as error:
-                raise ConfigError(f"{key}: {path}, line {number}: byte {error.start + 1} is not UTF-8") from error
+                raise ConfigError(
+                    f"{key}: {path}, line {number}: byte {error.start + 1} is not UTF-8"
+                ) from error
 
 
 class Rows:
@@ -132,10 +138,18 @@ class Corpus:
             too_long += len(chunk) - len(kept)
             for side in range(2):
                 lengths[side].extend(len(pair[side]) for pair in kept)
-                chunks[side].append(torch.tensor([token for pair in kept for token in pair[side]], dtype=torch.int32))
+                chunks[side].append(
+                    torch.tensor(
+                        [token for pair in kept for token in pair[side]], dtype=torch.int32
+                    )
+                )
         if not lengths[0]:
-            raise ConfigError(f"max_tokens: every pair of {text.place} has more than {max_tokens} tokens on a side; use more")
-        return cls(Rows(chunks[0], lengths[0]), Rows(chunks[1], lengths[1]), too_long, seen.hexdigest())
+            raise ConfigError(
+                f"max_tokens: every pair of {text.place} has more than {max_tokens} tokens on a side; use more"
+            )
+        return cls(
+            Rows(chunks[0], lengths[0]), Rows(chunks[1], lengths[1]), too_long, seen.hexdigest()
+        )
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(source (pairs, S), what the decoder reads (pairs, T), what it must say (pairs, T)), padded with PAD."""

@@ -38,7 +38,9 @@ class ModelConfig:
                 f"heads: {self.heads} do not divide width {self.width} into even parts; use one of {', '.join(map(str, fits))}"
             )
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: {self.dropout} is no share of what is dropped; use 0 or more and less than 1")
+            raise ValueError(
+                f"dropout: {self.dropout} is no share of what is dropped; use 0 or more and less than 1"
+            )
 
 
 def positions(first: int, count: int, width: int, device: torch.device) -> Tensor:
@@ -54,7 +56,9 @@ class Attention(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.heads, self.dropout = config.heads, config.dropout
-        self.query, self.key, self.value, self.out = (nn.Linear(config.width, config.width) for _ in range(4))
+        self.query, self.key, self.value, self.out = (
+            nn.Linear(config.width, config.width) for _ in range(4)
+        )
 
     def _split(self, rows: Tensor) -> Tensor:
         return rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)
@@ -63,10 +67,19 @@ class Attention(nn.Module):
         """Keys and values of (batch, length, width), each (batch, heads, length, width / heads)."""
         return self._split(self.key(rows)), self._split(self.value(rows))
 
-    def forward(self, rows: Tensor, kept: tuple[Tensor, Tensor], mask: Tensor | None = None, *, causal: bool = False) -> Tensor:
+    def forward(
+        self,
+        rows: Tensor,
+        kept: tuple[Tensor, Tensor],
+        mask: Tensor | None = None,
+        *,
+        causal: bool = False,
+    ) -> Tensor:
         """What each of the rows (batch, length, width) gathers; `mask` is true where it may look."""
         dropout = self.dropout if self.training else 0.0
-        gathered = functional.scaled_dot_product_attention(self._split(self.query(rows)), *kept, mask, dropout, causal)
+        gathered = functional.scaled_dot_product_attention(
+            self._split(self.query(rows)), *kept, mask, dropout, causal
+        )
         out: Tensor = self.out(gathered.transpose(1, 2).flatten(2))
         return out
 
@@ -74,7 +87,9 @@ class Attention(nn.Module):
 def feed_forward(config: ModelConfig) -> nn.Sequential:
     """The two linear layers of a block."""
     hidden = nn.Linear(config.width, config.feed_forward)
-    return nn.Sequential(hidden, nn.ReLU(), nn.Dropout(config.dropout), nn.Linear(config.feed_forward, config.width))
+    return nn.Sequential(
+        hidden, nn.ReLU(), nn.Dropout(config.dropout), nn.Linear(config.feed_forward, config.width)
+    )
 
 
 class EncoderLayer(nn.Module):
@@ -98,11 +113,21 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.own, self.cross, self.hidden = Attention(config), Attention(config), feed_forward(config)
+        self.own, self.cross, self.hidden = (
+            Attention(config),
+            Attention(config),
+            feed_forward(config),
+        )
         self.norms = nn.ModuleList(nn.LayerNorm(config.width) for _ in range(3))
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, rows: Tensor, said: tuple[Tensor, Tensor] | None, source: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+    def forward(
+        self,
+        rows: Tensor,
+        said: tuple[Tensor, Tensor] | None,
+        source: tuple[Tensor, Tensor],
+        mask: Tensor,
+    ) -> Tensor:
         """`said`: keys and values of all that was said, these rows included; None: only these rows, each of which sees those before it."""
         normed = self.norms[0](rows)
         if said is None:
@@ -137,7 +162,9 @@ class Transformer(nn.Module):
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
         """Tokens (batch, length), the first at position `first`, as (batch, length, width)."""
         width = self.config.width
-        placed: Tensor = self.embedding(tokens) * math.sqrt(width) + positions(first, tokens.shape[1], width, tokens.device)
+        placed: Tensor = self.embedding(tokens) * math.sqrt(width) + positions(
+            first, tokens.shape[1], width, tokens.device
+        )
         out: Tensor = self.dropout(placed)
         return out
 
@@ -183,10 +210,15 @@ class Decoding:
         logits[:, [PAD, BEGIN]] = -math.inf  # nothing that could be said
         return logits.log_softmax(dim=-1)
 
-    def _kept(self, place: int, layer: DecoderLayer, rows: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
+    def _kept(
+        self, place: int, layer: DecoderLayer, rows: Tensor, parents: Tensor
+    ) -> tuple[Tensor, Tensor]:
         keys, values = layer.own.keys_values(layer.norms[0](rows))
         before = self._said[place]
         if before is not None:
-            keys, values = (torch.cat([old[parents], new], dim=2) for old, new in zip(before, (keys, values), strict=True))
+            keys, values = (
+                torch.cat([old[parents], new], dim=2)
+                for old, new in zip(before, (keys, values), strict=True)
+            )
         self._said[place] = (keys, values)
         return keys, values

@@ -31,7 +31,9 @@ def penalty(length: int, strength: float) -> float:
 
 
 @torch.no_grad()
-def beam_search(step: Step, limits: list[int], width: int, strength: float, device: torch.device | None = None) -> list[Hypothesis]:
+def beam_search(
+    step: Step, limits: list[int], width: int, strength: float, device: torch.device | None = None
+) -> list[Hypothesis]:
     """The best hypothesis found for each of the sentences, whose rows are `width` each in `step`.
 
     A hypothesis ends with END when that is among the `width` best continuations. A sentence is done when `width` hypotheses have ended, when
@@ -42,7 +44,14 @@ def beam_search(step: Step, limits: list[int], width: int, strength: float, devi
 
 
 class _Search:
-    def __init__(self, step: Step, limits: list[int], width: int, strength: float, device: torch.device | None) -> None:
+    def __init__(
+        self,
+        step: Step,
+        limits: list[int],
+        width: int,
+        strength: float,
+        device: torch.device | None,
+    ) -> None:
         self.step, self.limits, self.width, self.strength = step, limits, width, strength
         sentences = len(limits)
         # At first all rows of a sentence are alike, so only one of them counts.
@@ -73,18 +82,32 @@ class _Search:
         self._note(best, rows, tokens, length)
         going_on = (tokens == END).long().argsort(dim=1, stable=True)[:, : self.width]
         self.scores, rows, self.tokens = (of.gather(1, going_on) for of in (best, rows, tokens))
-        self.scores = self.scores.masked_fill(self.tokens == END, -math.inf)  # a vocabulary so small that too few go on
-        self.said = torch.cat([self.said.gather(1, rows[:, :, None].expand(-1, -1, length - 1)), self.tokens[:, :, None]], dim=2)
-        self.parents = rows + torch.arange(len(self.limits), device=rows.device)[:, None] * self.width
+        self.scores = self.scores.masked_fill(
+            self.tokens == END, -math.inf
+        )  # a vocabulary so small that too few go on
+        self.said = torch.cat(
+            [
+                self.said.gather(1, rows[:, :, None].expand(-1, -1, length - 1)),
+                self.tokens[:, :, None],
+            ],
+            dim=2,
+        )
+        self.parents = (
+            rows + torch.arange(len(self.limits), device=rows.device)[:, None] * self.width
+        )
 
     def _note(self, best: Tensor, rows: Tensor, tokens: Tensor, length: int) -> None:
         among = (tokens[:, : self.width] == END) & best[:, : self.width].isfinite()
         for sentence, place in among.nonzero().tolist():
             said = self.said[sentence, rows[sentence, place]].tolist()
-            self.ended[sentence].append(Hypothesis(said, float(best[sentence, place]) / penalty(length, self.strength)))
+            self.ended[sentence].append(
+                Hypothesis(said, float(best[sentence, place]) / penalty(length, self.strength))
+            )
 
     def _choose(self, length: int) -> None:
-        hopes = self.scores.max(dim=1).values.tolist()  # log-probabilities only fall: the best that can still come
+        hopes = self.scores.max(
+            dim=1
+        ).values.tolist()  # log-probabilities only fall: the best that can still come
         for sentence, limit in enumerate(self.limits):
             if sentence in self.chosen:
                 continue
@@ -92,7 +115,11 @@ class _Search:
             best = max(ended, key=lambda one: one.score, default=None)
             if length >= limit and best is None:
                 self.chosen[sentence] = self._open(sentence, length)
-            elif best and (length >= limit or len(ended) >= self.width or best.score >= hopes[sentence] / penalty(limit, self.strength)):
+            elif best and (
+                length >= limit
+                or len(ended) >= self.width
+                or best.score >= hopes[sentence] / penalty(limit, self.strength)
+            ):
                 self.chosen[sentence] = best
 
     def _open(self, sentence: int, length: int) -> Hypothesis:

@@ -66,7 +66,9 @@ class TrainConfig(loop.LoopConfig):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: {getattr(self, name)} must be above 0")
         if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing: {self.label_smoothing} is no share of probability; use 0 or more and less than 1")
+            raise ValueError(
+                f"label_smoothing: {self.label_smoothing} is no share of probability; use 0 or more and less than 1"
+            )
         if self.tokens_per_batch < self.max_tokens:
             raise ValueError(
                 f"tokens_per_batch: {self.tokens_per_batch} are too few for a pair of max_tokens {self.max_tokens}; "
@@ -76,7 +78,9 @@ class TrainConfig(loop.LoopConfig):
 
 def learning_rate(settings: TrainConfig, step: int) -> float:
     """Of a step, from 1: up in a line, then down with the inverse square root of the step (Vaswani et al., section 5.3)."""
-    return settings.learning_rate * min(step / settings.warmup_steps, math.sqrt(settings.warmup_steps / step))
+    return settings.learning_rate * min(
+        step / settings.warmup_steps, math.sqrt(settings.warmup_steps / step)
+    )
 
 
 class Training:
@@ -92,13 +96,22 @@ class Training:
         self.stream = Stream(len(self.batches), settings.seed)
         torch.manual_seed(settings.seed)
         self.model = Transformer(settings.model, len(vocabulary)).to(self.device)
-        self.parallel = data_parallel.wrapped(self.model, self.device, lambda model: self._loss(model, 0))
+        self.parallel = data_parallel.wrapped(
+            self.model, self.device, lambda model: self._loss(model, 0)
+        )
         if self.rank == 0:
             print(data_parallel.size(self.model), flush=True)
-        rates: dict[str, Any] = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.98), eps=1e-9, **rates)
+        rates: dict[str, Any] = {
+            "lr": settings.learning_rate,
+            "weight_decay": settings.weight_decay,
+        }
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), betas=(0.9, 0.98), eps=1e-9, **rates
+        )
         self.step = 0
-        seeds.seed_rank(settings.seed, self.rank)  # from here on every rank draws dropout of its own
+        seeds.seed_rank(
+            settings.seed, self.rank
+        )  # from here on every rank draws dropout of its own
 
     def _check_batches(self) -> None:
         """Say what was read; every rank must find a batch of its own in a pass."""
@@ -116,12 +129,20 @@ class Training:
 
     def _loss(self, model: nn.Module, batch: int) -> Tensor:
         """The sum over the tokens of a batch of the cross-entropy, in nats, with smoothed labels."""
-        source, read, wanted = (part.to(self.device) for part in self.corpus.batch(self.batches[batch]))
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+        source, read, wanted = (
+            part.to(self.device) for part in self.corpus.batch(self.batches[batch])
+        )
+        with torch.autocast(
+            self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"
+        ):
             logits = model(source, read)
         smoothing = self.settings.label_smoothing
         return functional.cross_entropy(
-            logits.float().flatten(0, 1), wanted.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=smoothing
+            logits.float().flatten(0, 1),
+            wanted.flatten(),
+            ignore_index=PAD,
+            reduction="sum",
+            label_smoothing=smoothing,
         )
 
     def train_step(self, turn: Turn) -> StepResult:
@@ -143,10 +164,16 @@ class Training:
 
     def _order(self) -> dict[str, Any]:
         """What the position in the data rests on; another order would repeat and skip pairs in silence."""
-        return {"text": self.corpus.digest, "batches": len(self.batches), "seed": self.settings.seed}
+        return {
+            "text": self.corpus.digest,
+            "batches": len(self.batches),
+            "seed": self.settings.seed,
+        }
 
     def files(self) -> Files:
-        files: dict[str, object] = {rank_file(self.rank): {"position": self.stream.position, "random": seeds.random_state()}}
+        files: dict[str, object] = {
+            rank_file(self.rank): {"position": self.stream.position, "random": seeds.random_state()}
+        }
         if self.rank == 0:
             files["model.pt"] = self.model.state_dict()
             files["optimizer.pt"] = self.optimizer.state_dict()
@@ -182,7 +209,11 @@ class Translate:
         self.validation: list[tuple[str, str]] = []
         if settings.validation is not None:
             packages.needed("sacrebleu", "validation: BLEU")  # now, and not after days of training
-            self.validation = list(ParallelText("validation", settings.validation, settings.source, settings.target).pairs())
+            self.validation = list(
+                ParallelText(
+                    "validation", settings.validation, settings.source, settings.target
+                ).pairs()
+            )
 
     @functools.cached_property
     def training(self) -> Training:
@@ -218,21 +249,35 @@ class Translate:
         files = model_files(self.training.model, self.training.vocabulary, **languages)
         if self.validation:
             files["metrics.json"] = (json.dumps(self._score(said), indent=1) + "\n").encode()
-            files[f"validation.{self.settings.target}"] = "".join(f"{line}\n" for line in said).encode()
+            files[f"validation.{self.settings.target}"] = "".join(
+                f"{line}\n" for line in said
+            ).encode()
         return files
 
     def _translations(self) -> list[str]:
         """Of the validation text, on every rank; each line is translated by one rank."""
         rank, world_size = dist.get_rank(), dist.get_world_size()
         lines = [source for source, _ in self.validation[rank::world_size]]
-        parts = exchange(translate(self.training.model, self.training.vocabulary, lines, self.settings.search))
-        return [parts[place % world_size][place // world_size] for place in range(len(self.validation))]
+        parts = exchange(
+            translate(self.training.model, self.training.vocabulary, lines, self.settings.search)
+        )
+        return [
+            parts[place % world_size][place // world_size] for place in range(len(self.validation))
+        ]
 
     def _score(self, said: list[str]) -> dict[str, Any]:
         bleu = packages.needed("sacrebleu", "validation: BLEU").metrics.BLEU()
         score = float(bleu.corpus_score(said, [[target for _, target in self.validation]]).score)
-        print(f"validation after step {self.training.step}: BLEU {score:.2f} {bleu.get_signature()}", flush=True)
-        return {"step": self.training.step, "bleu": score, "signature": str(bleu.get_signature()), "pairs": len(self.validation)}
+        print(
+            f"validation after step {self.training.step}: BLEU {score:.2f} {bleu.get_signature()}",
+            flush=True,
+        )
+        return {
+            "step": self.training.step,
+            "bleu": score,
+            "signature": str(bleu.get_signature()),
+            "pairs": len(self.validation),
+        }
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -39,7 +39,9 @@ class SearchConfig:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
         if not self.length_penalty >= 0:
-            raise ValueError(f"length_penalty: {self.length_penalty} would prefer short sentences without end; use 0 or more")
+            raise ValueError(
+                f"length_penalty: {self.length_penalty} would prefer short sentences without end; use 0 or more"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,32 +54,52 @@ class TranslateConfig:
 
 
 @torch.no_grad()
-def translate(model: Transformer, vocabulary: Vocabulary, lines: Sequence[str], search: SearchConfig) -> list[str]:
+def translate(
+    model: Transformer, vocabulary: Vocabulary, lines: Sequence[str], search: SearchConfig
+) -> list[str]:
     """The lines' translations in the same order. Sentences of like length are translated together."""
     device, training = model.embedding.weight.device, model.training
     model.eval()
     tokens = dict(enumerate(vocabulary.encode([line.strip() for line in lines])))
-    order = sorted((place for place in tokens if lines[place].strip()), key=lambda place: len(tokens[place]))
+    order = sorted(
+        (place for place in tokens if lines[place].strip()), key=lambda place: len(tokens[place])
+    )
     found = [""] * len(lines)
     for start in range(0, len(order), search.sentences):
         places = order[start : start + search.sentences]
-        for place, said in zip(places, _batch(model, [tokens[place] for place in places], search, device), strict=True):
+        for place, said in zip(
+            places, _batch(model, [tokens[place] for place in places], search, device), strict=True
+        ):
             found[place] = vocabulary.decode(said)
     model.train(training)
     return found
 
 
-def _batch(model: Transformer, rows: list[list[int]], search: SearchConfig, device: torch.device) -> list[list[int]]:
+def _batch(
+    model: Transformer, rows: list[list[int]], search: SearchConfig, device: torch.device
+) -> list[list[int]]:
     lengths = [len(row) for row in rows]
-    source = Rows([torch.tensor(row, dtype=torch.int32) for row in rows], lengths).padded(torch.arange(len(rows))).to(device)
+    source = (
+        Rows([torch.tensor(row, dtype=torch.int32) for row in rows], lengths)
+        .padded(torch.arange(len(rows)))
+        .to(device)
+    )
     limits = [2 * length + 10 for length in lengths]
     step = Decoding(model, source, search.beam)
-    return [found.tokens for found in beam_search(step, limits, search.beam, search.length_penalty, device)]
+    return [
+        found.tokens
+        for found in beam_search(step, limits, search.beam, search.length_penalty, device)
+    ]
 
 
 def model_files(model: Transformer, vocabulary: Vocabulary, **more: object) -> dict[str, object]:
     """What `load` needs, as files of a checkpoint."""
-    document = {"schema": SCHEMA, "model": asdict(model.config), "vocabulary": len(vocabulary), **more}
+    document = {
+        "schema": SCHEMA,
+        "model": asdict(model.config),
+        "vocabulary": len(vocabulary),
+        **more,
+    }
     return {
         "config.json": (json.dumps(document, indent=1) + "\n").encode(),
         "vocabulary.json": vocabulary.document.encode(),
@@ -89,17 +111,23 @@ def load(directory: Path, device: torch.device) -> tuple[Transformer, Vocabulary
     """A final model, verified against its manifest where it has one. Raises ConfigError."""
     for name in ("config.json", "vocabulary.json", "model.pt"):
         if not (directory / name).is_file():
-            raise ConfigError(f"model: {directory} has no {name}; give the directory `final` of a run of trainyard_trainers.translate")
+            raise ConfigError(
+                f"model: {directory} has no {name}; give the directory `final` of a run of trainyard_trainers.translate"
+            )
     if (directory / checkpoint.MANIFEST).exists():
         try:
             checkpoint.verify(directory, quick=True)
         except ValueError as error:
             raise ConfigError(f"model: {directory} is not whole: {error}; copy it again") from error
         except OSError as error:
-            raise ConfigError(f"model: {directory} cannot be read just now: {error}; try again") from error
+            raise ConfigError(
+                f"model: {directory} cannot be read just now: {error}; try again"
+            ) from error
     document: dict[str, Any] = json.loads((directory / "config.json").read_bytes())
     if document.get("schema") != SCHEMA:
-        raise ConfigError(f"model: {directory / 'config.json'} has schema {document.get('schema')!r}, not {SCHEMA!r}")
+        raise ConfigError(
+            f"model: {directory / 'config.json'} has schema {document.get('schema')!r}, not {SCHEMA!r}"
+        )
     vocabulary = Vocabulary((directory / "vocabulary.json").read_text(encoding="utf-8"))
     model = Transformer(ModelConfig(**document["model"]), document["vocabulary"])
     model.load_state_dict(torch.load(directory / "model.pt", map_location="cpu", weights_only=True))
@@ -124,7 +152,11 @@ def main(argv: list[str] | None = None) -> int:
     except ConfigError as error:
         print(f"trainyard_trainers.translate.translate: {error}", file=sys.stderr)
         return 2
-    sys.stdout.buffer.write("".join(f"{line}\n" for line in translate(model, vocabulary, lines, settings.search)).encode())
+    sys.stdout.buffer.write(
+        "".join(
+            f"{line}\n" for line in translate(model, vocabulary, lines, settings.search)
+        ).encode()
+    )
     return 0
 
 

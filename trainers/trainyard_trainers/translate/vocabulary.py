@@ -25,13 +25,17 @@ class Vocabulary:
 
     def __init__(self, document: str) -> None:
         self.document = document
-        self._tokenizer: Any = packages.needed("tokenizers", "trainyard_trainers.translate").Tokenizer.from_str(document)
+        self._tokenizer: Any = packages.needed(
+            "tokenizers", "trainyard_trainers.translate"
+        ).Tokenizer.from_str(document)
 
     @classmethod
     def train(cls, lines: Iterable[str], size: int) -> Vocabulary:
         """Of the text; the same text gives the same vocabulary. A short text may give fewer tokens than `size`."""
         if size < _OWN + _BYTES:
-            raise ConfigError(f"vocabulary_size: {size} is too small for every byte to have a token; use {_OWN + _BYTES} or more")
+            raise ConfigError(
+                f"vocabulary_size: {size} is too small for every byte to have a token; use {_OWN + _BYTES} or more"
+            )
         tokenizers = packages.needed("tokenizers", "trainyard_trainers.translate")
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True)
@@ -51,7 +55,10 @@ class Vocabulary:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Tokens of each line, with END behind them."""
-        return [[*(token + _OWN for token in one.ids), END] for one in self._tokenizer.encode_batch(list(lines))]
+        return [
+            [*(token + _OWN for token in one.ids), END]
+            for one in self._tokenizer.encode_batch(list(lines))
+        ]
 
     def decode(self, tokens: Iterable[int]) -> str:
         """The text of tokens, in one line; PAD, BEGIN and END are left out."""

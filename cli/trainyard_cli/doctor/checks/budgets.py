@@ -14,14 +14,19 @@ REGION = "us-east-1"
 
 def check(account: Account, _scope: Scope) -> Iterator[Finding]:
     number = str(account.identity["Account"])
-    for budget in account.all("budgets", "DescribeBudgets", "Budgets", region=REGION, AccountId=number):
+    for budget in account.all(
+        "budgets", "DescribeBudgets", "Budgets", region=REGION, AccountId=number
+    ):
         limit = float((budget.get("BudgetLimit") or {}).get("Amount") or 0)
         spend = budget.get("CalculatedSpend") or {}
         if budget.get("BudgetType") != "COST" or limit <= 0:
             continue
         spent, forecast = _amount(spend, "ActualSpend"), _amount(spend, "ForecastedSpend")
         if spent >= limit:
-            yield _finding(budget, f"{spent:.2f} of {limit:.2f} USD are spent: its actions may stop what you start")
+            yield _finding(
+                budget,
+                f"{spent:.2f} of {limit:.2f} USD are spent: its actions may stop what you start",
+            )
         elif forecast > limit:
             yield _finding(budget, f"{forecast:.2f} USD are forecast, the limit is {limit:.2f}")
 
@@ -31,4 +36,10 @@ def _amount(spend: Json, name: str) -> float:
 
 
 def _finding(budget: Json, problem: str) -> Finding:
-    return Finding("budgets", "warning", f"budget '{budget['BudgetName']}'", problem, "Ask its owner before you start something large")
+    return Finding(
+        "budgets",
+        "warning",
+        f"budget '{budget['BudgetName']}'",
+        problem,
+        "Ask its owner before you start something large",
+    )

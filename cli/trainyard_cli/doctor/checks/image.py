@@ -24,20 +24,36 @@ def check(_account: Account, scope: Scope) -> Iterator[Finding]:
     if cluster.s3_mounts:
         problem = "buckets are mounted by mount-s3 (Mountpoint for Amazon S3), which HyperPod's image need not have"
         yield _finding(
-            "warning", scope.field("s3Mounts"), problem, "Have it in an image of yours, or copy the data to the shared filesystem"
+            "warning",
+            scope.field("s3Mounts"),
+            problem,
+            "Have it in an image of yours, or copy the data to the shared filesystem",
         )
     environment = cluster.environment
     if environment.kind == "conda":
         problem = "kind 'conda' needs the program conda, and HyperPod's image has none"
-        yield _finding("failure", scope.field("environment.kind"), problem, "Use kind 'venv', or an image of yours with conda")
+        yield _finding(
+            "failure",
+            scope.field("environment.kind"),
+            problem,
+            "Use kind 'venv', or an image of yours with conda",
+        )
     own = job.python_environment if job else None
     if own is not None and own.kind in ("uv", "conda"):
         problem = f"kind '{own.kind}' needs the program {own.kind}, and HyperPod's image has none"
-        yield _finding("failure", "job.pythonEnvironment.kind", problem, "Use kind 'venv', or install it in an image of yours")
+        yield _finding(
+            "failure",
+            "job.pythonEnvironment.kind",
+            problem,
+            "Use kind 'venv', or install it in an image of yours",
+        )
     if environment.kind == "existing":
         problem = f"nothing makes {environment.path} on HyperPod's image; kind 'existing' takes it as it is"
         yield _finding(
-            "warning", scope.field("environment"), problem, "Use kind 'venv' with requirements, unless the path is on the shared filesystem"
+            "warning",
+            scope.field("environment"),
+            problem,
+            "Use kind 'venv' with requirements, unless the path is on the shared filesystem",
         )
         return
     if job is None or not (job.module or "").startswith("trainyard_trainers."):
@@ -46,10 +62,21 @@ def check(_account: Account, scope: Scope) -> Iterator[Finding]:
     missing = [name for name in ("torch", *PACKAGES.get(job.module or "", ())) if name not in have]
     if missing:
         problem = f"{job.module} imports {' and '.join(missing)}, which neither HyperPod's image nor the environment has"
-        yield _finding("failure", scope.field("environment.requirements"), problem, f"Add {', '.join(missing)}")
-    if "tomli" not in have and (read := next((word for word in job.arguments if word.endswith(".toml")), None)):
-        problem = f"{read.rpartition('=')[2]} is TOML, which Python 3.10 of HyperPod's image cannot read"
-        yield _finding("failure", "job.arguments", problem, "Add tomli to the requirements, or give the configuration as JSON")
+        yield _finding(
+            "failure", scope.field("environment.requirements"), problem, f"Add {', '.join(missing)}"
+        )
+    if "tomli" not in have and (
+        read := next((word for word in job.arguments if word.endswith(".toml")), None)
+    ):
+        problem = (
+            f"{read.rpartition('=')[2]} is TOML, which Python 3.10 of HyperPod's image cannot read"
+        )
+        yield _finding(
+            "failure",
+            "job.arguments",
+            problem,
+            "Add tomli to the requirements, or give the configuration as JSON",
+        )
 
 
 def _packages(requirements: Sequence[str]) -> set[str]:
@@ -58,4 +85,6 @@ def _packages(requirements: Sequence[str]) -> set[str]:
 
 
 def _finding(severity: str, subject: str, problem: str, remedy: str) -> Finding:
-    return Finding("image", "failure" if severity == "failure" else "warning", subject, problem, remedy)
+    return Finding(
+        "image", "failure" if severity == "failure" else "warning", subject, problem, remedy
+    )

@@ -24,7 +24,11 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
     for kind in types:
         where = sorted({one["Location"] for one in offered if one["InstanceType"] == kind})
         if not where:
-            yield _finding(kind, f"{account.region} does not offer it at all", "Take another type or another region")
+            yield _finding(
+                kind,
+                f"{account.region} does not offer it at all",
+                "Take another type or another region",
+            )
         elif zones and not zones & set(where):
             yield _finding(
                 kind,

@@ -15,10 +15,24 @@ EVERYTHING = "dev"
 def check(_account: Account, scope: Scope) -> Iterator[Finding]:
     if scope.cluster is None:
         return
-    names = sorted({scope.cluster.partition_of(group) for group in scope.groups if group.role == "worker"})
+    names = sorted(
+        {scope.cluster.partition_of(group) for group in scope.groups if group.role == "worker"}
+    )
     if EVERYTHING in names:
         problem = f"'{EVERYTHING}' is HyperPod's own partition over all nodes, login nodes included"
-        yield Finding("partitions", "failure", scope.field("instanceGroups"), problem, "Give the group's partition another name")
+        yield Finding(
+            "partitions",
+            "failure",
+            scope.field("instanceGroups"),
+            problem,
+            "Give the group's partition another name",
+        )
     if scope.job is not None and scope.job.partition is None and len(names) > 1:
         problem = f"the cluster has the partitions {', '.join(names)}, and the job names none"
-        yield Finding("partitions", "failure", "job.partition", problem, f"Name one of them, such as '{names[0]}'")
+        yield Finding(
+            "partitions",
+            "failure",
+            "job.partition",
+            problem,
+            f"Name one of them, such as '{names[0]}'",
+        )

@@ -23,9 +23,15 @@ class Need:
 #: Of the stack's roles, by logical id in template.yaml. A role that this stack has not is passed over.
 NEEDS: dict[str, tuple[Need, ...]] = {
     "StepsRole": (
-        Need(("sagemaker:DescribeCluster",), "arn:{partition}:sagemaker:{region}:{account}:cluster/abcdefghijkl"),
+        Need(
+            ("sagemaker:DescribeCluster",),
+            "arn:{partition}:sagemaker:{region}:{account}:cluster/abcdefghijkl",
+        ),
         Need(("sagemaker:CreateCluster", "sagemaker:ListClusters")),
-        Need(("ssm:StartSession",), "arn:{partition}:ssm:{region}:{account}:managed-instance/sagemaker-cluster:abcdefghijkl_w-i-0"),
+        Need(
+            ("ssm:StartSession",),
+            "arn:{partition}:ssm:{region}:{account}:managed-instance/sagemaker-cluster:abcdefghijkl_w-i-0",
+        ),
         Need(("s3:PutObject", "s3:GetObject"), "arn:{partition}:s3:::{bucket}/clusters/x"),
         Need(
             ("iam:PassRole",),
@@ -49,7 +55,12 @@ def check(account: Account, _scope: Scope) -> Iterator[Finding]:
         arn = account.call("iam", "GetRole", RoleName=name)["Role"]["Arn"]
         for need in needs:
             resource = need.resource.format(**values)
-            yield from _denied(account, f"role {logical_id} ({name})", arn, Need(need.actions, resource, need.context))
+            yield from _denied(
+                account,
+                f"role {logical_id} ({name})",
+                arn,
+                Need(need.actions, resource, need.context),
+            )
 
 
 def _caller(account: Account) -> Iterator[Finding]:
@@ -58,7 +69,9 @@ def _caller(account: Account) -> Iterator[Finding]:
     if not url or arn is None:
         return
     api = f"arn:{account.partition}:execute-api:{account.region}:{account.identity['Account']}:{url.split('.')[0]}/*/POST/v1/runs"
-    yield from _denied(account, f"you ({account.identity['Arn']})", arn, Need(("execute-api:Invoke",), api))
+    yield from _denied(
+        account, f"you ({account.identity['Arn']})", arn, Need(("execute-api:Invoke",), api)
+    )
 
 
 def _principal(account: Account) -> str | None:
@@ -71,7 +84,10 @@ def _principal(account: Account) -> str | None:
 
 
 def _denied(account: Account, who: str, arn: str, need: Need) -> Iterator[Finding]:
-    context = [{"ContextKeyName": name, "ContextKeyValues": [value], "ContextKeyType": "string"} for name, value in need.context]
+    context = [
+        {"ContextKeyName": name, "ContextKeyValues": [value], "ContextKeyType": "string"}
+        for name, value in need.context
+    ]
     answer = account.call(
         "iam", "SimulatePrincipalPolicy", PolicySourceArn=arn, ActionNames=list(need.actions), ResourceArns=[need.resource],
         ContextEntries=context,
@@ -86,6 +102,10 @@ def _denied(account: Account, who: str, arn: str, need: Need) -> Iterator[Findin
 def _why(result: Json) -> str:
     if not (result.get("OrganizationsDecisionDetail") or {}).get("AllowedByOrganizations", True):
         return "a service control policy of the organization denies it"
-    if not (result.get("PermissionsBoundaryDecisionDetail") or {}).get("AllowedByPermissionsBoundary", True):
+    if not (result.get("PermissionsBoundaryDecisionDetail") or {}).get(
+        "AllowedByPermissionsBoundary", True
+    ):
         return "its permissions boundary denies it"
-    return "a policy denies it" if result["EvalDecision"] == "explicitDeny" else "no policy allows it"
+    return (
+        "a policy denies it" if result["EvalDecision"] == "explicitDeny" else "no policy allows it"
+    )

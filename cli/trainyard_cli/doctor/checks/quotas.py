@@ -24,14 +24,19 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
         return
     quotas = {
         str(quota["QuotaName"]).lower(): float(quota["Value"])
-        for quota in account.all("service-quotas", "ListServiceQuotas", "Quotas", ServiceCode="sagemaker", MaxResults=100)
+        for quota in account.all(
+            "service-quotas", "ListServiceQuotas", "Quotas", ServiceCode="sagemaker", MaxResults=100
+        )
     }
     used = _in_use(account)
     for kind, count in sorted(wanted.items()):
         name = f"{kind} for cluster usage"
         if name.lower() not in quotas:
             yield _finding(
-                name, "warning", f"Service Quotas lists no '{name}' in {account.region}", "Ask whether HyperPod offers the type there"
+                name,
+                "warning",
+                f"Service Quotas lists no '{name}' in {account.region}",
+                "Ask whether HyperPod offers the type there",
             )
         elif quotas[name.lower()] < count + used[kind]:
             yield _short(name, quotas[name.lower()], count, used[kind])
@@ -39,7 +44,9 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
     yield from _volumes(quotas, scope)
 
 
-def _of_all(quotas: dict[str, float], wanted: Counter[str], used: Counter[str]) -> Iterator[Finding]:
+def _of_all(
+    quotas: dict[str, float], wanted: Counter[str], used: Counter[str]
+) -> Iterator[Finding]:
     for names, running in ((PER_CLUSTER, 0), (TOTAL, used.total())):
         for name in names:
             if name in quotas and quotas[name] < wanted.total() + running:
@@ -51,7 +58,10 @@ def _volumes(quotas: dict[str, float], scope: Scope) -> Iterator[Finding]:
     for name in EBS:
         if name in quotas and quotas[name] < largest:
             yield _finding(
-                name, "failure", f"{largest} GiB asked, the quota is {quotas[name]:g}", "Ask for more, or take a smaller ebs.sizeGib"
+                name,
+                "failure",
+                f"{largest} GiB asked, the quota is {quotas[name]:g}",
+                "Ask for more, or take a smaller ebs.sizeGib",
             )
 
 
@@ -67,8 +77,16 @@ def _in_use(account: Account) -> Counter[str]:
 
 def _short(name: str, value: float, count: int, running: int) -> Finding:
     problem = f"{count} asked and {running} run already, the quota is {value:g}"
-    return _finding(name, "failure", problem, "Ask for more in Service Quotas (Amazon SageMaker); it takes days")
+    return _finding(
+        name, "failure", problem, "Ask for more in Service Quotas (Amazon SageMaker); it takes days"
+    )
 
 
 def _finding(name: str, severity: str, problem: str, remedy: str) -> Finding:
-    return Finding("quotas", "failure" if severity == "failure" else "warning", f"quota '{name}'", problem, remedy)
+    return Finding(
+        "quotas",
+        "failure" if severity == "failure" else "warning",
+        f"quota '{name}'",
+        problem,
+        remedy,
+    )

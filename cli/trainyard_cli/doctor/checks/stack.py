@@ -16,29 +16,52 @@ def check(account: Account, _scope: Scope) -> Iterator[Finding]:
     stack = account.stack
     if stack is None:
         problem = f"there is no stack '{account.stack_name}' in {account.region}"
-        yield _finding(account, problem, "Deploy it (docs/operations.md, step 5), or name the right one with --stack and --region")
+        yield _finding(
+            account,
+            problem,
+            "Deploy it (docs/operations.md, step 5), or name the right one with --stack and --region",
+        )
         return
     status = str(stack["StackStatus"])
     if not status.endswith("_COMPLETE") or status in ("ROLLBACK_COMPLETE", "DELETE_COMPLETE"):
         yield _finding(
-            account, f"its status is {status}", "Look at the stack's events in CloudFormation, mend what failed, and deploy again"
+            account,
+            f"its status is {status}",
+            "Look at the stack's events in CloudFormation, mend what failed, and deploy again",
         )
     missing = [name for name in OUTPUTS if name not in account.outputs]
     if missing:
-        yield _finding(account, f"it has no output {', '.join(missing)}", "It is another template's, or an old one's: deploy this version")
+        yield _finding(
+            account,
+            f"it has no output {', '.join(missing)}",
+            "It is another template's, or an old one's: deploy this version",
+        )
     yield from _drift(account)
 
 
 def _drift(account: Account) -> Iterator[Finding]:
-    detection = account.call("cloudformation", "DetectStackDrift", StackName=account.stack_name)["StackDriftDetectionId"]
+    detection = account.call("cloudformation", "DetectStackDrift", StackName=account.stack_name)[
+        "StackDriftDetectionId"
+    ]
     for _ in range(DRIFT_LOOKS):
-        found = account.call("cloudformation", "DescribeStackDriftDetectionStatus", StackDriftDetectionId=detection, again=True)
+        found = account.call(
+            "cloudformation",
+            "DescribeStackDriftDetectionStatus",
+            StackDriftDetectionId=detection,
+            again=True,
+        )
         if found["DetectionStatus"] != "DETECTION_IN_PROGRESS":
             break
         account.sleep(DRIFT_SECONDS)
     if found["DetectionStatus"] != "DETECTION_COMPLETE":
         late = f"drift detection is not through after {DRIFT_LOOKS * DRIFT_SECONDS:.0f} s"
-        yield Finding("stack", "unknown", f"stack {account.stack_name}", found.get("DetectionStatusReason") or late, "Look again later")
+        yield Finding(
+            "stack",
+            "unknown",
+            f"stack {account.stack_name}",
+            found.get("DetectionStatusReason") or late,
+            "Look again later",
+        )
     if found.get("StackDriftStatus") != "DRIFTED":
         return
     drifted = account.all(
@@ -46,10 +69,21 @@ def _drift(account: Account) -> Iterator[Finding]:
         StackResourceDriftStatusFilters=["MODIFIED", "DELETED"],
     )  # fmt: skip
     for resource in drifted:
-        name, gone = resource["LogicalResourceId"], resource["StackResourceDriftStatus"] == "DELETED"
-        changed = ", ".join(one["PropertyPath"] for one in resource.get("PropertyDifferences") or [])
+        name, gone = (
+            resource["LogicalResourceId"],
+            resource["StackResourceDriftStatus"] == "DELETED",
+        )
+        changed = ", ".join(
+            one["PropertyPath"] for one in resource.get("PropertyDifferences") or []
+        )
         problem = f"{name} ({resource['ResourceType']}) was {'deleted' if gone else f'changed by hand: {changed}'}"
-        yield Finding("stack", "failure" if gone else "warning", name, problem, "Deploy the template again, or undo the change")
+        yield Finding(
+            "stack",
+            "failure" if gone else "warning",
+            name,
+            problem,
+            "Deploy the template again, or undo the change",
+        )
 
 
 def _finding(account: Account, problem: str, remedy: str) -> Finding:

@@ -15,18 +15,36 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
             continue
         subject = scope.field(f"instanceGroups.{number}.trainingPlanArn")
         try:
-            plan = account.call("sagemaker", "DescribeTrainingPlan", TrainingPlanName=group.training_plan_arn.rpartition("/")[2])
+            plan = account.call(
+                "sagemaker",
+                "DescribeTrainingPlan",
+                TrainingPlanName=group.training_plan_arn.rpartition("/")[2],
+            )
         except NotAnswered as error:
-            if error.code not in ("ResourceNotFound", "ResourceNotFoundException", "ValidationException"):
+            if error.code not in (
+                "ResourceNotFound",
+                "ResourceNotFoundException",
+                "ValidationException",
+            ):
                 raise
-            yield _finding(subject, f"there is no such plan in {account.region}", "Correct the ARN, or take the plan's region")
+            yield _finding(
+                subject,
+                f"there is no such plan in {account.region}",
+                "Correct the ARN, or take the plan's region",
+            )
             continue
         if plan["Status"] not in ("Active", "Scheduled"):
-            yield _finding(subject, f"its status is {plan['Status']}", "Buy another plan, or leave trainingPlanArn out")
+            yield _finding(
+                subject,
+                f"its status is {plan['Status']}",
+                "Buy another plan, or leave trainingPlanArn out",
+            )
         types = {one.get("InstanceType") for one in plan.get("ReservedCapacitySummaries") or []}
         if types and group.instance_type not in types:
             yield _finding(
-                subject, f"it is for {', '.join(sorted(map(str, types)))}, the group for {group.instance_type}", "Make them agree"
+                subject,
+                f"it is for {', '.join(sorted(map(str, types)))}, the group for {group.instance_type}",
+                "Make them agree",
             )
 
 

@@ -22,7 +22,10 @@ def an_empty_slurm_is_an_orchestrator(world: World) -> Seen:
         )  # fmt: skip
     if world.described is None:
         return unseen("A-010", "AWS has no such cluster")
-    return held("A-010", f"CreateCluster took it; DescribeCluster says Orchestrator {world.described.get('Orchestrator')}")
+    return held(
+        "A-010",
+        f"CreateCluster took it; DescribeCluster says Orchestrator {world.described.get('Orchestrator')}",
+    )
 
 
 @look("A-026", after="create")
@@ -40,9 +43,15 @@ def a_role_that_was_just_made_is_refused_in_words_that_we_know(world: World) -> 
 def a_role_with_a_path_and_a_boundary_is_taken(world: World) -> Seen:
     if world.described is None:
         return unseen("A-058", "AWS has no such cluster")
-    roles = {str(group.get("ExecutionRole")) for group in world.described.get("InstanceGroups") or []}
+    roles = {
+        str(group.get("ExecutionRole")) for group in world.described.get("InstanceGroups") or []
+    }
     if not all(f"/{world.cluster_name}/" in role for role in roles):
-        return broken("A-058", f"the groups have other roles than ours: {len(roles)}", "Look at DescribeCluster's ExecutionRole")
+        return broken(
+            "A-058",
+            f"the groups have other roles than ours: {len(roles)}",
+            "Look at DescribeCluster's ExecutionRole",
+        )
     return held("A-058", "every group has the cluster's own role, whose path names the cluster")
 
 
@@ -51,7 +60,10 @@ def our_tags_are_told_back(world: World) -> Seen:
     arn = (world.described or {}).get("ClusterArn")
     if arn is None:
         return unseen("A-057", "AWS has no such cluster")
-    tags = {tag["Key"]: tag["Value"] for tag in world.account.call("sagemaker", "ListTags", ResourceArn=arn).get("Tags") or []}
+    tags = {
+        tag["Key"]: tag["Value"]
+        for tag in world.account.call("sagemaker", "ListTags", ResourceArn=arn).get("Tags") or []
+    }
     if tags.get("trainyard:cluster") == world.cluster_name:
         return held("A-057", f"ListTags tells {len(tags)} tags of the cluster, ours among them")
     return broken(
@@ -65,7 +77,9 @@ def a_cluster_is_in_service_before_its_workers(world: World) -> Seen:
     ready = (world.cluster or {}).get("readyAt")
     if not ready or "ready" not in world.began:
         return unseen("A-011", "the cluster was never ready")
-    seconds = (datetime.fromisoformat(ready.replace("Z", "+00:00")) - world.began["ready"]).total_seconds()
+    seconds = (
+        datetime.fromisoformat(ready.replace("Z", "+00:00")) - world.began["ready"]
+    ).total_seconds()
     if seconds <= 0:
         return unseen("A-011", "its nodes had joined before it was seen in service")
     return held("A-011", f"it was in service at least {seconds:.0f} s before its nodes had joined")

@@ -9,7 +9,11 @@ from ..told import Story, as_processes, broken, held, judged, stories, unseen
 from ..world import World
 
 PYTHONS = ((3, 10), (3, 12))
-UNITS = {"controller": ("munge", "slurmctld"), "worker": ("munge", "slurmd"), "login": ("munge", "slurmd")}
+UNITS = {
+    "controller": ("munge", "slurmctld"),
+    "worker": ("munge", "slurmd"),
+    "login": ("munge", "slurmd"),
+}
 
 
 @look("A-027", after=("create", "ready"))
@@ -17,27 +21,40 @@ def resource_config_tells_instances_and_their_addresses(world: World) -> Seen:
     found = stories(world)
     failed = [line for story in found if (line := story.said("FAILED in step 'resource config'"))]
     if failed:
-        told = {story.group: (story.facts.get("resourceConfig") or {}).get("groups") for story in found}
+        told = {
+            story.group: (story.facts.get("resourceConfig") or {}).get("groups") for story in found
+        }
         return broken(
             "A-027", f"a node could not find itself in resource_config.json: {failed[0]}; addresses there by group: {told}",
             "Read the file on a node (/opt/ml/config/resource_config.json) and correct node_agent/lifecycle/node.py by it",
         )  # fmt: skip
-    readers = [story for story in found if (story.facts.get("resourceConfig") or {}).get("clusterArn")]
+    readers = [
+        story for story in found if (story.facts.get("resourceConfig") or {}).get("clusterArn")
+    ]
     if not readers:
         return unseen("A-027", "no node told of its resource_config.json")
-    return held("A-027", f"{len(readers)} nodes found themselves in it, by the {readers[0].facts['resourceConfig']['place']} path")
+    return held(
+        "A-027",
+        f"{len(readers)} nodes found themselves in it, by the {readers[0].facts['resourceConfig']['place']} path",
+    )
 
 
 @look("A-028", after="ready")
 def the_controller_comes_first_and_groups_without_instances_say_null(world: World) -> Seen:
-    workers = [group["name"] for group in world.cluster_spec["instanceGroups"] if group["role"] == "worker"]
+    workers = [
+        group["name"] for group in world.cluster_spec["instanceGroups"] if group["role"] == "worker"
+    ]
     for story in stories(world, "controller"):
         groups = (story.facts.get("resourceConfig") or {}).get("groups") or {}
         if not groups:
             continue
         if all(groups.get(name) is None for name in workers):
-            return held("A-028", "on the controller every group of workers had null for its instances")
-        return unseen("A-028", f"instances of workers were known already when the controller began: {groups}")
+            return held(
+                "A-028", "on the controller every group of workers had null for its instances"
+            )
+        return unseen(
+            "A-028", f"instances of workers were known already when the controller began: {groups}"
+        )
     return unseen("A-028", "the controller told nothing of resource_config.json")
 
 
@@ -45,7 +62,11 @@ def the_controller_comes_first_and_groups_without_instances_say_null(world: Worl
 def slurm_lies_where_we_call_it(world: World) -> Seen:
     remedy = "Look where sbatch and slurmd lie on a node, and correct /opt/slurm in node_agent/lifecycle and the agent's slurmBin"
     return judged(
-        world, "A-029", lambda story: None if as_processes(story) else _slurm(story, "layout"), "Slurm lies below /opt/slurm", remedy
+        world,
+        "A-029",
+        lambda story: None if as_processes(story) else _slurm(story, "layout"),
+        "Slurm lies below /opt/slurm",
+        remedy,
     )
 
 
@@ -56,12 +77,25 @@ def slurmd_takes_its_server_from_the_unit(world: World) -> Seen:
         return None if unit is None else unit != "none"
 
     remedy = "Workers never join Slurm so; look at slurmd.service on a worker, and give it its server in step_install.slurmd_options"
-    return judged(world, "A-030", takes, "slurmd.service takes --conf-server, or SLURMD_OPTIONS", remedy, role="worker")
+    return judged(
+        world,
+        "A-030",
+        takes,
+        "slurmd.service takes --conf-server, or SLURMD_OPTIONS",
+        remedy,
+        role="worker",
+    )
 
 
 @look("A-031", after="ready")
 def workers_are_cloud_nodes(world: World) -> Seen:
-    states = sorted({str(node["scheduler"]) for node in world.nodes if node["role"] == "worker" and node["scheduler"] != "unknown"})
+    states = sorted(
+        {
+            str(node["scheduler"])
+            for node in world.nodes
+            if node["role"] == "worker" and node["scheduler"] != "unknown"
+        }
+    )
     if not states:
         return unseen("A-031", "the scheduler's view of the workers was not heard yet")
     if all("cloud" in state for state in states):
@@ -80,7 +114,10 @@ def there_is_a_partition_over_all_nodes_beside_ours(world: World) -> Seen:
             continue
         if "dev" in partitions:
             return held("A-032", f"partitions on the controller: {', '.join(partitions)}")
-        return unseen("A-032", f"no partition dev; there is {', '.join(partitions)}, and jobs name theirs in any case")
+        return unseen(
+            "A-032",
+            f"no partition dev; there is {', '.join(partitions)}, and jobs name theirs in any case",
+        )
     return unseen("A-032", "no controller with an image told of its partitions")
 
 
@@ -92,17 +129,33 @@ def on_init_complete_finds_slurm_up(world: World) -> Seen:
 
     def up(story: Story) -> bool | None:
         units = story.facts.get("units")
-        return None if units is None else all(units.get(unit) == "active" for unit in UNITS[roles.get(story.group, "worker")])
+        return (
+            None
+            if units is None
+            else all(
+                units.get(unit) == "active" for unit in UNITS[roles.get(story.group, "worker")]
+            )
+        )
 
     remedy = "Create with slurmSetup: ProvisioningParameters, where our scripts set Slurm up, and report in which order HyperPod runs them"
-    return judged(world, "A-033", up, "munge and the Slurm daemon of its role were up before the script", remedy)
+    return judged(
+        world,
+        "A-033",
+        up,
+        "munge and the Slurm daemon of its role were up before the script",
+        remedy,
+    )
 
 
 @look("A-034", after="ready")
 def the_nodes_python_is_one_that_the_agent_has_packages_for(world: World) -> Seen:
     def fits(story: Story) -> bool | None:
         version = str(story.facts.get("python") or "").split(".")
-        return None if len(version) < 2 else PYTHONS[0] <= (int(version[0]), int(version[1])) <= PYTHONS[1]
+        return (
+            None
+            if len(version) < 2
+            else PYTHONS[0] <= (int(version[0]), int(version[1])) <= PYTHONS[1]
+        )
 
     remedy = "Build the agent's packages for that Python too: node_agent/build_packages.py"
     return judged(world, "A-034", fits, "python3 is 3.10 to 3.12", remedy)
@@ -113,11 +166,21 @@ def names_resolve_within_two_minutes(world: World) -> Seen:
     found = stories(world)
     never = [line for story in found if (line := story.said("has no address after"))]
     if never:
-        return broken("A-035", never[0], "Switch DNS support and DNS host names of the VPC on, and look at the resolver on a node")
-    seconds = [story.facts["namesSeconds"] for story in found if story.facts.get("namesSeconds") is not None]
+        return broken(
+            "A-035",
+            never[0],
+            "Switch DNS support and DNS host names of the VPC on, and look at the resolver on a node",
+        )
+    seconds = [
+        story.facts["namesSeconds"]
+        for story in found
+        if story.facts.get("namesSeconds") is not None
+    ]
     if not seconds:
         return unseen("A-035", "no node told how long names took")
-    return held("A-035", f"names resolved on {len(seconds)} nodes, after {max(seconds):.0f} s at most")
+    return held(
+        "A-035", f"names resolved on {len(seconds)} nodes, after {max(seconds):.0f} s at most"
+    )
 
 
 @look("A-036", after="ready")
@@ -150,7 +213,11 @@ def credentials_are_the_instances(world: World) -> Seen:
         return None if given is None or as_processes(story) else given == "instance"
 
     return judged(
-        world, "A-041", instance, "credentials come from the instance's role", "Look what sets AWS_ACCESS_KEY_ID for lifecycle scripts"
+        world,
+        "A-041",
+        instance,
+        "credentials come from the instance's role",
+        "Look what sets AWS_ACCESS_KEY_ID for lifecycle scripts",
     )
 
 

@@ -13,7 +13,10 @@ def lifecycle_logs_are_in_their_streams(world: World) -> Seen:
         return unseen("A-018", "the cluster has no nodes")
     empty = [node for node in world.nodes if not world.lifecycle_logs(node)]
     if not empty:
-        return held("A-018", f"each of {len(world.nodes)} nodes has lines in LifecycleConfig/<group>/<instance id>")
+        return held(
+            "A-018",
+            f"each of {len(world.nodes)} nodes has lines in LifecycleConfig/<group>/<instance id>",
+        )
     there = ", ".join(world.log_streams) or "no stream"
     missing = ", ".join(f"{node['group']}/{node['instanceId']}" for node in empty)
     return broken(
@@ -27,12 +30,19 @@ def each_nodes_address_is_told_by_describe_cluster_node(world: World) -> Seen:
     listed = [node for node in world.backend_nodes if "PrivatePrimaryIp" in node]
     if not world.backend_nodes:
         return unseen("A-015", "AWS lists no nodes of the cluster")
-    details = {node["InstanceId"]: world.described_node(node["InstanceId"]) or {} for node in world.backend_nodes}
-    without = [instance for instance, detail in details.items() if not detail.get("PrivatePrimaryIp")]
+    details = {
+        node["InstanceId"]: world.described_node(node["InstanceId"]) or {}
+        for node in world.backend_nodes
+    }
+    without = [
+        instance for instance, detail in details.items() if not detail.get("PrivatePrimaryIp")
+    ]
     if without:
         return Seen(
             "A-015", "broken", f"DescribeClusterNode gives no PrivatePrimaryIp of {', '.join(without)}",
             "Nodes have no names then: see aws/backends HyperPod._address, and report what DescribeClusterNode answered",
         )  # fmt: skip
     also = "; ListClusterNodes has them too" if listed else ""
-    return held("A-015", f"DescribeClusterNode gives the address of each of {len(details)} nodes{also}")
+    return held(
+        "A-015", f"DescribeClusterNode gives the address of each of {len(details)} nodes{also}"
+    )

@@ -27,9 +27,16 @@ def nodes_of_clusters_are_in_the_price_list(world: World) -> Seen:
 
 def _usage_types(world: World, instance_type: str) -> list[str]:
     filters = {"regionCode": world.account.region, "instanceName": instance_type}
-    terms = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in filters.items()]
+    terms = [
+        {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in filters.items()
+    ]
     page = world.account.call(
-        "pricing", "GetProducts", region=PRICE_LIST_REGION, ServiceCode="AmazonSageMaker", Filters=terms, MaxResults=100
+        "pricing",
+        "GetProducts",
+        region=PRICE_LIST_REGION,
+        ServiceCode="AmazonSageMaker",
+        Filters=terms,
+        MaxResults=100,
     )
     products = [json.loads(text) for text in page.get("PriceList") or []]
     return sorted({str(product["product"]["attributes"].get("usagetype")) for product in products})

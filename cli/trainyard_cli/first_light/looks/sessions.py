@@ -17,7 +17,9 @@ def submitted(world: World) -> bool:
     return any(attempt.get("jobId") for attempt in world.attempts)
 
 
-def _unless(world: World, assumption: str, signs: tuple[str, ...], what: str, remedy: str, *, held_by: str) -> Seen:
+def _unless(
+    world: World, assumption: str, signs: tuple[str, ...], what: str, remedy: str, *, held_by: str
+) -> Seen:
     """Broken where what held the first submission up has all these signs; the line with the first of them is the evidence."""
     text = trouble(world)
     if all(sign in text for sign in signs):
@@ -42,14 +44,18 @@ def start_session_reaches_nodes_of_hyperpod(world: World) -> Seen:
 def a_target_has_the_clusters_id(world: World) -> Seen:
     text = trouble(world)
     if submitted(world):
-        return held("A-002", "the controller was reached as sagemaker-cluster:<id>_<group>-<instance id>")
+        return held(
+            "A-002", "the controller was reached as sagemaker-cluster:<id>_<group>-<instance id>"
+        )
     heard = (world.cluster or {}).get("lastHeartbeatAt")
     if NOT_CONNECTED in text and heard:
         return broken(
             "A-002", f"Session Manager does not know the target, though the node lives and its agent was heard at {heard}: {sentence(text, NOT_CONNECTED)}",
             "Try aws ssm start-session with the cluster's name in the place of its id; correct SessionCommands._look_up by what works",
         )  # fmt: skip
-    return unseen("A-002", "no session came about, for another reason" if text else "no session came about")
+    return unseen(
+        "A-002", "no session came about, for another reason" if text else "no session came about"
+    )
 
 
 @look("A-003", after=COMMAND)
@@ -75,7 +81,9 @@ def a_node_that_is_not_connected_will_be(world: World) -> Seen:
     delayed = [entry for entry in world.timeline("Delayed") if NOT_CONNECTED in entry["message"]]
     if delayed and submitted(world):
         return held("A-006", f"it was not connected at {delayed[0]['at']}, and later it was")
-    return unseen("A-006", "no first try met a node that was not connected and a later one that was")
+    return unseen(
+        "A-006", "no first try met a node that was not connected and a later one that was"
+    )
 
 
 @look("A-007", after=COMMAND)
@@ -91,12 +99,21 @@ def the_token_alone_opens_the_channel(world: World) -> Seen:
 def the_handshake_goes_as_we_speak_it(world: World) -> Seen:
     text = trouble(world)
     if "encrypt sessions with KMS" in text:
-        return held("A-008", "the agent asked for KMSEncryption in the handshake, which must be switched off in the account's preferences")
+        return held(
+            "A-008",
+            "the agent asked for KMSEncryption in the handshake, which must be switched off in the account's preferences",
+        )
     if "but nothing came in" in text or "Handshake timed out" in text:
         return broken(
-            "A-008", f"the handshake did not come about: {sentence(text, 'came in')}", "Look at the SSM agent's log on the controller"
+            "A-008",
+            f"the handshake did not come about: {sentence(text, 'came in')}",
+            "Look at the SSM agent's log on the controller",
         )
-    return held("A-008", "the handshake went through") if submitted(world) else unseen("A-008", "no command ran")
+    return (
+        held("A-008", "the handshake went through")
+        if submitted(world)
+        else unseen("A-008", "no command ran")
+    )
 
 
 @look("A-037", after=COMMAND)

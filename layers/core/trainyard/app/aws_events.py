@@ -35,7 +35,9 @@ def read_aws_event(envelope: Mapping[str, Any], now: datetime) -> AwsEvent | str
     event_id = str(envelope.get("id") or "")
     if not isinstance(detail, Mapping) or not event_id:
         return "malformed: no detail or no id"
-    reader = {CLUSTER_STATE_CHANGE: _state, NODE_HEALTH: _health, CLUSTER_EVENT: _event}.get(str(envelope.get("detail-type")))
+    reader = {CLUSTER_STATE_CHANGE: _state, NODE_HEALTH: _health, CLUSTER_EVENT: _event}.get(
+        str(envelope.get("detail-type"))
+    )
     return reader(detail, f"aws-{event_id}", now) if reader else "an AWS event that we do not read"
 
 
@@ -44,7 +46,12 @@ def _state(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent |
         change = ClusterStateChange.model_validate(detail)
     except ValidationError as error:
         return f"malformed: {error.error_count()} errors"
-    fact = ClusterState(id=fact_id, at=now, status=change.cluster_status, failure_message=change.failure_message or "")
+    fact = ClusterState(
+        id=fact_id,
+        at=now,
+        status=change.cluster_status,
+        failure_message=change.failure_message or "",
+    )
     return AwsEvent(change.cluster_name, change.cluster_arn, fact)
 
 
@@ -52,9 +59,17 @@ def _health(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent 
     summary = detail.get("HealthSummary") or {}
     if not detail.get("ClusterName") or not isinstance(summary, Mapping):
         return "malformed: no ClusterName or HealthSummary"
-    instance, status = str(detail.get("InstanceId") or "?"), str(summary.get("HealthStatus") or "unknown")
-    reason, action = str(summary.get("HealthStatusReason") or "no reason given"), str(summary.get("RepairAction") or "None")
-    fact = NodeHealth(id=fact_id, at=now, instance_id=instance, status=status, reason=reason, repair_action=action)
+    instance, status = (
+        str(detail.get("InstanceId") or "?"),
+        str(summary.get("HealthStatus") or "unknown"),
+    )
+    reason, action = (
+        str(summary.get("HealthStatusReason") or "no reason given"),
+        str(summary.get("RepairAction") or "None"),
+    )
+    fact = NodeHealth(
+        id=fact_id, at=now, instance_id=instance, status=status, reason=reason, repair_action=action
+    )
     return AwsEvent(str(detail["ClusterName"]), str(detail.get("ClusterArn") or ""), fact)
 
 
@@ -69,5 +84,7 @@ def _event(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent |
         return "an informational event of HyperPod"
     instance, event = str(inner.get("InstanceId") or ""), str(inner.get("EventId") or "")
     kind = LifecycleFailed if broken else ClusterEvent
-    fact = kind(id=fact_id, at=now, description=text, level=level, instance_id=instance, event_id=event)
+    fact = kind(
+        id=fact_id, at=now, description=text, level=level, instance_id=instance, event_id=event
+    )
     return AwsEvent(str(inner["ClusterName"]), str(inner.get("ClusterArn") or ""), fact)

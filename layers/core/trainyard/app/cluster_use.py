@@ -24,10 +24,25 @@ def blocker_of(ports: Ports, cluster: Cluster) -> str | None:
 
 def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
     """People's jobs on this very cluster as its controller last told them."""
-    beats = [beat for beat in newest_heartbeats(ports, cluster.name, 1) if beat.cluster_arn == cluster.arn]
-    told = next((beat.other_jobs for beat in beats if ports.clock.now() - beat.at < timedelta(seconds=KNOWN_SECONDS)), None)
+    beats = [
+        beat
+        for beat in newest_heartbeats(ports, cluster.name, 1)
+        if beat.cluster_arn == cluster.arn
+    ]
+    told = next(
+        (
+            beat.other_jobs
+            for beat in beats
+            if ports.clock.now() - beat.at < timedelta(seconds=KNOWN_SECONDS)
+        ),
+        None,
+    )
     if told is None:
         return OtherJobs()
-    used = max(moment for moment in (cluster.last_used_at, cluster.ready_at, cluster.created_at) if moment is not None)
+    used = max(
+        moment
+        for moment in (cluster.last_used_at, cluster.ready_at, cluster.created_at)
+        if moment is not None
+    )
     waited = ports.clock.now() - used > timedelta(seconds=QUEUED_SECONDS)
     return told.changed(queued=0) if waited else told

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from trainyard.domain import names
-from trainyard.domain.errors import ClusterExists, ClusterNotFound, FieldError, IdempotencyConflict, InvalidRequest
+from trainyard.domain.errors import (
+    ClusterExists,
+    ClusterNotFound,
+    FieldError,
+    IdempotencyConflict,
+    InvalidRequest,
+)
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 from trainyard_contracts.specs import ClusterSpec
 
 
 def create_cluster(
-    ports: Ports, spec: ClusterSpec, *, name: str | None = None, owner_run: str | None = None, idempotency_key: str | None = None
+    ports: Ports,
+    spec: ClusterSpec,
+    *,
+    name: str | None = None,
+    owner_run: str | None = None,
+    idempotency_key: str | None = None,
 ) -> Cluster:
     """Store the cluster's record and start its machine. The same key and spec again answer with the same cluster.
 
@@ -70,15 +81,25 @@ def _repeated(ports: Ports, record: Cluster) -> Cluster | None:
     if known.idempotency_key != record.idempotency_key:
         return None
     if known.spec != record.spec:
-        field = FieldError("idempotency-key", "was used with another body for this cluster; use a new one for a new request")
-        raise IdempotencyConflict(f"this Idempotency-Key was used for cluster '{record.name}' with another body", errors=[field])
+        field = FieldError(
+            "idempotency-key",
+            "was used with another body for this cluster; use a new one for a new request",
+        )
+        raise IdempotencyConflict(
+            f"this Idempotency-Key was used for cluster '{record.name}' with another body",
+            errors=[field],
+        )
     return known
 
 
 def start_cluster(ports: Ports, cluster: Cluster) -> None:
     """Start the machine that makes the cluster; again changes nothing."""
     payload = {"clusterName": cluster.name, "generation": cluster.generation}
-    ports.executions.start("cluster", names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries), payload)
+    ports.executions.start(
+        "cluster",
+        names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries),
+        payload,
+    )
 
 
 def start_teardown(ports: Ports, cluster: Cluster) -> None:
@@ -87,4 +108,6 @@ def start_teardown(ports: Ports, cluster: Cluster) -> None:
     if ports.executions.status("teardown", name) not in (None, "RUNNING"):
         cluster = ports.clusters.put(cluster.changed(machine_tries=cluster.machine_tries + 1))
         name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
-    ports.executions.start("teardown", name, {"clusterName": cluster.name, "generation": cluster.generation})
+    ports.executions.start(
+        "teardown", name, {"clusterName": cluster.name, "generation": cluster.generation}
+    )

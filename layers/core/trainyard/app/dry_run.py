@@ -36,8 +36,12 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     if spec.cluster.spec is None:
         price = ports.prices.hourly_usd(existing.spec) if existing else None
         return DryRun(None, {}, {}, script, price, warnings)
-    plan = dry_run_cluster(ports, spec.cluster.spec, name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER))
-    return DryRun(plan.operation, plan.request, plan.files, script, plan.hourly_usd, warnings + plan.warnings)
+    plan = dry_run_cluster(
+        ports, spec.cluster.spec, name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER)
+    )
+    return DryRun(
+        plan.operation, plan.request, plan.files, script, plan.hourly_usd, warnings + plan.warnings
+    )
 
 
 def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None) -> DryRun:
@@ -45,7 +49,13 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
     check_spec(ports, spec)
     now = ports.clock.now()
     named = spec.changed(name=name) if name else spec
-    request = ports.backend.plan(Cluster(name=named.name, spec=named, created_at=now, updated_at=now))
+    request = ports.backend.plan(
+        Cluster(name=named.name, spec=named, created_at=now, updated_at=now)
+    )
     price = ports.prices.hourly_usd(spec)
-    warnings = [] if price is not None else ["The price list does not say what these instances cost; look it up before you start."]
+    warnings = (
+        []
+        if price is not None
+        else ["The price list does not say what these instances cost; look it up before you start."]
+    )
     return DryRun(request.operation, request.request, dict(request.files), None, price, warnings)

@@ -23,7 +23,9 @@ def list_nodes(ports: Ports, cluster_name: str) -> list[ClusterNode]:
 
 def newest_heartbeats(ports: Ports, cluster_name: str, count: int) -> list[ClusterHeartbeat]:
     """The newest ones of the last day, oldest first."""
-    return ports.clusters.heartbeats(cluster_name, since=ports.clock.now() - timedelta(days=1), limit=count)
+    return ports.clusters.heartbeats(
+        cluster_name, since=ports.clock.now() - timedelta(days=1), limit=count
+    )
 
 
 def _samples(ports: Ports, cluster: Cluster) -> dict[str, NodeSample]:
@@ -40,5 +42,10 @@ def _joined(node: ClusterNode, sample: NodeSample | None) -> ClusterNode:
     if sample is None:
         return node
     wire = sample.model_dump(mode="json", by_alias=True)
-    update = {"name": sample.node, "agent": sample.agent, "scheduler": sample.scheduler, "sample": wire}
+    update = {
+        "name": sample.node,
+        "agent": sample.agent,
+        "scheduler": sample.scheduler,
+        "sample": wire,
+    }
     return node.changed(**update)

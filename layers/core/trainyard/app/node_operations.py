@@ -28,22 +28,32 @@ def reboot_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResul
     return result
 
 
-def _tell(ports: Ports, cluster: Cluster, node: ClusterNode, result: BatchResult, verb: str, type_: str) -> None:
+def _tell(
+    ports: Ports, cluster: Cluster, node: ClusterNode, result: BatchResult, verb: str, type_: str
+) -> None:
     """Whoever reads a run's timeline sees that the node did not fall out by itself."""
     if node.instance_id in result.failed:
         return
     message = f"A person asked AWS to {verb} {node.name or node.instance_id} ({node.instance_id})."
     now, entry_id = ports.clock.now(), f"{verb}-{ports.ids.ulid().lower()}"
     for run in ports.runs.on_cluster(cluster.name):
-        used = run.attempt is not None and run.attempt.ended_at is None and node.name in run.attempt.nodes
+        used = (
+            run.attempt is not None
+            and run.attempt.ended_at is None
+            and node.name in run.attempt.nodes
+        )
         line = f"{message} The run's job uses it." if used else message
-        ports.runs.note(run.id, TimelineEntry(id=entry_id, at=now, kind="fact", type=type_, message=line))
+        ports.runs.note(
+            run.id, TimelineEntry(id=entry_id, at=now, kind="fact", type=type_, message=line)
+        )
 
 
 def _node(ports: Ports, cluster_name: str, instance_id: str) -> tuple[Cluster, ClusterNode]:
     cluster = ports.clusters.get(cluster_name)
     if cluster.status not in ("InService", "Ready"):
-        raise ConflictError(f"Cluster '{cluster_name}' is {cluster.status}; its nodes cannot be changed now.")
+        raise ConflictError(
+            f"Cluster '{cluster_name}' is {cluster.status}; its nodes cannot be changed now."
+        )
     for node in ports.backend.nodes(cluster):
         if node.instance_id == instance_id:
             return cluster, node

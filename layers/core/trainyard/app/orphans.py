@@ -36,14 +36,24 @@ def suspects(ports: Ports) -> Sequence[Suspect]:
     """Every cluster with our tag that no living record accounts for and that is old enough. Looks at each again, by its name."""
     tagged = ports.backend.tagged()
     known = {cluster.name: cluster.arn for cluster in ports.clusters.active()}
-    unknown = [seen for seen in tagged if seen.name not in known or known[seen.name] not in (None, seen.arn)]
-    found = [Suspect(seen, _kept_because(ports, seen)) for seen in unknown if _settled(ports, seen) and not _accounted(ports, seen)]
+    unknown = [
+        seen
+        for seen in tagged
+        if seen.name not in known or known[seen.name] not in (None, seen.arn)
+    ]
+    found = [
+        Suspect(seen, _kept_because(ports, seen))
+        for seen in unknown
+        if _settled(ports, seen) and not _accounted(ports, seen)
+    ]
     return _few(found, len(tagged))
 
 
 def _settled(ports: Ports, seen: BackendCluster) -> bool:
     """Old enough that its record must be there, and there still: a list may be older than the truth."""
-    if seen.created_at is None or ports.clock.now() - seen.created_at < timedelta(seconds=ports.config.orphan_seconds):
+    if seen.created_at is None or ports.clock.now() - seen.created_at < timedelta(
+        seconds=ports.config.orphan_seconds
+    ):
         return False
     now = ports.backend.describe(seen.name) if seen.status != "Deleting" else None
     return now is not None and now.arn == seen.arn and now.status != "Deleting"
@@ -73,7 +83,9 @@ def _record(ports: Ports, name: str) -> Cluster | None:
 
 def _heard(ports: Ports, seen: BackendCluster) -> bool:
     seconds = max(HEARD_SECONDS, HEARD_INTERVALS * ports.config.heartbeat_seconds)
-    beats = ports.clusters.heartbeats(seen.name, since=ports.clock.now() - timedelta(seconds=seconds), limit=10)
+    beats = ports.clusters.heartbeats(
+        seen.name, since=ports.clock.now() - timedelta(seconds=seconds), limit=10
+    )
     return any(beat.cluster_arn == seen.arn for beat in beats)
 
 

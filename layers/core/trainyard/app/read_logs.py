@@ -23,7 +23,12 @@ class LogTail:
 
 
 def read_logs(
-    ports: Ports, run_id: str, *, attempt: int | None = None, lines: int = 200, kind: Literal["job", "lifecycle"] = "job"
+    ports: Ports,
+    run_id: str,
+    *,
+    attempt: int | None = None,
+    lines: int = 200,
+    kind: Literal["job", "lifecycle"] = "job",
 ) -> LogTail:
     """Raises RunNotFound, AttemptNotFound."""
     run = ports.runs.get(run_id)
@@ -47,7 +52,9 @@ def _check_attempt(run: Run, attempt: int | None) -> None:
         if known
         else "the run has none yet"
     )
-    field = FieldError("attempt", f"there is no attempt {attempt}; {there}; leave it out for the newest")
+    field = FieldError(
+        "attempt", f"there is no attempt {attempt}; {there}; leave it out for the newest"
+    )
     raise AttemptNotFound(f"Run {run.id} has no attempt {attempt}; {there}.", errors=[field])
 
 
@@ -72,7 +79,9 @@ def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, lines: 
     if cluster is None or cluster.status != "Ready":
         return nothing
     try:
-        result = ports.commands.run(cluster, commands.Logs(run.id, attempt, lines).argv(), timeout_seconds=20)
+        result = ports.commands.run(
+            cluster, commands.Logs(run.id, attempt, lines).argv(), timeout_seconds=20
+        )
     except RetryableError:
         return nothing
     answer = commands.answer_of(result.stdout) if result.exit_code == 0 else None

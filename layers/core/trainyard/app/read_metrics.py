@@ -45,14 +45,22 @@ def read_metrics(ports: Ports, run_id: str, *, since_seconds: float = 3600) -> M
     for beat in beats:
         for sample in beat.nodes:
             series.setdefault(sample.node, []).append(sample)
-    trained = [(beat.at, sample) for beat in beats if beat.part == 1 for sample in beat.runs if sample.run_id == run_id]
+    trained = [
+        (beat.at, sample)
+        for beat in beats
+        if beat.part == 1
+        for sample in beat.runs
+        if sample.run_id == run_id
+    ]
     nodes = _fitting(series, run.attempt.nodes if run.attempt else [])
     thinned = left_out or sum(map(len, nodes.values())) < sum(map(len, series.values()))
     points = _spread(trained, MOST_POINTS)
     return Metrics(nodes, points, thinned or len(points) < len(trained), len(series))
 
 
-def _beats(ports: Ports, cluster: str, since: datetime, now: datetime) -> tuple[list[ClusterHeartbeat], bool]:
+def _beats(
+    ports: Ports, cluster: str, since: datetime, now: datetime
+) -> tuple[list[ClusterHeartbeat], bool]:
     """Oldest first; and whether there may be more of them."""
     newest = ports.clusters.heartbeats(cluster, since=since, limit=1)
     if not newest:
@@ -66,15 +74,26 @@ def _beats(ports: Ports, cluster: str, since: datetime, now: datetime) -> tuple[
     looks = max(2, min(MOST_LOOKS, most // parts))
     step = (now - since) / looks
     ends = [now - step * number for number in reversed(range(looks))]
-    return [beat for end in ends for beat in ports.clusters.heartbeats(cluster, since=end - step, until=end, limit=parts)], True
+    return [
+        beat
+        for end in ends
+        for beat in ports.clusters.heartbeats(cluster, since=end - step, until=end, limit=parts)
+    ], True
 
 
-def _fitting(series: dict[str, list[NodeSample]], first: Sequence[str]) -> dict[str, list[NodeSample]]:
+def _fitting(
+    series: dict[str, list[NodeSample]], first: Sequence[str]
+) -> dict[str, list[NodeSample]]:
     """The series with as many points as there is room for; where even few are too many, the run's nodes before others."""
     if not series:
         return {}
-    largest = max((sample for samples in series.values() for sample in samples), key=lambda sample: len(sample.gpus))
-    room = MOST_BYTES // (len(largest.model_dump_json(by_alias=True)) + 64)  # numbers may be longer than in this one
+    largest = max(
+        (sample for samples in series.values() for sample in samples),
+        key=lambda sample: len(sample.gpus),
+    )
+    room = MOST_BYTES // (
+        len(largest.model_dump_json(by_alias=True)) + 64
+    )  # numbers may be longer than in this one
     points = min(MOST_POINTS, max(FEWEST_POINTS, room // len(series)))
     mine = set(first)
     chosen = sorted(series, key=lambda node: (node not in mine, node))[: max(1, room // points)]
@@ -85,4 +104,6 @@ def _spread(items: list[T], most: int) -> list[T]:
     """At most so many of them at even distances, the newest among them."""
     if len(items) <= most:
         return items
-    return [items[len(items) - 1 - (number * len(items)) // most] for number in reversed(range(most))]
+    return [
+        items[len(items) - 1 - (number * len(items)) // most] for number in reversed(range(most))
+    ]

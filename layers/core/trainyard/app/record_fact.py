@@ -86,7 +86,9 @@ def _heartbeat(ports: Ports, cluster: Cluster, event: ClusterHeartbeat) -> Recor
     now = ports.clock.now()
     if last := silent_since(ports, cluster):
         _tell_return(ports, cluster, last, now)
-    ports.clusters.touch(event.cluster_name, heartbeat_at=now, used_at=now if _in_use(event) else None)
+    ports.clusters.touch(
+        event.cluster_name, heartbeat_at=now, used_at=now if _in_use(event) else None
+    )
     return Recorded("recorded", "heartbeat", "ClusterHeartbeat", event.id, event.cluster_name)
 
 
@@ -98,7 +100,11 @@ def _in_use(event: ClusterHeartbeat) -> bool:
 def _tell_return(ports: Ports, cluster: Cluster, last: datetime, now: datetime) -> None:
     message = f"The controller of cluster '{cluster.name}' is heard again, after {(now - last).total_seconds():.0f} s of silence."
     entry = TimelineEntry(
-        id=f"controller-back-{cluster.name}-{last:%Y%m%dT%H%M%S%f}", at=now, kind="status", type="ControllerBack", message=message
+        id=f"controller-back-{cluster.name}-{last:%Y%m%dT%H%M%S%f}",
+        at=now,
+        kind="status",
+        type="ControllerBack",
+        message=message,
     )
     for run in ports.runs.on_cluster(cluster.name):
         ports.runs.note(run.id, entry)
@@ -106,7 +112,9 @@ def _tell_return(ports: Ports, cluster: Cluster, last: datetime, now: datetime) 
 
 def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
     event = _placed(event, cluster.created_at, ports.clock.now())
-    if not isinstance(event, (RunEvent, ExportFinished)):  # of a node or the whole cluster, even where it names the run that it met
+    if not isinstance(
+        event, (RunEvent, ExportFinished)
+    ):  # of a node or the whole cluster, even where it names the run that it met
         return _cluster_fact(ports, cluster, event)
     try:
         run = ports.runs.get(event.run_id)
@@ -114,7 +122,9 @@ def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
         return _dropped(event, "no such run")
     if run.cluster_name != cluster.name:
         return _dropped(event, "the run is on another cluster")
-    if isinstance(event, RunEvent) and event.attempt > max((attempt.number for attempt in run.attempts), default=0):
+    if isinstance(event, RunEvent) and event.attempt > max(
+        (attempt.number for attempt in run.attempts), default=0
+    ):
         return _dropped(event, f"the run has no attempt {event.attempt}")
     if isinstance(event, (CheckpointCommitted, CheckpointPruned)):
         return _listed(ports, run, event)
@@ -131,9 +141,18 @@ def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded
         ports.runs.record(run.id, _as_met_by(run, event), sentence(event))
         if not isinstance(event, ClusterReady) and wake_run(ports, run.id, type(event)):
             woken.append(run.id)
-    if "in-service" in kind_of(type(event)).wakes and wake_cluster(ports, cluster.name, type(event)):
+    if "in-service" in kind_of(type(event)).wakes and wake_cluster(
+        ports, cluster.name, type(event)
+    ):
         woken.append(cluster.name)
-    return Recorded("recorded", "fact of the cluster", type_of(event), event.id, cluster.name, woken=tuple(woken))
+    return Recorded(
+        "recorded",
+        "fact of the cluster",
+        type_of(event),
+        event.id,
+        cluster.name,
+        woken=tuple(woken),
+    )
 
 
 def _as_met_by(run: Run, event: AgentEvent) -> AgentEvent:
@@ -151,7 +170,9 @@ def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPrune
     ports.runs.put_checkpoint(run.id, _checkpoint(event))
     if isinstance(event, CheckpointCommitted):  # that an old one made room is no news
         ports.runs.note(run.id, _line(event))
-    return Recorded("recorded", "checkpoint of the run", type_of(event), event.id, run.cluster_name, run.id)
+    return Recorded(
+        "recorded", "checkpoint of the run", type_of(event), event.id, run.cluster_name, run.id
+    )
 
 
 def _run_fact(ports: Ports, run: Run, event: AgentEvent) -> Recorded:
@@ -161,7 +182,15 @@ def _run_fact(ports: Ports, run: Run, event: AgentEvent) -> Recorded:
     # A duplicate wakes too: the first delivery may have died between its record and its wake.
     woken = wake_run(ports, run.id, type(event))
     reason = "fact of the run" if new else "known already"
-    return Recorded("recorded", reason, type_of(event), event.id, run.cluster_name, run.id, (run.id,) if woken else ())
+    return Recorded(
+        "recorded",
+        reason,
+        type_of(event),
+        event.id,
+        run.cluster_name,
+        run.id,
+        (run.id,) if woken else (),
+    )
 
 
 def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
@@ -172,18 +201,35 @@ def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
     if made_at <= event.at <= now:
         return event
     shift = now - event.at
-    moved = {name: getattr(event, name) + shift for name in ("at", "stepped_at", "committed_at") if hasattr(event, name)}
+    moved = {
+        name: getattr(event, name) + shift
+        for name in ("at", "stepped_at", "committed_at")
+        if hasattr(event, name)
+    }
     return event.changed(**moved, reported_at=event.at)
 
 
 def _line(fact: AgentEvent) -> TimelineEntry:
     return TimelineEntry(
-        id=fact.id, at=fact.at, kind="fact", type=type_of(fact), message=sentence(fact), attempt=attempt_of(fact), data=data_of(fact)
+        id=fact.id,
+        at=fact.at,
+        kind="fact",
+        type=type_of(fact),
+        message=sentence(fact),
+        attempt=attempt_of(fact),
+        data=data_of(fact),
     )
 
 
 def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointRejected) -> Checkpoint:
-    found = Checkpoint(step=event.step, attempt=event.attempt, path=event.path, bytes=0, files=0, committed_at=event.at)
+    found = Checkpoint(
+        step=event.step,
+        attempt=event.attempt,
+        path=event.path,
+        bytes=0,
+        files=0,
+        committed_at=event.at,
+    )
     if isinstance(event, CheckpointCommitted):
         return found.changed(bytes=event.bytes, files=event.files, committed_at=event.committed_at)
     if isinstance(event, CheckpointRejected):
@@ -201,7 +247,13 @@ def _aws_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     except ClusterNotFound:
         return Recorded("dropped", "not a cluster of ours", kind, read.fact.id, read.cluster_name)
     if cluster.arn is not None and read.cluster_arn != cluster.arn:
-        return Recorded("dropped", "it is from another cluster of this name", kind, read.fact.id, read.cluster_name)
+        return Recorded(
+            "dropped",
+            "it is from another cluster of this name",
+            kind,
+            read.fact.id,
+            read.cluster_name,
+        )
     read = _with_reason(ports, cluster, read)
     told = sentence(read.fact)
     ports.clusters.record(cluster.name, read.fact)
@@ -209,7 +261,14 @@ def _aws_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
         for run in ports.runs.on_cluster(cluster.name):
             ports.runs.record(run.id, read.fact, told)
     woken = wake_cluster(ports, cluster.name, type(read.fact))
-    return Recorded("recorded", told, type_of(read.fact), read.fact.id, cluster.name, woken=(cluster.name,) if woken else ())
+    return Recorded(
+        "recorded",
+        told,
+        type_of(read.fact),
+        read.fact.id,
+        cluster.name,
+        woken=(cluster.name,) if woken else (),
+    )
 
 
 def _with_reason(ports: Ports, cluster: Cluster, read: AwsEvent) -> AwsEvent:

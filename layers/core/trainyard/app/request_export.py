@@ -21,7 +21,9 @@ def request_export(ports: Ports, run_id: str) -> Run:
     run = ports.runs.get(run_id)
     if run.terminal:
         return _export_ended(ports, run)
-    fact = ExportRequested(id=f"export-{ports.ids.ulid().lower()}", at=ports.clock.now(), life=run.life)
+    fact = ExportRequested(
+        id=f"export-{ports.ids.ulid().lower()}", at=ports.clock.now(), life=run.life
+    )
     ports.runs.record(run_id, fact, sentence(fact))
     wake_run(ports, run_id, ExportRequested)
     return ports.runs.get(run_id)
@@ -29,7 +31,13 @@ def request_export(ports: Ports, run_id: str) -> Run:
 
 def _export_ended(ports: Ports, run: Run) -> Run:
     export = run.export
-    if export is not None and export.final and export.state == "verified" and not export.left_behind and not export.found_nothing:
+    if (
+        export is not None
+        and export.final
+        and export.state == "verified"
+        and not export.left_behind
+        and not export.found_nothing
+    ):
         return run
     cluster = cluster_of(ports, run)
     if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
@@ -38,6 +46,8 @@ def _export_ended(ports: Ports, run: Run) -> Run:
             next_step=f"Look under {run.export_prefix} in the data bucket for what was exported.",
         )
     reason = "A person asked for an export of the ended run."
-    fresh = ports.runs.put(reopened(run, ports.clock.now(), outcome=run.outcome or "failed", reason=reason))
+    fresh = ports.runs.put(
+        reopened(run, ports.clock.now(), outcome=run.outcome or "failed", reason=reason)
+    )
     start_run(ports, fresh)
     return fresh

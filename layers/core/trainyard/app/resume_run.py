@@ -25,7 +25,9 @@ def resume_run(ports: Ports, run_id: str) -> Run:
         raise RunFinished(f"Run {run_id} succeeded; there is nothing to resume.")
     _check_checkpoints(ports, run)
     now = ports.clock.now()
-    fresh = ports.runs.put(_below_its_cluster(reopened(run, now, outcome=None, reason="A person resumed the run.")))
+    fresh = ports.runs.put(
+        _below_its_cluster(reopened(run, now, outcome=None, reason="A person resumed the run."))
+    )
     fact = ResumeRequested(id=f"resume-{run_id}-{fresh.life}", at=now, life=fresh.life)
     ports.runs.record(run_id, fact, sentence(fact))
     start_run(ports, fresh)
@@ -34,7 +36,9 @@ def resume_run(ports: Ports, run_id: str) -> Run:
 
 def _below_its_cluster(run: Run) -> Run:
     """Nodes reach objects below their own cluster's prefix only; a run from before that rule gets one there, for all that follows."""
-    return run.changed(objects_prefix=run.objects_prefix or f"{names.runs_prefix(run.cluster_name)}/{run.id}")
+    return run.changed(
+        objects_prefix=run.objects_prefix or f"{names.runs_prefix(run.cluster_name)}/{run.id}"
+    )
 
 
 def _active(ports: Ports, run: Run) -> Run:
@@ -42,7 +46,10 @@ def _active(ports: Ports, run: Run) -> Run:
     if run.status == "Pending" and run.life > 1:
         start_run(ports, run)
         return run
-    raise RunActive(f"Run {run.id} is {run.status}; it resumes by itself when something fails.", next_step="Watch it, or cancel it first.")
+    raise RunActive(
+        f"Run {run.id} is {run.status}; it resumes by itself when something fails.",
+        next_step="Watch it, or cancel it first.",
+    )
 
 
 def _check_checkpoints(ports: Ports, run: Run) -> None:

@@ -14,4 +14,7 @@ def remember_copies(ports: Ports, run: Run, kind: type[SavedRun | UnsavedRun]) -
     if cluster is None:
         return
     fact_id = f"{kind.__name__}-{run.id}-{run.life}"
-    ports.clusters.record(cluster.name, kind(id=fact_id, at=ports.clock.now(), run_id=run.id, generation=cluster.generation))
+    ports.clusters.record(
+        cluster.name,
+        kind(id=fact_id, at=ports.clock.now(), run_id=run.id, generation=cluster.generation),
+    )

@@ -16,5 +16,10 @@ def show_run(ports: Ports, run_id: str) -> tuple[Run, RunSample | None]:
 
 def latest_sample(ports: Ports, run: Run) -> RunSample | None:
     """The run's sample in its cluster's newest heartbeat, if that heartbeat knows the run."""
-    mine = [sample for beat in newest_heartbeats(ports, run.cluster_name, 1) for sample in beat.runs if sample.run_id == run.id]
+    mine = [
+        sample
+        for beat in newest_heartbeats(ports, run.cluster_name, 1)
+        for sample in beat.runs
+        if sample.run_id == run.id
+    ]
     return max(mine, key=lambda sample: sample.attempt, default=None)

@@ -28,7 +28,11 @@ def silent_since(ports: Ports, cluster: Cluster) -> datetime | None:
     """The last heartbeat of a ready cluster that is silent now; it names this silence. None if it is not silent."""
     last = cluster.last_heartbeat_at or cluster.ready_at
     limit = timedelta(seconds=SILENT_INTERVALS * ports.config.heartbeat_seconds)
-    return last if cluster.status == "Ready" and last is not None and ports.clock.now() - last > limit else None
+    return (
+        last
+        if cluster.status == "Ready" and last is not None and ports.clock.now() - last > limit
+        else None
+    )
 
 
 def still(ports: Ports, run_id: str, next_: Next) -> bool:
@@ -42,5 +46,9 @@ def think(ports: Ports, run: Run) -> Decision:
     facts = ports.runs.facts(run.id)
     if cluster is not None:
         facts = facts + ports.clusters.facts(cluster.name)
-    newest = ports.runs.checkpoints(run.id, limit=NEWEST, token=None).items if run.attempt is not None else ()
+    newest = (
+        ports.runs.checkpoints(run.id, limit=NEWEST, token=None).items
+        if run.attempt is not None
+        else ()
+    )
     return decide(run, facts, cluster, ports.clock.now(), newest)

@@ -26,7 +26,9 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
         if stored is None:
             raise
     else:
-        stored = ports.runs.create(_new_run(ports, spec), idempotency_key=idempotency_key, body_hash=body_hash(spec))
+        stored = ports.runs.create(
+            _new_run(ports, spec), idempotency_key=idempotency_key, body_hash=body_hash(spec)
+        )
     if not stored.terminal:
         start_run(ports, stored)
     return stored
@@ -79,7 +81,10 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     try:
         cluster = ports.clusters.get(spec.cluster.name)
     except ClusterNotFound as missing:
-        field = FieldError("cluster.name", f"no cluster is named '{spec.cluster.name}'; name one of GET /v1/clusters or give cluster.spec")
+        field = FieldError(
+            "cluster.name",
+            f"no cluster is named '{spec.cluster.name}'; name one of GET /v1/clusters or give cluster.spec",
+        )
         raise ClusterNotFound(missing.detail, errors=[field]) from None
     if cluster.status in ("Failed", "Deleting", "Deleted"):
         raise ClusterInUse(

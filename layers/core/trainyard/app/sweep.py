@@ -101,14 +101,21 @@ def _overdue(ports: Ports, wait: Wait, now: datetime) -> bool:
         return False
     run = ports.runs.get(name)
     decision = think(ports, run)
-    expected = {"cluster": "ensure-cluster", "outcome": "wait", "export": "export", "teardown": "teardown"}[wait.kind]
+    expected = {
+        "cluster": "ensure-cluster",
+        "outcome": "wait",
+        "export": "export",
+        "teardown": "teardown",
+    }[wait.kind]
     changed = decision.next != expected or decision.run != run
     return changed or (wait.kind == "export" and _export_ended(ports, run))
 
 
 def _export_ended(ports: Ports, run: Run) -> bool:
     export = run.export.id if run.export else ""
-    return any(ended.export_id == export for ended in Book(ports.runs.facts(run.id)).of(ExportFinished))
+    return any(
+        ended.export_id == export for ended in Book(ports.runs.facts(run.id)).of(ExportFinished)
+    )
 
 
 def dead_run(ports: Ports, run: Run) -> Iterator[Swept]:
@@ -121,7 +128,11 @@ def dead_run(ports: Ports, run: Run) -> Iterator[Swept]:
         if status not in DEAD and status != "SUCCEEDED":
             break
     else:
-        yield Swept("failed", run.id, f"{RESTART_LIMIT} executions died before their first step was done; look at the newest one")
+        yield Swept(
+            "failed",
+            run.id,
+            f"{RESTART_LIMIT} executions died before their first step was done; look at the newest one",
+        )
         return
     died = generation > run.generation and not ports.runs.get(run.id).terminal
     if status is None and (died or _old(ports, run.updated_at)):
@@ -151,7 +162,15 @@ def dead_machine(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         start_cluster(ports, ports.clusters.put(cluster.changed(machine_tries=tries)))
     else:
         error = {"Error": "MachineDied", "Cause": f"Its state machine died {RESTART_LIMIT} times."}
-        cluster_fail(ports, StepInput("cluster-fail", cluster_name=cluster.name, generation=cluster.generation, error=error))
+        cluster_fail(
+            ports,
+            StepInput(
+                "cluster-fail",
+                cluster_name=cluster.name,
+                generation=cluster.generation,
+                error=error,
+            ),
+        )
         yield Swept("cluster failed", cluster.name, what)
         return
     yield Swept("machine started", cluster.name, what)
@@ -171,7 +190,9 @@ def silent_controller(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         _tell_silence(ports, cluster, f"controller-silent-{silence}", last)
         return
     fact_id = f"cluster-lost-{silence}"
-    fact = ClusterLost(id=fact_id, at=ports.clock.now(), generation=cluster.generation, reason=reason)
+    fact = ClusterLost(
+        id=fact_id, at=ports.clock.now(), generation=cluster.generation, reason=reason
+    )
     if ports.clusters.record(cluster.name, fact):
         told = tell_runs(ports, cluster, fact)
         yield Swept("cluster lost", cluster.name, f"{reason} Told {len(told)} runs.")
@@ -184,7 +205,12 @@ def _tell_silence(ports: Ports, cluster: Cluster, entry_id: str, last: datetime)
         "nothing is done to the job, and what happens to it is not known until the controller's agent reports again."
     )
     for run in ports.runs.on_cluster(cluster.name):
-        ports.runs.note(run.id, TimelineEntry(id=entry_id, at=now, kind="status", type="ControllerSilent", message=message))
+        ports.runs.note(
+            run.id,
+            TimelineEntry(
+                id=entry_id, at=now, kind="status", type="ControllerSilent", message=message
+            ),
+        )
 
 
 def _backend_says(ports: Ports, cluster: Cluster) -> str | None:
@@ -198,7 +224,9 @@ def _backend_says(ports: Ports, cluster: Cluster) -> str | None:
     controllers = [node for node in ports.backend.nodes(cluster) if node.role == "controller"]
     if controllers and all(node.status == "Running" for node in controllers):
         return None
-    states = ", ".join(f"{node.instance_id} is {node.status}" for node in controllers) or "there is none"
+    states = (
+        ", ".join(f"{node.instance_id} is {node.status}" for node in controllers) or "there is none"
+    )
     return f"The controller of cluster '{cluster.name}' is lost. {silence} AWS says: {states}."
 
 
@@ -206,9 +234,16 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     """A cluster that no run used for its limit is deleted, unless something would be lost; one that is gone is closed."""
     if cluster.status != "Ready":
         return
-    used = max(moment for moment in (cluster.last_used_at, cluster.ready_at, cluster.created_at) if moment is not None)
+    used = max(
+        moment
+        for moment in (cluster.last_used_at, cluster.ready_at, cluster.created_at)
+        if moment is not None
+    )
     over = ports.clock.now() - used > timedelta(seconds=cluster.spec.idle_limit_seconds)
-    lost = any(fact.generation == cluster.generation for fact in Book(ports.clusters.facts(cluster.name)).of(ClusterLost))
+    lost = any(
+        fact.generation == cluster.generation
+        for fact in Book(ports.clusters.facts(cluster.name)).of(ClusterLost)
+    )
     gone = lost and ports.backend.describe(cluster.name) is None
     if not (over or gone):
         return
@@ -216,7 +251,11 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     reason = blocker_of(ports, cluster)
     if gone or (reason is None and _surely_idle(ports, cluster)):
         start_teardown(ports, cluster)
-        why = "AWS has it no more" if gone else f"no run used it for {cluster.spec.idle_limit_seconds} s"
+        why = (
+            "AWS has it no more"
+            if gone
+            else f"no run used it for {cluster.spec.idle_limit_seconds} s"
+        )
         yield Swept("teardown", cluster.name, why)
     elif over and not active and reason is not None:
         yield Swept("kept", cluster.name, reason)
@@ -230,7 +269,9 @@ def _surely_idle(ports: Ports, cluster: Cluster) -> bool:
     now = ports.clock.now()
     fact_id = f"idle-and-silent-{cluster.name}-{cluster.generation}-{last:%Y%m%dT%H%M%S%f}"
     ports.clusters.record(cluster.name, IdleAndSilent(id=fact_id, at=now))
-    first = next((fact.at for fact in ports.clusters.facts(cluster.name) if fact.id == fact_id), now)
+    first = next(
+        (fact.at for fact in ports.clusters.facts(cluster.name) if fact.id == fact_id), now
+    )
     return now - first >= timedelta(seconds=ports.config.orphan_seconds)
 
 
@@ -243,7 +284,12 @@ def overdue_teardown(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         return
     message = f"Cluster '{cluster.name}' outlived the run; it is deleted now."
     entry_id = f"status-overdue-{cluster.name}-{cluster.generation}"
-    ports.runs.note(owner.id, TimelineEntry(id=entry_id, at=ports.clock.now(), kind="status", type="ClusterOverdue", message=message))
+    ports.runs.note(
+        owner.id,
+        TimelineEntry(
+            id=entry_id, at=ports.clock.now(), kind="status", type="ClusterOverdue", message=message
+        ),
+    )
     start_teardown(ports, cluster)
     yield Swept("teardown", cluster.name, f"run {owner.id} is {owner.status} and wanted it deleted")
 
@@ -266,19 +312,35 @@ def stray_job(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
     for beat in newest_heartbeats(ports, cluster.name, 1):
         for sample in beat.runs:
             run = _run(ports, sample.run_id)
-            if run is None or run.finished_at is None or beat.at - run.finished_at < timedelta(seconds=STRAY_SECONDS):
+            if (
+                run is None
+                or run.finished_at is None
+                or beat.at - run.finished_at < timedelta(seconds=STRAY_SECONDS)
+            ):
                 continue
             ports.commands.run(cluster, Cancel(run.id).argv(), timeout_seconds=STOP_COMMAND_SECONDS)
-            yield Swept("job stopped", run.id, f"the run is {run.status}, but its job still ran on {cluster.name}")
+            yield Swept(
+                "job stopped",
+                run.id,
+                f"the run is {run.status}, but its job still ran on {cluster.name}",
+            )
 
 
 def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
     """A cluster with our tag and without a living record: deleted on proof that we ended with it, else kept and told each time."""
     if suspect.kept:
-        yield Swept(UNKNOWN_CLUSTER, suspect.name, f"{suspect.seen.arn} carries our tag, but {suspect.kept}. {REMEDY}")
+        yield Swept(
+            UNKNOWN_CLUSTER,
+            suspect.name,
+            f"{suspect.seen.arn} carries our tag, but {suspect.kept}. {REMEDY}",
+        )
         return
     ports.backend.delete(suspect.name)
-    yield Swept("orphan deleted", suspect.name, f"its record proves that this stack made {suspect.seen.arn} and ended with it")
+    yield Swept(
+        "orphan deleted",
+        suspect.name,
+        f"its record proves that this stack made {suspect.seen.arn} and ended with it",
+    )
 
 
 def _remains(ports: Ports) -> list[Remains]:
@@ -287,10 +349,14 @@ def _remains(ports: Ports) -> list[Remains]:
 
 def left_over(ports: Ports, remains: Remains) -> Iterator[Swept]:
     """What was made beside a cluster that is gone: its record was lost, or its deletion died between two calls."""
-    if ports.clock.now() - remains.created_at < timedelta(seconds=ports.config.orphan_seconds) or _in_use(ports, remains):
+    if ports.clock.now() - remains.created_at < timedelta(
+        seconds=ports.config.orphan_seconds
+    ) or _in_use(ports, remains):
         return
     ports.backend.clean_up(remains.name, remains.generation)
-    yield Swept("remains deleted", remains.name, f"generation {remains.generation} of the cluster is gone")
+    yield Swept(
+        "remains deleted", remains.name, f"generation {remains.generation} of the cluster is gone"
+    )
 
 
 def _in_use(ports: Ports, remains: Remains) -> bool:
@@ -331,7 +397,9 @@ def _recorded_late(ports: Ports, body: str) -> str:
         envelope = None
     if not isinstance(envelope, dict):
         return "dropped: it is no event"
-    if envelope.get("detail-type") == ClusterHeartbeat.__name__:  # it must not say that the controller is alive now
+    if (
+        envelope.get("detail-type") == ClusterHeartbeat.__name__
+    ):  # it must not say that the controller is alive now
         return "dropped: a late heartbeat; the next one tells the same, newer"
     recorded = record_fact(ports, envelope)
     return f"{recorded.result}: {recorded.reason}"
@@ -353,7 +421,9 @@ def _clusters(ports: Ports) -> Sequence[Cluster]:
     return ports.clusters.active()
 
 
-DUTIES: tuple[tuple[Callable[[Ports], Sequence[Any]], Callable[[Ports, Any], Iterator[Swept]]], ...] = (
+DUTIES: tuple[
+    tuple[Callable[[Ports], Sequence[Any]], Callable[[Ports, Any], Iterator[Swept]]], ...
+] = (
     (_waits, lost_wake),
     (_runs, dead_run),
     (_clusters, dead_machine),

@@ -9,7 +9,11 @@ from typing import Any
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
 
-_MISSING = {"NoSuchKey": errors.BlobNotFound, "404": errors.BlobNotFound, "NotFound": errors.BlobNotFound}
+_MISSING = {
+    "NoSuchKey": errors.BlobNotFound,
+    "404": errors.BlobNotFound,
+    "NotFound": errors.BlobNotFound,
+}
 
 
 class S3Blobs:
@@ -22,7 +26,13 @@ class S3Blobs:
     def put(self, key: str, body: bytes) -> None:
         checksum = base64.b64encode(hashlib.sha256(body).digest()).decode()
         with translated(f"write s3://{self.bucket}/{key}"):
-            self._s3.put_object(Bucket=self.bucket, Key=key, Body=body, ChecksumAlgorithm="SHA256", ChecksumSHA256=checksum)
+            self._s3.put_object(
+                Bucket=self.bucket,
+                Key=key,
+                Body=body,
+                ChecksumAlgorithm="SHA256",
+                ChecksumSHA256=checksum,
+            )
 
     def get(self, key: str) -> bytes:
         with translated(f"read s3://{self.bucket}/{key}", _MISSING):

@@ -32,7 +32,9 @@ def client(service: str, region: str) -> Any:
     from botocore.config import Config
 
     config = Config(
-        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS_OF.get(service, _ATTEMPTS)}, max_pool_connections=16, **_TIMEOUTS
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS_OF.get(service, _ATTEMPTS)},
+        max_pool_connections=16,
+        **_TIMEOUTS,
     )
     return session().create_client(service, region_name=region, config=config)
 

@@ -29,13 +29,21 @@ class TableClusters:
         item = self._table.get(_pk(cluster.name), "cluster")
         before = None if item is None else _cluster(item)
         if before is not None and not _gone(before):
-            raise errors.ClusterExists(f"a cluster named '{cluster.name}' exists; its status is {before.status}")
+            raise errors.ClusterExists(
+                f"a cluster named '{cluster.name}' exists; its status is {before.status}"
+            )
         made = cluster if before is None else _next_generation(cluster, before)
         condition, values = "attribute_not_exists(pk)", None
-        if before is not None:  # the version goes on counting: a straggler of the old generation can never write the new one
+        if (
+            before is not None
+        ):  # the version goes on counting: a straggler of the old generation can never write the new one
             condition, values = "version = :before", {":before": number(before.version)}
-        if not self._table.put({**_key(made.name), **_attributes(made)}, condition=condition, values=values):
-            raise errors.ClusterExists(f"a cluster named '{cluster.name}' was created at the same moment")
+        if not self._table.put(
+            {**_key(made.name), **_attributes(made)}, condition=condition, values=values
+        ):
+            raise errors.ClusterExists(
+                f"a cluster named '{cluster.name}' was created at the same moment"
+            )
         return made
 
     def get(self, name: str) -> Cluster:
@@ -48,13 +56,21 @@ class TableClusters:
         after = cluster.changed(version=cluster.version + 1, updated_at=self._clock.now())
         attributes = _attributes(after)
         expression = "SET " + ", ".join(f"{name} = :{name}" for name in attributes)
-        values = {f":{name}": value for name, value in attributes.items()} | {":before": number(cluster.version)}
-        if not self._table.update(_pk(cluster.name), "cluster", expression, condition="version = :before", values=values):
-            raise errors.ConflictError(f"cluster {cluster.name} was changed by someone else since version {cluster.version}")
+        values = {f":{name}": value for name, value in attributes.items()} | {
+            ":before": number(cluster.version)
+        }
+        if not self._table.update(
+            _pk(cluster.name), "cluster", expression, condition="version = :before", values=values
+        ):
+            raise errors.ConflictError(
+                f"cluster {cluster.name} was changed by someone else since version {cluster.version}"
+            )
         return after
 
     def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
-        listed = self._table.listed([_ACTIVE, _DELETED], before=page_tokens.decode(_QUERY, token), limit=limit + 1)
+        listed = self._table.listed(
+            [_ACTIVE, _DELETED], before=page_tokens.decode(_QUERY, token), limit=limit + 1
+        )
         more = page_tokens.encode(_QUERY, listed[limit - 1][0]) if len(listed) > limit else None
         return Page([_cluster(item) for _, item in listed[:limit]], more)
 
@@ -62,17 +78,28 @@ class TableClusters:
         clusters = [_cluster(item) for _, item in self._table.listed([_ACTIVE])]
         return [cluster for cluster in clusters if cluster.status != "Deleted"]
 
-    def touch(self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None) -> None:
+    def touch(
+        self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None
+    ) -> None:
         for attribute, at in (("lastUsedAt", used_at), ("lastHeartbeatAt", heartbeat_at)):
             if at is not None:
                 forwards = f"attribute_exists(pk) AND (attribute_not_exists({attribute}) OR {attribute} < :at)"
-                self._table.update(_pk(name), "cluster", f"SET {attribute} = :at", condition=forwards, values={":at": text(stamp(at))})
+                self._table.update(
+                    _pk(name),
+                    "cluster",
+                    f"SET {attribute} = :at",
+                    condition=forwards,
+                    values={":at": text(stamp(at))},
+                )
 
     def record(self, name: str, fact: Fact) -> bool:
         pk, (stored, names) = _pk(name), written(fact)
         if names is None:
             return self._table.put(fact_item(pk, stored), condition="attribute_not_exists(pk)")
-        return not self._table.transact(self._table.new(fact_item(pk, stored)), self._table.always(names_item(pk, fact.id, names)))
+        return not self._table.transact(
+            self._table.new(fact_item(pk, stored)),
+            self._table.always(names_item(pk, fact.id, names)),
+        )
 
     def facts(self, name: str) -> builtins.list[Fact]:
         return read_facts(self._table, _pk(name))
@@ -84,7 +111,9 @@ class TableClusters:
         }  # fmt: skip
         self._table.put(item, condition="attribute_not_exists(pk)")
 
-    def heartbeats(self, name: str, *, since: datetime, until: datetime | None = None, limit: int) -> builtins.list[ClusterHeartbeat]:
+    def heartbeats(
+        self, name: str, *, since: datetime, until: datetime | None = None, limit: int
+    ) -> builtins.list[ClusterHeartbeat]:
         last = "9" if until is None else f"{stamp(until)}#~"
         newest = self._table.between(f"beat#{name}", stamp(since), last, limit=limit)
         return [unpack(ClusterHeartbeat, item) for item in reversed(newest)]

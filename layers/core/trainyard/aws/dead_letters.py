@@ -26,12 +26,19 @@ class QueueDeadLetters:
             with translated("read the dead letters"):
                 # A short poll: what it misses is seen a minute later, and a long one would be paid for each minute of a healthy life.
                 answer = self._sqs.receive_message(
-                    QueueUrl=self._url, MaxNumberOfMessages=min(BATCH, limit - len(found)), VisibilityTimeout=HIDDEN_SECONDS
+                    QueueUrl=self._url,
+                    MaxNumberOfMessages=min(BATCH, limit - len(found)),
+                    VisibilityTimeout=HIDDEN_SECONDS,
                 )
             letters = answer.get("Messages", [])
             if not letters:
                 break
-            found.update({letter["MessageId"]: DeadLetter(letter["ReceiptHandle"], letter["Body"]) for letter in letters})
+            found.update(
+                {
+                    letter["MessageId"]: DeadLetter(letter["ReceiptHandle"], letter["Body"])
+                    for letter in letters
+                }
+            )
         return list(found.values())
 
     def forget(self, letter: DeadLetter) -> None:

@@ -33,14 +33,18 @@ class StateMachines:
     def start(self, machine: Machine, name: str, payload: Mapping[str, Any]) -> None:
         try:
             with translated(f"start the {machine} machine", {"ExecutionAlreadyExists": _Already}):
-                self._sfn.start_execution(stateMachineArn=self._arns[machine], name=name, input=json.dumps(payload))
+                self._sfn.start_execution(
+                    stateMachineArn=self._arns[machine], name=name, input=json.dumps(payload)
+                )
         except _Already:
             return
 
     def status(self, machine: Machine, name: str) -> str | None:
         arn = self._arns[machine].replace(":stateMachine:", ":execution:", 1) + f":{name}"
         try:
-            with translated(f"look at an execution of the {machine} machine", {"ExecutionDoesNotExist": _Absent}):
+            with translated(
+                f"look at an execution of the {machine} machine", {"ExecutionDoesNotExist": _Absent}
+            ):
                 return str(self._sfn.describe_execution(executionArn=arn)["status"])
         except _Absent:
             return None

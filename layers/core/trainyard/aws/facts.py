@@ -37,12 +37,24 @@ class NodeNames(BaseModel):
 
 def written(fact: Fact) -> tuple[Stored, list[str] | None]:
     """The fact as it goes into the table: its document, and the names of nodes that are too many for it."""
-    stored = Stored(id=fact.id, type=facts.type_of(fact), at=fact.at, attempt=facts.attempt_of(fact), data=facts.data_of(fact))
+    stored = Stored(
+        id=fact.id,
+        type=facts.type_of(fact),
+        at=fact.at,
+        attempt=facts.attempt_of(fact),
+        data=facts.data_of(fact),
+    )
     names = stored.data.get("nodes")
-    if not isinstance(names, list) or len(names) <= _MOST_LISTED or not all(isinstance(name, str) for name in names):
+    if (
+        not isinstance(names, list)
+        or len(names) <= _MOST_LISTED
+        or not all(isinstance(name, str) for name in names)
+    ):
         return stored, None
     kept = {key: value for key, value in stored.data.items() if key != "nodes"}
-    return stored.changed(data={**kept, "nodesCount": len(names), "nodesShown": names[:_SHOWN]}), names
+    return stored.changed(
+        data={**kept, "nodesCount": len(names), "nodesShown": names[:_SHOWN]}
+    ), names
 
 
 def names_item(pk: str, fact_id: str, names: list[str]) -> Item:
@@ -58,12 +70,17 @@ def read_facts(table: Table, pk: str, attempt: int | None = None) -> list[Fact]:
     """In order of `at`, then id; with an attempt, those of other attempts are left out."""
     only: dict[str, Any] = {}
     if attempt is not None:
-        only = {"FilterExpression": "attribute_not_exists(attempt) OR attempt = :attempt", "values": {":attempt": number(attempt)}}
+        only = {
+            "FilterExpression": "attribute_not_exists(attempt) OR attempt = :attempt",
+            "values": {":attempt": number(attempt)},
+        }
     found = [unpack(Stored, item) for item in table.query(pk, "fact#", **only)]
     found = sorted(found, key=lambda fact: (fact.at, fact.id))
     newest = max((fact.attempt for fact in found if fact.attempt is not None), default=None)
     newest_of_type = {fact.type: fact.id for fact in found if fact.attempt is None}
-    asked = {fact.id for fact in found if fact.attempt is not None and fact.attempt == newest} | {*newest_of_type.values()}
+    asked = {fact.id for fact in found if fact.attempt is not None and fact.attempt == newest} | {
+        *newest_of_type.values()
+    }
     return [_fact(_whole(table, pk, stored) if stored.id in asked else stored) for stored in found]
 
 

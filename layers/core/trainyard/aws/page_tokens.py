@@ -12,7 +12,11 @@ from trainyard.domain import errors
 
 def encode(query: tuple[str, ...], position: str) -> str:
     """`query` is everything that shapes the list but the page's size; `position` the sort key of the last item shown."""
-    return base64.urlsafe_b64encode(json.dumps([_digest(query), position]).encode()).decode().rstrip("=")
+    return (
+        base64.urlsafe_b64encode(json.dumps([_digest(query), position]).encode())
+        .decode()
+        .rstrip("=")
+    )
 
 
 def decode(query: tuple[str, ...], token: str | None, *, prefix: str = "") -> str | None:
@@ -20,7 +24,9 @@ def decode(query: tuple[str, ...], token: str | None, *, prefix: str = "") -> st
     if token is None:
         return None
     try:
-        digest, position = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
+        digest, position = json.loads(
+            base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        )
     except (ValueError, TypeError, binascii.Error, RecursionError):
         raise _bad("is not one that this API gave out") from None
     if digest != _digest(query) or not isinstance(position, str) or not position.startswith(prefix):
@@ -29,7 +35,10 @@ def decode(query: tuple[str, ...], token: str | None, *, prefix: str = "") -> st
 
 
 def _bad(mistake: str) -> errors.BadPageToken:
-    return errors.BadPageToken(f"nextToken: {mistake}", errors=[errors.FieldError("nextToken", f"{mistake}; start again without it")])
+    return errors.BadPageToken(
+        f"nextToken: {mistake}",
+        errors=[errors.FieldError("nextToken", f"{mistake}; start again without it")],
+    )
 
 
 def _digest(query: tuple[str, ...]) -> str:

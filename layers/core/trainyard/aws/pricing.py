@@ -33,7 +33,10 @@ class PriceList:
                 return None
             if price is None:
                 _LOG.warning(
-                    "no price for cluster %s: the price list has no %s for clusters in %s", spec.name, group.instance_type, self._region
+                    "no price for cluster %s: the price list has no %s for clusters in %s",
+                    spec.name,
+                    group.instance_type,
+                    self._region,
                 )
                 return None
             total += price * (group.count + group.spares)
@@ -41,7 +44,14 @@ class PriceList:
 
     def _price(self, instance_type: str) -> float | None:
         if instance_type not in self._known:
-            found = next((price for product in self._products(instance_type) for price in _on_demand(product)), None)
+            found = next(
+                (
+                    price
+                    for product in self._products(instance_type)
+                    for price in _on_demand(product)
+                ),
+                None,
+            )
             if found is None:
                 return None
             self._known[instance_type] = found
@@ -53,15 +63,24 @@ class PriceList:
         They carry the type as instanceName, or as instanceType with a suffix: which of the two they have is not documented.
         """
         usage = re.compile(rf"(?:.*-)?Cluster:{re.escape(instance_type)}")
-        for field, value in (("instanceName", instance_type), ("instanceType", f"{instance_type}-Cluster")):
+        for field, value in (
+            ("instanceName", instance_type),
+            ("instanceType", f"{instance_type}-Cluster"),
+        ):
             for product in self._listed({"regionCode": self._region, field: value}):
-                if usage.fullmatch(str(product.get("product", {}).get("attributes", {}).get("usagetype", ""))):
+                if usage.fullmatch(
+                    str(product.get("product", {}).get("attributes", {}).get("usagetype", ""))
+                ):
                     yield product
 
     def _listed(self, filters: Mapping[str, str]) -> list[dict[str, Any]]:
-        terms = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()]
+        terms = [
+            {"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()
+        ]
         with translated("read the price list"):
-            answer = self._pricing.get_products(ServiceCode="AmazonSageMaker", Filters=terms, MaxResults=100)
+            answer = self._pricing.get_products(
+                ServiceCode="AmazonSageMaker", Filters=terms, MaxResults=100
+            )
         return [json.loads(text) for text in answer.get("PriceList", [])]
 
 

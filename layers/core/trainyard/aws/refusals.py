@@ -30,7 +30,9 @@ def message_of(refusal: ClientError) -> str:
 
 
 @contextmanager
-def translated(doing: str, known: Mapping[str, type[errors.TrainyardError]] | None = None) -> Iterator[None]:
+def translated(
+    doing: str, known: Mapping[str, type[errors.TrainyardError]] | None = None
+) -> Iterator[None]:
     """Run a call; a refusal becomes the error that `known` names for its code, or the general one.
 
     `doing` completes "AWS refused to ...".
@@ -43,7 +45,9 @@ def translated(doing: str, known: Mapping[str, type[errors.TrainyardError]] | No
         raise errors.RetryableError(f"the call to {doing} did not go through: {broken}") from broken
 
 
-def _error(doing: str, refusal: ClientError, known: Mapping[str, type[errors.TrainyardError]]) -> errors.TrainyardError:
+def _error(
+    doing: str, refusal: ClientError, known: Mapping[str, type[errors.TrainyardError]]
+) -> errors.TrainyardError:
     code, message = code_of(refusal), message_of(refusal)
     if code in known:
         return known[code](message)

@@ -53,8 +53,13 @@ class IamRoles:
                 )
         except _Exists:
             pass  # an earlier try made it; its policy may be missing
-        with translated(f"give the role {role.name} its policy", {**_KNOWN, "NoSuchEntity": errors.RetryableError}):
-            self._iam.put_role_policy(RoleName=role.name, PolicyName=_POLICY, PolicyDocument=json.dumps(role.policy))
+        with translated(
+            f"give the role {role.name} its policy",
+            {**_KNOWN, "NoSuchEntity": errors.RetryableError},
+        ):
+            self._iam.put_role_policy(
+                RoleName=role.name, PolicyName=_POLICY, PolicyDocument=json.dumps(role.policy)
+            )
 
     def delete(self, name: str, path: str) -> None:
         """IAM knows no path of a role that is not there, so what our policy allows below a path only is refused: then the list tells."""
@@ -87,7 +92,9 @@ class IamRoles:
             with translated("list the roles of nodes"):
                 answer = self._iam.list_roles(**request)
             for role in answer["Roles"]:
-                yield FoundRole(role["RoleName"], role["Path"], role["CreateDate"].astimezone(timezone.utc))
+                yield FoundRole(
+                    role["RoleName"], role["Path"], role["CreateDate"].astimezone(timezone.utc)
+                )
             if not answer.get("IsTruncated"):
                 return
             request["Marker"] = answer["Marker"]

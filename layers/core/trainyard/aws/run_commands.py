@@ -25,18 +25,26 @@ class SessionCommands:
         self._controller = controller
         self._targets: dict[str, str] = {}
 
-    def run(self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
+    def run(
+        self, cluster: Cluster, argv: Sequence[str], *, timeout_seconds: float
+    ) -> CommandResult:
         program = argv[0] if "/" in argv[0] else f"{PROGRAMS}/{argv[0]}"
         command = [*AS_ROOT, program, *argv[1:]]
-        result = self._channel.run(lambda again: self._target(cluster, again), command, timeout_seconds=timeout_seconds)
+        result = self._channel.run(
+            lambda again: self._target(cluster, again), command, timeout_seconds=timeout_seconds
+        )
         if result.exit_code and result.stderr.startswith("sudo:"):
             words = result.stderr.strip().splitlines()[-1]
-            raise errors.CommandFailed(f"sudo is refused on the controller of {cluster.name}: {words}", next_step=_NO_SUDO)
+            raise errors.CommandFailed(
+                f"sudo is refused on the controller of {cluster.name}: {words}", next_step=_NO_SUDO
+            )
         return result
 
     def _target(self, cluster: Cluster, again: bool) -> str:
         if cluster.arn is None:
-            raise errors.NodeUnreachable(f"cluster {cluster.name} does not exist in AWS yet, so it has no controller to reach")
+            raise errors.NodeUnreachable(
+                f"cluster {cluster.name} does not exist in AWS yet, so it has no controller to reach"
+            )
         if again or cluster.arn not in self._targets:
             self._targets[cluster.arn] = self._look_up(cluster)
         return self._targets[cluster.arn]

@@ -37,10 +37,15 @@ class TableRuns:
     def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
         if idempotency_key is None:
             written = self._table.put(_run_item(run), condition="attribute_not_exists(pk)")
-            return run if written else self.get(run.id)  # our own write, whose answer was lost: ids are never made twice
+            return (
+                run if written else self.get(run.id)
+            )  # our own write, whose answer was lost: ids are never made twice
         key = _key_item(run, idempotency_key, body_hash)
         now = {":now": number(int(run.created_at.timestamp()))}
-        failed = self._table.transact(self._table.new(_run_item(run)), self._table.new(key, unless="expiresAt < :now", values=now))
+        failed = self._table.transact(
+            self._table.new(_run_item(run)),
+            self._table.new(key, unless="expiresAt < :now", values=now),
+        )
         if not failed:
             return run
         known = self.by_key(idempotency_key, body_hash, at=run.created_at)
@@ -50,11 +55,18 @@ class TableRuns:
 
     def by_key(self, idempotency_key: str, body_hash: str, *, at: datetime) -> Run | None:
         key = self._table.get(_key_pk(idempotency_key), "key")
-        if key is None or int(key["expiresAt"]["N"]) < int(at.timestamp()):  # DynamoDB takes its time to delete what expired
+        if key is None or int(key["expiresAt"]["N"]) < int(
+            at.timestamp()
+        ):  # DynamoDB takes its time to delete what expired
             return None
         if key["bodyHash"]["S"] != body_hash:
-            field = errors.FieldError("idempotency-key", "was used with another body within 24 hours; use a new one for a new request")
-            raise errors.IdempotencyConflict("this Idempotency-Key was used within 24 hours with another body", errors=[field])
+            field = errors.FieldError(
+                "idempotency-key",
+                "was used with another body within 24 hours; use a new one for a new request",
+            )
+            raise errors.IdempotencyConflict(
+                "this Idempotency-Key was used within 24 hours with another body", errors=[field]
+            )
         return self.get(key["runId"]["S"])
 
     def get(self, run_id: str) -> Run:
@@ -68,7 +80,9 @@ class TableRuns:
         for line in lines[_LINES_AT_ONCE:]:
             self.note(run.id, line)
         if not self._put(_run_item(after), run, lines[:_LINES_AT_ONCE]):
-            raise errors.ConflictError(f"run {run.id} was changed by someone else since version {run.version}")
+            raise errors.ConflictError(
+                f"run {run.id} was changed by someone else since version {run.version}"
+            )
         return after
 
     def _put(self, item: Item, run: Run, lines: Sequence[TimelineEntry]) -> bool:
@@ -78,9 +92,14 @@ class TableRuns:
             written = [
                 write
                 for line in lines
-                for write in (self._table.new(_marker_item(run.id, line)), self._table.always(_line_item(run.id, line)))
+                for write in (
+                    self._table.new(_marker_item(run.id, line)),
+                    self._table.always(_line_item(run.id, line)),
+                )
             ]
-            failed = self._table.transact(self._table.only_if(item, condition=condition, values=values), *written)
+            failed = self._table.transact(
+                self._table.only_if(item, condition=condition, values=values), *written
+            )
             if 0 in failed or not failed:
                 return not failed
             lines = [line for position, line in enumerate(lines) if 1 + 2 * position not in failed]
@@ -88,7 +107,9 @@ class TableRuns:
 
     def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
         query = ("runs", status or "")
-        partitions = [_ACTIVE, _ENDED] if status is None else [_ENDED if status in TERMINAL else _ACTIVE]
+        partitions = (
+            [_ACTIVE, _ENDED] if status is None else [_ENDED if status in TERMINAL else _ACTIVE]
+        )
         found: builtins.list[tuple[str, Run]] = []
         position, size = page_tokens.decode(query, token), limit + 1 if status is None else _SCAN
         while len(found) <= limit:
@@ -114,13 +135,20 @@ class TableRuns:
             id=fact.id, at=fact.at, kind="fact", type=stored.type, message=message, attempt=stored.attempt, data=stored.data
         )  # fmt: skip
         beside = [] if names is None else [self._table.always(names_item(pk, fact.id, names))]
-        return not self._table.transact(self._table.new(fact_item(pk, stored)), self._table.always(_line_item(run_id, line)), *beside)
+        return not self._table.transact(
+            self._table.new(fact_item(pk, stored)),
+            self._table.always(_line_item(run_id, line)),
+            *beside,
+        )
 
     def facts(self, run_id: str, attempt: int | None = None) -> builtins.list[Fact]:
         return read_facts(self._table, _pk(run_id), attempt)
 
     def note(self, run_id: str, entry: TimelineEntry) -> None:
-        self._table.transact(self._table.new(_marker_item(run_id, entry)), self._table.always(_line_item(run_id, entry)))
+        self._table.transact(
+            self._table.new(_marker_item(run_id, entry)),
+            self._table.always(_line_item(run_id, entry)),
+        )
 
     def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
         items, more = self._page(run_id, "line#", limit, token, newest_first=False)
@@ -129,11 +157,28 @@ class TableRuns:
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
         pk, sk = _pk(run_id), f"ckpt#{checkpoint.step:012d}#{checkpoint.attempt:06d}"
         if checkpoint.status == "rejected":
-            self._table.put({"pk": text(pk), "sk": text(sk), "doc": pack(checkpoint), "verdict": text("rejected")})
+            self._table.put(
+                {
+                    "pk": text(pk),
+                    "sk": text(sk),
+                    "doc": pack(checkpoint),
+                    "verdict": text("rejected"),
+                }
+            )
             return
         change = _WHOLE if checkpoint.status == "whole" else _PRUNED
-        values = {":doc": pack(checkpoint), ":verdict": text(checkpoint.status), ":rejected": text("rejected")}
-        self._table.update(pk, sk, change, condition="attribute_not_exists(pk) OR verdict <> :rejected", values=values)
+        values = {
+            ":doc": pack(checkpoint),
+            ":verdict": text(checkpoint.status),
+            ":rejected": text("rejected"),
+        }
+        self._table.update(
+            pk,
+            sk,
+            change,
+            condition="attribute_not_exists(pk) OR verdict <> :rejected",
+            values=values,
+        )
 
     def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
         items, more = self._page(run_id, "ckpt#", limit, token, newest_first=True)
@@ -144,9 +189,13 @@ class TableRuns:
     ) -> tuple[builtins.list[Item], str | None]:
         query = (prefix, run_id)
         after = page_tokens.decode(query, token, prefix=prefix)
-        items = self._table.query(_pk(run_id), prefix, after=after, newest_first=newest_first, limit=limit + 1)
+        items = self._table.query(
+            _pk(run_id), prefix, after=after, newest_first=newest_first, limit=limit + 1
+        )
         count = min(limit, _count_within(items, _PAGE_BYTES))
-        more = page_tokens.encode(query, items[count - 1]["sk"]["S"]) if len(items) > count else None
+        more = (
+            page_tokens.encode(query, items[count - 1]["sk"]["S"]) if len(items) > count else None
+        )
         return items[:count], more
 
 
@@ -192,4 +241,8 @@ def _marker_item(run_id: str, entry: TimelineEntry) -> Item:
 
 
 def _line_item(run_id: str, entry: TimelineEntry) -> Item:
-    return {"pk": text(_pk(run_id)), "sk": text(f"line#{stamp(entry.at)}#{entry.id}"), "doc": pack(entry)}
+    return {
+        "pk": text(_pk(run_id)),
+        "sk": text(f"line#{stamp(entry.at)}#{entry.id}"),
+        "doc": pack(entry),
+    }

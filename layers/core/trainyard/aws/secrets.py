@@ -29,7 +29,9 @@ _LEAVING = {"InvalidRequestException": errors.RetryableError}
 class SecretKeys:
     """The port `Secrets` on Secrets Manager."""
 
-    def __init__(self, secretsmanager: Any, stage: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, secretsmanager: Any, stage: str, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._secrets = secretsmanager
         self._tags = [{"Key": "trainyard:stage", "Value": stage}]
         self._monotonic = monotonic
@@ -37,17 +39,25 @@ class SecretKeys:
 
     def ensure(self, name: str) -> str:
         try:
-            with translated(f"create the secret {name}", {"ResourceExistsException": _Exists, **_LEAVING}):
-                made = self._secrets.create_secret(Name=name, SecretString=secrets.token_hex(32), Tags=self._tags)
+            with translated(
+                f"create the secret {name}", {"ResourceExistsException": _Exists, **_LEAVING}
+            ):
+                made = self._secrets.create_secret(
+                    Name=name, SecretString=secrets.token_hex(32), Tags=self._tags
+                )
         except _Exists:
-            with translated(f"look at the secret {name}", {"ResourceNotFoundException": errors.RetryableError}):
+            with translated(
+                f"look at the secret {name}", {"ResourceNotFoundException": errors.RetryableError}
+            ):
                 made = self._secrets.describe_secret(SecretId=name)
         return str(made["ARN"])
 
     def read(self, name: str, *, fresh: bool = False) -> str | None:
         """Kept for a while in this process, so that a flood of events, or of forged ones, is no flood of calls."""
         at, value = self._read.get(name, (0.0, None))
-        if name not in self._read or self._monotonic() - at >= (FRESH_SECONDS if fresh or value is None else KEPT_SECONDS):
+        if name not in self._read or self._monotonic() - at >= (
+            FRESH_SECONDS if fresh or value is None else KEPT_SECONDS
+        ):
             value = self._ask(name)
             self._forget_oldest()
             self._read[name] = (self._monotonic(), value)
@@ -56,7 +66,10 @@ class SecretKeys:
     def _ask(self, name: str) -> str | None:
         # A secret that is being deleted answers InvalidRequestException.
         try:
-            with translated(f"read the secret {name}", {"ResourceNotFoundException": _Missing, "InvalidRequestException": _Missing}):
+            with translated(
+                f"read the secret {name}",
+                {"ResourceNotFoundException": _Missing, "InvalidRequestException": _Missing},
+            ):
                 return str(self._secrets.get_secret_value(SecretId=name)["SecretString"])
         except _Missing:
             return None

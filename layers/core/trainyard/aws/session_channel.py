@@ -33,12 +33,20 @@ HANDSHAKE_SECONDS = 15.0
 class SessionChannel:
     """`run(target, argv)` on any Session Manager target, e.g. `sagemaker-cluster:<id>_<group>-<instance>`."""
 
-    def __init__(self, ssm: Any, *, start: SessionStart | None = None, handshake_seconds: float = HANDSHAKE_SECONDS) -> None:
+    def __init__(
+        self,
+        ssm: Any,
+        *,
+        start: SessionStart | None = None,
+        handshake_seconds: float = HANDSHAKE_SECONDS,
+    ) -> None:
         self._ssm = ssm
         self._handshake_seconds = handshake_seconds
         self._start = start or SessionStart(ssm)
 
-    def run(self, target: Callable[[bool], str], argv: Sequence[str], *, timeout_seconds: float) -> CommandResult:
+    def run(
+        self, target: Callable[[bool], str], argv: Sequence[str], *, timeout_seconds: float
+    ) -> CommandResult:
         """Run argv and wait for its exit code. `target(again)` names the node; again=True after it was not connected.
 
         Raises errors.NodeUnreachable, errors.CommandTimeout, errors.SessionEncrypted, errors.CommandFailed.
@@ -47,11 +55,15 @@ class SessionChannel:
         parameters = {"command": [shlex.join(argv)], "separateOutputStream": ["true"]}
         session = self._start(target, DOCUMENT, parameters, deadline)
         try:
-            return self._converse(session["StreamUrl"], session["TokenValue"], deadline, timeout_seconds)
+            return self._converse(
+                session["StreamUrl"], session["TokenValue"], deadline, timeout_seconds
+            )
         finally:
             self._terminate(session["SessionId"])
 
-    def _converse(self, url: str, token: str, deadline: float, timeout_seconds: float) -> CommandResult:
+    def _converse(
+        self, url: str, token: str, deadline: float, timeout_seconds: float
+    ) -> CommandResult:
         conversation = Conversation()
         with _channel(url, deadline) as socket:
             socket.send(_opening(token))
@@ -59,7 +71,9 @@ class SessionChannel:
             while not conversation.finished:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise errors.CommandTimeout(f"the command did not end within {timeout_seconds:g} s{_unread(conversation)}")
+                    raise errors.CommandTimeout(
+                        f"the command did not end within {timeout_seconds:g} s{_unread(conversation)}"
+                    )
                 if not conversation.begun and time.monotonic() > silent_until:
                     raise errors.NodeUnreachable(
                         f"the session's data channel is open, but nothing came in {self._handshake_seconds:g} s{_unread(conversation)}"
@@ -76,7 +90,9 @@ class SessionChannel:
 @contextmanager
 def _channel(url: str, deadline: float) -> Any:
     """The websocket, with everything that can go wrong with it told as NodeUnreachable."""
-    from websockets.exceptions import WebSocketException  # imported here: most functions never open a channel
+    from websockets.exceptions import (
+        WebSocketException,
+    )  # imported here: most functions never open a channel
     from websockets.sync.client import connect
 
     left = max(deadline - time.monotonic(), 0.1)
@@ -87,7 +103,9 @@ def _channel(url: str, deadline: float) -> Any:
         ) as socket:  # fmt: skip
             yield socket
     except (OSError, WebSocketException) as lost:
-        raise errors.NodeUnreachable(f"the session's data channel broke off before the command ended: {lost}") from lost
+        raise errors.NodeUnreachable(
+            f"the session's data channel broke off before the command ended: {lost}"
+        ) from lost
 
 
 def _opening(token: str) -> str:
@@ -113,19 +131,29 @@ def _exchange(socket: ClientConnection, conversation: Conversation, wait_seconds
             raise
         conversation.closed = True
         return
-    answers = [] if data is None else conversation.receive(data.encode() if isinstance(data, str) else data)
-    with suppress(ConnectionClosed):  # the other side may be gone while frames it sent, the exit code even, wait to be read
+    answers = (
+        []
+        if data is None
+        else conversation.receive(data.encode() if isinstance(data, str) else data)
+    )
+    with suppress(
+        ConnectionClosed
+    ):  # the other side may be gone while frames it sent, the exit code even, wait to be read
         for frame in [*answers, *conversation.overdue()]:
             socket.send(frame)
 
 
 def _result(conversation: Conversation) -> CommandResult:
     if conversation.encrypted:
-        raise errors.SessionEncrypted("the account's Session Manager preferences ask for KMS encryption of every session")
+        raise errors.SessionEncrypted(
+            "the account's Session Manager preferences ask for KMS encryption of every session"
+        )
     if conversation.exit_code is not None:
         # What could not start said nothing; the reason comes with the end of the channel.
         silent = not conversation.stdout and not conversation.stderr
-        words = conversation.close_reason if silent and conversation.exit_code else conversation.stderr
+        words = (
+            conversation.close_reason if silent and conversation.exit_code else conversation.stderr
+        )
         return CommandResult(conversation.exit_code, conversation.stdout, words)
     if conversation.out_of_tries:
         raise errors.NodeUnreachable("the node acknowledged nothing that was sent to it")
@@ -137,7 +165,9 @@ def _result(conversation: Conversation) -> CommandResult:
 
 
 def _unread(conversation: Conversation) -> str:
-    return f"; a frame could not be read: {conversation.unreadable}" if conversation.unreadable else ""
+    return (
+        f"; a frame could not be read: {conversation.unreadable}" if conversation.unreadable else ""
+    )
 
 
 _NO_CODE = "Repeat the command; if it stays, update the SSM agent on the node (3.1.1511 or newer sends exit codes)."

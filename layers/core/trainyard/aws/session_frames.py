@@ -49,7 +49,9 @@ class Frame:
 
 def input_frame(sequence: int, payload_type: int, payload: bytes, created_ms: int) -> bytes:
     """What the client sends as data."""
-    return encode(Frame(INPUT, sequence, payload, payload_type, message_id=uuid4(), created_ms=created_ms))
+    return encode(
+        Frame(INPUT, sequence, payload, payload_type, message_id=uuid4(), created_ms=created_ms)
+    )
 
 
 def acknowledgement(received: Frame, created_ms: int) -> bytes:
@@ -61,7 +63,9 @@ def acknowledgement(received: Frame, created_ms: int) -> bytes:
         "IsSequentialMessage": True,
     }
     body = json.dumps(payload, separators=(",", ":")).encode()
-    return encode(Frame(ACKNOWLEDGE, 0, body, flags=FLAG_SYN_FIN, message_id=uuid4(), created_ms=created_ms))
+    return encode(
+        Frame(ACKNOWLEDGE, 0, body, flags=FLAG_SYN_FIN, message_id=uuid4(), created_ms=created_ms)
+    )
 
 
 def encode(frame: Frame) -> bytes:
@@ -78,15 +82,21 @@ def encode(frame: Frame) -> bytes:
 def decode(data: bytes) -> Frame:
     """Parse and check one websocket message. Raises BrokenFrame, saying what is wrong with it."""
     if len(data) < _HEADER.size + _U32.size:
-        raise BrokenFrame(f"a frame of {len(data)} bytes is cut off: the header alone has {_HEADER.size + _U32.size}")
+        raise BrokenFrame(
+            f"a frame of {len(data)} bytes is cut off: the header alone has {_HEADER.size + _U32.size}"
+        )
     length, name, _schema, created, sequence, flags, swapped, digest = _HEADER.unpack_from(data)
     message_type = _message_type(name)
     identity = UUID(bytes=swapped[8:] + swapped[:8])
     if message_type in (START, PAUSE):  # flow control comes without digest and often without id
-        return Frame(message_type, sequence, b"", flags=flags, message_id=identity, created_ms=created)
+        return Frame(
+            message_type, sequence, b"", flags=flags, message_id=identity, created_ms=created
+        )
     payload_type, payload = _payload(length, data)
     if payload and hashlib.sha256(payload).digest() != digest:
-        raise BrokenFrame(f"the digest of a {message_type} frame (sequence {sequence}) does not match its {len(payload)} bytes of payload")
+        raise BrokenFrame(
+            f"the digest of a {message_type} frame (sequence {sequence}) does not match its {len(payload)} bytes of payload"
+        )
     return Frame(message_type, sequence, payload, payload_type, flags, identity, created)
 
 
@@ -104,11 +114,15 @@ def _payload(length: int, data: bytes) -> tuple[int, bytes]:
     if length == HEADER_LENGTH_WITHOUT_TYPE:
         return 0, data[length + _U32.size :]  # made by the service; only the digest vouches for it
     if length != HEADER_LENGTH:
-        raise BrokenFrame(f"a header length of {length} is unknown; {HEADER_LENGTH} and {HEADER_LENGTH_WITHOUT_TYPE} are")
+        raise BrokenFrame(
+            f"a header length of {length} is unknown; {HEADER_LENGTH} and {HEADER_LENGTH_WITHOUT_TYPE} are"
+        )
     if len(data) < length + _U32.size:
         raise BrokenFrame(f"a frame of {len(data)} bytes is cut off inside its header")
     (declared,) = _U32.unpack_from(data, length)
     payload = data[length + _U32.size :]
     if len(payload) != declared:
-        raise BrokenFrame(f"a frame announces {declared} bytes of payload and carries {len(payload)}")
+        raise BrokenFrame(
+            f"a frame announces {declared} bytes of payload and carries {len(payload)}"
+        )
     return _U32.unpack_from(data, _HEADER.size)[0], payload

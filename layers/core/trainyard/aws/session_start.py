@@ -19,13 +19,21 @@ WINDOW_SECONDS = 1.05
 #: A node that just booted or is being replaced connects within seconds or not at all; the caller's caller repeats the whole step.
 NOT_CONNECTED_SECONDS = 20.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.25, 4.0
-_RETRIED = frozenset({"TargetNotConnected", "ThrottlingException", "Throttling", "TooManyRequestsException"})
+_RETRIED = frozenset(
+    {"TargetNotConnected", "ThrottlingException", "Throttling", "TooManyRequestsException"}
+)
 
 
 class RateLimit:
     """At most `per_second` passes in any second, shared by all threads of the process."""
 
-    def __init__(self, per_second: int, *, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep):
+    def __init__(
+        self,
+        per_second: int,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
         self._per_second = per_second
         self._monotonic = monotonic
         self._sleep = sleep
@@ -69,7 +77,11 @@ class SessionStart:
         self._patience = not_connected_seconds
 
     def __call__(
-        self, target: Callable[[bool], str], document: str, parameters: Mapping[str, Sequence[str]], deadline: float
+        self,
+        target: Callable[[bool], str],
+        document: str,
+        parameters: Mapping[str, Sequence[str]],
+        deadline: float,
     ) -> dict[str, Any]:
         """`deadline` is of the monotonic clock. Raises errors.NodeUnreachable, errors.Throttled."""
         until = min(deadline, self._monotonic() + self._patience)
@@ -87,15 +99,21 @@ class SessionStart:
             self._sleep(wait * random.uniform(0.75, 1.25))
             wait = min(wait * 2, _LONGEST_WAIT_SECONDS)
 
-    def _send(self, target: str, document: str, parameters: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    def _send(
+        self, target: str, document: str, parameters: Mapping[str, Sequence[str]]
+    ) -> dict[str, Any]:
         try:
-            return dict(self._ssm.start_session(Target=target, DocumentName=document, Parameters=parameters))
+            return dict(
+                self._ssm.start_session(Target=target, DocumentName=document, Parameters=parameters)
+            )
         except BotoCoreError as broken:
             raise errors.NodeUnreachable(f"StartSession did not go through: {broken}") from broken
 
     def _error(self, refusal: ClientError) -> errors.TrainyardError:
         if code_of(refusal) == "TargetNotConnected":
-            return errors.NodeUnreachable(f"Session Manager says that the node is not connected: {message_of(refusal)}")
+            return errors.NodeUnreachable(
+                f"Session Manager says that the node is not connected: {message_of(refusal)}"
+            )
         try:
             with translated("start a Session Manager session"):
                 raise refusal

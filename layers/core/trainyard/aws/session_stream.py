@@ -68,12 +68,19 @@ class Conversation:
     @property
     def finished(self) -> bool:
         """Nothing more can come that matters: the exit code is sent after all output, but not after why nothing could start."""
-        return self.closed or self.encrypted or self.out_of_tries or (self.exit_code is not None and not self._reason_may_come)
+        return (
+            self.closed
+            or self.encrypted
+            or self.out_of_tries
+            or (self.exit_code is not None and not self._reason_may_come)
+        )
 
     @property
     def _reason_may_come(self) -> bool:
         silent = not self._stdout and not self._stderr
-        return bool(self.exit_code) and silent and self.monotonic() - self._ended_at < REASON_SECONDS
+        return (
+            bool(self.exit_code) and silent and self.monotonic() - self._ended_at < REASON_SECONDS
+        )
 
     @property
     def stdout(self) -> str:
@@ -114,7 +121,11 @@ class Conversation:
         return sent.data
 
     def _output(self, frame: Frame) -> Iterator[bytes]:
-        if frame.sequence > self._expected and frame.sequence not in self._early and len(self._early) >= REORDER_CAPACITY:
+        if (
+            frame.sequence > self._expected
+            and frame.sequence not in self._early
+            and len(self._early) >= REORDER_CAPACITY
+        ):
             return
         yield frames.acknowledgement(frame, _milliseconds())
         if frame.sequence < self._expected:
@@ -142,7 +153,9 @@ class Conversation:
                 pass  # HandshakeComplete and what newer agents may add carry nothing we need
 
     def _answer_handshake(self, payload: bytes) -> list[bytes]:
-        actions = [_action(action) for action in _list(_json_object(payload).get("RequestedClientActions"))]
+        actions = [
+            _action(action) for action in _list(_json_object(payload).get("RequestedClientActions"))
+        ]
         self.encrypted = any(name == "KMSEncryption" for name in actions)
         answer = {
             "ClientVersion": CLIENT_VERSION,
@@ -166,13 +179,20 @@ class Conversation:
 
     def _close(self, frame: Frame) -> None:
         self.closed = True
-        self.close_reason = str(_json_object(frame.payload).get("Output") or "") if frame.payload else ""
+        self.close_reason = (
+            str(_json_object(frame.payload).get("Output") or "") if frame.payload else ""
+        )
 
 
 def _processed(name: str) -> dict[str, Any]:
     if name == "SessionType":
         return {"ActionType": name, "ActionStatus": _SUCCESS, "ActionResult": None, "Error": ""}
-    return {"ActionType": name, "ActionStatus": _UNSUPPORTED, "ActionResult": None, "Error": f"{name} is not supported by this client"}
+    return {
+        "ActionType": name,
+        "ActionStatus": _UNSUPPORTED,
+        "ActionResult": None,
+        "Error": f"{name} is not supported by this client",
+    }
 
 
 def _action(action: object) -> str:
@@ -201,7 +221,9 @@ def _json_object(payload: bytes) -> dict[str, Any]:
 def _exit_code(payload: bytes) -> int:
     found = _EXIT_CODE.search(payload)
     if found is None:
-        raise BrokenFrame(f"the exit code message says {payload[:80]!r}; expected 'EXIT_CODE: <number>'")
+        raise BrokenFrame(
+            f"the exit code message says {payload[:80]!r}; expected 'EXIT_CODE: <number>'"
+        )
     return int(found.group(1))
 
 

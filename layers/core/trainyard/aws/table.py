@@ -45,15 +45,26 @@ class Table:
     def get(self, pk: str, sk: str) -> Item | None:
         """A consistent read."""
         with translated("read the table"):
-            item: Item | None = self._dynamodb.get_item(TableName=self.name, Key=_key(pk, sk), ConsistentRead=True).get("Item")
+            item: Item | None = self._dynamodb.get_item(
+                TableName=self.name, Key=_key(pk, sk), ConsistentRead=True
+            ).get("Item")
         return item
 
-    def put(self, item: Item, *, condition: str | None = None, values: Mapping[str, Value] | None = None) -> bool:
+    def put(
+        self, item: Item, *, condition: str | None = None, values: Mapping[str, Value] | None = None
+    ) -> bool:
         """Write an item; False if the condition did not hold."""
         with translated("write the table"):
-            return _held(self._dynamodb.put_item, TableName=self.name, Item=dict(item), **_condition(condition, values))
+            return _held(
+                self._dynamodb.put_item,
+                TableName=self.name,
+                Item=dict(item),
+                **_condition(condition, values),
+            )
 
-    def update(self, pk: str, sk: str, expression: str, *, condition: str, values: Mapping[str, Value]) -> bool:
+    def update(
+        self, pk: str, sk: str, expression: str, *, condition: str, values: Mapping[str, Value]
+    ) -> bool:
         """Update an item in place; False if the condition did not hold."""
         with translated("write the table"):
             return _held(
@@ -64,16 +75,27 @@ class Table:
     def delete(self, pk: str, sk: str, *, condition: str, values: Mapping[str, Value]) -> bool:
         """Delete an item; False if the condition did not hold."""
         with translated("write the table"):
-            return _held(self._dynamodb.delete_item, TableName=self.name, Key=_key(pk, sk), **_condition(condition, values))
+            return _held(
+                self._dynamodb.delete_item,
+                TableName=self.name,
+                Key=_key(pk, sk),
+                **_condition(condition, values),
+            )
 
-    def new(self, item: Item, *, unless: str | None = None, values: Mapping[str, Value] | None = None) -> dict[str, Any]:
+    def new(
+        self, item: Item, *, unless: str | None = None, values: Mapping[str, Value] | None = None
+    ) -> dict[str, Any]:
         """A member of `transact` that writes an item if there is none (or if `unless` holds for the one that is there)."""
         condition = "attribute_not_exists(pk)" + (f" OR {unless}" if unless else "")
-        return {"Put": {"TableName": self.name, "Item": dict(item), **_condition(condition, values)}}
+        return {
+            "Put": {"TableName": self.name, "Item": dict(item), **_condition(condition, values)}
+        }
 
     def only_if(self, item: Item, *, condition: str, values: Mapping[str, Value]) -> dict[str, Any]:
         """A member of `transact` that writes an item if the condition holds."""
-        return {"Put": {"TableName": self.name, "Item": dict(item), **_condition(condition, values)}}
+        return {
+            "Put": {"TableName": self.name, "Item": dict(item), **_condition(condition, values)}
+        }
 
     def always(self, item: Item) -> dict[str, Any]:
         """A member of `transact` that writes an item whatever is there."""
@@ -85,7 +107,11 @@ class Table:
             with translated("write the table"):
                 reasons = self._try(writes)
             if "TransactionConflict" not in reasons:
-                return [position for position, reason in enumerate(reasons) if reason == "ConditionalCheckFailed"]
+                return [
+                    position
+                    for position, reason in enumerate(reasons)
+                    if reason == "ConditionalCheckFailed"
+                ]
             time.sleep(random.uniform(0.01, 0.08))
         raise errors.RetryableError("others keep writing the same items of the table")
 
@@ -93,20 +119,37 @@ class Table:
         try:
             self._dynamodb.transact_write_items(TransactItems=list(writes))
         except ClientError as refusal:
-            reasons = [str(reason.get("Code")) for reason in refusal.response.get("CancellationReasons", [])]
-            if code_of(refusal) != "TransactionCanceledException" or not {"ConditionalCheckFailed", "TransactionConflict"} & set(reasons):
+            reasons = [
+                str(reason.get("Code"))
+                for reason in refusal.response.get("CancellationReasons", [])
+            ]
+            if code_of(refusal) != "TransactionCanceledException" or not {
+                "ConditionalCheckFailed",
+                "TransactionConflict",
+            } & set(reasons):
                 raise
             return reasons
         return []
 
     def query(
-        self, pk: str, prefix: str, *, after: str | None = None, newest_first: bool = False, limit: int | None = None, **more: Any
+        self,
+        pk: str,
+        prefix: str,
+        *,
+        after: str | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+        **more: Any,
     ) -> list[Item]:
         """Items of a partition whose sort key begins with `prefix`, beyond the sort key `after`."""
         request = {
             "TableName": self.name,
             "KeyConditionExpression": "pk = :pk AND begins_with(sk, :sk)",
-            "ExpressionAttributeValues": {":pk": text(pk), ":sk": text(prefix), **more.pop("values", {})},
+            "ExpressionAttributeValues": {
+                ":pk": text(pk),
+                ":sk": text(prefix),
+                **more.pop("values", {}),
+            },
             "ConsistentRead": True,
             "ScanIndexForward": not newest_first,
             **({"ExclusiveStartKey": _key(pk, after)} if after else {}),
@@ -119,22 +162,40 @@ class Table:
         request = {
             "TableName": self.name,
             "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
-            "ExpressionAttributeValues": {":pk": text(pk), ":first": text(first), ":last": text(last)},
+            "ExpressionAttributeValues": {
+                ":pk": text(pk),
+                ":first": text(first),
+                ":last": text(last),
+            },
             "ScanIndexForward": False,
         }
         return list(islice(self._pages(request, limit), limit))
 
-    def listed(self, partitions: Sequence[str], *, before: str | None = None, limit: int | None = None) -> list[tuple[str, Item]]:
+    def listed(
+        self, partitions: Sequence[str], *, before: str | None = None, limit: int | None = None
+    ) -> list[tuple[str, Item]]:
         """(index sort key, item) of some partitions of the index merged, newest first."""
-        keys = sorted((key for name in partitions for key in self._index(name, before, limit)), key=_index_order, reverse=True)[:limit]
-        found = {item["pk"]["S"]: item for item in self.batch_get([(key["pk"]["S"], key["sk"]["S"]) for key in keys])}
-        return [(_index_order(key), found[key["pk"]["S"]]) for key in keys if key["pk"]["S"] in found]
+        keys = sorted(
+            (key for name in partitions for key in self._index(name, before, limit)),
+            key=_index_order,
+            reverse=True,
+        )[:limit]
+        found = {
+            item["pk"]["S"]: item
+            for item in self.batch_get([(key["pk"]["S"], key["sk"]["S"]) for key in keys])
+        }
+        return [
+            (_index_order(key), found[key["pk"]["S"]]) for key in keys if key["pk"]["S"] in found
+        ]
 
     def batch_get(self, keys: Sequence[tuple[str, str]]) -> Iterator[Item]:
         """Consistent reads of many items, in any order; missing ones are left out."""
         for begin in range(0, len(keys), _BATCH):
             wanted: dict[str, Any] = {
-                self.name: {"Keys": [_key(*key) for key in dict.fromkeys(keys[begin : begin + _BATCH])], "ConsistentRead": True}
+                self.name: {
+                    "Keys": [_key(*key) for key in dict.fromkeys(keys[begin : begin + _BATCH])],
+                    "ConsistentRead": True,
+                }
             }
             while wanted:
                 with translated("read the table"):
@@ -147,7 +208,10 @@ class Table:
             "TableName": self.name,
             "IndexName": "gsi1",
             "KeyConditionExpression": "gsi1pk = :pk" + (" AND gsi1sk < :before" if before else ""),
-            "ExpressionAttributeValues": {":pk": text(partition), **({":before": text(before)} if before else {})},
+            "ExpressionAttributeValues": {
+                ":pk": text(partition),
+                **({":before": text(before)} if before else {}),
+            },
             "ProjectionExpression": "pk, sk, gsi1sk",
             "ScanIndexForward": False,
         }
@@ -174,7 +238,9 @@ def _key(pk: str, sk: str) -> dict[str, Value]:
 
 
 def _condition(condition: str | None, values: Mapping[str, Value] | None) -> dict[str, Any]:
-    return ({"ConditionExpression": condition} if condition else {}) | ({"ExpressionAttributeValues": dict(values)} if values else {})
+    return ({"ConditionExpression": condition} if condition else {}) | (
+        {"ExpressionAttributeValues": dict(values)} if values else {}
+    )
 
 
 def _held(call: Any, **request: Any) -> bool:

@@ -25,7 +25,11 @@ class TableWaits:
             "taskToken": text(wait.token), "waitKind": text(wait.kind), "waitsSince": text(stamp(wait.since)), **woken,
         }  # fmt: skip
         newest = "attribute_not_exists(pk) OR waitsSince <= :since OR taskToken = :token"
-        return self._table.put(item, condition=newest, values={":since": item["waitsSince"], ":token": item["taskToken"]})
+        return self._table.put(
+            item,
+            condition=newest,
+            values={":since": item["waitsSince"], ":token": item["taskToken"]},
+        )
 
     def get(self, owner: str) -> Wait | None:
         item = self._table.get(_pk(owner), "wait")
@@ -33,10 +37,14 @@ class TableWaits:
 
     def mark_woken(self, owner: str, token: str, at: datetime) -> bool:
         values = {":token": text(token), ":at": text(stamp(at))}
-        return self._table.update(_pk(owner), "wait", "SET wokenAt = :at", condition="taskToken = :token", values=values)
+        return self._table.update(
+            _pk(owner), "wait", "SET wokenAt = :at", condition="taskToken = :token", values=values
+        )
 
     def clear(self, owner: str, token: str) -> None:
-        self._table.delete(_pk(owner), "wait", condition="taskToken = :token", values={":token": text(token)})
+        self._table.delete(
+            _pk(owner), "wait", condition="taskToken = :token", values={":token": text(token)}
+        )
 
     def all(self) -> list[Wait]:
         return [_wait(item) for _, item in self._table.listed([_INDEX])]

@@ -35,7 +35,13 @@ class HyperPod:
     """The port `Backend` on SageMaker HyperPod. AWS pages: CreateCluster, ListClusterNodes, BatchReplaceClusterNodes."""
 
     def __init__(
-        self, sagemaker: Any, logs: Any, blobs: Blobs, roles: Roles, settings: HyperPodSettings, sources: BundleSources | None = None
+        self,
+        sagemaker: Any,
+        logs: Any,
+        blobs: Blobs,
+        roles: Roles,
+        settings: HyperPodSettings,
+        sources: BundleSources | None = None,
     ) -> None:
         self._sagemaker = sagemaker
         self._logs = logs
@@ -48,23 +54,34 @@ class HyperPod:
 
     def plan(self, cluster: Cluster) -> BackendRequest:
         sizes = {path: file.stat().st_size for path, file in self._sources.files().items()}
-        sizes |= {path: len(body) for path, body in requests.generated_files(cluster, self._settings).items()}
+        sizes |= {
+            path: len(body)
+            for path, body in requests.generated_files(cluster, self._settings).items()
+        }
         prefix = lifecycle_prefix(cluster)
         files = {f"{prefix}/{path}": size for path, size in sorted(sizes.items())}
-        return BackendRequest("CreateCluster", requests.create_cluster_request(cluster, self._settings), files)
+        return BackendRequest(
+            "CreateCluster", requests.create_cluster_request(cluster, self._settings), files
+        )
 
     def create(self, cluster: Cluster) -> str:
         # Before anything else: role and scripts of this name may be those of a living cluster.
         if (known := self.describe(cluster.name)) is not None:
             return self._ours(cluster, known)
-        self._roles.ensure(node_role(cluster, self._settings))  # first: IAM needs a while until others see it
+        self._roles.ensure(
+            node_role(cluster, self._settings)
+        )  # first: IAM needs a while until others see it
         self._upload(cluster)
         try:
             with translated("create the cluster", new_role=role_arn(cluster, self._settings)):
-                answer = self._sagemaker.create_cluster(**requests.create_cluster_request(cluster, self._settings))
+                answer = self._sagemaker.create_cluster(
+                    **requests.create_cluster_request(cluster, self._settings)
+                )
         except NameInUse:
             if (known := self.describe(cluster.name)) is None:
-                raise errors.ConflictError(f"a cluster named '{cluster.name}' was there a moment ago and is gone now") from None
+                raise errors.ConflictError(
+                    f"a cluster named '{cluster.name}' was there a moment ago and is gone now"
+                ) from None
             return self._ours(cluster, known)
         return str(answer["ClusterArn"])
 
@@ -85,27 +102,48 @@ class HyperPod:
         except (Gone, errors.BackendRejected):
             return ""
         metadata = (answer["EventDetails"].get("EventDetails") or {}).get("EventMetadata") or {}
-        messages = (str(about.get("FailureMessage") or "") for about in metadata.values() if isinstance(about, dict))
+        messages = (
+            str(about.get("FailureMessage") or "")
+            for about in metadata.values()
+            if isinstance(about, dict)
+        )
         return next((message for message in messages if message), "")
 
     def nodes(self, cluster: Cluster) -> list[ClusterNode]:
         summaries = list(self._summaries(cluster.name))
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            addresses = list(pool.map(lambda summary: self._address(cluster.name, summary), summaries))
-        return [_node(cluster, summary, address) for summary, address in zip(summaries, addresses, strict=True)]
+            addresses = list(
+                pool.map(lambda summary: self._address(cluster.name, summary), summaries)
+            )
+        return [
+            _node(cluster, summary, address)
+            for summary, address in zip(summaries, addresses, strict=True)
+        ]
 
     def controller(self, cluster: Cluster) -> ClusterNode | None:
         """The controller node without looking at any other; None while there is none that runs."""
-        group = next(group.name for group in cluster.spec.instance_groups if group.role == "controller")
-        found = [summary for summary in self._summaries(cluster.name, group) if summary["InstanceGroupName"] == group]
-        running = [summary for summary in found if summary["InstanceStatus"]["Status"] == "Running"] or found
+        group = next(
+            group.name for group in cluster.spec.instance_groups if group.role == "controller"
+        )
+        found = [
+            summary
+            for summary in self._summaries(cluster.name, group)
+            if summary["InstanceGroupName"] == group
+        ]
+        running = [
+            summary for summary in found if summary["InstanceStatus"]["Status"] == "Running"
+        ] or found
         return _node(cluster, running[0], None) if running else None
 
     def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
-        return self._batches(self._sagemaker.batch_replace_cluster_nodes, "replace nodes", name, instance_ids)
+        return self._batches(
+            self._sagemaker.batch_replace_cluster_nodes, "replace nodes", name, instance_ids
+        )
 
     def reboot(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
-        return self._batches(self._sagemaker.batch_reboot_cluster_nodes, "reboot nodes", name, instance_ids)
+        return self._batches(
+            self._sagemaker.batch_reboot_cluster_nodes, "reboot nodes", name, instance_ids
+        )
 
     def delete(self, name: str) -> bool:
         try:
@@ -121,7 +159,9 @@ class HyperPod:
 
     def clean_up(self, name: str, generation: int) -> None:
         stage = self._settings.stage
-        self._roles.delete(names.node_role(stage, name, generation), names.node_role_path(stage, name, generation))
+        self._roles.delete(
+            names.node_role(stage, name, generation), names.node_role_path(stage, name, generation)
+        )
 
     def remains(self) -> list[Remains]:
         found = self._roles.below(names.stage_path(self._settings.stage))
@@ -129,7 +169,9 @@ class HyperPod:
 
     def tagged(self) -> list[BackendCluster]:
         found = []
-        for summary in self._pages(self._sagemaker.list_clusters, "ClusterSummaries", "list clusters"):
+        for summary in self._pages(
+            self._sagemaker.list_clusters, "ClusterSummaries", "list clusters"
+        ):
             tags = self._tags_of(summary["ClusterArn"])
             if tags.get(requests.STAGE_TAG) == self._settings.stage:
                 found.append(
@@ -148,17 +190,25 @@ class HyperPod:
     def _failed_instance(self, cluster: Cluster) -> str | None:
         """The instance that AWS's failure message names, as recorded in our own words or asked for."""
         told = cluster.problem.detail if cluster.problem else ""
-        if not (named := _INSTANCE.search(told)) and (known := self.describe(cluster.name)) is not None:
+        if (
+            not (named := _INSTANCE.search(told))
+            and (known := self.describe(cluster.name)) is not None
+        ):
             named = _INSTANCE.search(known.failure_message)
         return named.group() if named else None
 
     def _upload(self, cluster: Cluster) -> None:
         prefix = lifecycle_prefix(cluster)
-        bodies: dict[str, bytes | Path] = {**self._sources.files(), **requests.generated_files(cluster, self._settings)}
+        bodies: dict[str, bytes | Path] = {
+            **self._sources.files(),
+            **requests.generated_files(cluster, self._settings),
+        }
 
         def put(path: str) -> None:
             body = bodies[path]
-            self._blobs.put(f"{prefix}/{path}", body.read_bytes() if isinstance(body, Path) else body)
+            self._blobs.put(
+                f"{prefix}/{path}", body.read_bytes() if isinstance(body, Path) else body
+            )
 
         with ThreadPoolExecutor(_PARALLEL) as pool:
             list(pool.map(put, bodies))
@@ -167,19 +217,32 @@ class HyperPod:
         """The ARN of the cluster that has the name already, if an earlier try for this very record made it."""
         tags = self._tags_of(known.arn)
         named = f"a cluster named '{cluster.name}' exists in this account ({known.arn})"
-        if tags.get(requests.STAGE_TAG) != self._settings.stage or tags.get(requests.CLUSTER_TAG) != cluster.name:
+        if (
+            tags.get(requests.STAGE_TAG) != self._settings.stage
+            or tags.get(requests.CLUSTER_TAG) != cluster.name
+        ):
             raise errors.ClusterNameTaken(f"{named} that Trainyard did not create")
         if known.status == "Deleting":
-            raise errors.ConflictError(f"an earlier cluster named '{cluster.name}' is still being deleted")
+            raise errors.ConflictError(
+                f"an earlier cluster named '{cluster.name}' is still being deleted"
+            )
         if not made_for(cluster, tags):
             raise errors.ClusterNameTaken(f"{named} {_OTHER_RECORD}")
         return known.arn
 
     def _summaries(self, name: str, group: str | None = None) -> Iterator[dict[str, Any]]:
         only = {"InstanceGroupNameContains": group} if group else {}
-        return self._pages(self._sagemaker.list_cluster_nodes, "ClusterNodeSummaries", "list nodes", ClusterName=name, **only)
+        return self._pages(
+            self._sagemaker.list_cluster_nodes,
+            "ClusterNodeSummaries",
+            "list nodes",
+            ClusterName=name,
+            **only,
+        )
 
-    def _pages(self, call: Callable[..., dict[str, Any]], member: str, doing: str, **request: Any) -> Iterator[dict[str, Any]]:
+    def _pages(
+        self, call: Callable[..., dict[str, Any]], member: str, doing: str, **request: Any
+    ) -> Iterator[dict[str, Any]]:
         while True:
             with translated(doing):
                 answer = call(**request, MaxResults=_PAGE)
@@ -196,15 +259,26 @@ class HyperPod:
         if instance_id not in self._addresses:
             try:
                 with translated("describe a node"):
-                    node = self._sagemaker.describe_cluster_node(ClusterName=name, NodeId=instance_id)["NodeDetails"]
-            except (Gone, errors.BackendRejected):  # it left between the two calls; AWS documents no error for that
+                    node = self._sagemaker.describe_cluster_node(
+                        ClusterName=name, NodeId=instance_id
+                    )["NodeDetails"]
+            except (
+                Gone,
+                errors.BackendRejected,
+            ):  # it left between the two calls; AWS documents no error for that
                 return None
             if not node.get("PrivatePrimaryIp"):
                 return None
             self._addresses[instance_id] = str(node["PrivatePrimaryIp"])
         return self._addresses[instance_id]
 
-    def _batches(self, call: Callable[..., dict[str, Any]], doing: str, name: str, instance_ids: Sequence[str]) -> BatchResult:
+    def _batches(
+        self,
+        call: Callable[..., dict[str, Any]],
+        doing: str,
+        name: str,
+        instance_ids: Sequence[str],
+    ) -> BatchResult:
         successful: list[str] = []
         failed: dict[str, str] = {}
         ids = list(dict.fromkeys(instance_ids))
@@ -220,10 +294,15 @@ class HyperPod:
                     raise errors.ClusterNotFound(f"AWS has no cluster '{name}'") from None
                 if not successful and len(ids) <= _BATCH:
                     raise
-                failed |= dict.fromkeys(batch, error.detail)  # other batches went through: say which nodes did not
+                failed |= dict.fromkeys(
+                    batch, error.detail
+                )  # other batches went through: say which nodes did not
                 continue
             successful += answer.get("Successful", [])
-            failed |= {entry["NodeId"]: f"{entry['ErrorCode']}: {entry['Message']}" for entry in answer.get("Failed", [])}
+            failed |= {
+                entry["NodeId"]: f"{entry['ErrorCode']}: {entry['Message']}"
+                for entry in answer.get("Failed", [])
+            }
         return BatchResult(successful, failed)
 
     def _tags_of(self, arn: str) -> Mapping[str, str]:
@@ -260,7 +339,9 @@ def _node(cluster: Cluster, summary: dict[str, Any], address: str | None) -> Clu
 
 
 def _role(cluster: Cluster, group: str) -> Literal["controller", "worker", "login"]:
-    return next((known.role for known in cluster.spec.instance_groups if known.name == group), "worker")
+    return next(
+        (known.role for known in cluster.spec.instance_groups if known.name == group), "worker"
+    )
 
 
 def _utc(at: datetime | None) -> datetime | None:

@@ -18,14 +18,20 @@ def lifecycle_tail(logs: Any, cluster: Cluster, lines: int, instance_id: str | N
             stream = _stream(logs, group, instance_id)
             if stream is None:
                 return ""
-            answer = logs.get_log_events(logGroupName=group, logStreamName=stream, limit=lines, startFromHead=False)
+            answer = logs.get_log_events(
+                logGroupName=group, logStreamName=stream, limit=lines, startFromHead=False
+            )
     except Gone:
         return ""
     return "\n".join(event["message"].rstrip("\n") for event in answer["events"])
 
 
 def _stream(logs: Any, group: str, instance_id: str | None) -> str | None:
-    request: dict[str, Any] = {"logGroupName": group, "logStreamNamePrefix": "LifecycleConfig/", "limit": _STREAMS}
+    request: dict[str, Any] = {
+        "logGroupName": group,
+        "logStreamNamePrefix": "LifecycleConfig/",
+        "limit": _STREAMS,
+    }
     streams: list[dict[str, Any]] = []
     while True:
         answer = logs.describe_log_streams(**request)
@@ -33,6 +39,10 @@ def _stream(logs: Any, group: str, instance_id: str | None) -> str | None:
         if not (token := answer.get("nextToken")):
             break
         request["nextToken"] = token
-    wanted = [stream for stream in streams if instance_id is None or stream["logStreamName"].endswith(f"/{instance_id}")]
+    wanted = [
+        stream
+        for stream in streams
+        if instance_id is None or stream["logStreamName"].endswith(f"/{instance_id}")
+    ]
     newest = max(wanted, key=lambda stream: stream.get("lastEventTimestamp") or 0, default=None)
     return None if newest is None else str(newest["logStreamName"])

@@ -62,7 +62,9 @@ def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict
         "InstanceGroups": [_group(spec, group, source, role) for group in spec.instance_groups],
         "NodeRecovery": spec.node_recovery,
         "VpcConfig": network(spec, settings),
-        "Tags": [{"Key": key, "Value": value} for key, value in tags(cluster, settings.stage).items()],
+        "Tags": [
+            {"Key": key, "Value": value} for key, value in tags(cluster, settings.stage).items()
+        ],
     }
     if spec.slurm_setup == "SlurmConfig":
         request["Orchestrator"] = {"Slurm": _strategy(spec)}
@@ -74,7 +76,11 @@ def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict
 def tags(cluster: Cluster, stage: str) -> dict[str, str]:
     """The user's tags, and those by which we know what is ours."""
     ours = {STAGE_TAG: stage, CLUSTER_TAG: cluster.name, RECORD_TAG: record_mark(cluster)}
-    return {**cluster.spec.tags, **ours, **({RUN_TAG: cluster.owner_run} if cluster.owner_run else {})}
+    return {
+        **cluster.spec.tags,
+        **ours,
+        **({RUN_TAG: cluster.owner_run} if cluster.owner_run else {}),
+    }
 
 
 def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]:
@@ -94,7 +100,9 @@ def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]
         "sharedFilesystem": _wire(spec.shared_filesystem),
         "slurmSetup": spec.slurm_setup,
         "controllerGroup": _names(spec, "controller")[0],
-        "workerGroups": [{"name": group.name, "partition": spec.partition_of(group)} for group in _workers(spec)],
+        "workerGroups": [
+            {"name": group.name, "partition": spec.partition_of(group)} for group in _workers(spec)
+        ],
         "expectedWorkers": spec.worker_count(),  # spares may join later: a run must not wait for them
         "linkPort": settings.link_port,
     }
@@ -102,7 +110,10 @@ def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]
 
 def provisioning_parameters(spec: ClusterSpec) -> dict[str, Any]:
     """HyperPod's `provisioning_parameters.json`, for clusters whose Slurm is not set up through the API."""
-    workers = [{"instance_group_name": group.name, "partition_name": spec.partition_of(group)} for group in _workers(spec)]
+    workers = [
+        {"instance_group_name": group.name, "partition_name": spec.partition_of(group)}
+        for group in _workers(spec)
+    ]
     parameters: dict[str, Any] = {
         "version": "1.0.0",
         "workload_manager": "slurm",
@@ -121,7 +132,9 @@ def generated_files(cluster: Cluster, settings: HyperPodSettings) -> dict[str, b
     files = {"cluster.json": cluster_file(cluster, settings)}
     if cluster.spec.slurm_setup == "ProvisioningParameters":
         files["provisioning_parameters.json"] = provisioning_parameters(cluster.spec)
-    return {path: (json.dumps(content, indent=2) + "\n").encode() for path, content in files.items()}
+    return {
+        path: (json.dumps(content, indent=2) + "\n").encode() for path, content in files.items()
+    }
 
 
 def _wire(part: BaseModel) -> dict[str, Any]:
@@ -177,14 +190,24 @@ def _storage(spec: ClusterSpec, group: InstanceGroup) -> list[dict[str, Any]]:
 
 
 def _lustre(shared: SharedFilesystem) -> dict[str, str]:
-    return {"DnsName": shared.dns_name, "MountName": shared.mount_name, "MountPath": shared.mount_path}
+    return {
+        "DnsName": shared.dns_name,
+        "MountName": shared.mount_name,
+        "MountPath": shared.mount_path,
+    }
 
 
 def network(spec: ClusterSpec, settings: HyperPodSettings) -> dict[str, list[str]]:
     """VpcConfig of the cluster: a filesystem is reached from one's own network only."""
     if spec.network is not None:
-        return {"SecurityGroupIds": spec.network.security_group_ids, "Subnets": spec.network.subnet_ids}
-    return {"SecurityGroupIds": list(settings.default_security_group_ids), "Subnets": list(settings.default_subnet_ids)}
+        return {
+            "SecurityGroupIds": spec.network.security_group_ids,
+            "Subnets": spec.network.subnet_ids,
+        }
+    return {
+        "SecurityGroupIds": list(settings.default_security_group_ids),
+        "Subnets": list(settings.default_subnet_ids),
+    }
 
 
 def _names(spec: ClusterSpec, role: str) -> list[str]:

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.backends.hyperpod_request import CLUSTER_TAG, STAGE_TAG, HyperPodSettings, account_arn, lifecycle_prefix, network
+from trainyard.backends.hyperpod_request import (
+    CLUSTER_TAG,
+    STAGE_TAG,
+    HyperPodSettings,
+    account_arn,
+    lifecycle_prefix,
+    network,
+)
 from trainyard.domain import names
 from trainyard.domain.records import Cluster
 from trainyard.ports import NodeRole
 
 _TRUST = {
     "Version": "2012-10-17",
-    "Statement": [{"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "sagemaker.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+    ],
 }
 
 
@@ -37,13 +50,23 @@ def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, 
             f"{account_arn(settings, 'events')}:event-bus/{settings.event_bus}",
             {"StringEquals": {"events:source": "trainyard.agent"}},
         ),
-        _allow("ReadBundles", ["s3:GetObject"], [f"{bucket}/{lifecycle_prefix(cluster)}/*", f"{runs}/*"]),
-        _allow("WriteLogsAndExports", ["s3:PutObject", "s3:AbortMultipartUpload"], [f"{runs}/*/logs/*", f"{runs}/*/export/*"]),
+        _allow(
+            "ReadBundles",
+            ["s3:GetObject"],
+            [f"{bucket}/{lifecycle_prefix(cluster)}/*", f"{runs}/*"],
+        ),
+        _allow(
+            "WriteLogsAndExports",
+            ["s3:PutObject", "s3:AbortMultipartUpload"],
+            [f"{runs}/*/logs/*", f"{runs}/*/export/*"],
+        ),
         # HyperPod lists the lifecycle scripts, and without it S3 says 403 and not 404 of an object that is not there.
         _allow("ListData", ["s3:ListBucket"], bucket),
         # Secrets Manager ends a secret's ARN with six characters of its own.
         _allow(
-            "AgentKey", ["secretsmanager:GetSecretValue"], f"{account_arn(settings, 'secretsmanager')}:secret:{prefix}/agent-key-??????"
+            "AgentKey",
+            ["secretsmanager:GetSecretValue"],
+            f"{account_arn(settings, 'secretsmanager')}:secret:{prefix}/agent-key-??????",
         ),
         *_platform(cluster, settings),
     ]
@@ -53,10 +76,28 @@ def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, 
 def _platform(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
     """What AmazonSageMakerClusterInstanceRolePolicy allows, but for its reading of every bucket named sagemaker-*."""
     group = f"{account_arn(settings, 'logs')}:log-group:/aws/sagemaker/Clusters/{cluster.name}/*"
-    channels = [f"ssmmessages:{verb}{kind}Channel" for verb in ("Create", "Open") for kind in ("Control", "Data")]
+    channels = [
+        f"ssmmessages:{verb}{kind}Channel"
+        for verb in ("Create", "Open")
+        for kind in ("Control", "Data")
+    ]
     return [
-        _allow("WriteLogs", ["logs:PutLogEvents", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:CreateLogGroup"], group),
-        _allow("Metrics", ["cloudwatch:PutMetricData"], "*", {"StringEquals": {"cloudwatch:namespace": "/aws/sagemaker/Clusters"}}),
+        _allow(
+            "WriteLogs",
+            [
+                "logs:PutLogEvents",
+                "logs:CreateLogStream",
+                "logs:DescribeLogStreams",
+                "logs:CreateLogGroup",
+            ],
+            group,
+        ),
+        _allow(
+            "Metrics",
+            ["cloudwatch:PutMetricData"],
+            "*",
+            {"StringEquals": {"cloudwatch:namespace": "/aws/sagemaker/Clusters"}},
+        ),
         _allow("Sessions", channels, "*"),
     ]
 
@@ -69,7 +110,10 @@ def _mounts(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]
         f"{bucket}/{mount.prefix.rstrip('/')}/*" if mount.prefix else f"{bucket}/*"
         for bucket, mount in zip(buckets, cluster.spec.s3_mounts, strict=True)
     ]
-    return [_allow("ReadMounts", ["s3:GetObject"], sorted(set(objects))), _allow("ListMounts", ["s3:ListBucket"], sorted(set(buckets)))]
+    return [
+        _allow("ReadMounts", ["s3:GetObject"], sorted(set(objects))),
+        _allow("ListMounts", ["s3:ListBucket"], sorted(set(buckets))),
+    ]
 
 
 def _network(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
@@ -79,17 +123,32 @@ def _network(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any
     interfaces = f"{ec2}:network-interface/*"
     subnets = [f"{ec2}:subnet/{subnet}" for subnet in chosen["Subnets"]]
     groups = [f"{ec2}:security-group/{group}" for group in chosen["SecurityGroupIds"]]
-    joins = ["ec2:CreateNetworkInterface", "ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterfacePermission"]
+    joins = [
+        "ec2:CreateNetworkInterface",
+        "ec2:CreateNetworkInterfacePermission",
+        "ec2:DeleteNetworkInterfacePermission",
+    ]
     looks = ["NetworkInterfaces", "Vpcs", "DhcpOptions", "Subnets", "SecurityGroups"]
     return [
-        _allow("JoinTheVpc", [*joins, "ec2:DetachNetworkInterface"], [interfaces, f"{ec2}:instance/*", *subnets, *groups]),
-        _allow("LeaveTheVpc", ["ec2:DeleteNetworkInterface"], interfaces, {"ArnLike": {"ec2:Subnet": subnets}}),
+        _allow(
+            "JoinTheVpc",
+            [*joins, "ec2:DetachNetworkInterface"],
+            [interfaces, f"{ec2}:instance/*", *subnets, *groups],
+        ),
+        _allow(
+            "LeaveTheVpc",
+            ["ec2:DeleteNetworkInterface"],
+            interfaces,
+            {"ArnLike": {"ec2:Subnet": subnets}},
+        ),
         _allow("NameInterfaces", ["ec2:CreateTags"], interfaces),
         _allow("LookAtTheVpc", [f"ec2:Describe{what}" for what in looks], "*"),
     ]
 
 
-def _allow(sid: str, actions: list[str], resource: str | list[str], condition: dict[str, Any] | None = None) -> dict[str, Any]:
+def _allow(
+    sid: str, actions: list[str], resource: str | list[str], condition: dict[str, Any] | None = None
+) -> dict[str, Any]:
     statement = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resource}
     return statement | ({"Condition": condition} if condition else {})
 

@@ -29,21 +29,41 @@ class BundleSources:
         """Where the layers lie: /opt in a Lambda, found through a package that is always a layer's."""
         contracts = Path(trainyard_contracts.__file__).parent
         opt = contracts.parents[1]
-        return cls(opt / "lifecycle", opt / "trainyard_agent", contracts, opt / "trainyard_trainers", opt / "packages")
+        return cls(
+            opt / "lifecycle",
+            opt / "trainyard_agent",
+            contracts,
+            opt / "trainyard_trainers",
+            opt / "packages",
+        )
 
     def files(self) -> dict[str, Path]:
         """Every file by its path below the lifecycle prefix. Raises BundleIncomplete."""
-        trees = {"": self.lifecycle, "lib/trainyard_agent/": self.agent, "lib/trainyard_contracts/": self.contracts}
+        trees = {
+            "": self.lifecycle,
+            "lib/trainyard_agent/": self.agent,
+            "lib/trainyard_contracts/": self.contracts,
+        }
         trees["lib/trainyard_trainers/"] = self.trainers
         if (
             self.packages is not None and self.packages.is_dir()
         ):  # the local cloud deploys the sources as they are, and its nodes bring an interpreter
             trees["packages/"] = self.packages
-        return {prefix + path.relative_to(tree).as_posix(): path for prefix, tree in trees.items() for path in _sources(tree)}
+        return {
+            prefix + path.relative_to(tree).as_posix(): path
+            for prefix, tree in trees.items()
+            for path in _sources(tree)
+        }
 
 
 def _sources(tree: Path) -> Iterator[Path]:
-    found = [path for path in sorted(tree.rglob("*")) if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"]
+    found = [
+        path
+        for path in sorted(tree.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
+    ]
     if not found:
-        raise BundleIncomplete(f"{tree} holds no files; template.yaml must give this function the node and trainers layers")
+        raise BundleIncomplete(
+            f"{tree} holds no files; template.yaml must give this function the node and trainers layers"
+        )
     yield from found

@@ -10,13 +10,21 @@ from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from trainyard.domain import errors
 
-_THROTTLES = frozenset({"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"})
-_PASSING = frozenset({"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"})
+_THROTTLES = frozenset(
+    {"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"}
+)
+_PASSING = frozenset(
+    {"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"}
+)
 _GONE = frozenset({"ResourceNotFound", "ResourceNotFoundException"})
-_NO_CAPACITY = re.compile(r"sufficient.{0,20}capacity|capacity.{0,40}(not available|unavailable)", re.IGNORECASE)
+_NO_CAPACITY = re.compile(
+    r"sufficient.{0,20}capacity|capacity.{0,40}(not available|unavailable)", re.IGNORECASE
+)
 
 #: "Could not assume role <arn>. Please ensure that the role exists and allows principal 'sagemaker.amazonaws.com' ...".
-_ROLE = re.compile(r"assume.{0,40}role|role.{0,250}(not exist|not found|assume)", re.IGNORECASE | re.DOTALL)
+_ROLE = re.compile(
+    r"assume.{0,40}role|role.{0,250}(not exist|not found|assume)", re.IGNORECASE | re.DOTALL
+)
 
 _ASK_FOR_QUOTA = "Ask for a higher quota in Service Quotas (SageMaker, '<instance type> for cluster usage'), or for fewer nodes."
 

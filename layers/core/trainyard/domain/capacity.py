@@ -17,13 +17,19 @@ def bad_nodes(draft: Draft) -> list[str]:
 def total_nodes(draft: Draft, cluster: Cluster) -> int:
     """Worker nodes, spares included, of the run's partition (of all when it names none): those that Slurm has, as far as it said."""
     run, members = draft.run, draft.book.members()
-    partition = run.spec.job.partition or (cluster.spec.partitions[0] if len(cluster.spec.partitions) == 1 else None)
+    partition = run.spec.job.partition or (
+        cluster.spec.partitions[0] if len(cluster.spec.partitions) == 1 else None
+    )
     counts = members.partitions if members else {}
     if partition in counts:
         return counts[partition]
     wanted = run.spec.job.partition
     groups = [group for group in cluster.spec.instance_groups if group.role == "worker"]
-    return sum(group.count + group.spares for group in groups if wanted in (None, cluster.spec.partition_of(group)))
+    return sum(
+        group.count + group.spares
+        for group in groups
+        if wanted in (None, cluster.spec.partition_of(group))
+    )
 
 
 def usable_nodes(draft: Draft, without: set[str] | None = None) -> int:
@@ -31,9 +37,16 @@ def usable_nodes(draft: Draft, without: set[str] | None = None) -> int:
     if draft.cluster is None:
         return 0
     bad = {*bad_nodes(draft), *(without or set())}
-    partitions = {draft.cluster.spec.partition_of(group) for group in draft.cluster.spec.instance_groups if group.role == "worker"}
+    partitions = {
+        draft.cluster.spec.partition_of(group)
+        for group in draft.cluster.spec.instance_groups
+        if group.role == "worker"
+    }
     if len(partitions) > 1:
-        bad &= {*draft.run.former_nodes, *(node for attempt in draft.run.attempts for node in attempt.nodes)}
+        bad &= {
+            *draft.run.former_nodes,
+            *(node for attempt in draft.run.attempts for node in attempt.nodes),
+        }
     return max(0, total_nodes(draft, draft.cluster) - len(bad))
 
 

@@ -41,7 +41,9 @@ Judge = Callable[[Draft, Attempt], Finding | None]
 
 def find(draft: Draft, attempt: Attempt) -> Finding | None:
     """The first judge that knows why this attempt is over; None while nothing ended it."""
-    return next((finding for judge in CAUSES if (finding := judge(draft, attempt)) is not None), None)
+    return next(
+        (finding for judge in CAUSES if (finding := judge(draft, attempt)) is not None), None
+    )
 
 
 def succeeded(draft: Draft, attempt: Attempt) -> Finding | None:
@@ -50,7 +52,9 @@ def succeeded(draft: Draft, attempt: Attempt) -> Finding | None:
         return None
     step = end.last_step
     at = f" at step {step}" if step is not None else ""
-    return Finding("finished", end, f"Training finished{at}.", outcome="succeeded", stop="succeeded")
+    return Finding(
+        "finished", end, f"Training finished{at}.", outcome="succeeded", stop="succeeded"
+    )
 
 
 def cluster_lost(draft: Draft, attempt: Attempt) -> Finding | None:
@@ -58,7 +62,14 @@ def cluster_lost(draft: Draft, attempt: Attempt) -> Finding | None:
     if lost is None:
         return None
     reason = lost.reason or f"Cluster '{draft.run.cluster_name}' is lost."
-    return Finding("cluster-lost", lost, reason, outcome="lost", stop="failed", problem=problem("cluster-failed", reason))
+    return Finding(
+        "cluster-lost",
+        lost,
+        reason,
+        outcome="lost",
+        stop="failed",
+        problem=problem("cluster-failed", reason),
+    )
 
 
 def node_lost(draft: Draft, attempt: Attempt) -> Finding | None:
@@ -81,7 +92,15 @@ def _seems_lost(draft: Draft, attempt: Attempt) -> Finding | None:
     because = " ".join(lost_sentence(end, node).replace("is lost", "seems lost") for node in dead)
     free = enough_nodes(draft, without=set(dead))
     resume_as = "Resuming on other nodes" if free else "Starting again in place"
-    return Finding("node-lost", end, because, outcome="lost", node=dead[0], avoid=dead if free else [], resume_as=resume_as)
+    return Finding(
+        "node-lost",
+        end,
+        because,
+        outcome="lost",
+        node=dead[0],
+        avoid=dead if free else [],
+        resume_as=resume_as,
+    )
 
 
 def cancelled_on_cluster(draft: Draft, attempt: Attempt) -> Finding | None:
@@ -89,7 +108,14 @@ def cancelled_on_cluster(draft: Draft, attempt: Attempt) -> Finding | None:
     if end is None or end.outcome != "cancelled":
         return None
     because = f"Job {end.job_id} was cancelled on the cluster, by someone other than Trainyard."
-    return Finding("cancelled-on-cluster", end, because, outcome="cancelled", stop="cancelled", problem=problem("cancelled", because))
+    return Finding(
+        "cancelled-on-cluster",
+        end,
+        because,
+        outcome="cancelled",
+        stop="cancelled",
+        problem=problem("cancelled", because),
+    )
 
 
 def out_of_memory(draft: Draft, attempt: Attempt) -> Finding | None:
@@ -99,13 +125,27 @@ def out_of_memory(draft: Draft, attempt: Attempt) -> Finding | None:
         return None
     step, node = end.last_step, end.failed_node
     signature = f"out-of-memory|{-1 if step is None else step}"
-    count = 1 + sum(_reached(incident.error_signature) >= (-1 if step is None else step) for incident in draft.incidents)
+    count = 1 + sum(
+        _reached(incident.error_signature) >= (-1 if step is None else step)
+        for incident in draft.incidents
+    )
     words = end.error or "a process of the job was killed for want of memory"
-    because = f"The job ran out of memory {_place(attempt, end)}{f' on {node}' if node else ''}: {words}."
+    because = (
+        f"The job ran out of memory {_place(attempt, end)}{f' on {node}' if node else ''}: {words}."
+    )
     if count < draft.run.spec.recovery.same_error_limit:
-        return Finding("out-of-memory", end, because, signature=signature, resume_as="Trying once more")
+        return Finding(
+            "out-of-memory", end, because, signature=signature, resume_as="Trying once more"
+        )
     detail = f"{because} That was time {count} without coming further.{_tail(end)}"
-    return Finding("out-of-memory", end, because, signature=signature, stop="failed", problem=problem("out-of-memory", detail))
+    return Finding(
+        "out-of-memory",
+        end,
+        because,
+        signature=signature,
+        stop="failed",
+        problem=problem("out-of-memory", detail),
+    )
 
 
 def _reached(signature: str | None) -> int:
@@ -127,15 +167,32 @@ def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
     because = f"A worker process{f' on {node}' if node else ''} was killed{_by_signal(end)}{why}."
     # With a reason beside the signal (its node was restarted, say) it is not the program's.
     if end.error_kind == "signal" and not why and _early(attempt, end):
-        return _same_error(draft, end, "worker-process", f"signal {end.signal}", because, _place(attempt, end), node)
-    repeats = sum(incident.cause == "worker-process" and incident.node == node for incident in draft.incidents)
+        return _same_error(
+            draft,
+            end,
+            "worker-process",
+            f"signal {end.signal}",
+            because,
+            _place(attempt, end),
+            node,
+        )
+    repeats = sum(
+        incident.cause == "worker-process" and incident.node == node for incident in draft.incidents
+    )
     if not node or repeats < draft.run.spec.recovery.in_place_restarts_per_node:
         return Finding("worker-process", end, because, node=node)
     if not enough_nodes(draft, without={node}):
         because += f" That was time {repeats + 1} on this node, but no other node is free."
         return Finding("worker-process", end, because, node=node)
     because += f" That was time {repeats + 1} on this node: it is left out from now on."
-    return Finding("worker-process", end, because, node=node, exclude=[node], resume_as="Starting again on other nodes")
+    return Finding(
+        "worker-process",
+        end,
+        because,
+        node=node,
+        exclude=[node],
+        resume_as="Starting again on other nodes",
+    )
 
 
 def program_error(draft: Draft, attempt: Attempt) -> Finding | None:
@@ -151,29 +208,55 @@ def program_error(draft: Draft, attempt: Attempt) -> Finding | None:
     return _same_error(draft, end, kind, error, f"{who} failed {place} with '{error}'.", place)
 
 
-def _same_error(draft: Draft, end: AttemptEnded, cause: str, error: str, because: str, place: str, node: str | None = None) -> Finding:
+def _same_error(
+    draft: Draft,
+    end: AttemptEnded,
+    cause: str,
+    error: str,
+    because: str,
+    place: str,
+    node: str | None = None,
+) -> Finding:
     """One more attempt, or the end of the run once the same error came at the same place `sameErrorLimit` times."""
     signature = f"{end.error_kind or 'unknown'}|{error}|{place}"
     count = 1 + sum(incident.error_signature == signature for incident in draft.incidents)
     if count < draft.run.spec.recovery.same_error_limit:
-        return Finding(cause, end, because, signature=signature, node=node, resume_as="Trying once more")
+        return Finding(
+            cause, end, because, signature=signature, node=node, resume_as="Trying once more"
+        )
     again = f" {count} times" if count > 1 else ""
     detail = f"'{error}' came{again} {place}.{_tail(end)}"
     code = "same-error" if count > 1 else "python-error"
     because = f"The same error came {count} times {place}: '{error}'." if count > 1 else because
-    return Finding(cause, end, because, signature=signature, node=node, stop="failed", problem=problem(code, detail))
+    return Finding(
+        cause,
+        end,
+        because,
+        signature=signature,
+        node=node,
+        stop="failed",
+        problem=problem(code, detail),
+    )
 
 
 def _place(attempt: Attempt, end: AttemptEnded) -> str:
     """Where in training it happened. Of a program that reports no steps only the time is known, which hardly ever is the same twice."""
     if end.last_step is not None:
         return f"at step {end.last_step}"
-    return "before the first step" if _early(attempt, end) else f"{_seconds(attempt, end):.1f} s after its start, with no step reported"
+    return (
+        "before the first step"
+        if _early(attempt, end)
+        else f"{_seconds(attempt, end):.1f} s after its start, with no step reported"
+    )
 
 
 def _early(attempt: Attempt, end: AttemptEnded) -> bool:
     """No step is known, and not much time went by: what fails then fails again."""
-    return end.last_step is None and attempt.first_step_at is None and _seconds(attempt, end) < EARLY_SECONDS
+    return (
+        end.last_step is None
+        and attempt.first_step_at is None
+        and _seconds(attempt, end) < EARLY_SECONDS
+    )
 
 
 def _seconds(attempt: Attempt, end: AttemptEnded) -> float:
@@ -182,12 +265,26 @@ def _seconds(attempt: Attempt, end: AttemptEnded) -> float:
 
 
 #: The recovery table, in order of precedence: what explains more comes first.
-CAUSES: tuple[Judge, ...] = (succeeded, cluster_lost, node_lost, cancelled_on_cluster, out_of_memory, worker_process, program_error)
+CAUSES: tuple[Judge, ...] = (
+    succeeded,
+    cluster_lost,
+    node_lost,
+    cancelled_on_cluster,
+    out_of_memory,
+    worker_process,
+    program_error,
+)
 
 
 def replacement(fact: Fact, node: str, instance_id: str = "") -> Action:
     """Ask the backend for a new node behind the run's back; the id makes it once per loss."""
-    return Action(id=f"replace-{fact.id}-{node}", kind="replace", node=node, instance_id=instance_id, reason=f"{node} is lost")
+    return Action(
+        id=f"replace-{fact.id}-{node}",
+        kind="replace",
+        node=node,
+        instance_id=instance_id,
+        reason=f"{node} is lost",
+    )
 
 
 def instance_of(fact: Fact, node: str) -> str:
@@ -208,7 +305,15 @@ def _evidence(fact: Fact, node: str) -> NodeEvidence | None:
 def _lost(node: str, fact: Fact) -> Finding:
     action = replacement(fact, node, instance_of(fact, node))
     because = lost_sentence(fact, node)
-    return Finding("node-lost", fact, because, outcome="lost", node=node, actions=[action], resume_as="Resuming on other nodes")
+    return Finding(
+        "node-lost",
+        fact,
+        because,
+        outcome="lost",
+        node=node,
+        actions=[action],
+        resume_as="Resuming on other nodes",
+    )
 
 
 def _end(draft: Draft, attempt: Attempt) -> AttemptEnded | None:

@@ -21,7 +21,11 @@ EXPORT_DEADLINE_SECONDS = 6 * 3600
 TEARDOWN_LOOK_SECONDS = 900
 #: After this many steps that failed for good, a run just ends.
 TROUBLE_LIMIT = 5
-FINAL_STATUS: dict[str, RunStatus] = {"succeeded": "Succeeded", "failed": "Failed", "cancelled": "Cancelled"}
+FINAL_STATUS: dict[str, RunStatus] = {
+    "succeeded": "Succeeded",
+    "failed": "Failed",
+    "cancelled": "Cancelled",
+}
 
 
 def close(draft: Draft) -> Decision:
@@ -29,10 +33,14 @@ def close(draft: Draft) -> Decision:
     _cancelled_too_late(draft)
     if teardown.wanted(draft.run):
         # Its nodes go with their cluster: nothing is repaired any more.
-        draft.change(actions=[action for action in draft.run.actions if action.kind == "cancel-job"])
+        draft.change(
+            actions=[action for action in draft.run.actions if action.kind == "cancel-job"]
+        )
     if draft.lost_cluster is not None:
         # Its controller, which alone could stop the job, cannot be reached.
-        draft.change(actions=[action for action in draft.run.actions if action.kind != "cancel-job"])
+        draft.change(
+            actions=[action for action in draft.run.actions if action.kind != "cancel-job"]
+        )
     # HyperPod repairs these by itself, or has begun to.
     draft.change(actions=draft.due)
     if draft.run.actions:
@@ -48,10 +56,14 @@ def close(draft: Draft) -> Decision:
 
 def _cancelled_too_late(draft: Draft) -> None:
     """What was trained is exported and torn down in any case: there is nothing left that a cancel could stop."""
-    late = next((fact for fact in draft.book.of(CancelRequested) if fact.life == draft.run.life), None)
+    late = next(
+        (fact for fact in draft.book.of(CancelRequested) if fact.life == draft.run.life), None
+    )
     if late is not None and draft.run.outcome != "cancelled":
         draft.note(
-            f"late-{late.id}", "CancelledTooLate", "Training was over when the cancel came: the run ends as planned, and loses nothing."
+            f"late-{late.id}",
+            "CancelledTooLate",
+            "Training was over when the cancel came: the run ends as planned, and loses nothing.",
         )
 
 
@@ -75,7 +87,9 @@ def _stopping(draft: Draft) -> bool:
     if end is None and live and draft.now < limit and draft.cluster_ready:
         draft.by(limit)
         return True
-    draft.change_attempt(ended_at=end.at if end else draft.now, outcome="cancelled", reason=draft.run.reason)
+    draft.change_attempt(
+        ended_at=end.at if end else draft.now, outcome="cancelled", reason=draft.run.reason
+    )
     return False
 
 
@@ -92,9 +106,21 @@ def _exporting(draft: Draft) -> bool:
     draft.by(draft.now + timedelta(seconds=EXPORT_ASK_SECONDS))
     if export is None or (export.state == "failed" and export.tries < EXPORT_TRIES):
         tries = export.tries + 1 if export else 1
-        draft.change(export=Export(id=f"{run.id}-final-{run.life}-{tries}", final=True, requested_at=draft.now, tries=tries))
+        draft.change(
+            export=Export(
+                id=f"{run.id}-final-{run.life}-{tries}",
+                final=True,
+                requested_at=draft.now,
+                tries=tries,
+            )
+        )
         draft.status("Exporting")
-        draft.note(f"export-{tries}", "Exporting", f"Exporting checkpoints and the final model to S3{_again(export)}.", kind="status")
+        draft.note(
+            f"export-{tries}",
+            "Exporting",
+            f"Exporting checkpoints and the final model to S3{_again(export)}.",
+            kind="status",
+        )
         return True
     if export.state == "failed":
         _give_up(draft, export.reason)
@@ -121,14 +147,23 @@ def _give_up(draft: Draft, reason: str) -> None:
 def _tearing_down(draft: Draft) -> bool:
     """The run's own cluster goes when its policy says so and nothing is lost by it."""
     run, cluster = draft.run, draft.cluster
-    if not teardown.wanted(run) or cluster is None or cluster.status == "Deleted" or run.teardown_refused:
+    if (
+        not teardown.wanted(run)
+        or cluster is None
+        or cluster.status == "Deleted"
+        or run.teardown_refused
+    ):
         return False
     if kept := kept_because(run):
         draft.note("kept", "ClusterKept", f"Cluster '{cluster.name}' is kept. {kept}")
         draft.change(teardown_refused=kept)
         return False
     if teardown.has_something_to_lose(run):
-        draft.note("kept", "ClusterKept", f"Cluster '{cluster.name}' is kept: it holds the only copy of the run's checkpoints.")
+        draft.note(
+            "kept",
+            "ClusterKept",
+            f"Cluster '{cluster.name}' is kept: it holds the only copy of the run's checkpoints.",
+        )
         return False
     draft.status("TearingDown")
     draft.by(draft.now + timedelta(seconds=TEARDOWN_LOOK_SECONDS))

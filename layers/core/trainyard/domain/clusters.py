@@ -41,7 +41,9 @@ class Seen:
     controller: str = ""
 
 
-def judge(cluster: Cluster, facts: Iterable[Fact], seen: Seen | None, now: datetime, deadline_seconds: int) -> ClusterDecision:
+def judge(
+    cluster: Cluster, facts: Iterable[Fact], seen: Seen | None, now: datetime, deadline_seconds: int
+) -> ClusterDecision:
     """Decide where the making of a cluster goes next."""
     if cluster.status in ("Ready", "Failed", "Deleting", "Deleted"):
         return ClusterDecision("stop", f"The cluster is {cluster.status}.")
@@ -55,14 +57,25 @@ def judge(cluster: Cluster, facts: Iterable[Fact], seen: Seen | None, now: datet
         return ClusterDecision("fail", found.detail, found)
     deadline = cluster.created_at + timedelta(seconds=deadline_seconds)
     left = max(1, min(LOOK_SECONDS, int((deadline - now).total_seconds()) + 1))
-    return ClusterDecision("await", _reason(seen), in_service=seen is not None and seen.status == "InService", timeout_seconds=left)
+    return ClusterDecision(
+        "await",
+        _reason(seen),
+        in_service=seen is not None and seen.status == "InService",
+        timeout_seconds=left,
+    )
 
 
 def _reason(seen: Seen | None) -> str:
-    return "The cluster is in service; its nodes join." if seen and seen.status == "InService" else "AWS makes the cluster."
+    return (
+        "The cluster is in service; its nodes join."
+        if seen and seen.status == "InService"
+        else "AWS makes the cluster."
+    )
 
 
-def _failure(cluster: Cluster, book: Book, seen: Seen | None, now: datetime, deadline_seconds: int) -> Problem | None:
+def _failure(
+    cluster: Cluster, book: Book, seen: Seen | None, now: datetime, deadline_seconds: int
+) -> Problem | None:
     age = (now - cluster.created_at).total_seconds()
     if seen is not None and seen.status == "Failed":
         told = book.last(ClusterState)
@@ -70,15 +83,28 @@ def _failure(cluster: Cluster, book: Book, seen: Seen | None, now: datetime, dea
         return failure(message or "AWS gave no reason.")
     if seen is not None and seen.controller == "Failure":
         return problem(
-            "cluster-failed", f"The controller of cluster '{cluster.name}' was lost before the cluster was ready: it is in Failure."
+            "cluster-failed",
+            f"The controller of cluster '{cluster.name}' was lost before the cluster was ready: it is in Failure.",
         )
     broken = book.of(LifecycleFailed)
     if len(broken) >= max(LIFECYCLE_FAILURES, cluster.spec.worker_count()):
-        return problem("lifecycle-failed", broken[-1].description or "A lifecycle script failed again and again.")
-    if cluster.arn is not None and (seen is None or seen.status == "Deleting") and age > VISIBLE_SECONDS:
-        return problem("cluster-failed", f"Cluster '{cluster.name}' was deleted outside Trainyard while it was made.")
+        return problem(
+            "lifecycle-failed",
+            broken[-1].description or "A lifecycle script failed again and again.",
+        )
+    if (
+        cluster.arn is not None
+        and (seen is None or seen.status == "Deleting")
+        and age > VISIBLE_SECONDS
+    ):
+        return problem(
+            "cluster-failed",
+            f"Cluster '{cluster.name}' was deleted outside Trainyard while it was made.",
+        )
     if age >= deadline_seconds:
-        return _overdue(book, f"Cluster '{cluster.name}' was not ready within {deadline_seconds} s.")
+        return _overdue(
+            book, f"Cluster '{cluster.name}' was not ready within {deadline_seconds} s."
+        )
     return None
 
 

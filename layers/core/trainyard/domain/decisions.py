@@ -9,7 +9,16 @@ from typing import Any, Literal
 
 from trainyard.domain.facts import Book, ClusterLost, ExportRequested
 from trainyard.domain.history import bounded
-from trainyard.domain.records import Action, Attempt, Cluster, Incident, Problem, Run, RunStatus, TimelineEntry
+from trainyard.domain.records import (
+    Action,
+    Attempt,
+    Cluster,
+    Incident,
+    Problem,
+    Run,
+    RunStatus,
+    TimelineEntry,
+)
 from trainyard.domain.runs import Outcome, stopped
 
 Next = Literal["ensure-cluster", "submit", "wait", "repair", "export", "teardown", "finish"]
@@ -48,11 +57,29 @@ class Draft:
         """Change the newest attempt."""
         self.change(attempts=[*self.run.attempts[:-1], self.run.attempts[-1].changed(**update)])
 
-    def note(self, key: str, type_: str, message: str, *, kind: Literal["decision", "status"] = "decision", **data: Any) -> None:
+    def note(
+        self,
+        key: str,
+        type_: str,
+        message: str,
+        *,
+        kind: Literal["decision", "status"] = "decision",
+        **data: Any,
+    ) -> None:
         """Add a timeline line. `key` names the decision, so that repeating it repeats the id."""
         number = self.attempt.number if self.attempt else None
         entry_id = f"{kind}-{self.run.life}-{number or 0}-{key}"
-        self.notes.append(TimelineEntry(id=entry_id, at=self.now, kind=kind, type=type_, message=message, attempt=number, data=data))
+        self.notes.append(
+            TimelineEntry(
+                id=entry_id,
+                at=self.now,
+                kind=kind,
+                type=type_,
+                message=message,
+                attempt=number,
+                data=data,
+            )
+        )
 
     def act(self, action: Action) -> None:
         """Plan an action once."""

@@ -22,7 +22,9 @@ class TrainyardError(Exception):
     next_step = "Try again; if it stays, look at the logs of the function and report it with the request id."
     retryable = False
 
-    def __init__(self, detail: str = "", *, next_step: str | None = None, errors: Sequence[FieldError] = ()) -> None:
+    def __init__(
+        self, detail: str = "", *, next_step: str | None = None, errors: Sequence[FieldError] = ()
+    ) -> None:
         super().__init__(detail or self.title)
         self.detail = detail or self.title
         if next_step is not None:
@@ -39,7 +41,9 @@ class InvalidRequest(TrainyardError):
 class BadPageToken(InvalidRequest):
     code = "invalid-page-token"
     title = "The page token does not belong to this query"
-    next_step = "Start again without nextToken, and keep the other parameters the same from page to page."
+    next_step = (
+        "Start again without nextToken, and keep the other parameters the same from page to page."
+    )
 
 
 class BodyTooLarge(InvalidRequest):
@@ -145,7 +149,9 @@ class NoCapacity(BackendRejected):
 class SessionEncrypted(TrainyardError):
     code = "session-encrypted"
     title = "Session Manager is set to encrypt sessions with KMS, which Trainyard does not support"
-    next_step = "Turn KMS encryption off in the account's Session Manager preferences, then resume the run."
+    next_step = (
+        "Turn KMS encryption off in the account's Session Manager preferences, then resume the run."
+    )
 
 
 class CommandFailed(TrainyardError):

@@ -139,11 +139,15 @@ def data_of(fact: Fact) -> dict[str, Any]:
     return fact.model_dump(mode="json", by_alias=True)
 
 
-def restored(type_: str, identity: str, at: datetime, attempt: int | None, data: Mapping[str, Any]) -> Fact:
+def restored(
+    type_: str, identity: str, at: datetime, attempt: int | None, data: Mapping[str, Any]
+) -> Fact:
     """The fact that was stored so; Unreadable where it cannot be read."""
     # Of a long list of names only the newest facts keep the whole; older ones of their kind are asked for what changed.
     given = {**({"nodes": []} if "nodesCount" in data else {}), **data, "id": identity, "at": at}
-    if "attempt" in data:  # what happened on a cluster is told to all its runs, and met an attempt of one of them
+    if (
+        "attempt" in data
+    ):  # what happened on a cluster is told to all its runs, and met an attempt of one of them
         given["attempt"] = attempt
     try:
         return CLASSES[type_].model_validate(given)
@@ -158,7 +162,13 @@ class Book:
     `checkpoints` are the newest of the run's list, which is kept beside the facts.
     """
 
-    def __init__(self, facts: Iterable[Fact], *, made_at: datetime | None = None, checkpoints: Iterable[Checkpoint] = ()) -> None:
+    def __init__(
+        self,
+        facts: Iterable[Fact],
+        *,
+        made_at: datetime | None = None,
+        checkpoints: Iterable[Checkpoint] = (),
+    ) -> None:
         self._made_at = made_at
         unique = {fact.id: fact for fact in facts}
         self._facts = sorted(unique.values(), key=lambda fact: (fact.at, fact.id))
@@ -167,7 +177,11 @@ class Book:
 
     def of(self, *types: type[F], attempt: int | None = None) -> list[F]:
         """Facts of these classes; with `attempt`, only those of that very attempt."""
-        return [fact for fact in self._facts if isinstance(fact, types) and (attempt is None or attempt_of(fact) == attempt)]
+        return [
+            fact
+            for fact in self._facts
+            if isinstance(fact, types) and (attempt is None or attempt_of(fact) == attempt)
+        ]
 
     def first(self, *types: type[F], attempt: int | None = None) -> F | None:
         return next(iter(self.of(*types, attempt=attempt)), None)
@@ -179,7 +193,9 @@ class Book:
     def end_of(self, attempt: Attempt) -> AttemptEnded | None:
         """The end of the attempt's own job; an end of another job says nothing of this attempt, whoever sent it."""
         ends = self.of(AttemptEnded, attempt=attempt.number)
-        return next((end for end in ends if attempt.job_id is None or end.job_id == attempt.job_id), None)
+        return next(
+            (end for end in ends if attempt.job_id is None or end.job_id == attempt.job_id), None
+        )
 
     def lost_nodes(self) -> dict[str, NodeLost | AttemptEnded]:
         """Slurm nodes that are lost now, each with the fact that first said so.
@@ -213,13 +229,19 @@ class Book:
     def members(self) -> NodesChanged | None:
         """The newest change of Slurm's list of nodes; None while it has those that the cluster was made with."""
         found = self.last(NodesChanged)
-        return found if found is not None and (self._made_at is None or found.at >= self._made_at) else None
+        return (
+            found
+            if found is not None and (self._made_at is None or found.at >= self._made_at)
+            else None
+        )
 
     def newest_checkpoint(self) -> int | None:
         """Step of the newest checkpoint that is whole as far as we know."""
         rejected = {fact.path for fact in self.of(CheckpointRejected)}
         known = [(fact.path, fact.step) for fact in self.of(CheckpointCommitted)]
-        known += [(found.path, found.step) for found in self._checkpoints if found.status == "whole"]
+        known += [
+            (found.path, found.step) for found in self._checkpoints if found.status == "whole"
+        ]
         rejected |= {found.path for found in self._checkpoints if found.status == "rejected"}
         return max((step for path, step in known if path not in rejected), default=None)
 

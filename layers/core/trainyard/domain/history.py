@@ -32,7 +32,9 @@ def bounded(run: Run, open_keys: Collection[str] = (), lost: Collection[str] = (
         "incidents": _incidents(run.incidents),
         "handled_facts": _handled(run.handled_facts, set(open_keys), lost),
     }
-    return run.changed(**{name: value for name, value in update.items() if value != getattr(run, name)})
+    return run.changed(
+        **{name: value for name, value in update.items() if value != getattr(run, name)}
+    )
 
 
 def _attempts(run: Run) -> tuple[list[Attempt], set[str]]:
@@ -55,7 +57,9 @@ def _attempts(run: Run) -> tuple[list[Attempt], set[str]]:
 def _incidents(incidents: list[Incident]) -> list[Incident]:
     """Open ones are among the newest: a first step closes them all."""
     old, new = incidents[-MOST_INCIDENTS:-MOST_REASONS], incidents[-MOST_REASONS:]
-    return [incident.changed(reason="", actions=[]) if incident.reason else incident for incident in old] + new
+    return [
+        incident.changed(reason="", actions=[]) if incident.reason else incident for incident in old
+    ] + new
 
 
 def _handled(keys: list[str], open_keys: set[str], lost: Iterable[str]) -> list[str]:

@@ -32,7 +32,9 @@ def kind_of(type_: type[Fact]) -> Kind:
 
 
 def _ready(event: events.ClusterReady) -> str:
-    return f"The cluster is ready: {len(event.nodes)} nodes joined Slurm ({listed(event.nodes, 8)})."
+    return (
+        f"The cluster is ready: {len(event.nodes)} nodes joined Slurm ({listed(event.nodes, 8)})."
+    )
 
 
 def _queued(event: events.AttemptQueued) -> str:
@@ -44,7 +46,11 @@ def _started(event: events.AttemptStarted) -> str:
 
 
 def _stepped(event: events.AttemptStepped) -> str:
-    source = f"resumed from step {event.resumed_from}" if event.resumed_from is not None else "started from the beginning"
+    source = (
+        f"resumed from step {event.resumed_from}"
+        if event.resumed_from is not None
+        else "started from the beginning"
+    )
     return f"Attempt {event.attempt} trains: it {source} and has finished its first step."
 
 
@@ -57,7 +63,11 @@ def _rejected(event: events.CheckpointRejected) -> str:
 
 
 def _ended(event: events.AttemptEnded) -> str:
-    reason = f": {event.error}" if event.error else (f", killed by signal {event.signal}" if event.signal else "")
+    reason = (
+        f": {event.error}"
+        if event.error
+        else (f", killed by signal {event.signal}" if event.signal else "")
+    )
     where = f" on {event.failed_node}" if event.failed_node else ""
     step = f" after step {event.last_step}" if event.last_step is not None else ""
     return f"Attempt {event.attempt} (job {event.job_id}) {event.outcome}{where}{step}{reason}."
@@ -100,7 +110,11 @@ def _pruned(event: events.CheckpointPruned) -> str:
 def _told(event: facts.ClusterEvent) -> str:
     """With the reason that only DescribeClusterEvent tells."""
     reason = event.failure_message
-    return f"HyperPod: {event.description.rstrip('.')}: {reason}" if reason else f"HyperPod: {event.description}"
+    return (
+        f"HyperPod: {event.description.rstrip('.')}: {reason}"
+        if reason
+        else f"HyperPod: {event.description}"
+    )
 
 
 def _health(event: facts.NodeHealth) -> str:
@@ -124,22 +138,35 @@ KINDS: dict[type[Fact], Kind] = {
     events.CheckpointPruned: _kind(_pruned),
     events.AttemptEnded: _kind(_ended, "outcome"),
     events.NodeLost: _kind(_lost, "outcome"),
-    events.NodeReturned: _kind(lambda event: f"Node {event.returned} serves jobs again.", "outcome"),
+    events.NodeReturned: _kind(
+        lambda event: f"Node {event.returned} serves jobs again.", "outcome"
+    ),
     events.NodesChanged: _kind(_members, "outcome"),
     events.AgentSilent: _kind(_silent),
     events.AgentBack: _kind(lambda event: f"The agent on {event.back} reports again."),
     events.NodeUnhealthy: _kind(_unhealthy),
     events.ExportFinished: _kind(_exported, "outcome", "export"),
-    facts.ClusterState: _kind(lambda fact: f"AWS says the cluster is {fact.status}.", "in-service", "deleted"),
+    facts.ClusterState: _kind(
+        lambda fact: f"AWS says the cluster is {fact.status}.", "in-service", "deleted"
+    ),
     facts.ClusterEvent: _kind(_told),
     facts.LifecycleFailed: _kind(_told, "in-service"),
     facts.NodeHealth: _kind(_health),
-    facts.ClusterFailed: _kind(lambda fact: f"Cluster '{fact.cluster_name}' failed: {fact.reason}", "cluster", "outcome"),
+    facts.ClusterFailed: _kind(
+        lambda fact: f"Cluster '{fact.cluster_name}' failed: {fact.reason}", "cluster", "outcome"
+    ),
     facts.ClusterLost: _kind(lambda fact: fact.reason, "cluster", "outcome", "export"),
     facts.ClusterDeleted: _kind(
-        lambda fact: f"Cluster '{fact.cluster_name}' is deleted.", "cluster", "outcome", "export", "teardown", "deleted"
+        lambda fact: f"Cluster '{fact.cluster_name}' is deleted.",
+        "cluster",
+        "outcome",
+        "export",
+        "teardown",
+        "deleted",
     ),
-    facts.CancelRequested: _kind(lambda _: "A person asked to cancel the run.", "cluster", "outcome", "export"),
+    facts.CancelRequested: _kind(
+        lambda _: "A person asked to cancel the run.", "cluster", "outcome", "export"
+    ),
     facts.ExportRequested: _kind(lambda _: "A person asked for an export.", "outcome"),
     facts.ResumeRequested: _kind(lambda _: "A person resumed the run."),
 }

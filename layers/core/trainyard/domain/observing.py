@@ -20,7 +20,11 @@ def observe(draft: Draft) -> None:
         _started(draft, draft.book.first(AttemptStarted, attempt=attempt.number))
         _stepped(draft, draft.book.first(AttemptStepped, attempt=attempt.number))
     _returned(draft)
-    if draft.cluster is not None and draft.cluster.status == "Deleted" and draft.book.of(ClusterDeleted):
+    if (
+        draft.cluster is not None
+        and draft.cluster.status == "Deleted"
+        and draft.book.of(ClusterDeleted)
+    ):
         draft.change(cluster_deleted=True)
 
 
@@ -44,8 +48,12 @@ def _started(draft: Draft, fact: AttemptStarted | None) -> None:
     words = setup_sentence(fact.waits_for)
     if draft.run.status == "Submitting" or waited or words:
         draft.change(waiting_since=None)
-        status: RunStatus = "Recovering" if draft.run.status == "WaitingForNode" else draft.run.status
-        draft.status(status, f"Attempt {attempt.number} starts on {', '.join(fact.nodes[:16])}.{words}")
+        status: RunStatus = (
+            "Recovering" if draft.run.status == "WaitingForNode" else draft.run.status
+        )
+        draft.status(
+            status, f"Attempt {attempt.number} starts on {', '.join(fact.nodes[:16])}.{words}"
+        )
 
 
 def _stepped(draft: Draft, fact: AttemptStepped | None) -> None:
@@ -56,15 +64,24 @@ def _stepped(draft: Draft, fact: AttemptStepped | None) -> None:
     at = fact.stepped_at
     if attempt.first_step_at is None:
         draft.change_attempt(first_step_at=at, resumed_from=fact.resumed_from)
-    opened = [incident for incident in draft.run.incidents if incident.resumed_at is None and incident.attempt < attempt.number]
+    opened = [
+        incident
+        for incident in draft.run.incidents
+        if incident.resumed_at is None and incident.attempt < attempt.number
+    ]
     if opened:
-        draft.change(incidents=[_closed(incident, at, attempt.number) for incident in draft.run.incidents])
+        draft.change(
+            incidents=[_closed(incident, at, attempt.number) for incident in draft.run.incidents]
+        )
         start = fact.resumed_from
         source = f"from step {start}" if start is not None else "from the beginning"
         seconds = max(0.0, (at - opened[0].started_at).total_seconds())
         cost = _cost(draft, opened, start or 0)
         draft.note(
-            f"resumed-{fact.id}", "Resumed", f"Training goes on {source}, {seconds:.1f} s after the fault was noticed{cost}.", kind="status"
+            f"resumed-{fact.id}",
+            "Resumed",
+            f"Training goes on {source}, {seconds:.1f} s after the fault was noticed{cost}.",
+            kind="status",
         )
     if draft.run.outcome is None and attempt.ended_at is None and draft.run.status != "Running":
         draft.status("Running", f"Attempt {attempt.number} trains.")
@@ -73,7 +90,9 @@ def _stepped(draft: Draft, fact: AttemptStepped | None) -> None:
 def _cost(draft: Draft, incidents: Sequence[Incident], start: int) -> str:
     """'; the last step reported before was 127, so 7 steps are lost', or '' where the end of an attempt is not known yet."""
     numbers = {incident.attempt for incident in incidents}
-    ends = [draft.book.end_of(attempt) for attempt in draft.run.attempts if attempt.number in numbers]
+    ends = [
+        draft.book.end_of(attempt) for attempt in draft.run.attempts if attempt.number in numbers
+    ]
     steps = [end.last_step for end in ends if end is not None and end.last_step is not None]
     if None in ends or not steps:
         return ""
@@ -91,12 +110,16 @@ def _closed(incident: Incident, at: datetime, attempt: int) -> Incident:
 def _returned(draft: Draft) -> None:
     """A node that came back after it was left out may be used again: it was replaced or repaired, or its whole cluster was."""
     back = {fact.returned: fact.at for fact in draft.book.of(NodeReturned)}
-    suspected = {incident.node: incident.started_at for incident in draft.run.incidents if incident.node}
+    suspected = {
+        incident.node: incident.started_at for incident in draft.run.incidents if incident.node
+    }
     made_at = draft.cluster.created_at if draft.cluster else None
 
     def cleared(node: str) -> bool:
         since = suspected.get(node)
-        return since is not None and (back.get(node, since) > since or (made_at is not None and made_at > since))
+        return since is not None and (
+            back.get(node, since) > since or (made_at is not None and made_at > since)
+        )
 
     kept = [node for node in draft.run.excluded_nodes if not cleared(node)]
     if kept != draft.run.excluded_nodes:

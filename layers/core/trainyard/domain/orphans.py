@@ -31,13 +31,19 @@ def kept_because(record: Cluster | None, arn: str, tags: Mapping[str, str]) -> s
     if record.status != "Deleted":
         return f"the record of its name is {record.status} and of another cluster ({record.arn or 'which AWS has not named yet'})"
     if record.arn is not None:
-        return "" if record.arn == arn else f"the record of its name is of another cluster, {record.arn}"
+        return (
+            ""
+            if record.arn == arn
+            else f"the record of its name is of another cluster, {record.arn}"
+        )
     if not record.create_requested or not made_for(record, tags):
         return f"its tag {RECORD_TAG} does not name the record of its name"
     return ""
 
 
-def still_needed(record: Cluster, runs: Iterable[Run], cluster_facts: Iterable[Fact], heard: bool) -> str:
+def still_needed(
+    record: Cluster, runs: Iterable[Run], cluster_facts: Iterable[Fact], heard: bool
+) -> str:
     """Why even an orphan that is proven must stay; '' if nothing says so."""
     if heard:
         return "its controller still sends heartbeats"

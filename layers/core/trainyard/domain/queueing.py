@@ -15,7 +15,11 @@ SUSPECTS_SECONDS = 60
 def queued(draft: Draft) -> AttemptQueued | None:
     """The newest news of the newest attempt's job in Slurm's queue; None if it is not known to wait."""
     attempt = draft.attempt
-    return draft.book.last(AttemptQueued, attempt=attempt.number) if attempt is not None and attempt.waits else None
+    return (
+        draft.book.last(AttemptQueued, attempt=attempt.number)
+        if attempt is not None and attempt.waits
+        else None
+    )
 
 
 def without_exclusions(draft: Draft) -> None:
@@ -32,7 +36,15 @@ def review(draft: Draft, attempt: Attempt) -> None:
         return
     news: Fact | None = draft.book.last(NodeLost, NodeReturned, AttemptEnded)
     action_id = f"exclude-{attempt.number}-{news.id if news else 'none'}-{len(nodes)}"
-    draft.act(Action(id=action_id, kind="exclude", attempt=attempt.number, nodes=nodes, reason=_reason(attempt, nodes)))
+    draft.act(
+        Action(
+            id=action_id,
+            kind="exclude",
+            attempt=attempt.number,
+            nodes=nodes,
+            reason=_reason(attempt, nodes),
+        )
+    )
 
 
 def _suspects(draft: Draft, attempt: Attempt) -> set[str]:
@@ -48,8 +60,14 @@ def _suspects(draft: Draft, attempt: Attempt) -> set[str]:
 
 
 def _reason(attempt: Attempt, nodes: list[str]) -> str:
-    freed, barred = sorted(set(attempt.exclude) - set(nodes)), sorted(set(nodes) - set(attempt.exclude))
-    words = [f"may use {', '.join(freed)} again" if freed else "", f"must not use {', '.join(barred)}" if barred else ""]
+    freed, barred = (
+        sorted(set(attempt.exclude) - set(nodes)),
+        sorted(set(nodes) - set(attempt.exclude)),
+    )
+    words = [
+        f"may use {', '.join(freed)} again" if freed else "",
+        f"must not use {', '.join(barred)}" if barred else "",
+    ]
     return " and ".join(word for word in words if word)
 
 

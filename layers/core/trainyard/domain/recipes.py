@@ -44,7 +44,9 @@ SETUP_SECONDS = 1800
 
 def batch_script(run_id: str, attempt: int, nodes: int) -> str:
     """Render the sbatch file; only our own id and two numbers go in."""
-    return BATCH_SCRIPT.format(run_id=run_id, attempt=int(attempt), nodes=int(nodes), setup_seconds=SETUP_SECONDS)
+    return BATCH_SCRIPT.format(
+        run_id=run_id, attempt=int(attempt), nodes=int(nodes), setup_seconds=SETUP_SECONDS
+    )
 
 
 def _partition(run: Run, cluster: ClusterSpec | None) -> str | None:

@@ -15,7 +15,9 @@ RunStatus = Literal[
     "Exporting", "TearingDown", "Succeeded", "Failed", "Cancelled",
 ]  # fmt: skip
 TERMINAL: frozenset[str] = frozenset({"Succeeded", "Failed", "Cancelled"})
-ClusterStatus = Literal["Pending", "Creating", "InService", "Ready", "Failed", "Deleting", "Deleted"]
+ClusterStatus = Literal[
+    "Pending", "Creating", "InService", "Ready", "Failed", "Deleting", "Deleted"
+]
 WaitKind = Literal["cluster", "outcome", "export", "teardown", "in-service", "deleted"]
 
 
@@ -51,8 +53,13 @@ class Action(Record):
     kind: Literal["replace", "cancel-job", "exclude"]
     node: str = Field(default="", description="Slurm name of the node")
     instance_id: str = ""
-    attempt: int | None = Field(default=None, description="of an exclude: the attempt whose job waits in Slurm's queue")
-    nodes: list[str] = Field(default_factory=list, description="of an exclude: all Slurm nodes that this job must not use")
+    attempt: int | None = Field(
+        default=None, description="of an exclude: the attempt whose job waits in Slurm's queue"
+    )
+    nodes: list[str] = Field(
+        default_factory=list,
+        description="of an exclude: all Slurm nodes that this job must not use",
+    )
     reason: str = ""
 
 
@@ -90,7 +97,9 @@ class Incident(Record):
     started_at: datetime
     actions: list[str] = Field(default_factory=list)
     reason: str = ""
-    error_signature: str | None = Field(default=None, description="error text and step, to recognise the same error again")
+    error_signature: str | None = Field(
+        default=None, description="error text and step, to recognise the same error again"
+    )
     node: str | None = None
     resumed_at: datetime | None = None
 
@@ -100,15 +109,23 @@ class Export(Record):
 
     id: str
     state: Literal["requested", "running", "failed", "verified"] = "requested"
-    final: bool = Field(default=False, description="made after training ended, so it holds everything that is whole")
+    final: bool = Field(
+        default=False, description="made after training ended, so it holds everything that is whole"
+    )
     requested_at: datetime
     tries: int = 1
     reason: str = ""
     objects: int = 0
     bytes: int = 0
     manifest_key: str = ""
-    left_behind: str = Field(default="", description="what of the program's only the cluster holds, though every object is verified")
-    found_nothing: bool = Field(default=False, description="neither checkpoint nor model nor file of the program's: only logs")
+    left_behind: str = Field(
+        default="",
+        description="what of the program's only the cluster holds, though every object is verified",
+    )
+    found_nothing: bool = Field(
+        default=False,
+        description="neither checkpoint nor model nor file of the program's: only logs",
+    )
 
 
 class Checkpoint(Record):
@@ -121,7 +138,8 @@ class Checkpoint(Record):
     files: int
     committed_at: datetime
     status: Literal["whole", "rejected", "pruned"] = Field(
-        default="whole", description="whole: every hash verified; rejected: it does not verify; pruned: removed, newer ones are kept"
+        default="whole",
+        description="whole: every hash verified; rejected: it does not verify; pruned: removed, newer ones are kept",
     )
     reason: str = ""
 
@@ -133,39 +151,68 @@ class Run(Record):
     name: str
     spec: RunSpec
     status: RunStatus = "Pending"
-    generation: int = Field(default=1, description="of the state machine's execution; a restart adds one")
-    life: int = Field(default=1, description="a resume of an ended run begins a new life with new budgets")
+    generation: int = Field(
+        default=1, description="of the state machine's execution; a restart adds one"
+    )
+    life: int = Field(
+        default=1, description="a resume of an ended run begins a new life with new budgets"
+    )
     version: int = 0
     created_at: datetime
     updated_at: datetime
     opened_at: datetime | None = Field(default=None, description="when this life began")
     finished_at: datetime | None = None
-    warnings: list[str] = Field(default_factory=list, description="what could surprise who submitted it, said at submission")
+    warnings: list[str] = Field(
+        default_factory=list, description="what could surprise who submitted it, said at submission"
+    )
     cluster_name: str
     owns_cluster: bool = False
     filesystem: str = Field(
-        default="", description="what the run's last attempt wrote lies on this filesystem: its DNS name and mount name"
+        default="",
+        description="what the run's last attempt wrote lies on this filesystem: its DNS name and mount name",
     )
-    objects_prefix: str = Field(default="", description="where its objects lie in the data bucket; runs/<id> of older runs")
-    cluster_generation: int | None = Field(default=None, description="generation of its own cluster that this life uses")
+    objects_prefix: str = Field(
+        default="", description="where its objects lie in the data bucket; runs/<id> of older runs"
+    )
+    cluster_generation: int | None = Field(
+        default=None, description="generation of its own cluster that this life uses"
+    )
     attempts: list[Attempt] = Field(default_factory=list)
-    former_nodes: list[str] = Field(default_factory=list, description="nodes of attempts that keep no list of their own any more")
+    former_nodes: list[str] = Field(
+        default_factory=list,
+        description="nodes of attempts that keep no list of their own any more",
+    )
     incidents: list[Incident] = Field(default_factory=list)
     excluded_nodes: list[str] = Field(default_factory=list)
     outcome: Literal["succeeded", "failed", "cancelled"] | None = Field(
-        default=None, description="set when training is over; export and teardown may still be under way"
+        default=None,
+        description="set when training is over; export and teardown may still be under way",
     )
-    reason: str = Field(default="", description="why the run is where it is, in words a person understands")
+    reason: str = Field(
+        default="", description="why the run is where it is, in words a person understands"
+    )
     problem: Problem | None = None
     export: Export | None = None
-    teardown_refused: str = Field(default="", description="why its own cluster was kept although the policy says to delete it")
+    teardown_refused: str = Field(
+        default="", description="why its own cluster was kept although the policy says to delete it"
+    )
     cluster_deleted: bool = False
-    waiting_since: datetime | None = Field(default=None, description="when the run began to wait for a node")
-    stopping_since: datetime | None = Field(default=None, description="when training was told to stop")
+    waiting_since: datetime | None = Field(
+        default=None, description="when the run began to wait for a node"
+    )
+    stopping_since: datetime | None = Field(
+        default=None, description="when training was told to stop"
+    )
     actions: list[Action] = Field(default_factory=list, description="decided, not done yet")
-    handled_facts: list[str] = Field(default_factory=list, description="facts without an attempt that were acted on once")
-    troubles: int = Field(default=0, description="steps of the machine that failed for good in this life")
-    last_trouble: str = Field(default="", description="the newest of them, so that none is counted twice")
+    handled_facts: list[str] = Field(
+        default_factory=list, description="facts without an attempt that were acted on once"
+    )
+    troubles: int = Field(
+        default=0, description="steps of the machine that failed for good in this life"
+    )
+    last_trouble: str = Field(
+        default="", description="the newest of them, so that none is counted twice"
+    )
 
     @property
     def attempt(self) -> Attempt | None:
@@ -190,7 +237,12 @@ class Run(Record):
 
     def log_keys(self, attempt: int) -> list[str]:
         """Where its log may lie: a run that was resumed since objects lie below clusters has those of older attempts where it had them."""
-        return list(dict.fromkeys(f"{prefix}/logs/attempt-{attempt}.log" for prefix in (self.prefix, f"runs/{self.id}")))
+        return list(
+            dict.fromkeys(
+                f"{prefix}/logs/attempt-{attempt}.log"
+                for prefix in (self.prefix, f"runs/{self.id}")
+            )
+        )
 
     @property
     def terminal(self) -> bool:
@@ -208,15 +260,23 @@ class Cluster(Record):
     created_at: datetime
     updated_at: datetime
     arn: str | None = None
-    owner_run: str | None = Field(default=None, description="the run it was made for; None = stands on its own")
+    owner_run: str | None = Field(
+        default=None, description="the run it was made for; None = stands on its own"
+    )
     ready_at: datetime | None = None
     last_used_at: datetime | None = None
     last_heartbeat_at: datetime | None = None
     create_requested: bool = False
-    signs_events: bool = Field(default=False, description="its agents sign what they report; older ones do not")
+    signs_events: bool = Field(
+        default=False, description="its agents sign what they report; older ones do not"
+    )
     delete_requested_at: datetime | None = None
-    delete_forced: bool = Field(default=False, description="a person gave up what only it holds, and people's jobs on it")
-    machine_tries: int = Field(default=0, description="restarts of its state machines; part of their execution names")
+    delete_forced: bool = Field(
+        default=False, description="a person gave up what only it holds, and people's jobs on it"
+    )
+    machine_tries: int = Field(
+        default=0, description="restarts of its state machines; part of their execution names"
+    )
     problem: Problem | None = None
     idempotency_key: str | None = Field(default=None, description="of the request that made it")
 

@@ -11,7 +11,16 @@ from trainyard.domain.decisions import Decision, Draft, Next
 from trainyard.domain.facts import Book, CancelRequested, ExportRequested
 from trainyard.domain.observing import observe
 from trainyard.domain.problems import brief, problem
-from trainyard.domain.records import Action, Attempt, Checkpoint, Cluster, Export, Incident, Problem, Run
+from trainyard.domain.records import (
+    Action,
+    Attempt,
+    Checkpoint,
+    Cluster,
+    Export,
+    Incident,
+    Problem,
+    Run,
+)
 from trainyard_contracts.events import ExportFinished, Fact
 
 #: After its cluster's own deadline the run gives up too; the cluster's machine knows the reason better, so it goes first.
@@ -20,7 +29,13 @@ GRACE_SECONDS = 120
 RESTART_SECONDS = 60
 
 
-def decide(run: Run, facts: Iterable[Fact], cluster: Cluster | None, now: datetime, checkpoints: Iterable[Checkpoint] = ()) -> Decision:
+def decide(
+    run: Run,
+    facts: Iterable[Fact],
+    cluster: Cluster | None,
+    now: datetime,
+    checkpoints: Iterable[Checkpoint] = (),
+) -> Decision:
     """Decide what the run's machine does next.
 
     `facts` are the run's and its cluster's, `checkpoints` the newest of its list. Deciding twice on the same state gives the same run and the same note ids, so the
@@ -49,7 +64,10 @@ def _next(draft: Draft) -> Next:
         return "submit"
     if draft.due and not _restart_goes_first(draft):
         return "repair"
-    if export is not None and (export.state == "requested" or (export.state == "running" and _export_finished(draft, export))):
+    if export is not None and (
+        export.state == "requested"
+        or (export.state == "running" and _export_finished(draft, export))
+    ):
         return "export"
     return "wait"
 
@@ -57,7 +75,12 @@ def _next(draft: Draft) -> Next:
 def _restart_goes_first(draft: Draft) -> bool:
     """A new node takes minutes: asking for it waits for the new attempt's first step, which needs controller and network now."""
     attempt = draft.attempt
-    if attempt is None or attempt.ended_at is not None or attempt.submitted_at is None or attempt.first_step_at is not None:
+    if (
+        attempt is None
+        or attempt.ended_at is not None
+        or attempt.submitted_at is None
+        or attempt.first_step_at is not None
+    ):
         return False
     if queueing.queued(draft) is not None or any(action.kind == "exclude" for action in draft.due):
         return False  # it waits in Slurm's queue: a node that is asked for now may be the one that it starts on
@@ -67,11 +90,17 @@ def _restart_goes_first(draft: Draft) -> bool:
 
 
 def _cancelled(draft: Draft) -> None:
-    request = next((fact for fact in draft.book.of(CancelRequested) if fact.life == draft.run.life), None)
+    request = next(
+        (fact for fact in draft.book.of(CancelRequested) if fact.life == draft.run.life), None
+    )
     if request is not None:
         reason = "Cancelled by a person."
         draft.stop("cancelled", reason, problem("cancelled", reason))
-        draft.note(f"cancel-{request.id}", "Cancelled", "Cancelling: the job is stopped, then what is whole is exported.")
+        draft.note(
+            f"cancel-{request.id}",
+            "Cancelled",
+            "Cancelling: the job is stopped, then what is whole is exported.",
+        )
 
 
 def _overdue(draft: Draft) -> None:
@@ -82,7 +111,9 @@ def _overdue(draft: Draft) -> None:
         return
     reason = f"The run reached its longest duration of {limit} s."
     draft.stop("failed", reason, problem("duration-exceeded", reason))
-    draft.note("overdue", "DurationExceeded", f"{reason} Stopping the job and exporting what is whole.")
+    draft.note(
+        "overdue", "DurationExceeded", f"{reason} Stopping the job and exporting what is whole."
+    )
 
 
 def _cluster(draft: Draft) -> None:
@@ -96,7 +127,11 @@ def _cluster(draft: Draft) -> None:
         return
     reason = brief(found)
     draft.stop("failed", reason, found)
-    draft.note("cluster-failed", "ClusterFailed", f"Cluster '{cluster.name if cluster else draft.run.cluster_name}': {reason}")
+    draft.note(
+        "cluster-failed",
+        "ClusterFailed",
+        f"Cluster '{cluster.name if cluster else draft.run.cluster_name}': {reason}",
+    )
 
 
 def _cluster_problem(draft: Draft) -> Problem | None:
@@ -108,12 +143,16 @@ def _cluster_problem(draft: Draft) -> Problem | None:
         return problem("cluster-not-found", f"No cluster is named '{run.cluster_name}'.")
     if cluster.status not in ("Failed", "Deleting", "Deleted"):
         return None
-    return cluster.problem or problem("cluster-failed", f"It became {cluster.status} while the run needed it.")
+    return cluster.problem or problem(
+        "cluster-failed", f"It became {cluster.status} while the run needed it."
+    )
 
 
 def _cluster_deadline(draft: Draft) -> None:
     limit = draft.run.spec.limits.cluster_deadline_seconds
-    end = draft.opened_at + timedelta(seconds=limit + (GRACE_SECONDS if draft.run.owns_cluster else 0))
+    end = draft.opened_at + timedelta(
+        seconds=limit + (GRACE_SECONDS if draft.run.owns_cluster else 0)
+    )
     draft.by(end)
     if draft.now >= end:
         reason = f"Cluster '{draft.run.cluster_name}' was not ready within {limit} s."
@@ -166,12 +205,23 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
         draft.change(excluded_nodes=sorted({*draft.run.excluded_nodes, *finding.exclude}))
     if finding.stop is not None:
         draft.stop(finding.stop, finding.because, finding.problem)
-        draft.note(f"stop-{finding.fact.id}", "Stopped", f"{finding.because} Stopped: trying again would not help.", cause=finding.cause)
+        draft.note(
+            f"stop-{finding.fact.id}",
+            "Stopped",
+            f"{finding.because} Stopped: trying again would not help.",
+            cause=finding.cause,
+        )
         return
     _plan(draft, finding)
-    if finding.outcome == "lost" and draft.attempt == draft.run.attempts[-1] and draft.attempt.ended_at is not None:
+    if (
+        finding.outcome == "lost"
+        and draft.attempt == draft.run.attempts[-1]
+        and draft.attempt.ended_at is not None
+    ):
         # No successor will kill what is left of this job on the surviving nodes.
-        draft.act(Action(id=f"cancel-job-{attempt.number}", kind="cancel-job", reason=finding.because))
+        draft.act(
+            Action(id=f"cancel-job-{attempt.number}", kind="cancel-job", reason=finding.because)
+        )
 
 
 def _open_incident(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
@@ -194,10 +244,19 @@ def _plan(draft: Draft, finding: causes.Finding | None = None) -> None:
     elif not enough_nodes(draft):
         _wait_for_node(draft, because, key)
     else:
-        resume_as = finding.resume_as if finding else ("A node is back. Resuming" if draft.run.waiting_since else "Submitting the job")
+        resume_as = (
+            finding.resume_as
+            if finding
+            else ("A node is back. Resuming" if draft.run.waiting_since else "Submitting the job")
+        )
         message = f"{because}{_continuation(draft, resume_as)}"
         recovering = finding is not None or draft.run.waiting_since is not None
-        draft.note(f"resume-{key}", "Resuming" if recovering else "Submitting", message, cause=finding.cause if finding else None)
+        draft.note(
+            f"resume-{key}",
+            "Resuming" if recovering else "Submitting",
+            message,
+            cause=finding.cause if finding else None,
+        )
         _add_attempt(draft, message, recovering, finding.avoid if finding else ())
 
 
@@ -231,7 +290,9 @@ def _wait_for_node(draft: Draft, because: str, key: str) -> None:
     draft.by(since + timedelta(seconds=seconds))
     have, need = usable_nodes(draft), draft.run.spec.job.nodes
     if draft.now >= since + timedelta(seconds=seconds):
-        reason = f"{because}{have} of {need} nodes are usable, and none came back within {seconds} s."
+        reason = (
+            f"{because}{have} of {need} nodes are usable, and none came back within {seconds} s."
+        )
         draft.stop("failed", reason, problem("nodes-exhausted", reason))
         draft.note(f"nodes-exhausted-{key}", "Stopped", reason)
     elif draft.run.waiting_since is None:
@@ -264,7 +325,10 @@ def _bystanders(draft: Draft, attempt: Attempt) -> None:
     spares, without = usable_nodes(draft) - draft.run.spec.job.nodes, set(attempt.exclude)
     left = f"{spares} spare{'' if spares == 1 else 's'} left" if spares > 0 else "no spare is left"
     # Thousands may be lost at once: each is handled and asked for in the same change of the run.
-    handled, actions = dict.fromkeys(draft.run.handled_facts), {action.id: action for action in draft.run.actions}
+    handled, actions = (
+        dict.fromkeys(draft.run.handled_facts),
+        {action.id: action for action in draft.run.actions},
+    )
     for node, fact in draft.book.lost_nodes().items():
         asked = node in without and any(key.endswith(f"-{node}") for key in handled)
         if asked or f"{fact.id}-{node}" in handled:

@@ -18,7 +18,9 @@ REPAIR_SECONDS = 1800
 def review(draft: Draft) -> None:
     """Forget replacements of nodes that are back; hold back those of nodes that HyperPod may be repairing."""
     lost = draft.book.lost_nodes()
-    needed = [action for action in draft.run.actions if action.kind != "replace" or action.node in lost]
+    needed = [
+        action for action in draft.run.actions if action.kind != "replace" or action.node in lost
+    ]
     if len(needed) < len(draft.run.actions):
         draft.change(actions=needed)
     for action in needed:
@@ -31,22 +33,32 @@ def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
     if draft.cluster is None or draft.cluster.spec.node_recovery != "Automatic":
         return None
     grace = lost.at + timedelta(seconds=GRACE_SECONDS)
-    back = max((fact.at for fact in draft.book.of(NodeReturned) if fact.returned == action.node), default=None)
+    back = max(
+        (fact.at for fact in draft.book.of(NodeReturned) if fact.returned == action.node),
+        default=None,
+    )
     # A repair that was announced before the node's last return is over.
     since = max(filter(None, (back, lost.at - timedelta(seconds=GRACE_SECONDS))))
-    said = [fact for fact in draft.book.of(NodeHealth) if _repairs(fact, action) and fact.at >= since]
+    said = [
+        fact for fact in draft.book.of(NodeHealth) if _repairs(fact, action) and fact.at >= since
+    ]
     return max(grace, said[-1].at + timedelta(seconds=REPAIR_SECONDS)) if said else grace
 
 
 def _repairs(fact: NodeHealth, action: Action) -> bool:
-    return fact.instance_id == action.instance_id != "" and fact.repair_action in ("Reboot", "Replace")
+    return fact.instance_id == action.instance_id != "" and fact.repair_action in (
+        "Reboot",
+        "Replace",
+    )
 
 
 def _hold(draft: Draft, action: Action, until: datetime) -> None:
     draft.held.add(action.id)
     draft.by(until)
     if draft.handle_once(f"held-{action.id}"):
-        message = (
-            f"HyperPod repairs its nodes itself (nodeRecovery Automatic): another node is asked for if {action.node} is not back by then."
+        message = f"HyperPod repairs its nodes itself (nodeRecovery Automatic): another node is asked for if {action.node} is not back by then."
+        draft.note(
+            f"held-{action.id}",
+            "RepairAwaited",
+            message.replace("by then", f"by {until:%H:%M:%S} UTC"),
         )
-        draft.note(f"held-{action.id}", "RepairAwaited", message.replace("by then", f"by {until:%H:%M:%S} UTC"))

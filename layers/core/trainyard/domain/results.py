@@ -34,14 +34,25 @@ def left_behind(manifest: ExportManifest) -> str:
 
 def found_nothing(manifest: ExportManifest, asked: ExportSpec) -> bool:
     """Only logs were exported, though checkpoints were to be: a program that trained has its result somewhere else."""
-    some = manifest.final_model or manifest.last_step is not None or manifest.output_files or manifest.working_files
+    some = (
+        manifest.final_model
+        or manifest.last_step is not None
+        or manifest.output_files
+        or manifest.working_files
+    )
     return not some and asked.checkpoints != "none"
 
 
 def without_result(run: Run) -> bool:
     """The run succeeded, and nothing of what it made was found."""
     export = run.export
-    return run.outcome == "succeeded" and export is not None and export.final and export.state == "verified" and export.found_nothing
+    return (
+        run.outcome == "succeeded"
+        and export is not None
+        and export.final
+        and export.state == "verified"
+        and export.found_nothing
+    )
 
 
 def kept_because(run: Run) -> str:
@@ -61,7 +72,11 @@ def kept_because(run: Run) -> str:
 def warnings(spec: RunSpec) -> list[str]:
     """What could surprise who submits this run; said in the dry run, in the answer, and in the timeline."""
     found = []
-    if not (spec.job.module or "").startswith(OUR_TRAINERS) and spec.export.enabled and spec.teardown_policy != "never":
+    if (
+        not (spec.job.module or "").startswith(OUR_TRAINERS)
+        and spec.export.enabled
+        and spec.teardown_policy != "never"
+    ):
         found.append(f"job: the program is not one of Trainyard's trainers. {WHERE}")
     if spec.checkpoint.every_seconds is None and spec.checkpoint.every_steps is None:
         found.append(
@@ -69,8 +84,12 @@ def warnings(spec: RunSpec) -> list[str]:
             "nothing itself starts again from the beginning after a failure."
         )
     if not spec.export.enabled and spec.teardown_policy != "never":
-        found.append("export.enabled is false and the cluster is deleted at the end: what was trained is lost with it.")
+        found.append(
+            "export.enabled is false and the cluster is deleted at the end: what was trained is lost with it."
+        )
     cluster = spec.cluster.spec
     if cluster is not None and not any(group.spares for group in cluster.instance_groups):
-        found.append("cluster: there is no spare, so a lost node is waited for (minutes) instead of replaced in seconds.")
+        found.append(
+            "cluster: there is no spare, so a lost node is waited for (minutes) instead of replaced in seconds."
+        )
     return found

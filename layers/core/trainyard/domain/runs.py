@@ -16,13 +16,24 @@ def stopped(run: Run, now: datetime, outcome: Outcome, reason: str, problem: Pro
     live = run.attempt
     if live is not None and live.life == run.life and live.ended_at is None:
         actions.append(Action(id=f"cancel-job-{live.number}", kind="cancel-job", reason=reason))
-    update = {"outcome": outcome, "reason": reason, "problem": problem, "waiting_since": None, "stopping_since": now, "actions": actions}
+    update = {
+        "outcome": outcome,
+        "reason": reason,
+        "problem": problem,
+        "waiting_since": None,
+        "stopping_since": now,
+        "actions": actions,
+    }
     return run.changed(**update)
 
 
 def reopened(run: Run, now: datetime, *, outcome: Outcome | None, reason: str) -> Run:
     """An ended run's next life: new budgets and a new execution. With an outcome it only exports, tears down and ends again."""
-    kept = run.problem if outcome is not None and run.problem is not None and run.problem.code != "export-failed" else None
+    kept = (
+        run.problem
+        if outcome is not None and run.problem is not None and run.problem.code != "export-failed"
+        else None
+    )
     return run.changed(
         status="Pending" if outcome is None else "Exporting",
         life=run.life + 1,

@@ -10,7 +10,12 @@ from trainyard.domain.results import without_result
 from trainyard_contracts.events import Fact, OtherJobs
 
 
-def blocker(cluster: Cluster, active_runs: Iterable[Run], cluster_facts: Iterable[Fact], others: OtherJobs | None = None) -> str | None:
+def blocker(
+    cluster: Cluster,
+    active_runs: Iterable[Run],
+    cluster_facts: Iterable[Fact],
+    others: OtherJobs | None = None,
+) -> str | None:
     """Why the cluster must not be deleted now, or None if it may. A cluster that failed serves nobody and costs money: it may go."""
     if cluster.status == "Failed":
         return None
@@ -29,7 +34,11 @@ def blocker(cluster: Cluster, active_runs: Iterable[Run], cluster_facts: Iterabl
 
 def _jobs(others: OtherJobs) -> str:
     """'2 running and 1 queued jobs of alice, bob'."""
-    counts = [f"{count} {word}" for count, word in ((others.running, "running"), (others.queued, "queued")) if count]
+    counts = [
+        f"{count} {word}"
+        for count, word in ((others.running, "running"), (others.queued, "queued"))
+        if count
+    ]
     jobs = "job" if others.running + others.queued == 1 else "jobs"
     return f"{' and '.join(counts)} {jobs} of {_listed(others.users) or 'somebody'}"
 
@@ -50,28 +59,50 @@ def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
         else:
             unsaved.pop(fact.run_id, None)
     # What another version wrote may say so of a run, too.
-    return [*unsaved, *(f"a run of which fact {fact.id} tells, which cannot be read" for fact in book.of(Unreadable))]
+    return [
+        *unsaved,
+        *(
+            f"a run of which fact {fact.id} tells, which cannot be read"
+            for fact in book.of(Unreadable)
+        ),
+    ]
 
 
 def has_something_to_lose(run: Run) -> bool:
     """The run trained on its cluster, wants an export, and no verified export made after training holds the result."""
     # A job that started was submitted, even where the answer to the submission was lost.
-    trained = any(attempt.submitted_at is not None or attempt.started_at is not None for attempt in run.attempts)
-    saved = run.export is not None and run.export.final and run.export.state == "verified" and not run.export.left_behind
+    trained = any(
+        attempt.submitted_at is not None or attempt.started_at is not None
+        for attempt in run.attempts
+    )
+    saved = (
+        run.export is not None
+        and run.export.final
+        and run.export.state == "verified"
+        and not run.export.left_behind
+    )
     return trained and run.spec.export.enabled and not saved
 
 
 def wanted(run: Run) -> bool:
     """The run's own policy asks for the deletion of its own cluster."""
     policy = run.spec.teardown_policy
-    return run.owns_cluster and (policy == "always" or (policy == "on-success" and run.outcome == "succeeded"))
+    return run.owns_cluster and (
+        policy == "always" or (policy == "on-success" and run.outcome == "succeeded")
+    )
 
 
 def overdue(cluster: Cluster, owner: Run) -> bool:
     """The run that the cluster was made for is over, its policy asks for the deletion, and nobody deletes it."""
     ours = cluster.owner_run == owner.id and owner.cluster_generation in (None, cluster.generation)
     # One that stays because no result was found goes when it is idle, as any cluster does.
-    return ours and owner.terminal and wanted(owner) and not without_result(owner) and cluster.status not in ("Deleting", "Deleted")
+    return (
+        ours
+        and owner.terminal
+        and wanted(owner)
+        and not without_result(owner)
+        and cluster.status not in ("Deleting", "Deleted")
+    )
 
 
 def _listed(ids: Iterable[str]) -> str:

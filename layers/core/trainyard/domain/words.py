@@ -29,7 +29,11 @@ def counted(count: int, noun: str) -> str:
 
 def setup_sentence(names: Sequence[str]) -> str:
     """' It waits until ip-1 is set up.', or '' if there is nothing to wait for."""
-    return f" It waits until {listed(names)} {'is' if len(names) == 1 else 'are'} set up." if names else ""
+    return (
+        f" It waits until {listed(names)} {'is' if len(names) == 1 else 'are'} set up."
+        if names
+        else ""
+    )
 
 
 def waiting_sentence(queued: AttemptQueued) -> str:
@@ -41,7 +45,11 @@ def waiting_sentence(queued: AttemptQueued) -> str:
 
 
 def _job_ahead(job: JobAhead) -> str:
-    where = f"on {', '.join(job.nodes[:4])}{', ...' if len(job.nodes) > 4 else ''}" if job.nodes else "which waits, too"
+    where = (
+        f"on {', '.join(job.nodes[:4])}{', ...' if len(job.nodes) > 4 else ''}"
+        if job.nodes
+        else "which waits, too"
+    )
     return f"job {job.job_id} of {job.user or '?'} {where}"
 
 
@@ -53,7 +61,11 @@ def describe(evidence: NodeEvidence) -> str:
 
 def signals(evidence: NodeEvidence | None) -> str:
     """'its agent fell silent and its Slurm daemon gives no answer'"""
-    agent, daemon = ("unknown", "unknown") if evidence is None else (evidence.agent, evidence.scheduler)
-    of_agent = {"silent": "its agent fell silent", "linked": "its agent still answers"}.get(agent, "its agent is not known")
+    agent, daemon = (
+        ("unknown", "unknown") if evidence is None else (evidence.agent, evidence.scheduler)
+    )
+    of_agent = {"silent": "its agent fell silent", "linked": "its agent still answers"}.get(
+        agent, "its agent is not known"
+    )
     of_daemon = {"down": "its Slurm daemon gives no answer", "up": "its Slurm daemon answers"}
     return f"{of_agent} and {of_daemon.get(daemon, 'its Slurm daemon does not answer')}"

@@ -25,20 +25,31 @@ _PROBLEMS = {
 def answer(view: BaseModel, *, status: int = 200, location: str | None = None) -> Response[str]:
     """A view as JSON; serialised once, by pydantic."""
     headers: dict[str, str | list[str]] = {"Location": location} if location else {}
-    return Response(status, "application/json", view.model_dump_json(by_alias=True), headers=headers)
+    return Response(
+        status, "application/json", view.model_dump_json(by_alias=True), headers=headers
+    )
 
 
 def documented(
-    status: int, model: type[BaseModel], description: str, *problems: int, also: dict[int, type[BaseModel]] | None = None
+    status: int,
+    model: type[BaseModel],
+    description: str,
+    *problems: int,
+    also: dict[int, type[BaseModel]] | None = None,
 ) -> Any:
     """The `responses` of a route: its answer, and the problems it may give (500 always)."""
     responses: dict[int, Any] = {status: _response(model, description)}
     if status == 202:
-        responses[202]["headers"] = {"Location": {"description": "where to follow it", "schema": {"type": "string"}}}
+        responses[202]["headers"] = {
+            "Location": {"description": "where to follow it", "schema": {"type": "string"}}
+        }
     for other, other_model in (also or {}).items():
         responses[other] = _response(other_model, other_model.__doc__ or "")
     for code in sorted({*problems, 400, 500}):
-        responses[code] = {"description": _PROBLEMS[code], "content": {MEDIA_TYPE: {"model": ProblemDetails}}}
+        responses[code] = {
+            "description": _PROBLEMS[code],
+            "content": {MEDIA_TYPE: {"model": ProblemDetails}},
+        }
     return responses
 
 

@@ -24,12 +24,16 @@ class Api:
     """The API over its ports. `ports` is asked for at each request, so that building it touches nothing of AWS."""
 
     def __init__(self, ports: Callable[[], Ports]) -> None:
-        self.resolver = APIGatewayHttpResolver(enable_validation=True, json_body_deserializer=parse_object)
+        self.resolver = APIGatewayHttpResolver(
+            enable_validation=True, json_body_deserializer=parse_object
+        )
         self.resolver.use([_refuse_unknown_parameters])
         for router in (runs.routes(ports), clusters.routes(ports), nodes.routes(ports)):
             self.resolver.include_router(router)
         self.resolver.exception_handler(TrainyardError)(problem_response)
-        self.resolver.exception_handler(RequestValidationError)(lambda mistake: problem_response(invalid_request(mistake.errors())))
+        self.resolver.exception_handler(RequestValidationError)(
+            lambda mistake: problem_response(invalid_request(mistake.errors()))
+        )
         self.resolver.exception_handler(NotFoundError)(self._no_route)
         self.resolver.exception_handler(Exception)(self._last_resort)
 
@@ -45,22 +49,42 @@ class Api:
         # The resolver keeps its routes private and cannot say "wrong method"; a verb of its own path never is one.
         routes = [*self.resolver._static_routes, *self.resolver._dynamic_routes]
         is_verb = ":" in request.path.rpartition("/")[2]
-        allowed = [] if is_verb else sorted({route.method for route in routes if route.rule.match(self.resolver.current_event.path)})
+        allowed = (
+            []
+            if is_verb
+            else sorted(
+                {
+                    route.method
+                    for route in routes
+                    if route.rule.match(self.resolver.current_event.path)
+                }
+            )
+        )
         if not allowed:
             return problem_response(NotFound(f"There is no {request.method} {request.path[:200]}."))
-        answer = problem_response(MethodNotAllowed(f"{request.path[:200]} takes {' and '.join(allowed)}, not {request.method}."))
+        answer = problem_response(
+            MethodNotAllowed(
+                f"{request.path[:200]} takes {' and '.join(allowed)}, not {request.method}."
+            )
+        )
         answer.headers["Allow"] = ", ".join(allowed)
         return answer
 
     def _last_resort(self, error: Exception) -> Response[str]:
         request = self.resolver.current_event.request_context
         log.error(
-            "a request failed inside", exc_info=error, request_id=request.request_id, method=request.http.method, path=request.http.path
+            "a request failed inside",
+            exc_info=error,
+            request_id=request.request_id,
+            method=request.http.method,
+            path=request.http.path,
         )
         return internal_response(request.request_id)
 
 
-def _refuse_unknown_parameters(app: APIGatewayHttpResolver, next_middleware: NextMiddleware) -> Response[str]:
+def _refuse_unknown_parameters(
+    app: APIGatewayHttpResolver, next_middleware: NextMiddleware
+) -> Response[str]:
     route = app.context["_route"]
     if route.rule.pattern != "^.*$":  # the resolver's own route for what it does not know
         given = app.current_event.query_string_parameters
@@ -71,4 +95,9 @@ def _refuse_unknown_parameters(app: APIGatewayHttpResolver, next_middleware: Nex
 
 def _gateway_answer(response: Response[str]) -> dict[str, Any]:
     headers = {"Content-Type": response.content_type, **response.headers}
-    return {"statusCode": response.status_code, "headers": headers, "body": response.body, "isBase64Encoded": False}
+    return {
+        "statusCode": response.status_code,
+        "headers": headers,
+        "body": response.body,
+        "isBase64Encoded": False,
+    }

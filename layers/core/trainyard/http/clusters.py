@@ -59,7 +59,12 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
                    responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409))  # fmt: skip
     def delete(
         cluster_name: ClusterPath,
-        force: Annotated[bool, Query(description="give up people's jobs on it, and what was not exported; never an active run")] = False,
+        force: Annotated[
+            bool,
+            Query(
+                description="give up people's jobs on it, and what was not exported; never an active run"
+            ),
+        ] = False,
     ) -> Response[str]:
         return _accepted(delete_cluster(ports(), known(cluster_name), force=force))
 

@@ -26,13 +26,21 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
                  summary="Replace a node by a new instance")  # fmt: skip
     def replace(cluster: ClusterPath, instance: InstancePath) -> Response[str]:
         result = replace_node(ports(), cluster_name(cluster), instance_id(instance))
-        return answer(BatchView(successful=result.successful, failed=result.failed), status=202, location=_list_of(cluster))
+        return answer(
+            BatchView(successful=result.successful, failed=result.failed),
+            status=202,
+            location=_list_of(cluster),
+        )
 
     @router.post("/v1/clusters/<clusterName>/nodes/<instanceId>:reboot", tags=TAGS, operation_id="rebootNode", responses=_ACTION,
                  summary="Reboot a node")  # fmt: skip
     def reboot(cluster: ClusterPath, instance: InstancePath) -> Response[str]:
         result = reboot_node(ports(), cluster_name(cluster), instance_id(instance))
-        return answer(BatchView(successful=result.successful, failed=result.failed), status=202, location=_list_of(cluster))
+        return answer(
+            BatchView(successful=result.successful, failed=result.failed),
+            status=202,
+            location=_list_of(cluster),
+        )
 
     @router.get("/v1/clusters/<clusterName>/nodes", tags=TAGS, operation_id="listNodes",
                 summary="Nodes as the backend, Slurm and their newest sample show them", responses=documented(200, NodeList, "The nodes", 404, 429))  # fmt: skip

@@ -44,7 +44,10 @@ _SIGV4 = {
 
 
 #: What any path can answer before a route is found: an unknown path, or a method that the path does not take.
-_WITHOUT_A_ROUTE = {"404": "There is no such path", "405": "The path does not take this method; Allow names those it takes"}
+_WITHOUT_A_ROUTE = {
+    "404": "There is no such path",
+    "405": "The path does not take this method; Allow names those it takes",
+}
 
 
 def _problem(description: str) -> dict[str, Any]:
@@ -53,8 +56,14 @@ def _problem(description: str) -> dict[str, Any]:
 
 
 def _responses(responses: dict[str, Any]) -> dict[str, Any]:
-    kept = {status: response for status, response in responses.items() if not _is_the_resolvers(response)}
-    kept["403"] = {"description": "The gateway refuses the request: no signature, a wrong one, or no permission"}
+    kept = {
+        status: response
+        for status, response in responses.items()
+        if not _is_the_resolvers(response)
+    }
+    kept["403"] = {
+        "description": "The gateway refuses the request: no signature, a wrong one, or no permission"
+    }
     for status, description in _WITHOUT_A_ROUTE.items():
         kept.setdefault(status, _problem(description))
     return dict(sorted(kept.items()))

@@ -18,6 +18,11 @@ def digits(value: object) -> object:
 WholeNumber = Annotated[int, BeforeValidator(digits)]
 Limit = Annotated[WholeNumber, Query(ge=1, le=100, description="items of one page")]
 NextToken = Annotated[
-    str | None, Query(alias="nextToken", max_length=4096, description="from the page before, with the same other parameters")
+    str | None,
+    Query(
+        alias="nextToken",
+        max_length=4096,
+        description="from the page before, with the same other parameters",
+    ),
 ]
 DEFAULT_LIMIT = 20

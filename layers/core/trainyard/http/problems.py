@@ -70,14 +70,18 @@ def problem_response(error: e.TrainyardError) -> Response[str]:
         "nextStep": error.next_step,
     }
     if error.errors:
-        body["errors"] = [{"field": item.field, "message": item.message} for item in error.errors[:MAX_ERRORS]]
+        body["errors"] = [
+            {"field": item.field, "message": item.message} for item in error.errors[:MAX_ERRORS]
+        ]
     headers = {"Retry-After": RETRY_AFTER[status]} if status in RETRY_AFTER else {}
     return Response(status, MEDIA_TYPE, json.dumps(body), headers=headers)
 
 
 def internal_response(request_id: str) -> Response[str]:
     """The last resort: says nothing of the inside but the id under which the log holds it."""
-    return problem_response(e.TrainyardError(f"The request {request_id} failed for a reason that is only in the log."))
+    return problem_response(
+        e.TrainyardError(f"The request {request_id} failed for a reason that is only in the log.")
+    )
 
 
 def invalid_request(mistakes: Iterable[Mapping[str, Any]]) -> e.InvalidRequest:
@@ -85,7 +89,11 @@ def invalid_request(mistakes: Iterable[Mapping[str, Any]]) -> e.InvalidRequest:
     found = [_field_error(mistake) for mistake in mistakes]
     first = found[0]
     more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
-    detail = f"{first.field}: {first.message}{more}" if first.field != "body" else f"The body {first.message}{more}"
+    detail = (
+        f"{first.field}: {first.message}{more}"
+        if first.field != "body"
+        else f"The body {first.message}{more}"
+    )
     return e.InvalidRequest(detail, errors=found)
 
 
@@ -96,7 +104,11 @@ _PLACES = ("body", "query", "path", "header")
 
 def _field_error(mistake: Mapping[str, Any]) -> e.FieldError:
     location: Sequence[Any] = mistake["loc"]
-    path = [str(part)[:100] for part in (location[1:] if location and location[0] in _PLACES else location) if part != "[key]"]
+    path = [
+        str(part)[:100]
+        for part in (location[1:] if location and location[0] in _PLACES else location)
+        if part != "[key]"
+    ]
     message = _message(mistake)
     if mistake["type"] == "value_error" and (named := _NAMED.match(message)):
         path.append(named[1])

@@ -42,15 +42,23 @@ def _check_size(body: str, is_base64: bool) -> None:
     size = len(body) * 3 // 4 if is_base64 else len(body.encode("utf-8", "surrogatepass"))
     if size > BODY_LIMIT_BYTES:
         field = FieldError("body", f"must have at most {BODY_LIMIT_BYTES} bytes, not {size}")
-        raise BodyTooLarge(f"The body has {size} bytes; the limit is {BODY_LIMIT_BYTES} bytes (256 KiB).", errors=[field])
+        raise BodyTooLarge(
+            f"The body has {size} bytes; the limit is {BODY_LIMIT_BYTES} bytes (256 KiB).",
+            errors=[field],
+        )
 
 
 def _check_media_type(headers: Mapping[str, Any]) -> None:
-    given = next((str(value) for name, value in headers.items() if name.lower() == "content-type"), "application/json")
+    given = next(
+        (str(value) for name, value in headers.items() if name.lower() == "content-type"),
+        "application/json",
+    )
     media_type = given.partition(";")[0].strip().lower()
     if media_type != "application/json":
         field = FieldError("content-type", f"must be application/json, not '{media_type[:100]}'")
-        raise UnsupportedMediaType(f"The body's Content-Type is '{media_type[:100]}'.", errors=[field])
+        raise UnsupportedMediaType(
+            f"The body's Content-Type is '{media_type[:100]}'.", errors=[field]
+        )
 
 
 def parse_object(text: str) -> dict[str, Any]:
@@ -58,7 +66,9 @@ def parse_object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except json.JSONDecodeError as mistake:
-        raise _invalid(f"is not valid JSON: {mistake.msg} at line {mistake.lineno}, column {mistake.colno}") from None
+        raise _invalid(
+            f"is not valid JSON: {mistake.msg} at line {mistake.lineno}, column {mistake.colno}"
+        ) from None
     except RecursionError:
         raise _invalid("is nested too deeply") from None
     except ValueError as mistake:  # a repeated key, NaN, or an integer of thousands of digits
@@ -72,14 +82,27 @@ def check_parameters(given: Mapping[str, Any], known: set[str]) -> None:
     """Refuse query parameters the route does not know, so that a typing mistake is not silently ignored."""
     unknown = sorted(set(given) - known)
     if unknown:
-        allowed = f"use one of: {', '.join(sorted(known))}" if known else "this path takes no query parameters"
+        allowed = (
+            f"use one of: {', '.join(sorted(known))}"
+            if known
+            else "this path takes no query parameters"
+        )
         raise InvalidRequest(
             f"Unknown query parameter '{unknown[0][:100]}'.",
-            errors=[FieldError(name[:100], f"is not a query parameter of this path; {allowed}") for name in unknown[:20]],
+            errors=[
+                FieldError(name[:100], f"is not a query parameter of this path; {allowed}")
+                for name in unknown[:20]
+            ],
         )
 
 
-_JSON_TYPES = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "a boolean"}
+_JSON_TYPES = {
+    list: "an array",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "a boolean",
+}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

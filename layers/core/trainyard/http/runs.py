@@ -97,7 +97,11 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         status: Annotated[RunStatus | None, Query(description="only runs of this status")] = None,
     ) -> Response[str]:
         page = ports().runs.list(limit=limit, token=next_token, status=status)
-        return answer(RunPage.model_construct(runs=[RunSummary.of(run) for run in page.items], next_token=page.next_token))
+        return answer(
+            RunPage.model_construct(
+                runs=[RunSummary.of(run) for run in page.items], next_token=page.next_token
+            )
+        )
 
     @router.get("/v1/runs/<runId>", tags=TAGS, operation_id="getRun", summary="Show a run with its newest sample",
                 responses=documented(200, RunView, "The run", 404))  # fmt: skip
@@ -109,23 +113,36 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
 def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get("/v1/runs/<runId>/events", tags=TAGS, operation_id="listRunEvents", summary="The timeline, oldest first, with reasons",
                 responses=documented(200, EventPage, "One page of the timeline", 404))  # fmt: skip
-    def events(run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
+    def events(
+        run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None
+    ) -> Response[str]:
         page = _of(ports(), run_id).timeline(run_id, limit=limit, token=next_token)
-        return answer(EventPage.model_construct(events=[TimelineEntry.of(entry) for entry in page.items], next_token=page.next_token))
+        return answer(
+            EventPage.model_construct(
+                events=[TimelineEntry.of(entry) for entry in page.items], next_token=page.next_token
+            )
+        )
 
     @router.get("/v1/runs/<runId>/checkpoints", tags=TAGS, operation_id="listRunCheckpoints", summary="Checkpoints, newest step first",
                 responses=documented(200, CheckpointPage, "One page of checkpoints", 404))  # fmt: skip
-    def checkpoints(run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
+    def checkpoints(
+        run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None
+    ) -> Response[str]:
         page = _of(ports(), run_id).checkpoints(run_id, limit=limit, token=next_token)
         return answer(
-            CheckpointPage.model_construct(checkpoints=[Checkpoint.of(found) for found in page.items], next_token=page.next_token)
+            CheckpointPage.model_construct(
+                checkpoints=[Checkpoint.of(found) for found in page.items],
+                next_token=page.next_token,
+            )
         )
 
     @router.get("/v1/runs/<runId>/logs", tags=TAGS, operation_id="getRunLog", summary="The tail of the job's or the lifecycle script's log",
                 responses=documented(200, LogView, "The tail", 404, 409, 429, 503))  # fmt: skip
     def logs(
         run_id: RunPath,
-        attempt: Annotated[WholeNumber | None, Query(ge=1, le=1_000_000, description="default: the newest")] = None,
+        attempt: Annotated[
+            WholeNumber | None, Query(ge=1, le=1_000_000, description="default: the newest")
+        ] = None,
         lines: Annotated[WholeNumber, Query(ge=1, le=1000)] = 100,
         kind: Literal["job", "lifecycle"] = "job",
     ) -> Response[str]:
@@ -136,7 +153,9 @@ def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
                 responses=documented(200, MetricsView, "The series", 404))  # fmt: skip
     def metrics(
         run_id: RunPath,
-        since_seconds: Annotated[WholeNumber, Query(alias="sinceSeconds", ge=1, le=7 * 86400, description="how far back")] = 3600,
+        since_seconds: Annotated[
+            WholeNumber, Query(alias="sinceSeconds", ge=1, le=7 * 86400, description="how far back")
+        ] = 3600,
     ) -> Response[str]:
         series = read_metrics(ports(), known(run_id), since_seconds=since_seconds)
         return answer(MetricsView.of_series(series))

@@ -81,15 +81,21 @@ class Export(View):
 
     id: str
     state: Literal["requested", "running", "failed", "verified"]
-    final: bool = Field(description="made after training ended, so it holds everything that is whole")
+    final: bool = Field(
+        description="made after training ended, so it holds everything that is whole"
+    )
     requested_at: datetime
     tries: int
     reason: str
     objects: int
     bytes: int
     manifest_key: str
-    left_behind: str = Field(description="what of the program's only the cluster holds, though every object is verified")
-    found_nothing: bool = Field(description="neither checkpoint nor model nor file of the program's: only logs")
+    left_behind: str = Field(
+        description="what of the program's only the cluster holds, though every object is verified"
+    )
+    found_nothing: bool = Field(
+        description="neither checkpoint nor model nor file of the program's: only logs"
+    )
 
 
 class Checkpoint(View):
@@ -132,21 +138,33 @@ class RunView(View):
     updated_at: datetime
     opened_at: datetime | None = Field(description="when this life began")
     finished_at: datetime | None
-    warnings: list[str] = Field(description="what could surprise who submitted it, said at submission")
+    warnings: list[str] = Field(
+        description="what could surprise who submitted it, said at submission"
+    )
     cluster_name: str
     owns_cluster: bool
-    cluster_generation: int | None = Field(description="generation of its own cluster that this life uses")
+    cluster_generation: int | None = Field(
+        description="generation of its own cluster that this life uses"
+    )
     cluster_deleted: bool
-    filesystem: str = Field(description="what the run's last attempt wrote lies on this filesystem: its DNS name and mount name")
-    objects_prefix: str = Field(description="where its objects lie in the data bucket; runs/<id> of older runs")
+    filesystem: str = Field(
+        description="what the run's last attempt wrote lies on this filesystem: its DNS name and mount name"
+    )
+    objects_prefix: str = Field(
+        description="where its objects lie in the data bucket; runs/<id> of older runs"
+    )
     attempts: list[Attempt]
     incidents: list[Incident]
     excluded_nodes: list[str]
-    outcome: Outcome | None = Field(description="set when training is over; export and teardown may still be under way")
+    outcome: Outcome | None = Field(
+        description="set when training is over; export and teardown may still be under way"
+    )
     reason: str = Field(description="why the run is where it is, in words a person understands")
     problem: Problem | None
     export: Export | None
-    teardown_refused: str = Field(description="why its own cluster was kept although the policy says to delete it")
+    teardown_refused: str = Field(
+        description="why its own cluster was kept although the policy says to delete it"
+    )
     waiting_since: datetime | None = Field(description="when the run began to wait for a node")
     stopping_since: datetime | None = Field(description="when training was told to stop")
     latest: RunSample | None
@@ -232,14 +250,19 @@ class MetricsView(View):
     nodes: dict[str, list[NodeSample]]
     run: list[TimedRunSample]
     thinned: bool = Field(
-        default=False, description="points or nodes are left out, so that the answer stays small; a shorter time shows more points"
+        default=False,
+        description="points or nodes are left out, so that the answer stays small; a shorter time shows more points",
     )
     node_count: int = Field(default=0, description="nodes that have samples, shown or not")
 
     @classmethod
     def of_series(cls, metrics: Metrics) -> Self:
-        samples = [TimedRunSample.model_construct(**dict(sample), at=at) for at, sample in metrics.run]
-        return cls.made(nodes=metrics.nodes, run=samples, thinned=metrics.thinned, node_count=metrics.node_count)
+        samples = [
+            TimedRunSample.model_construct(**dict(sample), at=at) for at, sample in metrics.run
+        ]
+        return cls.made(
+            nodes=metrics.nodes, run=samples, thinned=metrics.thinned, node_count=metrics.node_count
+        )
 
 
 class PlanView(View):
@@ -279,13 +302,17 @@ class ClusterView(View):
     last_used_at: datetime | None
     last_heartbeat_at: datetime | None
     delete_requested_at: datetime | None
-    delete_forced: bool = Field(description="a person gave up what only it holds, and people's jobs on it")
+    delete_forced: bool = Field(
+        description="a person gave up what only it holds, and people's jobs on it"
+    )
     problem: Problem | None
 
     @classmethod
     def of(cls, record: BaseModel, **other: Any) -> Self:
         assert isinstance(record, records.Cluster)
-        return super().of(record, problem=Problem.of(record.problem) if record.problem else None, **other)
+        return super().of(
+            record, problem=Problem.of(record.problem) if record.problem else None, **other
+        )
 
 
 class ClusterNode(View):
@@ -312,14 +339,18 @@ class ClusterPage(View):
 
 class NodeList(View):
     nodes: list[ClusterNode]
-    samples_left_out: bool = Field(default=False, description="the nodes are too many to show each one's sample too")
+    samples_left_out: bool = Field(
+        default=False, description="the nodes are too many to show each one's sample too"
+    )
 
     @classmethod
     def of_nodes(cls, nodes: list[records.ClusterNode]) -> Self:
         """With the nodes' samples, as long as a Lambda function's answer holds them."""
         if sum(len(json.dumps(node.sample)) for node in nodes if node.sample) <= _MOST_SAMPLE_BYTES:
             return cls.made(nodes=[ClusterNode.of(node) for node in nodes])
-        return cls.made(nodes=[ClusterNode.of(node, sample=None) for node in nodes], samples_left_out=True)
+        return cls.made(
+            nodes=[ClusterNode.of(node, sample=None) for node in nodes], samples_left_out=True
+        )
 
 
 class BatchView(View):

@@ -17,7 +17,11 @@ def cluster_decide(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Events wake this step; what it believes is DescribeCluster."""
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.generation != given.generation:
-        return {"next": "stop", "reason": "A newer cluster of this name exists.", "timeoutSeconds": 1}
+        return {
+            "next": "stop",
+            "reason": "A newer cluster of this name exists.",
+            "timeoutSeconds": 1,
+        }
     decision = decision_of(ports, cluster)
     update: dict[str, Any] = {}
     if decision.in_service and cluster.status == "Creating":
@@ -26,13 +30,27 @@ def cluster_decide(ports: Ports, given: StepInput) -> dict[str, Any]:
         update["problem"] = decision.problem
     if update:
         ports.clusters.put(cluster.changed(**update))
-    return {"next": decision.next, "reason": decision.reason[:1000], "timeoutSeconds": decision.timeout_seconds}
+    return {
+        "next": decision.next,
+        "reason": decision.reason[:1000],
+        "timeoutSeconds": decision.timeout_seconds,
+    }
 
 
 def decision_of(ports: Ports, cluster: Cluster) -> ClusterDecision:
     known = ports.backend.describe(cluster.name) if cluster.arn is not None else None
-    seen = Seen(known.status, known.failure_message, _controller(ports, cluster, known)) if known is not None else None
-    return judge(cluster, ports.clusters.facts(cluster.name), seen, ports.clock.now(), deadline_seconds(ports, cluster))
+    seen = (
+        Seen(known.status, known.failure_message, _controller(ports, cluster, known))
+        if known is not None
+        else None
+    )
+    return judge(
+        cluster,
+        ports.clusters.facts(cluster.name),
+        seen,
+        ports.clock.now(),
+        deadline_seconds(ports, cluster),
+    )
 
 
 def _controller(ports: Ports, cluster: Cluster, known: BackendCluster) -> str:

@@ -24,12 +24,20 @@ def cluster_fail(ports: Ports, given: StepInput) -> dict[str, Any]:
     if cluster.generation != given.generation or cluster.status in ("Ready", "Deleting", "Deleted"):
         return {"status": cluster.status}
     if cluster.status != "Failed":
-        found = _with_log(ports, cluster, cluster.problem or problem("cluster-failed", cause_of(given)))
+        found = _with_log(
+            ports, cluster, cluster.problem or problem("cluster-failed", cause_of(given))
+        )
         update = {"status": "Failed", "problem": found}
         cluster = ports.clusters.put(cluster.changed(**update))
     reason = brief(cluster.problem) if cluster.problem else "unknown"
     fact_id = f"cluster-failed-{cluster.name}-{cluster.generation}"
-    fact = ClusterFailed(id=fact_id, at=cluster.updated_at, cluster_name=cluster.name, generation=cluster.generation, reason=reason)
+    fact = ClusterFailed(
+        id=fact_id,
+        at=cluster.updated_at,
+        cluster_name=cluster.name,
+        generation=cluster.generation,
+        reason=reason,
+    )
     ports.clusters.record(cluster.name, fact)
     start_teardown(ports, cluster)
     tell_runs(ports, cluster, fact)

@@ -40,7 +40,13 @@ def decide_run(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 
 def _superseded(given: StepInput, reason: str) -> dict[str, Any]:
-    return {"next": "superseded", "spent": given.spent, "reason": reason, "actions": [], "timeoutSeconds": 1}
+    return {
+        "next": "superseded",
+        "spent": given.spent,
+        "reason": reason,
+        "actions": [],
+        "timeoutSeconds": 1,
+    }
 
 
 def _told(action: Action) -> dict[str, Any]:

@@ -10,4 +10,13 @@ from trainyard.ports import Ports
 def tell_delay(ports: Ports, run_id: str, key: str, what: str, error: TrainyardError) -> None:
     """One line in the run's timeline; `key` names what is delayed, so that its repetitions are not told again."""
     message = f"{what}: {error.detail.rstrip('.')[:800]}. It is tried again."
-    ports.runs.note(run_id, TimelineEntry(id=f"status-delayed-{key}", at=ports.clock.now(), kind="status", type="Delayed", message=message))
+    ports.runs.note(
+        run_id,
+        TimelineEntry(
+            id=f"status-delayed-{key}",
+            at=ports.clock.now(),
+            kind="status",
+            type="Delayed",
+            message=message,
+        ),
+    )

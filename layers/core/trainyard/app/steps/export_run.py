@@ -55,14 +55,20 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
             run, finished = _ask(ports, run, export)
         except RetryableError as error:
             if still(ports, run.id, "export"):
-                tell_delay(ports, run.id, export.id, "The request for the export has no answer yet", error)
+                tell_delay(
+                    ports, run.id, export.id, "The request for the export has no answer yet", error
+                )
                 raise
             done(ports, owner, given.token)
             return {"export": "given up"}
     if finished is not None and run.export is not None:
         # Also of one that is only 'requested' as far as the record says: the step may have died between asking and writing that down.
         run = _save(ports, run, conclude(ports, run, run.export, finished))
-    if run.outcome is None or finished is not None or (run.export is not None and run.export.state == "failed"):
+    if (
+        run.outcome is None
+        or finished is not None
+        or (run.export is not None and run.export.state == "failed")
+    ):
         done(ports, owner, given.token)
     return {"export": run.export.state if run.export else "none"}
 
@@ -73,12 +79,23 @@ def conclude(ports: Ports, run: Run, export: Export, ended: Ended) -> Export:
     if not reason:
         manifest, reason = _manifest(ports, run, key, ended.manifest_sha256)
     if manifest is not None:
-        reason = _lacking(ports, run, export, manifest) or _first_wrong(ports, run, manifest.objects)
+        reason = _lacking(ports, run, export, manifest) or _first_wrong(
+            ports, run, manifest.objects
+        )
     if reason or manifest is None:
         return export.changed(state="failed", reason=reason)
     size = sum(entry.bytes for entry in manifest.objects)
-    update = {"state": "verified", "reason": "", "objects": len(manifest.objects), "bytes": size, "manifest_key": key}
-    left = {"left_behind": results.left_behind(manifest), "found_nothing": results.found_nothing(manifest, run.spec.export)}
+    update = {
+        "state": "verified",
+        "reason": "",
+        "objects": len(manifest.objects),
+        "bytes": size,
+        "manifest_key": key,
+    }
+    left = {
+        "left_behind": results.left_behind(manifest),
+        "found_nothing": results.found_nothing(manifest, run.spec.export),
+    }
     return export.changed(**update, **left)
 
 
@@ -86,7 +103,11 @@ def _lacking(ports: Ports, run: Run, export: Export, manifest: ExportManifest) -
     """An export of an empty directory verifies, too: '' if the last one holds the final model or the newest checkpoint that we know of."""
     if not export.final or manifest.final_model or run.spec.export.checkpoints == "none":
         return ""
-    known = [item.step for item in ports.runs.checkpoints(run.id, limit=20, token=None).items if item.status == "whole"]
+    known = [
+        item.step
+        for item in ports.runs.checkpoints(run.id, limit=20, token=None).items
+        if item.status == "whole"
+    ]
     if not known or (manifest.last_step is not None and manifest.last_step >= known[0]):
         return ""
     return f"the checkpoint of step {known[0]} is not in it; is the shared filesystem there?"
@@ -103,7 +124,11 @@ def _manifest(ports: Ports, run: Run, key: str, written: str) -> tuple[ExportMan
         return None, f"{key} is not in the data bucket"
     except ValidationError as error:
         return None, f"{key} is not an export manifest: {error.error_count()} errors"
-    return (manifest, "") if manifest.run_id == run.id else (None, f"{key} belongs to {manifest.run_id}")
+    return (
+        (manifest, "")
+        if manifest.run_id == run.id
+        else (None, f"{key} belongs to {manifest.run_id}")
+    )
 
 
 def _first_wrong(ports: Ports, run: Run, objects: list[ExportedObject]) -> str:
@@ -116,14 +141,25 @@ def _first_wrong(ports: Ports, run: Run, objects: list[ExportedObject]) -> str:
         if head[0] != entry.bytes:
             return f"{entry.key} has {head[0]} bytes, not {entry.bytes}"
         expected = entry.checksum or b64encode(bytes.fromhex(entry.sha256)).decode()
-        return "" if head[1] == expected else f"{entry.key} has another checksum than the manifest says"
+        return (
+            ""
+            if head[1] == expected
+            else f"{entry.key} has another checksum than the manifest says"
+        )
 
     with ThreadPoolExecutor(max_workers=8) as pool:
         return next((reason for reason in pool.map(wrong, objects) if reason), "")
 
 
 def _finished(ports: Ports, run: Run, export: Export) -> Ended | None:
-    told = next((fact for fact in Book(ports.runs.facts(run.id)).of(ExportFinished) if fact.export_id == export.id), None)
+    told = next(
+        (
+            fact
+            for fact in Book(ports.runs.facts(run.id)).of(ExportFinished)
+            if fact.export_id == export.id
+        ),
+        None,
+    )
     if told is None:
         return None
     reason = "" if told.ok else told.reason or "the agent gave no reason"
@@ -158,6 +194,16 @@ def _entry(ports: Ports, export: Export) -> TimelineEntry:
     verified = f"Export verified: {counted(export.objects, 'object')}, {size(export.bytes)}; size and SHA-256 of each checked."
     if export.left_behind:
         verified += f" Not exported: {export.left_behind}."
-    message = verified if export.state == "verified" else f"Export failed (try {export.tries}): {export.reason}."
+    message = (
+        verified
+        if export.state == "verified"
+        else f"Export failed (try {export.tries}): {export.reason}."
+    )
     type_ = "ExportVerified" if export.state == "verified" else "ExportFailed"
-    return TimelineEntry(id=f"status-{export.state}-{export.id}", at=ports.clock.now(), kind="status", type=type_, message=message)
+    return TimelineEntry(
+        id=f"status-{export.state}-{export.id}",
+        at=ports.clock.now(),
+        kind="status",
+        type=type_,
+        message=message,
+    )

@@ -18,7 +18,9 @@ from trainyard.ports import Ports
 def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Make the run terminal. Whatever led here, it ends with a clear status and a clear reason."""
     run = ports.runs.get(given.run_id)
-    if run.terminal or given.generation < run.generation:  # a late repetition must not end the next life
+    if (
+        run.terminal or given.generation < run.generation
+    ):  # a late repetition must not end the next life
         return {"status": run.status}
     cluster = cluster_of(ports, run)
     if cluster is not None:
@@ -28,7 +30,9 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     now = ports.clock.now()
     ended = _ended(run, cluster).changed(finished_at=now)
     message = f"The run is {ended.status}: {ended.reason}"
-    line = TimelineEntry(id=f"status-end-{run.life}", at=now, kind="status", type=ended.status, message=message)
+    line = TimelineEntry(
+        id=f"status-end-{run.life}", at=now, kind="status", type=ended.status, message=message
+    )
     ports.runs.put(ended, [line])
     return {"status": ended.status}
 
@@ -37,7 +41,11 @@ def _ended(run: Run, cluster: Cluster | None) -> Run:
     trouble = run.problem
     if run.outcome is None:
         trouble = trouble or problem("internal", run.reason or "A step failed again and again.")
-    deleted = run.cluster_deleted or (run.owns_cluster and cluster is not None and cluster.status == "Deleted")
+    deleted = run.cluster_deleted or (
+        run.owns_cluster and cluster is not None and cluster.status == "Deleted"
+    )
     reason = run.reason if run.outcome != "succeeded" or trouble is None else trouble.detail
     status = final_status(run.outcome, trouble is not None)
-    return run.changed(status=status, problem=trouble, cluster_deleted=deleted, reason=reason, actions=[])
+    return run.changed(
+        status=status, problem=trouble, cluster_deleted=deleted, reason=reason, actions=[]
+    )

@@ -48,4 +48,6 @@ def _entered(event: Mapping[str, Any]) -> datetime | None:
     """None of an execution whose definition is older than this."""
     if not event.get("enteredAt"):
         return None
-    return datetime.fromisoformat(str(event["enteredAt"]).replace("Z", "+00:00")) + timedelta(microseconds=int(event.get("retry") or 0))
+    return datetime.fromisoformat(str(event["enteredAt"]).replace("Z", "+00:00")) + timedelta(
+        microseconds=int(event.get("retry") or 0)
+    )

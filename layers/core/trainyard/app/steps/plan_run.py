@@ -19,12 +19,27 @@ def plan_run(ports: Ports, given: StepInput) -> dict[str, Any]:
         ports.runs.note(run.id, _entry(given, "MachineRestarted", message, now))
         ports.runs.put(run.changed(generation=given.generation))
     elif run.life == 1 and given.generation == 1:
-        ports.runs.note(run.id, _entry(given, "Accepted", f"Run '{run.name}' accepted for {run.spec.job.nodes} nodes.", run.created_at))
+        ports.runs.note(
+            run.id,
+            _entry(
+                given,
+                "Accepted",
+                f"Run '{run.name}' accepted for {run.spec.job.nodes} nodes.",
+                run.created_at,
+            ),
+        )
         for number, words in enumerate(run.warnings):
             entry_id = f"status-warning-{number}"
-            ports.runs.note(run.id, TimelineEntry(id=entry_id, at=run.created_at, kind="status", type="Warning", message=words))
+            ports.runs.note(
+                run.id,
+                TimelineEntry(
+                    id=entry_id, at=run.created_at, kind="status", type="Warning", message=words
+                ),
+            )
     return {"runId": run.id}
 
 
 def _entry(given: StepInput, type_: str, message: str, at: datetime) -> TimelineEntry:
-    return TimelineEntry(id=f"status-plan-{given.generation}", at=at, kind="status", type=type_, message=message)
+    return TimelineEntry(
+        id=f"status-plan-{given.generation}", at=at, kind="status", type=type_, message=message
+    )

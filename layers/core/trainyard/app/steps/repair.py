@@ -34,7 +34,14 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
         return {"done": action.id, "message": "It is not needed any more."}
     now = ports.clock.now()
     number = run.attempt.number if run.attempt else None
-    entry = TimelineEntry(id=f"status-action-{action.id}", at=now, kind="status", type="Repair", message=message, attempt=number)
+    entry = TimelineEntry(
+        id=f"status-action-{action.id}",
+        at=now,
+        kind="status",
+        type="Repair",
+        message=message,
+        attempt=number,
+    )
     ports.runs.note(run.id, entry)
     left = [planned for planned in run.actions if planned.id != action.id]
     ports.runs.put(excluded(run, action).changed(actions=left))
@@ -65,14 +72,20 @@ def _replace(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
         return f"AWS did not replace {action.node}: {refused.detail}"
     if node.instance_id in result.failed and _find(ports, cluster, action) is None:
         return f"{action.node} is being replaced already."  # by another invocation of this very step, or by a person
-    return _said(result, node, f"Asked AWS to replace {action.node} ({node.instance_id}) behind the run's back.")
+    return _said(
+        result,
+        node,
+        f"Asked AWS to replace {action.node} ({node.instance_id}) behind the run's back.",
+    )
 
 
 def _cancel_job(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
     if cluster.status != "Ready":
         return "There is no job to stop: the cluster is not ready."
     try:
-        result = ports.commands.run(cluster, commands.Cancel(run.id).argv(), timeout_seconds=CANCEL_SECONDS)
+        result = ports.commands.run(
+            cluster, commands.Cancel(run.id).argv(), timeout_seconds=CANCEL_SECONDS
+        )
         answer = commands.Cancelling.of(agent_answer(result, "cancel"))
     except CommandFailed as failed:
         return f"The job could not be stopped: {failed.detail}"
@@ -82,8 +95,16 @@ def _cancel_job(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str
 def _find(ports: Ports, cluster: Cluster, action: Action) -> ClusterNode | None:
     """The very instance that was lost; a replaced node has the same Slurm name but another instance id."""
     for node in ports.backend.nodes(cluster):
-        found = node.instance_id == action.instance_id if action.instance_id else node.name == action.node
-        if found and node.role == "worker" and node.status not in ("ShuttingDown", "Pending", "SystemUpdating"):
+        found = (
+            node.instance_id == action.instance_id
+            if action.instance_id
+            else node.name == action.node
+        )
+        if (
+            found
+            and node.role == "worker"
+            and node.status not in ("ShuttingDown", "Pending", "SystemUpdating")
+        ):
             return node
     return None
 

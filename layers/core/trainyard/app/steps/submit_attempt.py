@@ -33,7 +33,12 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
     """Submit the newest attempt if it still is to be submitted. The agent gives the same job for the same attempt."""
     run = ports.runs.get(given.run_id)
     attempt = run.attempt
-    if run.outcome is not None or attempt is None or attempt.submitted_at is not None or attempt.ended_at is not None:
+    if (
+        run.outcome is not None
+        or attempt is None
+        or attempt.submitted_at is not None
+        or attempt.ended_at is not None
+    ):
         return {"submitted": False}
     cluster = ports.clusters.get(run.cluster_name)
     key = run.bundle_key(attempt.number)
@@ -52,7 +57,9 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
         if still(ports, run.id, "submit"):
             state = "was refused" if isinstance(error, BundleChanged) else "has no answer yet"
             key = f"submit-{attempt.number}{'-changed' if isinstance(error, BundleChanged) else ''}"
-            tell_delay(ports, run.id, key, f"The submission of attempt {attempt.number} {state}", error)
+            tell_delay(
+                ports, run.id, key, f"The submission of attempt {attempt.number} {state}", error
+            )
             raise
         return {"submitted": False}
     return _save(ports, run, attempt, cluster.filesystem, answer.job_id, asked_at)
@@ -62,7 +69,9 @@ def _ask(ports: Ports, cluster: Cluster, command: Submit) -> Submitted:
     """Name the bundle's hash too, so that nobody can put another one in its place between our write and the agent's read."""
     result = ports.commands.run(cluster, command.argv(), timeout_seconds=SUBMIT_SECONDS)
     if result.exit_code != 0 and f"--sha256 {UNKNOWN_OPTION}" in result.stdout:
-        result = ports.commands.run(cluster, replace(command, sha256="").argv(), timeout_seconds=SUBMIT_SECONDS)
+        result = ports.commands.run(
+            cluster, replace(command, sha256="").argv(), timeout_seconds=SUBMIT_SECONDS
+        )
     return Submitted.of(agent_answer(result, "submit"))
 
 
@@ -71,18 +80,24 @@ def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
     answer = answer_of(result.stdout)
     if answer is None:
         if result.exit_code == 0:  # nobody knows what was done
-            raise RetryableError(f"trainyard-agent {command}: its answer is not whole: {result.stdout[:200]!r}")
+            raise RetryableError(
+                f"trainyard-agent {command}: its answer is not whole: {result.stdout[:200]!r}"
+            )
         answer = {}
     if result.exit_code == 0:
         return answer
-    reason = str(answer.get("message") or result.stderr.strip()[-500:] or f"exit code {result.exit_code}")
+    reason = str(
+        answer.get("message") or result.stderr.strip()[-500:] or f"exit code {result.exit_code}"
+    )
     message = f"trainyard-agent {command}: {reason}"
     if answer.get("error") == "bundle-changed":
         raise BundleChanged(message)
     raise CommandFailed(message) if answer.get("error") in FINAL_ERRORS else RetryableError(message)
 
 
-def _save(ports: Ports, run: Run, attempt: Attempt, filesystem: str, job_id: str, asked_at: datetime) -> dict[str, Any]:
+def _save(
+    ports: Ports, run: Run, attempt: Attempt, filesystem: str, job_id: str, asked_at: datetime
+) -> dict[str, Any]:
     """Its line stands at the time of asking: Slurm may start the job before the answer is here, and a cause comes before its effect."""
     now = ports.clock.now()
     without = f" without {listed(attempt.exclude)}" if attempt.exclude else ""
@@ -97,7 +112,11 @@ def _save(ports: Ports, run: Run, attempt: Attempt, filesystem: str, job_id: str
     # A run that recovers keeps the reason why it does.
     queued = f"Job {job_id} is in Slurm's queue and starts when its nodes are free."
     reason = queued if run.status == "Submitting" else run.reason
-    changes = {"attempts": [*run.attempts[:-1], submitted], "filesystem": filesystem, "reason": reason}
+    changes = {
+        "attempts": [*run.attempts[:-1], submitted],
+        "filesystem": filesystem,
+        "reason": reason,
+    }
     ports.runs.put(run.changed(**changes))
     ports.clusters.touch(run.cluster_name, used_at=now)
     return {"submitted": True, "jobId": job_id}

@@ -37,14 +37,21 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
     if reason is not None:
         return _answer("blocked", reason)
     cluster = _mark(ports, cluster)
-    return _answer("wait" if seen.status == "Deleting" else "delete", f"AWS says {seen.status}.", _look_after(ports, cluster))
+    return _answer(
+        "wait" if seen.status == "Deleting" else "delete",
+        f"AWS says {seen.status}.",
+        _look_after(ports, cluster),
+    )
 
 
 def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
     """The backend's cluster if it is the one we made. Without an ARN (a crash after create), only its tags tell."""
     if cluster.arn is None:
         tagged = ports.backend.tagged() if cluster.create_requested else []
-        return next((seen for seen in tagged if seen.name == cluster.name and made_for(cluster, seen.tags)), None)
+        return next(
+            (seen for seen in tagged if seen.name == cluster.name and made_for(cluster, seen.tags)),
+            None,
+        )
     seen = ports.backend.describe(cluster.name)
     return seen if seen is not None and seen.arn == cluster.arn else None
 
@@ -52,7 +59,12 @@ def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
 def _may_still_appear(ports: Ports, cluster: Cluster) -> bool:
     """CreateCluster may be on its way at this very moment: without an ARN, absence is believed after a while only."""
     age = (ports.clock.now() - cluster.updated_at).total_seconds()
-    return cluster.create_requested and cluster.arn is None and cluster.problem is None and age < SETTLE_SECONDS
+    return (
+        cluster.create_requested
+        and cluster.arn is None
+        and cluster.problem is None
+        and age < SETTLE_SECONDS
+    )
 
 
 def _mark(ports: Ports, cluster: Cluster) -> Cluster:

@@ -34,4 +34,13 @@ def _tell_refusal(ports: Ports, cluster: Cluster, status: str, refused: Conflict
     message = f"AWS refuses to delete cluster '{cluster.name}' while it is {state}; it is asked again until it does. ({refused.detail})"
     entry_id = f"status-delete-refused-{cluster.name}-{cluster.generation}"
     for run in ports.runs.on_cluster(cluster.name):
-        ports.runs.note(run.id, TimelineEntry(id=entry_id, at=ports.clock.now(), kind="status", type="DeleteRefused", message=message))
+        ports.runs.note(
+            run.id,
+            TimelineEntry(
+                id=entry_id,
+                at=ports.clock.now(),
+                kind="status",
+                type="DeleteRefused",
+                message=message,
+            ),
+        )

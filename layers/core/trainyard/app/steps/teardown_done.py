@@ -20,13 +20,19 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.generation != given.generation or cluster.status not in ("Deleting", "Deleted"):
         return {"status": cluster.status}
-    if cluster.status != "Deleted":  # a repetition must not take the key of the next cluster of this name
-        if ports.backend.describe(cluster.name) is None:  # one that was made for another record keeps its key and its role
+    if (
+        cluster.status != "Deleted"
+    ):  # a repetition must not take the key of the next cluster of this name
+        if (
+            ports.backend.describe(cluster.name) is None
+        ):  # one that was made for another record keeps its key and its role
             ports.secrets.delete(names.agent_key_secret(ports.config.secret_prefix, cluster.name))
             ports.backend.clean_up(cluster.name, cluster.generation)
         cluster = ports.clusters.put(cluster.changed(status="Deleted"))
     fact_id = f"cluster-deleted-{cluster.name}-{cluster.generation}"
-    fact = ClusterDeleted(id=fact_id, at=cluster.updated_at, cluster_name=cluster.name, generation=cluster.generation)
+    fact = ClusterDeleted(
+        id=fact_id, at=cluster.updated_at, cluster_name=cluster.name, generation=cluster.generation
+    )
     ports.clusters.record(cluster.name, fact)
     tell_runs(ports, cluster, fact)
     _tell_ended_owner(ports, cluster, fact)
@@ -41,10 +47,22 @@ def _tell_ended_owner(ports: Ports, cluster: Cluster, fact: ClusterDeleted) -> N
         owner = ports.runs.get(cluster.owner_run) if cluster.owner_run else None
     except RunNotFound:
         return
-    if owner is None or not owner.terminal or owner.cluster_generation not in (None, cluster.generation):
+    if (
+        owner is None
+        or not owner.terminal
+        or owner.cluster_generation not in (None, cluster.generation)
+    ):
         return
     ports.runs.note(
-        owner.id, TimelineEntry(id=fact.id, at=fact.at, kind="fact", type=type_of(fact), message=sentence(fact), data=data_of(fact))
+        owner.id,
+        TimelineEntry(
+            id=fact.id,
+            at=fact.at,
+            kind="fact",
+            type=type_of(fact),
+            message=sentence(fact),
+            data=data_of(fact),
+        ),
     )
     if not owner.cluster_deleted:
         ports.runs.put(owner.changed(cluster_deleted=True))

@@ -36,5 +36,7 @@ def _kept(ports: Ports, run: Run, reason: str) -> Run:
     """Another run uses the cluster, or it holds something: it is deleted later, when it is idle and nothing is lost by it."""
     now = ports.clock.now()
     message = f"The cluster is kept for now. {reason}"
-    line = TimelineEntry(id=f"status-kept-{run.life}", at=now, kind="status", type="ClusterKept", message=message)
+    line = TimelineEntry(
+        id=f"status-kept-{run.life}", at=now, kind="status", type="ClusterKept", message=message
+    )
     return ports.runs.put(run.changed(teardown_refused=reason), [line])

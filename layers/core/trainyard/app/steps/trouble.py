@@ -26,13 +26,21 @@ def trouble(ports: Ports, given: StepInput) -> dict[str, Any]:
     run = ports.runs.get(given.run_id)
     if run.terminal or given.generation < run.generation:
         return {"next": "decide"}
-    trouble_id = f"{given.generation}-{given.entered_at.isoformat() if given.entered_at else run.version}"
+    trouble_id = (
+        f"{given.generation}-{given.entered_at.isoformat() if given.entered_at else run.version}"
+    )
     if run.last_trouble == trouble_id:
         return _next(run.troubles)
     detail = f"Step '{given.failed_step}' failed: {cause_of(given)}"
     now = ports.clock.now()
     count = run.troubles + (given.failed_step not in GIVEN_UP)
-    line = TimelineEntry(id=f"status-trouble-{run.life}-{trouble_id}", at=now, kind="status", type="Trouble", message=detail)
+    line = TimelineEntry(
+        id=f"status-trouble-{run.life}-{trouble_id}",
+        at=now,
+        kind="status",
+        type="Trouble",
+        message=detail,
+    )
     update = {"troubles": count, "last_trouble": trouble_id}
     ports.runs.put(_changed(run, given.failed_step, detail, now).changed(**update), [line])
     return _next(count)
