@@ -185,7 +185,11 @@ class Registry:
             node.instance_id = instance_id
             node.task = self._background.spawn(self._welcome_back(node))
             return
-        event = [self._reporter.make(AgentBack, back=name)] if node.state == "silent" else []
+        event = (
+            [self._reporter.make(AgentBack, about=self.evidence(name))]
+            if node.state == "silent"
+            else []
+        )
         if node.state != "linked" or node.instance_id != instance_id:
             node.instance_id = instance_id
             self._set(node, "linked", *event)
@@ -399,7 +403,7 @@ class Registry:
         if activity is not None:
             evidence = evidence.changed(detail=f"{evidence.detail}; training stands still or ended")
         node.task = node.questions = None
-        self._set(node, "lost", self._reporter.make(NodeLost, lost=evidence, **_of(activity)))
+        self._set(node, "lost", self._reporter.make(NodeLost, about=evidence, **_of(activity)))
         log.warning("node %s is lost: %s", node.name, evidence.detail)
 
     def _report_silent(self, node: Node, *, held: bool) -> None:
@@ -413,9 +417,7 @@ class Registry:
             why = f"training stepped {time.monotonic() - activity.stepped_at:.1f} s ago"
         if why:
             evidence = evidence.changed(detail=f"{evidence.detail}; {why}")
-        self._set(
-            node, "silent", self._reporter.make(AgentSilent, silent=evidence, **_of(activity))
-        )
+        self._set(node, "silent", self._reporter.make(AgentSilent, about=evidence, **_of(activity)))
         log.warning("the agent of %s is silent: %s", node.name, evidence.detail)
 
     async def _welcome_back(self, node: Node) -> None:
@@ -431,9 +433,7 @@ class Registry:
                 return self._set(
                     node,
                     "linked",
-                    self._reporter.make(
-                        NodeReturned, returned=node.name, instance_id=node.instance_id
-                    ),
+                    self._reporter.make(NodeReturned, about=self.evidence(node.name)),
                 )
             await asyncio.sleep(pause)
             pause = min(5.0, pause * 1.5)

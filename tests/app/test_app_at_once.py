@@ -33,7 +33,7 @@ def test_of_two_decisions_at_once_only_the_one_that_is_saved_is_told() -> None:
     slow = think(story.world.ports, before)
     story.send(
         "NodeLost",
-        lost={
+        about={
             "node": "ip-127-0-1-12",
             "instanceId": "i-00000012",
             "agent": "silent",

@@ -36,7 +36,7 @@ def live(story: Story) -> None:
     survive(story)
     story_checkpoint(story)
     evidence = {"node": LOST, "instanceId": "i-00000012", "agent": "silent", "scheduler": "down"}
-    story.send("NodeLost", lost=evidence)
+    story.send("NodeLost", about=evidence)
     survive(story)
     story.send(
         "AttemptStarted",

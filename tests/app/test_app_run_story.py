@@ -6,6 +6,7 @@ import json
 import sys
 
 import pytest
+from tests.support.facts import answering
 from tests.support.spec_parts import FILESYSTEM
 from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 
@@ -233,7 +234,7 @@ def test_nothing_is_repaired_on_a_cluster_that_is_about_to_go() -> None:
 
 def test_a_silent_agent_changes_nothing_and_is_said() -> None:
     story = started()
-    story.send("AgentSilent", silent={"node": LOST, "agent": "silent", "scheduler": "up"})
+    story.send("AgentSilent", about={"node": LOST, "agent": "silent", "scheduler": "up"})
     story.rest()
     assert len(story.run.attempts) == 1
     assert (
@@ -250,7 +251,7 @@ def test_of_a_node_that_does_not_answer_at_all_nothing_is_said_that_is_not_known
     detail = "no beat for 3.6 s; slurmd does not answer; training stepped 0.4 s ago"
     story.send(
         "AgentSilent",
-        silent={"node": LOST, "agent": "silent", "scheduler": scheduler, "detail": detail},
+        about={"node": LOST, "agent": "silent", "scheduler": scheduler, "detail": detail},
     )
     story.rest()
     assert len(story.run.attempts) == 1
@@ -281,7 +282,7 @@ def test_an_attempt_that_waits_behind_another_job_is_given_the_node_that_returns
     )
     assert story.run.reason in story.said
     assert story.world.backend.replaced == ["i-00000012"]
-    story.send("NodeReturned", returned=LOST, instanceId="i-new")
+    story.send("NodeReturned", about=answering(LOST, "i-new"))
     story.rest()
     assert story.agent.excluded[story.run_id, 2] == []
     assert (
@@ -301,7 +302,7 @@ def test_an_agent_that_does_not_know_how_to_change_a_waiting_job_is_told_of_and_
         "message": "the first argument must be one of submit, cancel",
     }
     story.world.commands.answer = lambda _cluster, _argv: CommandResult(1, json.dumps(refused), "")
-    story.send("NodeReturned", returned=LOST, instanceId="i-new")
+    story.send("NodeReturned", about=answering(LOST, "i-new"))
     story.rest()
     assert story.said.count("The nodes of the waiting job could not be changed") == 1
     assert story.run.outcome is None
@@ -314,7 +315,7 @@ def test_without_a_spare_the_run_waits_for_the_node_and_goes_on_when_it_returns(
     assert story.run.status == "WaitingForNode"
     assert "No spare is left: 1 of 2 nodes are usable." in story.said
     assert story.world.backend.replaced == ["i-00000012"]
-    story.send("NodeReturned", returned=LOST, instanceId="i-new")
+    story.send("NodeReturned", about=answering(LOST, "i-new"))
     story.rest()
     assert story.run.attempts[-1].number == 2
     assert story.run.attempts[-1].exclude == []

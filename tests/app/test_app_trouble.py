@@ -348,7 +348,7 @@ def test_a_node_lost_while_exporting_does_not_disturb_the_export() -> None:
         "agent": "silent",
         "scheduler": "down",
     }
-    story.send("NodeLost", lost=evidence)
+    story.send("NodeLost", about=evidence)
     story.rest()
     assert story.run.status == "Succeeded"
     assert len(story.run.attempts) == 1

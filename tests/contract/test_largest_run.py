@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from tests.support.facts import fact
+from tests.support.facts import answering, fact
 from tests.support.memory import World
 from tests.support.spec_parts import ON_FSX
 
@@ -268,7 +268,7 @@ def test_a_change_of_the_largest_list_of_nodes_forgets_no_node_that_is_still_in_
     evidence = [
         {"node": node, "agent": "silent", "scheduler": "down"} for node in (lost, former[0])
     ]
-    told = [fact("NodeLost", f"K{n:025d}", T0, lost=item) for n, item in enumerate(evidence)]
+    told = [fact("NodeLost", f"K{n:025d}", T0, about=item) for n, item in enumerate(evidence)]
     names = [name for name in NAMES if name != former[0]] + ["ip-10-9-9-1"]
     told.append(members_fact(1, names, former[0]))
     told.append(
@@ -305,9 +305,9 @@ def test_a_change_of_the_largest_list_of_nodes_forgets_no_node_that_is_still_in_
 def test_a_hundred_thousand_facts_are_decided() -> None:
     run = decided(long_run(), []).run
     flaps = [
-        fact("NodeLost", f"G{n:025d}", T0 + timedelta(seconds=n), lost={"node": NAMES[n // 2 % 50], "agent": "silent", "scheduler": "down"})
+        fact("NodeLost", f"G{n:025d}", T0 + timedelta(seconds=n), about={"node": NAMES[n // 2 % 50], "agent": "silent", "scheduler": "down"})
         if n % 2 == 0
-        else fact("NodeReturned", f"G{n:025d}", T0 + timedelta(seconds=n), returned=NAMES[n // 2 % 50])
+        else fact("NodeReturned", f"G{n:025d}", T0 + timedelta(seconds=n), about=answering(NAMES[n // 2 % 50]))
         for n in range(100_000)
     ]  # fmt: skip
     after = decided(run, flaps)

@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from tests.contract.test_store_conformance import run
 
 from trainyard.aws.clock import SystemClock
@@ -26,8 +27,10 @@ from trainyard_contracts.events import (
     AttemptStarted,
     ClusterHeartbeat,
     Fact,
+    NodeEvent,
     NodeLost,
     NodesChanged,
+    parse_agent_event,
 )
 
 AT = "2026-11-20T12:00:00Z"
@@ -37,6 +40,14 @@ AGENT = {
     "clusterArn": "arn:c/1",
     "node": "ip-1",
     "reportedAt": None,
+}
+
+SILENT = {
+    "node": "ip-2",
+    "instanceId": "i-2",
+    "agent": "silent",
+    "scheduler": "down",
+    "detail": "",
 }
 
 
@@ -79,13 +90,6 @@ def test_facts_of_a_run_that_an_older_version_recorded_are_read(table: Table) ->
         nodes=["ip-2"],
     )
     put(table, pk, "lost-1", "ClusterLost", None, reason="gone", generation=2)
-    lost = {
-        "node": "ip-2",
-        "instanceId": "i-2",
-        "agent": "silent",
-        "scheduler": "down",
-        "detail": "",
-    }
     put(
         table,
         pk,
@@ -94,7 +98,7 @@ def test_facts_of_a_run_that_an_older_version_recorded_are_read(table: Table) ->
         None,
         **AGENT,
         id=ulid(2),
-        lost=lost,
+        lost=SILENT,
         runId="run-other",
         attempt=9,
     )
@@ -104,8 +108,31 @@ def test_facts_of_a_run_that_an_older_version_recorded_are_read(table: Table) ->
         (fact.job_id, fact.nodes, fact.waits_for) for fact in book.of(AttemptStarted, attempt=1)
     ] == [("7", ["ip-2"], [])]
     assert [(fact.reason, fact.generation) for fact in book.of(ClusterLost)] == [("gone", 2)]
-    assert [fact.lost.node for fact in book.of(NodeLost)] == ["ip-2"]
+    assert [fact.about.node for fact in book.of(NodeLost)] == ["ip-2"]
     assert book.of(NodeLost, attempt=9) == [], "the attempt that it met was another run's"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "instance"),
+    [
+        ("NodeLost", {"lost": SILENT}, "i-2"),
+        ("AgentSilent", {"silent": SILENT}, "i-2"),
+        ("NodeReturned", {"returned": "ip-2", "instanceId": "i-3"}, "i-3"),
+        ("AgentBack", {"back": "ip-2"}, ""),
+    ],
+)
+def test_an_older_agent_names_the_node_in_a_field_of_each_event(
+    kind: str, told: dict[str, Any], instance: str
+) -> None:
+    event = parse_agent_event(kind, {**AGENT, "id": ulid(1), **told})
+    assert isinstance(event, NodeEvent)
+    assert (event.about.node, event.about.instance_id, event.node) == ("ip-2", instance, "ip-1")
+    assert parse_agent_event(kind, event.model_dump(mode="json", by_alias=True)) == event
+
+
+def test_a_node_event_that_names_no_node_is_refused() -> None:
+    with pytest.raises(ValidationError, match="about"):
+        parse_agent_event("NodeLost", {**AGENT, "id": ulid(1)})
 
 
 def test_of_a_long_list_that_was_not_kept_it_is_known_how_it_changed(table: Table) -> None:

@@ -161,7 +161,7 @@ def test_a_killed_node_is_lost_within_seconds_and_the_next_attempt_resumes_on_th
     fault = cluster.kill_node(node_named(cluster, bad))
     lost = event(cluster, "NodeLost")
     noticed = arrival(cluster, "NodeLost") - fault
-    assert (lost["lost"]["node"], lost["lost"]["agent"], lost["lost"]["scheduler"]) == (
+    assert (lost["about"]["node"], lost["about"]["agent"], lost["about"]["scheduler"]) == (
         bad,
         "silent",
         "down",
@@ -194,7 +194,7 @@ def test_a_lost_node_that_comes_back_serves_again(cluster: AgentCluster) -> None
     assert "DOWN" in cluster.node_state(node)
     cluster.start_slurmd(node)
     cluster.start_agent(node)
-    assert event(cluster, "NodeReturned")["returned"] == node.name
+    assert event(cluster, "NodeReturned")["about"]["node"] == node.name
     assert cluster.node_state(node).startswith("IDLE")
 
 
@@ -203,9 +203,9 @@ def test_a_dead_agent_changes_nothing_while_training_goes_on(cluster: AgentClust
     node = node_named(cluster, nodes[1])
     cluster.kill_agent(node)
     silent = event(cluster, "AgentSilent")
-    assert (silent["silent"]["node"], silent["silent"]["scheduler"]) == (node.name, "up")
+    assert (silent["about"]["node"], silent["about"]["scheduler"]) == (node.name, "up")
     cluster.start_agent(node)
-    assert event(cluster, "AgentBack")["back"] == node.name
+    assert event(cluster, "AgentBack")["about"]["node"] == node.name
     assert cluster.sink.of("NodeLost") == []
     assert cluster.sink.of("AttemptEnded") == []
 

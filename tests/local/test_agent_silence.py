@@ -88,12 +88,12 @@ def test_a_node_that_stands_still_is_lost_and_what_it_left_ends_when_it_comes_ba
     fault = freeze(cluster, bad)
     found = event(cluster, "NodeLost")
     noticed = arrival(cluster, "NodeLost") - fault
-    assert (found["lost"]["node"], found["lost"]["agent"], found["lost"]["scheduler"]) == (
+    assert (found["about"]["node"], found["about"]["agent"], found["about"]["scheduler"]) == (
         bad.name,
         "silent",
         "down",
     )
-    assert "slurmd does not answer" in found["lost"]["detail"]
+    assert "slurmd does not answer" in found["about"]["detail"]
     assert noticed < NOTICED_SECONDS
     submit(cluster, 2, downNodes=[bad.name], excludeNodes=[bad.name])
     event(cluster, "AttemptStepped", attempt=2)
@@ -111,7 +111,7 @@ def test_a_node_that_stands_still_is_lost_and_what_it_left_ends_when_it_comes_ba
         "the frozen ones are still there"
     )
     thaw(cluster, bad)
-    event(cluster, "NodeReturned", returned=bad.name)
+    assert event(cluster, "NodeReturned")["about"]["node"] == bad.name
     assert cluster.processes(TRAINYARD_RUN_ID=RUN, TRAINYARD_ATTEMPT="1") == []
     goes_on(cluster)
     assert {entry["path"] for entry in cluster.sink.of("CheckpointCommitted", attempt=1)} == before
@@ -137,7 +137,7 @@ def test_a_job_that_fails_while_a_node_of_it_stands_still_is_that_nodes_loss(
         "node",
         bad.name,
     ), ended
-    assert [entry["lost"]["node"] for entry in lost(cluster)] == [bad.name]
+    assert [entry["about"]["node"] for entry in lost(cluster)] == [bad.name]
 
 
 def test_a_node_that_stands_still_for_a_second_is_not_lost(cluster: AgentCluster) -> None:
@@ -165,8 +165,8 @@ def test_an_agent_that_stands_still_for_twenty_seconds_loses_no_node(
     time.sleep(20)
     node.agent.send_signal(signal.SIGCONT)
     if node is not cluster.controller:
-        assert event(cluster, "AgentSilent")["silent"]["scheduler"] == "up"
-        event(cluster, "AgentBack", back=node.name)
+        assert event(cluster, "AgentSilent")["about"]["scheduler"] == "up"
+        assert event(cluster, "AgentBack")["about"]["node"] == node.name
     goes_on(cluster)
     assert lost(cluster) == cluster.sink.of("AttemptEnded") == []
 
@@ -177,7 +177,7 @@ def test_when_no_node_is_heard_any_more_the_judgement_waits(cluster: AgentCluste
     freeze(cluster, *cluster.worker_nodes)
     wait_for(lambda: len(cluster.sink.of("AgentSilent")) == 3, what="every agent is silent")
     assert all(
-        "this controller's own link" in entry["silent"]["detail"]
+        "this controller's own link" in entry["about"]["detail"]
         for entry in cluster.sink.of("AgentSilent")
     )
     time.sleep(2)

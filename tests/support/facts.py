@@ -41,3 +41,8 @@ def fact(
     if attempt is not None:
         given["attempt"] = attempt
     return cls.model_validate(given)
+
+
+def answering(node: str, instance_id: str = "") -> dict[str, str]:
+    """NodeEvidence of a node that is well, as agents send it."""
+    return {"node": node, "instanceId": instance_id, "agent": "linked", "scheduler": "up"}

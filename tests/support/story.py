@@ -257,7 +257,7 @@ class Story:
             "agent": "silent",
             "scheduler": "down",
         }
-        self.send("NodeLost", lost=evidence)
+        self.send("NodeLost", about=evidence)
         self.rest()
 
     def end(self, outcome: str = "succeeded", **detail: Any) -> None:

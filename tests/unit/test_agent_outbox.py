@@ -86,9 +86,11 @@ def test_a_clock_that_is_set_back_dates_no_loss_before_the_nodes_last_return(
         [noon, noon - timedelta(hours=1), noon - timedelta(minutes=59), noon + timedelta(seconds=1)]
     )
     reporter = Reporter(config(tmp_path), store, clock=lambda: next(times))
-    returned = reporter.make(NodeReturned, returned="ip-1", instance_id="i-1")
+    returned = reporter.make(
+        NodeReturned, about=NodeEvidence(node="ip-1", agent="linked", scheduler="up")
+    )
     lost = [
-        reporter.make(NodeLost, lost=NodeEvidence(node="ip-1", agent="silent", scheduler="down"))
+        reporter.make(NodeLost, about=NodeEvidence(node="ip-1", agent="silent", scheduler="down"))
         for _ in range(3)
     ]
     assert noon == returned.at < lost[0].at < lost[1].at < noon + timedelta(seconds=1) == lost[2].at

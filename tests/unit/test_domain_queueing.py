@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from tests.support.facts import answering
 from tests.unit.test_domain_recovery import NODES, NOW, acted, cluster, evidence, fact, run
 
 from trainyard.domain.capacity import enough_nodes, usable_nodes
@@ -17,10 +18,10 @@ ONE, TWO, SPARE = NODES[:3]
 FIRST = Attempt(
     number=1, submitted_at=NOW, started_at=NOW, first_step_at=NOW, job_id="1", nodes=[ONE, TWO]
 )
-LOST = fact(1, "NodeLost", None, 10, lost=evidence(ONE))
+LOST = fact(1, "NodeLost", None, 10, about=evidence(ONE))
 ALICE = {"jobId": "17", "user": "alice", "nodes": [SPARE]}
 QUEUED = fact(2, "AttemptQueued", 2, 15, jobId="2", reason="Resources", ahead=[ALICE])
-BACK = fact(3, "NodeReturned", None, 90, returned=ONE, instanceId="i-9")
+BACK = fact(3, "NodeReturned", None, 90, about=answering(ONE, "i-9"))
 
 
 def settled(current: Run, facts: list[Fact], seconds: int) -> tuple[Run, list[Decision]]:
@@ -54,7 +55,7 @@ def test_a_waiting_attempt_may_use_a_node_again_as_soon_as_it_is_back() -> None:
 
 def test_a_node_that_came_back_before_the_queue_was_seen_is_used_too() -> None:
     after, decisions = settled(
-        waiting(), [LOST, fact(3, "NodeReturned", None, 13, returned=ONE)], 14
+        waiting(), [LOST, fact(3, "NodeReturned", None, 13, about=answering(ONE))], 14
     )
     assert "repair" in [decision.next for decision in decisions]
     assert after.attempts[-1].exclude == []
@@ -64,7 +65,7 @@ def test_a_waiting_attempt_excludes_what_is_lost_while_it_waits_and_has_it_repla
     None
 ):
     current, _ = settled(waiting(), [LOST, QUEUED], 20)
-    lost = fact(4, "NodeLost", None, 30, lost=evidence(TWO))
+    lost = fact(4, "NodeLost", None, 30, about=evidence(TWO))
     _, decisions = settled(current, [LOST, QUEUED, lost], 31)
     done = {
         (action.kind, action.node, tuple(action.nodes))
@@ -112,7 +113,7 @@ def test_a_node_under_suspicion_is_used_again_when_a_minute_brought_no_other() -
 
 def test_a_waiting_attempt_that_lacks_nodes_ends_with_its_budget() -> None:
     current, _ = settled(waiting(), [LOST, QUEUED], 20)
-    facts = [LOST, QUEUED, fact(4, "NodeLost", None, 30, lost=evidence(TWO))]
+    facts = [LOST, QUEUED, fact(4, "NodeLost", None, 30, about=evidence(TWO))]
     current, decisions = settled(current, facts, 31)
     assert current.status == "WaitingForNode"
     assert decisions[-1].timeout_seconds <= 3601
@@ -125,7 +126,7 @@ def test_a_waiting_attempt_that_lacks_nodes_ends_with_its_budget() -> None:
 
 def test_a_waiting_attempt_that_lacked_nodes_goes_on_waiting_for_others_when_one_is_back() -> None:
     current, _ = settled(waiting(), [LOST, QUEUED], 20)
-    facts = [LOST, QUEUED, fact(4, "NodeLost", None, 30, lost=evidence(TWO))]
+    facts = [LOST, QUEUED, fact(4, "NodeLost", None, 30, about=evidence(TWO))]
     current, _ = settled(current, facts, 31)
     after, _ = settled(current, [*facts, BACK], 91)
     assert (after.status, after.waiting_since, after.attempts[-1].exclude) == (
@@ -161,7 +162,7 @@ def test_however_many_nodes_were_replaced_by_others_the_cluster_is_as_large_as_s
     for number in range(1, 8):
         old, new = f"ip-10-0-0-{number}", f"ip-10-0-0-{number + 1}"
         facts += [
-            fact(10 * number, "NodeLost", None, 100 * number, lost=evidence(old)),
+            fact(10 * number, "NodeLost", None, 100 * number, about=evidence(old)),
             changed(10 * number + 1, 100 * number + 50, TWO, SPARE, new),
         ]
     draft = Draft(current, Book(facts), cluster(), NOW)
@@ -177,7 +178,7 @@ def test_an_excluded_node_that_is_gone_does_not_count_against_the_others() -> No
 
 
 def test_a_run_that_waits_for_a_node_goes_on_when_one_of_another_name_takes_its_place() -> None:
-    lost = [LOST, fact(4, "NodeLost", None, 11, lost=evidence(SPARE))]
+    lost = [LOST, fact(4, "NodeLost", None, 11, about=evidence(SPARE))]
     current, _ = settled(run(status="Running", attempts=[FIRST]), lost, 12)
     assert current.status == "WaitingForNode"
     after, decisions = settled(current, [*lost, changed(5, 90, TWO, SPARE, "ip-127-0-1-15")], 91)

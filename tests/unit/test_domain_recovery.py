@@ -310,7 +310,7 @@ def calls_to_decide(lost: int) -> int:
     attempt = Attempt(number=1, planned_at=NOW, submitted_at=NOW, job_id="1", nodes=NODES[:2])
     told = [fact(9999, "AttemptStarted", 1, 0, jobId="1", nodes=NODES[:2])]
     told += [
-        fact(number, "NodeLost", None, 1, lost=evidence(f"ip-10-0-{number // 250}-{number % 250}"))
+        fact(number, "NodeLost", None, 1, about=evidence(f"ip-10-0-{number // 250}-{number % 250}"))
         for number in range(lost)
     ]
     count = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from tests.support.facts import answering
 from tests.unit.test_domain_queueing import FIRST, LOST, ONE, TWO
 from tests.unit.test_domain_recovery import NOW, acted, cluster, fact, run
 
@@ -61,7 +62,7 @@ def test_a_lost_node_is_left_to_hyperpod_for_five_minutes_and_then_replaced() ->
 
 def test_a_node_that_hyperpod_rebooted_is_never_replaced() -> None:
     current, _, _ = story([LOST, *STEPPED], 20)
-    back = fact(7, "NodeReturned", None, 120, returned=ONE, instanceId="i-12")
+    back = fact(7, "NodeReturned", None, 120, about=answering(ONE, "i-12"))
     current, done, _ = story([LOST, *STEPPED, back], 121, current)
     assert (current.actions, done) == ([], [])
 
@@ -81,7 +82,7 @@ def test_a_repair_that_was_announced_before_the_node_came_back_is_over() -> None
     health = fact(
         6, "NodeHealth", None, 2, instanceId="i-12", status="Unhealthy", repairAction="Reboot"
     )
-    back = fact(7, "NodeReturned", None, 4, returned=ONE, instanceId="i-12")
+    back = fact(7, "NodeReturned", None, 4, about=answering(ONE, "i-12"))
     _, done, said = story([health, back, LOST, *STEPPED], 20)
     assert (done, said[-1]) == ([], 291), "as long as for any lost node"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from .base import Lenient
 
@@ -146,19 +146,37 @@ class AttemptEnded(RunEvent):
     log_tail: str = ""
 
 
-class NodeLost(AgentEvent):
+class NodeEvent(AgentEvent):
+    """An event about one node. `node` is who reports, as in every agent event: the controller."""
+
+    about: NodeEvidence
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, given: Any) -> Any:
+        """Agents and stored facts of older versions have another name for `about` in each event."""
+        if not isinstance(given, dict) or "about" in given:
+            return given
+        rest = dict(given)
+        about = next((rest.pop(name) for name in _OLDER_NAMES if name in rest), None)
+        if isinstance(about, str):
+            known = {"instanceId": rest.get("instanceId", ""), "agent": "linked"}
+            about = {"node": about, "scheduler": "unknown", **known}
+        return given if about is None else {**rest, "about": about}
+
+
+_OLDER_NAMES = ("lost", "silent", "returned", "back")
+
+
+class NodeLost(NodeEvent):
     """A worker is lost: its agent is silent AND the scheduler (or the training steps) say so too."""
 
-    lost: NodeEvidence
     run_id: str | None = None
     attempt: int | None = None
 
 
-class NodeReturned(AgentEvent):
+class NodeReturned(NodeEvent):
     """A node that was lost or drained serves jobs again."""
-
-    returned: str
-    instance_id: str = ""
 
 
 class NodesChanged(AgentEvent):
@@ -172,18 +190,15 @@ class NodesChanged(AgentEvent):
     )
 
 
-class AgentSilent(AgentEvent):
+class AgentSilent(NodeEvent):
     """A node's agent is silent, but its scheduler daemon or the training go on: nothing is done to the job."""
 
-    silent: NodeEvidence
     run_id: str | None = None
     attempt: int | None = None
 
 
-class AgentBack(AgentEvent):
+class AgentBack(NodeEvent):
     """A silent agent reports again."""
-
-    back: str
 
 
 class NodeUnhealthy(AgentEvent):

@@ -213,12 +213,12 @@ class Book:
             if self._made_at is not None and fact.at < self._made_at:
                 continue
             if isinstance(fact, NodeReturned):
-                lost.pop(fact.returned, None)
+                lost.pop(fact.about.node, None)
             elif isinstance(fact, NodesChanged):
                 away = gone_nodes(fact, lost)
                 lost = {name: said for name, said in lost.items() if name not in away}
             elif isinstance(fact, NodeLost):
-                lost.setdefault(fact.lost.node, fact)
+                lost.setdefault(fact.about.node, fact)
             elif isinstance(fact, AttemptEnded) and fact.error_kind == "node":
                 for entry in fact.nodes:
                     if entry.node == fact.failed_node:
@@ -257,7 +257,7 @@ def gone_nodes(change: NodesChanged, names: Iterable[str]) -> set[str]:
 def evidence_of(fact: Fact) -> list[NodeEvidence]:
     """Every NodeEvidence that a fact carries."""
     if isinstance(fact, NodeLost):
-        return [fact.lost]
+        return [fact.about]
     return list(fact.nodes) if isinstance(fact, AttemptEnded) else []
 
 

@@ -74,7 +74,7 @@ def _ended(event: events.AttemptEnded) -> str:
 
 
 def _lost(event: events.NodeLost) -> str:
-    return f"Node {event.lost.node} is lost: {describe(event.lost)}."
+    return f"Node {event.about.node} is lost: {describe(event.about)}."
 
 
 def _members(event: events.NodesChanged) -> str:
@@ -84,8 +84,8 @@ def _members(event: events.NodesChanged) -> str:
 
 
 def _silent(event: events.AgentSilent) -> str:
-    node, detail = event.silent.node, event.silent.detail
-    if event.silent.scheduler == "up":
+    node, detail = event.about.node, event.about.detail
+    if event.about.scheduler == "up":
         return f"The agent on {node} is silent, but its Slurm daemon answers: nothing is done to the job."
     known = f" ({detail})" if detail else ""
     return f"The agent on {node} is silent{known}. Whether the node is lost is not known yet: nothing is done to the job."
@@ -139,11 +139,11 @@ KINDS: dict[type[Fact], Kind] = {
     events.AttemptEnded: _kind(_ended, "outcome"),
     events.NodeLost: _kind(_lost, "outcome"),
     events.NodeReturned: _kind(
-        lambda event: f"Node {event.returned} serves jobs again.", "outcome"
+        lambda event: f"Node {event.about.node} serves jobs again.", "outcome"
     ),
     events.NodesChanged: _kind(_members, "outcome"),
     events.AgentSilent: _kind(_silent),
-    events.AgentBack: _kind(lambda event: f"The agent on {event.back} reports again."),
+    events.AgentBack: _kind(lambda event: f"The agent on {event.about.node} reports again."),
     events.NodeUnhealthy: _kind(_unhealthy),
     events.ExportFinished: _kind(_exported, "outcome", "export"),
     facts.ClusterState: _kind(

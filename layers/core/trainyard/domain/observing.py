@@ -109,7 +109,7 @@ def _closed(incident: Incident, at: datetime, attempt: int) -> Incident:
 
 def _returned(draft: Draft) -> None:
     """A node that came back after it was left out may be used again: it was replaced or repaired, or its whole cluster was."""
-    back = {fact.returned: fact.at for fact in draft.book.of(NodeReturned)}
+    back = {fact.about.node: fact.at for fact in draft.book.of(NodeReturned)}
     suspected = {
         incident.node: incident.started_at for incident in draft.run.incidents if incident.node
     }

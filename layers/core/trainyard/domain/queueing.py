@@ -50,7 +50,9 @@ def review(draft: Draft, attempt: Attempt) -> None:
 def _suspects(draft: Draft, attempt: Attempt) -> set[str]:
     """What the attempt avoids although it is not lost; nothing more once it has waited long enough, or the node came back."""
     assert attempt.submitted_at is not None
-    back = {fact.returned for fact in draft.book.of(NodeReturned) if fact.at > attempt.submitted_at}
+    back = {
+        fact.about.node for fact in draft.book.of(NodeReturned) if fact.at > attempt.submitted_at
+    }
     suspects = set(attempt.exclude) - set(attempt.down) - back
     until = attempt.submitted_at + timedelta(seconds=SUSPECTS_SECONDS)
     if not suspects or draft.now >= until:

@@ -34,7 +34,7 @@ def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
         return None
     grace = lost.at + timedelta(seconds=GRACE_SECONDS)
     back = max(
-        (fact.at for fact in draft.book.of(NodeReturned) if fact.returned == action.node),
+        (fact.at for fact in draft.book.of(NodeReturned) if fact.about.node == action.node),
         default=None,
     )
     # A repair that was announced before the node's last return is over.
