@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tests.support.story import Story, cluster_spec, make_cluster, record_fact, run_spec
 
-from trainyard.domain import names
 from trainyard.domain.errors import RetryableError
 from trainyard.domain.facts import Book, LifecycleFailed, type_of
+from trainyard_contracts import places
 from trainyard_contracts.events import NodeLost, NodeUnhealthy
 
 EVENTS = Path(__file__).parents[1] / "events"
@@ -181,7 +181,7 @@ def forged(story: Story, key_of: str, **changed: Any) -> tuple[str, str]:
         "clusterName": story.cluster.name,
     }
     key = story.world.secrets.read(
-        names.agent_key_secret(story.world.ports.config.secret_prefix, key_of)
+        places.agent_key_secret(story.world.ports.config.secret_prefix, key_of)
     )
     if key is not None:
         detail = json.loads(signatures.signed("AttemptEnded", json.dumps(detail), key.encode()))
@@ -216,7 +216,7 @@ def test_a_signed_event_holds_exactly_what_was_signed(changed: dict[str, Any]) -
 def test_an_event_of_the_cluster_that_had_this_name_before_is_dropped() -> None:
     story = training()
     old = story.world.secrets.read(
-        name := names.agent_key_secret(story.world.ports.config.secret_prefix, story.cluster.name)
+        name := places.agent_key_secret(story.world.ports.config.secret_prefix, story.cluster.name)
     )
     story.world.secrets.delete(name)
     assert forged(story, "nobody", signature="0" * 64) == ("dropped", "its cluster has no key")
@@ -319,7 +319,7 @@ def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_
     world.clusters.put(
         world.clusters.get("large").model_copy(update={"arn": arn, "status": "Ready"})
     )
-    world.secrets.ensure(names.agent_key_secret(world.ports.config.secret_prefix, "large"))
+    world.secrets.ensure(places.agent_key_secret(world.ports.config.secret_prefix, "large"))
     ids = [node.instance_id for node in world.backend.node_lists["large"]]
     for round_number in range(3):
         for begin in range(0, len(ids), 150):

@@ -12,7 +12,7 @@ from typing import Any
 
 from trainyard.domain import errors
 from trainyard.domain.facts import attempt_of, data_of, type_of
-from trainyard.domain.orphans import RECORD_TAG, made_for, record_mark
+from trainyard.domain.orphans import made_for, record_mark
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.ports import (
     BackendCluster,
@@ -27,6 +27,7 @@ from trainyard.ports import (
     Remains,
 )
 from trainyard_contracts.events import ClusterHeartbeat, Fact
+from trainyard_contracts.places import RECORD_TAG, STAGE_TAG
 from trainyard_contracts.specs import ClusterSpec
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
@@ -368,7 +369,7 @@ class MemoryBackend:
         self.beside.setdefault((cluster.name, cluster.generation), self.clock.now())
         self.made += 1
         arn = f"arn:aws:sagemaker:us-east-1:123456789012:cluster/c{self.made:011d}"
-        tags = {"trainyard:stage": self.stage, RECORD_TAG: record_mark(cluster)}
+        tags = {STAGE_TAG: self.stage, RECORD_TAG: record_mark(cluster)}
         self.clusters[cluster.name] = BackendCluster(
             arn, cluster.name, "Creating", tags=tags, created_at=self.clock.now()
         )
@@ -430,11 +431,7 @@ class MemoryBackend:
         return True
 
     def tagged(self) -> list[BackendCluster]:
-        return [
-            seen
-            for seen in self.clusters.values()
-            if seen.tags.get("trainyard:stage") == self.stage
-        ]
+        return [seen for seen in self.clusters.values() if seen.tags.get(STAGE_TAG) == self.stage]
 
     def lifecycle_log(self, cluster: Cluster, *, lines: int, instance_id: str | None = None) -> str:
         self._maybe_refuse("log")

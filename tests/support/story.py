@@ -17,10 +17,9 @@ from trainyard.app.record_fact import Recorded
 from trainyard.app.record_fact import record_fact as record_unsigned
 from trainyard.app.submit_run import submit_run
 from trainyard.app.sweep import Swept, sweep
-from trainyard.domain import names
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import CommandResult, Ports
-from trainyard_contracts import signatures
+from trainyard_contracts import places, signatures
 from trainyard_contracts.specs import ClusterSpec, RunSpec
 
 
@@ -53,7 +52,7 @@ def as_signed(ports: Ports, envelope: dict[str, Any]) -> dict[str, Any]:
     if envelope.get("source") != "trainyard.agent" or not isinstance(detail, dict):
         return envelope
     key = ports.secrets.read(
-        names.agent_key_secret(ports.config.secret_prefix, str(detail.get("clusterName")))
+        places.agent_key_secret(ports.config.secret_prefix, str(detail.get("clusterName")))
     )
     return {
         **envelope,

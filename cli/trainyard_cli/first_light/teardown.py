@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from trainyard_contracts import places
+
 from ..doctor.account import NotAnswered
 from ..problems import ApiProblem, TrainyardError, Unreachable
 from ..snapshot import TERMINAL
@@ -168,7 +170,8 @@ def _cluster(world: World) -> Iterator[Left]:
 
 
 def _secret(world: World) -> Iterator[Left]:
-    name = f"trainyard/{world.account.stack_name}/{world.cluster_name}/agent-key"
+    prefix = places.secret_prefix(world.account.stack_name)
+    name = places.agent_key_secret(prefix, world.cluster_name)
     found = world.asked("secretsmanager", "DescribeSecret", SecretId=name)
     # One that is deleted without a time to recover it is told of for a moment more.
     if found is not None and not found.get("DeletedDate"):
@@ -176,7 +179,7 @@ def _secret(world: World) -> Iterator[Left]:
 
 
 def _roles(world: World) -> Iterator[Left]:
-    path = f"/trainyard/{world.account.stack_name}/{world.cluster_name}/"
+    path = places.cluster_roles_path(world.account.stack_name, world.cluster_name)
     for role in world.account.call("iam", "ListRoles", PathPrefix=path)["Roles"]:
         yield Left(f"role {role['RoleName']}")
 

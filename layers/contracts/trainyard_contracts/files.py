@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from .base import Lenient, Sha256Hex
-from .specs import JobPythonEnvironment
+from .specs import ClusterUser, JobPythonEnvironment, PythonEnvironment, S3Mount, SharedFilesystem
 
 MANIFEST_NAME = "manifest.json"
 #: A program's own results, below the run's directory; TRAINYARD_OUTPUT_DIR names it. Always exported.
@@ -147,6 +147,37 @@ class ExportManifest(Lenient):
     left_out_bytes: int = Field(
         default=0, ge=0, description="size of all that was left out, as far as it is known"
     )
+
+
+class WorkerGroup(Lenient):
+    """A group of workers, and the Slurm partition of its nodes."""
+
+    name: str
+    partition: str
+
+
+class ClusterFile(Lenient):
+    """cluster.json of the lifecycle bundle: what a node that boots must know of its cluster.
+
+    The lifecycle scripts read it before anything of ours is installed.
+    """
+
+    cluster_name: str
+    region: str
+    event_bus: str
+    data_bucket: str
+    runs_prefix: str
+    secret_name: str = Field(description="holds the key of the cluster's agents")
+    heartbeat_seconds: float = Field(gt=0)
+    environment: PythonEnvironment
+    users: list[ClusterUser]
+    s3_mounts: list[S3Mount]
+    shared_filesystem: SharedFilesystem
+    slurm_setup: Literal["SlurmConfig", "ProvisioningParameters"]
+    controller_group: str
+    worker_groups: list[WorkerGroup]
+    expected_workers: int = Field(ge=0, description="spares may join later: a run does not wait")
+    link_port: int = Field(ge=1, le=65535, description="of the controller's agent")
 
 
 class AgentConfig(Lenient):

@@ -12,7 +12,7 @@ from .specs import ClusterSpec, RunSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES: tuple[type[BaseModel], ...] = (
-    files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest, files.AgentConfig,
+    files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest, files.AgentConfig, files.ClusterFile,
 )  # fmt: skip
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from trainyard_contracts.places import CLUSTER_TAG
+
 from ..seen import Seen, look
 from ..told import broken, held, sentence, trouble, unseen
 from ..world import World
@@ -64,10 +66,10 @@ def our_tags_are_told_back(world: World) -> Seen:
         tag["Key"]: tag["Value"]
         for tag in world.account.call("sagemaker", "ListTags", ResourceArn=arn).get("Tags") or []
     }
-    if tags.get("trainyard:cluster") == world.cluster_name:
+    if tags.get(CLUSTER_TAG) == world.cluster_name:
         return held("A-057", f"ListTags tells {len(tags)} tags of the cluster, ours among them")
     return broken(
-        "A-057", f"ListTags tells no trainyard:cluster of the cluster; it tells {', '.join(tags) or 'nothing'}",
+        "A-057", f"ListTags tells no {CLUSTER_TAG} of the cluster; it tells {', '.join(tags) or 'nothing'}",
         "Orphans are found by that tag: delete clusters by hand until it is there, and look whether CreateCluster may tag",
     )  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from trainyard_contracts import places
+
 from ..seen import Seen, look
 from ..told import broken, held, unseen
 from ..world import World
@@ -22,7 +24,8 @@ def a_deleted_cluster_is_not_found(world: World) -> Seen:
 
 @look("A-049", after="nothing-left")
 def a_secret_is_gone_a_while_after_its_deletion(world: World) -> Seen:
-    name = f"trainyard/{world.account.stack_name}/{world.cluster_name}/agent-key"
+    prefix = places.secret_prefix(world.account.stack_name)
+    name = places.agent_key_secret(prefix, world.cluster_name)
     found = world.asked("secretsmanager", "DescribeSecret", SecretId=name)
     if found is None:
         return held("A-049", "the secret is not found any more")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from trainyard.app.situation import cluster_of
 from trainyard.app.submit_run import start_run
-from trainyard.domain import names
 from trainyard.domain.errors import ConflictError, RunActive, RunFinished
 from trainyard.domain.facts import ResumeRequested
 from trainyard.domain.kinds import sentence
 from trainyard.domain.records import Run
 from trainyard.domain.runs import left_on, reopened
 from trainyard.ports import Ports
+from trainyard_contracts import places
 
 
 def resume_run(ports: Ports, run_id: str) -> Run:
@@ -37,7 +37,8 @@ def resume_run(ports: Ports, run_id: str) -> Run:
 def _below_its_cluster(run: Run) -> Run:
     """Nodes reach objects below their own cluster's prefix only; a run from before that rule gets one there, for all that follows."""
     return run.changed(
-        objects_prefix=run.objects_prefix or f"{names.runs_prefix(run.cluster_name)}/{run.id}"
+        objects_prefix=run.objects_prefix
+        or places.run_prefix(places.runs_prefix(run.cluster_name), run.id)
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.domain import names
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
+from trainyard_contracts import places
 from trainyard_contracts.signatures import is_signed
 
 
@@ -21,7 +21,7 @@ def refusal(ports: Ports, cluster: Cluster, kind: str, detail: Mapping[str, Any]
         return ""
     if "signature" not in detail:
         return "it is not signed"
-    name = names.agent_key_secret(ports.config.secret_prefix, cluster.name)
+    name = places.agent_key_secret(ports.config.secret_prefix, cluster.name)
     for fresh in (False, True):
         key = ports.secrets.read(name, fresh=fresh)
         if key is not None and is_signed(kind, detail, key.encode()):

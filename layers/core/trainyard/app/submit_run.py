@@ -10,6 +10,7 @@ from trainyard.domain import names, results
 from trainyard.domain.errors import ClusterInUse, ClusterNotFound, FieldError, InvalidRequest
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports
+from trainyard_contracts import places
 from trainyard_contracts.specs import RunSpec
 
 
@@ -53,7 +54,7 @@ def _new_run(ports: Ports, spec: RunSpec) -> Run:
         updated_at=now,
         opened_at=now,
         cluster_name=name,
-        objects_prefix=f"{names.runs_prefix(name)}/{run_id}",
+        objects_prefix=places.run_prefix(places.runs_prefix(name), run_id),
         owns_cluster=cluster is not None,
         reason="Accepted; its state machine starts.",
         warnings=results.warnings(spec),

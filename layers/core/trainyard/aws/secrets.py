@@ -9,6 +9,7 @@ from typing import Any
 
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
+from trainyard_contracts.places import STAGE_TAG
 
 
 class _Exists(errors.TrainyardError):
@@ -33,7 +34,7 @@ class SecretKeys:
         self, secretsmanager: Any, stage: str, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._secrets = secretsmanager
-        self._tags = [{"Key": "trainyard:stage", "Value": stage}]
+        self._tags = [{"Key": STAGE_TAG, "Value": stage}]
         self._monotonic = monotonic
         self._read: dict[str, tuple[float, str | None]] = {}
 

@@ -19,6 +19,7 @@ from trainyard.domain import errors, names
 from trainyard.domain.orphans import made_for
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.ports import BackendCluster, BackendRequest, BatchResult, Blobs, Remains, Roles
+from trainyard_contracts import places
 
 _PAGE = 100
 _BATCH = 25  # BatchReplaceClusterNodes and BatchRebootClusterNodes take no more
@@ -164,7 +165,7 @@ class HyperPod:
         )
 
     def remains(self) -> list[Remains]:
-        found = self._roles.below(names.stage_path(self._settings.stage))
+        found = self._roles.below(places.roles_path(self._settings.stage))
         return [Remains(*names.cluster_of_role(role.path), role.created_at) for role in found]
 
     def tagged(self) -> list[BackendCluster]:
@@ -173,7 +174,7 @@ class HyperPod:
             self._sagemaker.list_clusters, "ClusterSummaries", "list clusters"
         ):
             tags = self._tags_of(summary["ClusterArn"])
-            if tags.get(requests.STAGE_TAG) == self._settings.stage:
+            if tags.get(places.STAGE_TAG) == self._settings.stage:
                 found.append(
                     BackendCluster(
                         summary["ClusterArn"], summary["ClusterName"], summary["ClusterStatus"],
@@ -218,8 +219,8 @@ class HyperPod:
         tags = self._tags_of(known.arn)
         named = f"a cluster named '{cluster.name}' exists in this account ({known.arn})"
         if (
-            tags.get(requests.STAGE_TAG) != self._settings.stage
-            or tags.get(requests.CLUSTER_TAG) != cluster.name
+            tags.get(places.STAGE_TAG) != self._settings.stage
+            or tags.get(places.CLUSTER_TAG) != cluster.name
         ):
             raise errors.ClusterNameTaken(f"{named} that Trainyard did not create")
         if known.status == "Deleting":

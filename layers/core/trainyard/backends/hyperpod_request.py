@@ -9,13 +9,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from trainyard.domain import names
-from trainyard.domain.orphans import RECORD_TAG, record_mark
+from trainyard.domain.orphans import record_mark
 from trainyard.domain.records import Cluster
+from trainyard_contracts import places
+from trainyard_contracts.files import ClusterFile, WorkerGroup
+from trainyard_contracts.places import CLUSTER_TAG, RECORD_TAG, RUN_TAG, STAGE_TAG
 from trainyard_contracts.specs import ClusterSpec, InstanceGroup, SharedFilesystem
 
 ENTRY_SCRIPT = "on_create.sh"
 LINK_PORT = 7470
-STAGE_TAG, CLUSTER_TAG, RUN_TAG = "trainyard:stage", "trainyard:cluster", "trainyard:run"
 _NODE_TYPES = {"controller": "Controller", "worker": "Compute", "login": "Login"}
 
 
@@ -37,7 +39,7 @@ class HyperPodSettings:
 
 def lifecycle_prefix(cluster: Cluster) -> str:
     """Where this generation's lifecycle bundle lies in the data bucket."""
-    return f"clusters/{cluster.name}/{cluster.generation}/lifecycle"
+    return places.lifecycle_prefix(cluster.name, cluster.generation)
 
 
 def account_arn(settings: HyperPodSettings, service: str, region: str | None = None) -> str:
@@ -83,29 +85,30 @@ def tags(cluster: Cluster, stage: str) -> dict[str, str]:
     }
 
 
-def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]:
-    """`cluster.json` of the lifecycle bundle (docs/architecture.md)."""
+def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> ClusterFile:
+    """What each node of the cluster reads first."""
     spec = cluster.spec
-    return {
-        "clusterName": cluster.name,
-        "region": settings.region,
-        "eventBus": settings.event_bus,
-        "dataBucket": settings.bucket,
-        "runsPrefix": names.runs_prefix(cluster.name),
-        "secretName": f"{settings.secret_prefix}/{cluster.name}/agent-key",
-        "heartbeatSeconds": settings.heartbeat_seconds,
-        "environment": _wire(spec.environment),
-        "users": [_wire(user) for user in spec.users],
-        "s3Mounts": [_wire(mount) for mount in spec.s3_mounts],
-        "sharedFilesystem": _wire(spec.shared_filesystem),
-        "slurmSetup": spec.slurm_setup,
-        "controllerGroup": _names(spec, "controller")[0],
-        "workerGroups": [
-            {"name": group.name, "partition": spec.partition_of(group)} for group in _workers(spec)
+    return ClusterFile(
+        cluster_name=cluster.name,
+        region=settings.region,
+        event_bus=settings.event_bus,
+        data_bucket=settings.bucket,
+        runs_prefix=places.runs_prefix(cluster.name),
+        secret_name=places.agent_key_secret(settings.secret_prefix, cluster.name),
+        heartbeat_seconds=settings.heartbeat_seconds,
+        environment=spec.environment,
+        users=spec.users,
+        s3_mounts=spec.s3_mounts,
+        shared_filesystem=spec.shared_filesystem,
+        slurm_setup=spec.slurm_setup,
+        controller_group=_names(spec, "controller")[0],
+        worker_groups=[
+            WorkerGroup(name=group.name, partition=spec.partition_of(group))
+            for group in _workers(spec)
         ],
-        "expectedWorkers": spec.worker_count(),  # spares may join later: a run must not wait for them
-        "linkPort": settings.link_port,
-    }
+        expected_workers=spec.worker_count(),
+        link_port=settings.link_port,
+    )
 
 
 def provisioning_parameters(spec: ClusterSpec) -> dict[str, Any]:
@@ -129,7 +132,7 @@ def provisioning_parameters(spec: ClusterSpec) -> dict[str, Any]:
 
 def generated_files(cluster: Cluster, settings: HyperPodSettings) -> dict[str, bytes]:
     """The files of the bundle that are made of the spec, by path below the lifecycle prefix."""
-    files = {"cluster.json": cluster_file(cluster, settings)}
+    files = {places.CLUSTER_FILE: _wire(cluster_file(cluster, settings))}
     if cluster.spec.slurm_setup == "ProvisioningParameters":
         files["provisioning_parameters.json"] = provisioning_parameters(cluster.spec)
     return {

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.backends.hyperpod_request import (
-    CLUSTER_TAG,
-    STAGE_TAG,
     HyperPodSettings,
     account_arn,
     lifecycle_prefix,
@@ -15,6 +13,8 @@ from trainyard.backends.hyperpod_request import (
 from trainyard.domain import names
 from trainyard.domain.records import Cluster
 from trainyard.ports import NodeRole
+from trainyard_contracts import places
+from trainyard_contracts.places import CLUSTER_TAG, STAGE_TAG
 
 _TRUST = {
     "Version": "2012-10-17",
@@ -41,8 +41,8 @@ def node_role(cluster: Cluster, settings: HyperPodSettings) -> NodeRole:
 
 def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
     bucket = f"{_partition(settings)}:s3:::{settings.bucket}"
-    runs = f"{bucket}/{names.runs_prefix(cluster.name)}"
-    prefix = f"{settings.secret_prefix}/{cluster.name}"
+    runs = f"{bucket}/{places.runs_prefix(cluster.name)}"
+    secret = places.agent_key_secret(settings.secret_prefix, cluster.name)
     found = [
         _allow(
             "ReportFacts",
@@ -58,7 +58,7 @@ def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, 
         _allow(
             "WriteLogsAndExports",
             ["s3:PutObject", "s3:AbortMultipartUpload"],
-            [f"{runs}/*/logs/*", f"{runs}/*/export/*"],
+            [f"{runs}/*/{places.LOGS}/*", f"{runs}/*/{places.EXPORT}/*"],
         ),
         # HyperPod lists the lifecycle scripts, and without it S3 says 403 and not 404 of an object that is not there.
         _allow("ListData", ["s3:ListBucket"], bucket),
@@ -66,7 +66,7 @@ def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, 
         _allow(
             "AgentKey",
             ["secretsmanager:GetSecretValue"],
-            f"{account_arn(settings, 'secretsmanager')}:secret:{prefix}/agent-key-??????",
+            f"{account_arn(settings, 'secretsmanager')}:secret:{secret}-??????",
         ),
         *_platform(cluster, settings),
     ]

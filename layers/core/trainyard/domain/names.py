@@ -1,8 +1,13 @@
-"""Every name that is derived from another one: ids, keys, executions, secrets; so that no two places spell one differently."""
+"""Every name that only the control plane derives from another one: ids, executions, roles.
+
+What other processes must know, too, is in `trainyard_contracts.places`.
+"""
 
 from __future__ import annotations
 
 from hashlib import sha256
+
+from trainyard_contracts import places
 
 
 def run_id(ulid: str) -> str:
@@ -14,19 +19,9 @@ def cluster_for_run(spec_name: str, run: str) -> str:
     return f"{spec_name[:56].rstrip('-')}-{run[-6:]}"
 
 
-def runs_prefix(cluster: str) -> str:
-    """Where the runs of a cluster keep their objects: a cluster's nodes reach what lies below their cluster's name only."""
-    return f"clusters/{cluster}/runs"
-
-
-def stage_path(stage: str) -> str:
-    """IAM path below which the roles of this deployment's clusters lie, and nothing else."""
-    return f"/trainyard/{stage}/"
-
-
 def node_role_path(stage: str, cluster: str, generation: int) -> str:
     """Tells whose role it is to whoever finds it."""
-    return f"{stage_path(stage)}{cluster}/{generation}/"
+    return f"{places.cluster_roles_path(stage, cluster)}{generation}/"
 
 
 def cluster_of_role(path: str) -> tuple[str, int]:
@@ -52,10 +47,6 @@ def run_execution(run: str, generation: int) -> str:
 def cluster_execution(cluster: str, generation: int, tries: int = 0) -> str:
     """Execution name of the cluster and teardown machines; a machine that died is started again under a name of its own."""
     return f"{cluster}-{generation}" if tries == 0 else f"{cluster}-{generation}-{tries}"
-
-
-def agent_key_secret(prefix: str, cluster: str) -> str:
-    return f"{prefix}/{cluster}/agent-key"
 
 
 def run_owner(run: str) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.teardown import has_something_to_lose, unsaved_runs
 from trainyard_contracts.events import Fact
+from trainyard_contracts.places import RECORD_TAG
 
-#: The tag that says which record a cluster was made for. A name is used again, a table is made anew: this is never the same twice.
-RECORD_TAG = "trainyard:record"
 #: So many of the clusters with our tag may be orphans at once; more are a sign that the records are wrong.
 SHARE = 0.1
 

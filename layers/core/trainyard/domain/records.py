@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from trainyard_contracts import places
 from trainyard_contracts.base import Lenient
 from trainyard_contracts.specs import ClusterSpec, RunSpec
 
@@ -222,27 +223,27 @@ class Run(Record):
     @property
     def prefix(self) -> str:
         """Its objects in the data bucket lie below this."""
-        return self.objects_prefix or f"runs/{self.id}"
+        return self.objects_prefix or self._former_prefix
 
     @property
     def export_prefix(self) -> str:
-        return f"{self.prefix}/export/"
+        return places.export_prefix(self.prefix)
 
     @property
     def export_manifest_key(self) -> str:
-        return f"{self.export_prefix}export-manifest.json"
+        return f"{self.export_prefix}{places.EXPORT_MANIFEST}"
 
     def bundle_key(self, attempt: int) -> str:
-        return f"{self.prefix}/attempts/{attempt}/bundle.json"
+        return places.bundle_key(self.prefix, attempt)
 
     def log_keys(self, attempt: int) -> list[str]:
-        """Where its log may lie: a run that was resumed since objects lie below clusters has those of older attempts where it had them."""
-        return list(
-            dict.fromkeys(
-                f"{prefix}/logs/attempt-{attempt}.log"
-                for prefix in (self.prefix, f"runs/{self.id}")
-            )
-        )
+        """Where its log may lie. A run that an older version began may have it where that put it."""
+        prefixes = dict.fromkeys((self.prefix, self._former_prefix))
+        return [places.log_key(prefix, attempt) for prefix in prefixes]
+
+    @property
+    def _former_prefix(self) -> str:
+        return places.run_prefix(places.FORMER_RUNS_PREFIX, self.id)
 
     @property
     def terminal(self) -> bool:

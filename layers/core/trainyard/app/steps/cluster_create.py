@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.steps.inputs import StepInput
-from trainyard.domain import names
 from trainyard.domain.errors import BackendRejected, ClusterExists
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
+from trainyard_contracts import places
 
 
 def cluster_create(ports: Ports, given: StepInput) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def cluster_create(ports: Ports, given: StepInput) -> dict[str, Any]:
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.status != "Pending" or cluster.generation != given.generation:
         return {"created": False}
-    ports.secrets.ensure(names.agent_key_secret(ports.config.secret_prefix, cluster.name))
+    ports.secrets.ensure(places.agent_key_secret(ports.config.secret_prefix, cluster.name))
     if not cluster.create_requested:
         cluster = _put(ports, cluster, create_requested=True)
     try:

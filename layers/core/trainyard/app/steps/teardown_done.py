@@ -7,12 +7,12 @@ from typing import Any
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.telling import tell_runs
 from trainyard.app.waking import wake_cluster
-from trainyard.domain import names
 from trainyard.domain.errors import RunNotFound
 from trainyard.domain.facts import ClusterDeleted, data_of, type_of
 from trainyard.domain.kinds import sentence
 from trainyard.domain.records import Cluster, TimelineEntry
 from trainyard.ports import Ports
+from trainyard_contracts import places
 
 
 def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
         if (
             ports.backend.describe(cluster.name) is None
         ):  # one that was made for another record keeps its key and its role
-            ports.secrets.delete(names.agent_key_secret(ports.config.secret_prefix, cluster.name))
+            ports.secrets.delete(places.agent_key_secret(ports.config.secret_prefix, cluster.name))
             ports.backend.clean_up(cluster.name, cluster.generation)
         cluster = ports.clusters.put(cluster.changed(status="Deleted"))
     fact_id = f"cluster-deleted-{cluster.name}-{cluster.generation}"

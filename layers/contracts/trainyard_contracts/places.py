@@ -1,0 +1,87 @@
+"""Names by which one process finds what another one wrote: objects, secrets, roles, tags and files.
+
+Needs the standard library only. The trainers and the lifecycle scripts, which import nothing of ours,
+spell some of these once more; `tests/contract/test_places.py` holds them to this page.
+"""
+
+from __future__ import annotations
+
+#: On all that a stack makes: the stack's name.
+STAGE_TAG = "trainyard:stage"
+#: On a cluster and its role: the cluster's name.
+CLUSTER_TAG = "trainyard:cluster"
+#: On a cluster that was made for one run: the run's id.
+RUN_TAG = "trainyard:run"
+#: On a cluster: which record it was made for. A name is used again; this is never the same twice.
+RECORD_TAG = "trainyard:record"
+
+#: Of the lifecycle bundle: what a node must know of its cluster.
+CLUSTER_FILE = "cluster.json"
+
+#: In an attempt's directory, and its key in S3: what the agent submits.
+BUNDLE = "bundle.json"
+#: In an attempt's directory: the bundle's fields for the launcher, without the user's files.
+JOB = "job.json"
+#: In an attempt's directory: the last finished step.
+PROGRESS = "progress.json"
+
+EXPORT_MANIFEST = "export-manifest.json"
+#: Below a run's prefix; a node's role may write there and nowhere else.
+LOGS, EXPORT = "logs", "export"
+#: Runs that were made before objects lay below their cluster lie here.
+FORMER_RUNS_PREFIX = "runs"
+
+
+def launch_report(node: str) -> str:
+    """In an attempt's directory: how the launcher of one node began and ended."""
+    return f"launch-{node}.json"
+
+
+def runs_prefix(cluster: str) -> str:
+    """Where the runs of a cluster keep their objects; its nodes reach no other cluster's."""
+    return f"clusters/{cluster}/runs"
+
+
+def run_prefix(runs: str, run: str) -> str:
+    """Where one run keeps its objects, below a cluster's `runs_prefix`."""
+    return f"{runs}/{run}"
+
+
+def bundle_key(run: str, attempt: int) -> str:
+    """Of an attempt's bundle, below a `run_prefix`."""
+    return f"{run}/attempts/{attempt}/{BUNDLE}"
+
+
+def log_key(run: str, attempt: int) -> str:
+    """Of an attempt's whole log, below a `run_prefix`."""
+    return f"{run}/{LOGS}/attempt-{attempt}.log"
+
+
+def export_prefix(run: str) -> str:
+    """Where a run is exported to, below a `run_prefix`; ends with a slash."""
+    return f"{run}/{EXPORT}/"
+
+
+def lifecycle_prefix(cluster: str, generation: int) -> str:
+    """Where a cluster's nodes find their lifecycle scripts."""
+    return f"clusters/{cluster}/{generation}/lifecycle"
+
+
+def secret_prefix(stack: str) -> str:
+    """All secrets of a stack lie below it; template.yaml gives it to the functions."""
+    return f"trainyard/{stack}"
+
+
+def agent_key_secret(prefix: str, cluster: str) -> str:
+    """The secret that holds the key of a cluster's agents, below a `secret_prefix`."""
+    return f"{prefix}/{cluster}/agent-key"
+
+
+def roles_path(stack: str) -> str:
+    """IAM path below which the roles of a stack's clusters lie, and nothing else."""
+    return f"/trainyard/{stack}/"
+
+
+def cluster_roles_path(stack: str, cluster: str) -> str:
+    """IAM path of the roles of one cluster, of all its generations."""
+    return f"{roles_path(stack)}{cluster}/"
