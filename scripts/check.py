@@ -55,6 +55,7 @@ def checks() -> list[Check]:
         Check("openapi fresh", python("scripts/openapi.py", "--check")),
         Check("schemas fresh", python("scripts/schemas.py", "--check")),
         Check("reference fresh", python("scripts/reference.py", "--check")),
+        Check("state machines fresh", python("scripts/statemachines.py", "--check")),
         Check("ruff format", [str(BIN / "ruff"), "format", "--check", "."]),
         Check("ruff check", [str(BIN / "ruff"), "check", "."]),
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts import statemachines
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {
@@ -171,3 +172,18 @@ def test_results_never_pile_up_in_the_machines_state(name: str) -> None:
     for state_name, state in MACHINES[name]["States"].items():
         if state["Type"] in ("Task", "Map", "Parallel"):
             assert state.get("ResultPath", "$") is None or "ResultSelector" in state, state_name
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"Step": "plan", "Next": "Done"}, "a step needs Tries"),
+        ({"Type": "Pass", "Waits": "Done"}, "Waits belongs to a state with Step"),
+        ({"Type": "Pass", "Trouble": "Done"}, "OneFailed: there is such a state already"),
+    ],
+)
+def test_a_page_that_means_nothing_is_refused(state: dict[str, Any], words: str) -> None:
+    states = {"OneFailed": {"Type": "Succeed"}, "One": state, "Done": {"Type": "Succeed"}}
+    page = {"Comment": "", "StartAt": "One", "Payload": {}, "States": states}
+    with pytest.raises(statemachines.BadPage, match=words):
+        statemachines.machine(page)
