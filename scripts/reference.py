@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import inspect
+import pkgutil
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from samtranslator.yaml_helper import yaml_parse
 
+import trainyard_agent
+from trainyard import domain, http
 from trainyard.domain import errors, facts, kinds, problems
 from trainyard.domain.records import WaitKind
+from trainyard.http import openapi
 from trainyard.http.problems import STATUS
+from trainyard.settings import Settings
 from trainyard_contracts import commands
 from trainyard_contracts.events import AGENT_EVENTS, AgentEvent, Fact, RunEvent
 from trainyard_contracts.specs import ClusterSpec, RunSpec
 
-DIRECTORY = Path(__file__).resolve().parents[1] / "docs/reference"
+ROOT = Path(__file__).resolve().parents[1]
+DIRECTORY = ROOT / "docs/reference"
 HEAD = "<!-- Written by scripts/reference.py from the code; `make check` compares it. -->\n"
 #: Which wait of a state machine is which.
 WAITS: dict[WaitKind, str] = {
@@ -199,7 +208,132 @@ def limits_of(found: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(told))
 
 
+def api() -> str:
+    document = openapi.document()
+    rows = [
+        [f"`{method.upper()} {path}`", operation["summary"], answers_of(operation["responses"])]
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    ]
+    return "\n".join([HEAD, API_WORDS, table(["call", "meaning", "answers"], rows)])
+
+
+def answers_of(responses: dict[str, Any]) -> str:
+    """The good answers with their schema; a problem's status says enough."""
+    found = []
+    for status, response in responses.items():
+        schema = response.get("content", {}).get("application/json", {}).get("schema", {})
+        if "$ref" in schema:
+            found.append(f"{status} `{type_of(schema)}`")
+    return ", ".join([*found, *(status for status in responses if int(status) >= 400)])
+
+
+API_WORDS = """\
+# Calls of the API
+
+Every request is signed (SigV4, service `execute-api`). Bodies are JSON of at most 256 KiB. Every
+field of every answer is in [openapi.json](../openapi.json). An error is `application/problem+json`:
+`{type, title, status, code, detail, nextStep, errors?: [{field, message}]}`, and its `code` is one of
+[problems.md](problems.md).
+
+A run's id is `run-` and a ULID in lower case. Clusters are addressed by name; one that is made for a
+run has the spec's name, cut to 56 characters, and the last 6 of the run's id.
+"""
+
+
+def settings() -> str:
+    template = yaml_parse((ROOT / "template.yaml").read_text())
+    parameters = [
+        [f"`{name}`", found["Description"], f"`{found['Default']}`" if found["Default"] else ""]
+        for name, found in template["Parameters"].items()
+    ]
+    outputs = [[f"`{name}`", found["Description"]] for name, found in template["Outputs"].items()]
+    said = comments(Path(inspect.getfile(Settings)))
+    variables = [
+        [f"`{variable_of(field.name)}`", said[field.name], default_of(field)]
+        for field in dataclasses.fields(Settings)
+    ]
+    return "\n".join([
+        HEAD,
+        "# Settings\n",
+        "## Parameters of the template\n",
+        table(["parameter", "meaning", "default"], parameters),
+        "## Outputs of the stack\n",
+        table(["output", "meaning"], outputs),
+        "## Variables of the functions\n",
+        "The template sets them; `trainyard/settings.py` alone reads them.\n",
+        table(["variable", "meaning", "default"], variables),
+    ])  # fmt: skip
+
+
+def variable_of(field: str) -> str:
+    return "AWS_REGION" if field == "region" else field.upper()
+
+
+def default_of(field: dataclasses.Field[Any]) -> str:
+    if field.default is dataclasses.MISSING:
+        return "required"
+    return f"`{field.default}`" if field.default else ""
+
+
+def comments(path: Path) -> dict[str, str]:
+    """What the `#:` lines above an assignment say, by its name; `NAME, OTHER = ...` by each."""
+    found: dict[str, str] = {}
+    said: list[str] = []
+    for line in path.read_text().splitlines():
+        text = line.strip()
+        if text.startswith("#:"):
+            said.append(text[2:].strip())
+            continue
+        if said and (match := re.match(r"([A-Za-z_, ]+?)(?::[^=]+)?(?: = |$)", text)):
+            found.update(dict.fromkeys(match[1].split(", "), " ".join(said)))
+        said = []
+    return found
+
+
+def limits() -> str:
+    parts = [
+        HEAD,
+        "# Limits\n",
+        "Numbers that a user may meet, with what the code says of them. None is a setting.\n",
+    ]
+    for title, package in LIMITS.items():
+        modules = [
+            found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        ]
+        rows = [
+            row for name in sorted(modules) if "__main__" not in name for row in limits_in(name)
+        ]
+        parts += [f"## {title}\n", table(["limit", "value", "meaning"], rows)]
+    return "\n".join(parts)
+
+
+#: Where such numbers stand, by who holds to them.
+LIMITS = {"The control plane": domain, "The API": http, "The agent": trainyard_agent}
+
+
+def limits_in(module: str) -> Iterator[list[str]]:
+    loaded = importlib.import_module(module)
+    for name, words_ in comments(Path(inspect.getfile(loaded))).items():
+        value = getattr(loaded, name, None)
+        if name.isupper() and not name.startswith("_") and isinstance(value, int | float):
+            yield [f"`{module.rsplit('.', 1)[-1]}.{name}`", measured(name, value), words_]
+
+
+def measured(name: str, value: float) -> str:
+    """With its unit, where the name has one."""
+    if "BYTES" in name:
+        for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+            if value >= size and value % size == 0:
+                return f"{int(value // size)} {unit}"
+    unit = next((unit for unit in ("seconds", "bytes") if unit.upper() in name), "")
+    return f"{value:,} {unit}".strip()
+
+
 PAGES = {
+    "api.md": api,
+    "settings.md": settings,
+    "limits.md": limits,
     "events.md": events,
     "commands.md": agent_commands,
     "problems.md": problem_codes,

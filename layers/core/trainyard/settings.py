@@ -13,22 +13,37 @@ class MissingSetting(RuntimeError):
 
 @dataclass(frozen=True)
 class Settings:
-    """What template.yaml gives every function (docs/architecture.md, Settings of the functions)."""
+    """What template.yaml gives every function (docs/reference/settings.md)."""
 
+    #: the stack's name; on all that we make it is the tag `trainyard:stage`
     stage: str
+    #: where the functions run (`AWS_DEFAULT_REGION` where Lambda does not set it)
     region: str
+    #: the DynamoDB table of runs, clusters and facts
     table_name: str
+    #: bundles, logs and exports; its name begins with `sagemaker-`
     data_bucket: str
+    #: the bus that the agents report to
     event_bus_name: str
+    #: the queue of events that could not be recorded; the sweep records them
     dead_letters_url: str
+    #: the state machine that owns runs
     run_machine_arn: str
+    #: the one that makes clusters
     cluster_machine_arn: str
+    #: the one that deletes them
     teardown_machine_arn: str
+    #: the most that the role of any cluster's nodes may do
     node_boundary_arn: str
+    #: all secrets of this stack lie below it
     secret_prefix: str
+    #: of clusters whose spec names no network; separated by commas
     default_subnet_ids: tuple[str, ...] = ()
+    #: of the same clusters
     default_security_group_ids: tuple[str, ...] = ()
+    #: between two ClusterHeartbeats of a cluster
     heartbeat_seconds: float = 60.0
+    #: age at which a cluster with our tag and without a living record is looked at as an orphan
     orphan_seconds: float = 600.0
 
     @classmethod

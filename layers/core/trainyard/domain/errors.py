@@ -15,7 +15,7 @@ class FieldError:
 
 
 class TrainyardError(Exception):
-    """Something a person must be told: `code` is closed (docs/architecture.md), `next_step` says what to do now."""
+    """Something a person must be told: `code` is closed (docs/reference/problems.md), `next_step` says what to do now."""
 
     code = "internal"
     title = "Something went wrong inside Trainyard"
@@ -185,7 +185,7 @@ class Throttled(RetryableError):
     next_step = "Try again in a few seconds."
 
 
-#: Codes of problem+json answers (docs/architecture.md, HTTP).
+#: Codes of problem+json answers (docs/reference/problems.md).
 CODES: frozenset[str] = frozenset({
     "invalid-request", "invalid-page-token", "body-too-large", "not-found", "run-not-found", "cluster-not-found", "node-not-found",
     "idempotency-conflict", "conflict", "run-finished", "run-active", "cluster-exists", "cluster-in-use", "backend-rejected",

@@ -25,4 +25,5 @@ NextToken = Annotated[
         description="from the page before, with the same other parameters",
     ),
 ]
+#: Entries of a page that asks for no other number.
 DEFAULT_LIMIT = 20

@@ -16,6 +16,7 @@ from trainyard_contracts.base import words_for
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:trainyard:problem:"
+#: So many fields an answer names that are wrong; the others follow once these are right.
 MAX_ERRORS = 50
 
 #: The nearest class in an error's MRO decides.
