@@ -177,6 +177,23 @@ def _ask(context: Context) -> None:
 
 
 @local.command()
+def update(
+    typer_context: typer.Context,
+    template: Annotated[Path, typer.Option(help="the SAM template whose code to run")] = Path(
+        "template.yaml"
+    ),
+) -> None:
+    """Run changed code in the local cloud that is up; runs and clusters stay, and nodes keep the agent that they have."""
+    context, control = context_of(typer_context), _control()
+    with _told(control), err.status("Updating the local cloud"):
+        control.update(context.state_dir, template)
+    if context.json:
+        print_json({"template": str(template.resolve())})
+    else:
+        err.print("The code is updated. Clusters that are made from now on get its agent, too.")
+
+
+@local.command()
 def status(typer_context: typer.Context) -> None:
     """Whether the local cloud is up, and what it runs."""
     context, control = context_of(typer_context), _control()

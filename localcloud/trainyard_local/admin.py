@@ -6,6 +6,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from trainyard_local.cloud import Cloud
@@ -17,11 +18,13 @@ HEADER = "x-trainyard-token"
 
 
 class Admin:
-    """Answers the admin calls. `end` is called after the answer to shutdown is made."""
+    """Answers the admin calls. `end` is called after the answer to shutdown is made; `update` runs a template's code."""
 
-    def __init__(self, cloud: Cloud, end: Callable[[], None]) -> None:
+    def __init__(
+        self, cloud: Cloud, end: Callable[[], None], update: Callable[[Path], None]
+    ) -> None:
         self._cloud = cloud
-        self._end = end
+        self._end, self._update_stack = end, update
         self.ready = False
         self.token = secrets.token_hex(16)
 
@@ -34,6 +37,7 @@ class Admin:
             ("POST", "fault"): self._fault,
             ("POST", "fire"): self._fire,
             ("POST", "quirk"): self._quirk,
+            ("POST", "update"): self._update,
             ("POST", "shutdown"): self._shutdown,
         }
         route = routes.get((request.method, request.raw_path.removeprefix(PREFIX)))
@@ -83,6 +87,20 @@ class Admin:
             return json_response(200, {"quirks": self._cloud.quirks.set(body or {})})
         except ValueError as error:
             return json_response(400, {"message": str(error), "code": "invalid-request"})
+
+    def _update(self, request: Request) -> Response:
+        """Run the code of the template that the body names: {"template": absolute path}."""
+        from trainyard_local.intrinsics import TemplateError
+
+        template = Path(str((_object(request) or {}).get("template", "")))
+        if not self.ready or not template.is_absolute():
+            words = 'send {"template": absolute path} to a local cloud that is up'
+            return json_response(400, {"message": words, "code": "invalid-request"})
+        try:
+            self._update_stack(template)
+        except TemplateError as error:
+            return json_response(400, {"message": str(error), "code": "template"})
+        return json_response(200, {"template": str(template)})
 
     def _fire(self, request: Request) -> Response:
         """Fire a schedule out of turn, as tests of the sweep need."""

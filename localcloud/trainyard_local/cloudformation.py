@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from trainyard_local.cloud import Cloud
 from trainyard_local.intrinsics import Resource, Scope, TemplateError, references, resolve, truth
-from trainyard_local.resources import TYPES, Maker, Wanted
+from trainyard_local.resources import TYPES, UPDATES, Maker, Wanted
 
 _SECTIONS = {
     "AWSTemplateFormatVersion",
@@ -42,6 +44,7 @@ class Stack:
     name: str
     resources: Mapping[str, Resource]
     outputs: Mapping[str, str]
+    properties: Mapping[str, dict[str, Any]]
 
     def of_type(self, type_name: str) -> list[Resource]:
         return [r for r in self.resources.values() if r.type == type_name]
@@ -73,26 +76,86 @@ def deploy(
     Raises TemplateError naming the type and logical id of what cannot be made; nothing is rolled back, the caller ends the cloud.
     """
     check(template, parameters)
-    scope = Scope(
+    scope = _scope(cloud, name, template, parameters)
+    properties = {}
+    for logical_id, wanted in _wanted(template, scope):
+        with _named(logical_id, wanted):
+            properties[logical_id] = resolve(wanted.get("Properties", {}), scope)
+            own = deepcopy(properties[logical_id])  # moto writes into what it is given
+            made = TYPES[wanted["Type"]].make(maker, Wanted(name, logical_id, own))
+        scope.resources[logical_id] = Resource(logical_id, wanted["Type"], *made)
+    return Stack(name, scope.resources, _outputs(template, scope), properties)
+
+
+def update(
+    cloud: Cloud,
+    stack: Stack,
+    template: Mapping[str, Any],
+    parameters: Mapping[str, str],
+    maker: Maker,
+) -> Stack:
+    """Give the stack's functions, layers, state machines and roles what the template says now.
+
+    Everything else must be as it was. Raises TemplateError, and nothing was changed, where it is not.
+    """
+    check(template, parameters)
+    scope = _scope(cloud, stack.name, template, parameters)
+    scope.resources.update(stack.resources)
+    wanted = dict(_wanted(template, scope))
+    if wrong := _not_updated(stack, wanted, scope):
+        raise TemplateError(
+            "the local cloud cannot update this; take it down and up:\n  " + "\n  ".join(wrong)
+        )
+    properties = {name: resolve(one.get("Properties", {}), scope) for name, one in wanted.items()}
+    for logical_id, one in wanted.items():
+        if change := UPDATES.get(one["Type"]):
+            physical_id = stack.resources[logical_id].physical_id
+            with _named(logical_id, one):
+                change(maker, Wanted(stack.name, logical_id, properties[logical_id]), physical_id)
+    return Stack(stack.name, scope.resources, _outputs(template, scope), properties)
+
+
+def _not_updated(stack: Stack, wanted: Mapping[str, Any], scope: Scope) -> list[str]:
+    """What the template changes of a resource that only a new stack could have."""
+    added = [f"{name}: it is new" for name in wanted if name not in stack.resources]
+    gone = [f"{name}: it is gone" for name in stack.resources if name not in wanted]
+    if added or gone:
+        return [*added, *gone]
+    return [
+        f"{name} ({one['Type']}): its properties are others"
+        for name, one in wanted.items()
+        if one["Type"] not in UPDATES
+        and resolve(one.get("Properties", {}), scope) != stack.properties[name]
+    ]
+
+
+def _scope(
+    cloud: Cloud, name: str, template: Mapping[str, Any], parameters: Mapping[str, str]
+) -> Scope:
+    return Scope(
         parameters=parameter_values(template.get("Parameters", {}), parameters),
         pseudo=_pseudo(cloud, name),
         conditions=template.get("Conditions", {}),
         mappings=template.get("Mappings", {}),
     )
+
+
+def _wanted(template: Mapping[str, Any], scope: Scope) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The resources whose condition holds, each after those that it refers to."""
     wanted = {
         k: r
         for k, r in template["Resources"].items()
         if "Condition" not in r or truth(r["Condition"], scope)
     }
-    for logical_id in _order(wanted):
-        scope.resources[logical_id] = _make(name, logical_id, wanted[logical_id], scope, maker)
+    yield from ((logical_id, wanted[logical_id]) for logical_id in _order(wanted))
+
+
+def _outputs(template: Mapping[str, Any], scope: Scope) -> dict[str, str]:
     outputs = template.get("Outputs", {})
     shown = {
         k: o for k, o in outputs.items() if "Condition" not in o or truth(o["Condition"], scope)
     }
-    return Stack(
-        name, scope.resources, {k: str(resolve(o["Value"], scope)) for k, o in shown.items()}
-    )
+    return {k: str(resolve(o["Value"], scope)) for k, o in shown.items()}
 
 
 def _pseudo(cloud: Cloud, name: str) -> dict[str, Any]:
@@ -178,16 +241,14 @@ def _order(resources: Mapping[str, Any]) -> list[str]:
         ) from None
 
 
-def _make(
-    stack: str, logical_id: str, resource: Mapping[str, Any], scope: Scope, maker: Maker
-) -> Resource:
+@contextmanager
+def _named(logical_id: str, resource: Mapping[str, Any]) -> Iterator[None]:
+    """Whatever goes wrong inside names the resource."""
     try:
-        properties = resolve(resource.get("Properties", {}), scope)
-        made = TYPES[resource["Type"]].make(maker, Wanted(stack, logical_id, properties))
+        yield
     except TemplateError as error:
         raise TemplateError(f"{logical_id} ({resource['Type']}): {error}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise TemplateError(
             f"{logical_id} ({resource['Type']}): {type(error).__name__}: {error}"
         ) from error
-    return Resource(logical_id, resource["Type"], made[0], made[1])

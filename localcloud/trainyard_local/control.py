@@ -118,6 +118,28 @@ def up(
         )
 
 
+def update(state_dir: Path, template: Path, on_progress: Progress = lambda _: None) -> None:
+    """Run the code of this template from now on; records, clusters and what runs stay.
+
+    Nodes that are there keep what they have until they are replaced, as on AWS. Raises Unusable for a template that cannot be used or
+    that changes more than an update can, else ControlError.
+    """
+    state_dir, template = state_dir.resolve(), template.resolve()
+    with _exclusive(state_dir):
+        server = _server(state_dir)
+        if server is None:
+            raise ControlError(
+                f"no local cloud is up in {state_dir}", "Start one with `trainyard local up`."
+            )
+        if server["nodes"] == "machines":
+            machine_packages.ready(template, on_progress)
+        answer = _call(server, "POST", "update", 120.0, {"template": str(template)})
+    if answer is None:
+        raise ControlError("the local cloud did not answer", f"Its log is {state_dir / LOG_FILE}.")
+    if "code" in answer:
+        raise Unusable(str(answer["message"]), "Nothing was changed.")
+
+
 def down(state_dir: Path) -> dict[str, Any]:
     """End everything of the cloud in this state directory: nodes, workers, server; also after the server was killed. Idempotent.
 
@@ -253,7 +275,11 @@ def _shut_down(state_dir: Path, server: Mapping[str, Any]) -> bool:
 
 
 def _call(
-    server: Mapping[str, Any], method: str, path: str, seconds: float
+    server: Mapping[str, Any],
+    method: str,
+    path: str,
+    seconds: float,
+    body: Mapping[str, Any] | None = None,
 ) -> dict[str, Any] | None:
     connection = http.client.HTTPConnection(
         server["endpoint"].removeprefix("http://"), timeout=seconds
@@ -262,6 +288,7 @@ def _call(
         connection.request(
             method,
             f"/_trainyard/{path}",
+            body=None if body is None else json.dumps(body),
             headers={"X-Trainyard-Token": server.get("adminToken", "")},
         )
         answer: dict[str, Any] = json.loads(connection.getresponse().read())

@@ -48,12 +48,25 @@ class Functions:
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
         self._functions: dict[str, Function] = {}
+        self._retired: list[Pool] = []
         self._asynchronous = ThreadPoolExecutor(32, thread_name_prefix="async-invoke")
         self.send_dead_letter: Callable[[str, bytes, Mapping[str, str]], None] = lambda *_: None
         self.lost: list[dict[str, str]] = []
         self._lock = threading.Lock()
 
     def add(self, config: FunctionConfig, *, most: int = MOST_WORKERS) -> Function:
+        function = Function(config, self._pool(config, most))
+        self._functions[config.name] = function
+        return function
+
+    def replace(self, config: FunctionConfig, *, most: int = MOST_WORKERS) -> None:
+        """Give a function another configuration and code; what it does now it ends as it began."""
+        function = self._functions[config.name]
+        self._retired.append(function.pool)
+        function.config, function.pool = config, self._pool(config, most)
+        self._retired[-1].retire()
+
+    def _pool(self, config: FunctionConfig, most: int) -> Pool:
         def environment() -> dict[str, str]:
             credentials = self._cloud.credentials(config.role, config.name)
             return worker_environment(
@@ -64,12 +77,9 @@ class Functions:
                 credentials=credentials,
             )
 
-        pool = Pool(
+        return Pool(
             config, environment, self._cloud.write_log, most=most, keep=min(KEEP_WORKERS, most)
         )
-        function = Function(config, pool)
-        self._functions[config.name] = function
-        return function
 
     def get(self, name_or_arn: str) -> Function:
         """Raises NoSuchFunction."""
@@ -141,8 +151,8 @@ class Functions:
 
     def close(self) -> None:
         self._asynchronous.shutdown(wait=False, cancel_futures=True)
-        for function in self._functions.values():
-            function.pool.close()
+        for pool in [*self._retired, *(function.pool for function in self._functions.values())]:
+            pool.close()
 
     def report(self) -> dict[str, Any]:
         return {

@@ -268,6 +268,14 @@ class Pool:
                 self._idle.append(worker)
             self._changed.notify_all()
 
+    def retire(self) -> None:
+        """No worker is kept from now on; those that are at work end their invocation first."""
+        with self._changed:
+            self._keep, idle, self._idle = 0, self._idle, []
+            self._all -= set(idle)
+        for worker in idle:
+            worker.kill()
+
     def close(self) -> None:
         with self._changed:
             self._closed = True

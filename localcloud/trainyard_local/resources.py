@@ -11,6 +11,7 @@ from typing import Any
 
 from trainyard_local import bus, machines, patterns
 from trainyard_local.cloud import Cloud
+from trainyard_local.functions import MOST_WORKERS
 from trainyard_local.intrinsics import TemplateError
 from trainyard_local.lambda_workers import FunctionConfig
 from trainyard_local.managed_policies import MANAGED_POLICIES
@@ -68,6 +69,22 @@ class Kind:
 
 
 TYPES: dict[str, Kind] = {}
+#: How a resource that is there becomes another; one of any other type stays as it is.
+UPDATES: dict[str, Callable[[Maker, Wanted, str], None]] = {}
+
+
+def update_of(
+    type_name: str,
+) -> Callable[[Callable[[Maker, Wanted, str], None]], Callable[[Maker, Wanted, str], None]]:
+    """Register how a resource of this type, by its physical id, gets other properties or code."""
+
+    def register(
+        update: Callable[[Maker, Wanted, str], None],
+    ) -> Callable[[Maker, Wanted, str], None]:
+        UPDATES[type_name] = update
+        return update
+
+    return register
 
 
 def resource(
@@ -190,15 +207,26 @@ def _role(maker: Maker, want: Wanted) -> Made:
         tags=[],
         max_session_duration=p.get("MaxSessionDuration", 3600),
     )
-    for policy in p.get("Policies", []):
+    _put_policies(role, p)
+    return name, {"Arn": role.arn, "RoleId": role.id}
+
+
+def _put_policies(role: Any, properties: Mapping[str, Any]) -> None:
+    for policy in properties.get("Policies", []):
         role.put_policy(policy["PolicyName"], policy["PolicyDocument"])
-    for arn in p.get("ManagedPolicyArns", []):
+    for arn in properties.get("ManagedPolicyArns", []):
         if arn not in MANAGED_POLICIES:
             raise TemplateError(
                 f"the local cloud does not know the managed policy {arn}; add its document to managed_policies.py"
             )
         role.put_policy(arn.split("/")[-1], MANAGED_POLICIES[arn])
-    return name, {"Arn": role.arn, "RoleId": role.id}
+
+
+@update_of("AWS::IAM::Role")
+def _update_role(maker: Maker, want: Wanted, physical_id: str) -> None:
+    role = maker.backend("iam", scope="aws").get_role(physical_id)
+    role.policies.clear()
+    _put_policies(role, want.properties)
 
 
 @resource("AWS::IAM::ManagedPolicy", "ManagedPolicyName PolicyDocument Description Path")
@@ -221,6 +249,12 @@ def _layer(maker: Maker, want: Wanted) -> Made:
     return arn, {"LayerVersionArn": arn}
 
 
+@update_of("AWS::Lambda::LayerVersion")
+def _update_layer(maker: Maker, want: Wanted, physical_id: str) -> None:
+    """AWS makes a version with another number; here only the functions of this stack have it."""
+    maker.layers[physical_id] = maker.staged(want.properties["Content"])
+
+
 @resource(
     "AWS::Lambda::Function",
     "FunctionName Code Handler Role Runtime Timeout MemorySize Environment Layers Architectures Description Tags LoggingConfig DeadLetterConfig "
@@ -229,11 +263,27 @@ def _layer(maker: Maker, want: Wanted) -> Made:
 def _function(maker: Maker, want: Wanted) -> Made:
     """Runtime and Architectures say what AWS uses; the local worker is the local cloud's own Python."""
     p, name = want.properties, want.name("FunctionName")
-    arn = maker.arn("lambda", f"function:{name}")
+    config = _function_config(maker, p, name)
+    function = maker.cloud.functions.add(config, most=_most_workers(p))
+    function.dead_letters = p.get("DeadLetterConfig", {}).get("TargetArn")
+    return name, {"Arn": config.arn}
+
+
+@update_of("AWS::Lambda::Function")
+def _update_function(maker: Maker, want: Wanted, physical_id: str) -> None:
+    config = _function_config(maker, want.properties, physical_id)
+    maker.cloud.functions.replace(config, most=_most_workers(want.properties))
+
+
+def _most_workers(properties: Mapping[str, Any]) -> int:
+    return int(properties.get("ReservedConcurrentExecutions", MOST_WORKERS))
+
+
+def _function_config(maker: Maker, p: Mapping[str, Any], name: str) -> FunctionConfig:
     log_group = p.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{name}")
-    config = FunctionConfig(
+    return FunctionConfig(
         name=name,
-        arn=arn,
+        arn=maker.arn("lambda", f"function:{name}"),
         handler=p["Handler"],
         role=p["Role"],
         timeout=float(p.get("Timeout", 3)),
@@ -244,12 +294,6 @@ def _function(maker: Maker, want: Wanted) -> Made:
         environment={k: str(v) for k, v in p.get("Environment", {}).get("Variables", {}).items()},
         log_group=log_group,
     )
-    concurrency = p.get("ReservedConcurrentExecutions")
-    function = maker.cloud.functions.add(
-        config, **({"most": int(concurrency)} if concurrency is not None else {})
-    )
-    function.dead_letters = p.get("DeadLetterConfig", {}).get("TargetArn")
-    return name, {"Arn": arn}
 
 
 @resource("AWS::Lambda::Permission", "Action FunctionName Principal SourceArn SourceAccount")
@@ -324,15 +368,31 @@ def _state_machine(maker: Maker, want: Wanted) -> Made:
     from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
     p, name = want.properties, want.name("StateMachineName")
-    definition = p.get("DefinitionString") or json.dumps(p["Definition"])
-    for key, value in p.get("DefinitionSubstitutions", {}).items():
-        definition = definition.replace("${" + key + "}", str(value))
+    definition = _definition(p, name)
     if p.get("StateMachineType", "STANDARD") != "STANDARD":
         raise TemplateError("only STANDARD state machines are supported")
-    machines.check_definition(name, definition)
     backend = stepfunctions_parser_backends[maker.cloud.account_id][maker.cloud.region]
     machine = backend.create_state_machine(name=name, definition=definition, roleArn=p["RoleArn"])
     return machine.arn, {"Arn": machine.arn, "Name": name}
+
+
+@update_of("AWS::StepFunctions::StateMachine")
+def _update_state_machine(maker: Maker, want: Wanted, physical_id: str) -> None:
+    """Executions that run go on by the definition that they began with, as on AWS."""
+    from moto.stepfunctions.parser.models import stepfunctions_parser_backends
+
+    p = want.properties
+    definition = _definition(p, physical_id.rsplit(":", 1)[-1])
+    backend = stepfunctions_parser_backends[maker.cloud.account_id][maker.cloud.region]
+    backend.update_state_machine(physical_id, definition=definition, role_arn=p["RoleArn"])
+
+
+def _definition(p: Mapping[str, Any], name: str) -> str:
+    definition = str(p.get("DefinitionString") or json.dumps(p["Definition"]))
+    for key, value in p.get("DefinitionSubstitutions", {}).items():
+        definition = definition.replace("${" + key + "}", str(value))
+    machines.check_definition(name, definition)
+    return definition
 
 
 @resource("AWS::ApiGatewayV2::Api", "Body FailOnWarnings Tags")

@@ -20,10 +20,11 @@ from typing import Any
 
 from trainyard_local.cloud import Cloud
 
-STACK = "trainyard"
 log = logging.getLogger("trainyard.server")
 
 Notify = Callable[[Mapping[str, Any]], None]
+#: Takes a template and runs its code from now on.
+Update = Callable[[Path], None]
 
 
 def main() -> int:
@@ -130,19 +131,26 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     from trainyard_local import machine_cloud
+    from trainyard_local.deployment import Deployment
 
-    translated = _translate(options)
+    deployment = Deployment(options.state_dir, options.parameters)
+    translated = deployment.translated(options.template)
     image = (
         machine_cloud.image(lambda words: notify({"progress": words}))
         if options.nodes == "machines"
         else None
     )
     cloud, serve = build(
-        options.state_dir, options.port, enforce_iam=not options.no_iam, end=ended.set, image=image
+        options.state_dir,
+        options.port,
+        enforce_iam=not options.no_iam,
+        end=ended.set,
+        update=deployment.update,
+        image=image,
     )
     with serve:
         notify({"progress": "deploying the template"})
-        facts = deploy(cloud, translated, options.template, options.parameters)
+        facts = deployment.make(cloud, translated, options.template)
         gc.freeze()  # and would hold up every thread for 0.1 s whenever it is looked through
         gc.enable()
         facts["adminToken"] = serve.admin.token
@@ -154,25 +162,10 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     return 0
 
 
-def _translate(options: argparse.Namespace) -> dict[str, Any]:
-    """The template as CloudFormation, checked before anything is started for it."""
-    from trainyard_local import cloudformation
-    from trainyard_local import template as sam
-
-    translated = sam.load(
-        options.template,
-        options.parameters,
-        options.state_dir / "functions" / "staged",
-        "us-east-1",
-    )
-    cloudformation.check(translated, options.parameters)
-    return translated
-
-
 class Serving:
     """The running parts of a cloud, ended together."""
 
-    def __init__(self, cloud: Cloud, end: Callable[[], None], port: int) -> None:
+    def __init__(self, cloud: Cloud, end: Callable[[], None], update: Update, port: int) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
         from trainyard_local.admin import Admin
@@ -180,7 +173,7 @@ class Serving:
         from trainyard_local.http_server import LoopbackServer
 
         self.cloud = cloud
-        self.admin = Admin(cloud, end)
+        self.admin = Admin(cloud, end, update)
         moto = DomainDispatcherApplication(create_backend_app)
         self.server = LoopbackServer(port, Front(cloud, self.admin, moto))
         cloud.port = self.server.port
@@ -208,6 +201,7 @@ def build(
     *,
     enforce_iam: bool,
     end: Callable[[], None],
+    update: Update,
     image: Path | None = None,
 ) -> tuple[Cloud, Serving]:
     """Hook moto and install every part; with the image of a disk, nodes are machines. Raises PortTaken, MotoChanged. Once per process."""
@@ -235,7 +229,7 @@ def build(
     from trainyard_local.schedules import Schedules
 
     cloud = Cloud(state_dir=state_dir, port=port)
-    serving = Serving(cloud, end, port)
+    serving = Serving(cloud, end, update, port)
     cloud.access = Access(cloud.account_id, enforce=enforce_iam, quirks=cloud.quirks)
     cloud.credentials = cloud.access.environment
     cloud.may_assume = cloud.access.may_assume
@@ -295,47 +289,6 @@ def _read_prefix(cloud: Cloud, bucket: str, prefix: str) -> dict[str, bytes]:
         name.removeprefix(prefix): key.value
         for name, key in keys.items()
         if name.startswith(prefix) and hasattr(key, "value")
-    }
-
-
-def deploy(
-    cloud: Cloud, translated: Mapping[str, Any], template: Path, parameters: Mapping[str, str]
-) -> dict[str, Any]:
-    """Deploy the template as the stack `trainyard`; returns the contents of local.json. Raises TemplateError."""
-    from trainyard_local import cloudformation
-    from trainyard_local import template as sam
-    from trainyard_local.resources import Maker
-
-    code = cloud.state_dir / "functions"
-    maker = Maker(cloud, code / "staged", lambda layers: sam.merge_layers(layers, code / "opt"))
-    stack = cloudformation.deploy(cloud, STACK, translated, parameters, maker)
-    # The first request and the first steps of a run must not wait for an interpreter to start; what only a schedule calls may.
-    cloud.functions.warm(
-        {name: 1 for name in cloud.functions.names() if not cloud.schedules.calls(name)}
-    )
-    return _facts(cloud, stack, template)
-
-
-def _facts(cloud: Cloud, stack: Any, template: Path) -> dict[str, Any]:
-    apis = stack.of_type("AWS::ApiGatewayV2::Api")
-    tables, buckets = stack.of_type("AWS::DynamoDB::Table"), stack.of_type("AWS::S3::Bucket")
-    return {
-        "pid": os.getpid(),
-        "endpoint": cloud.endpoint,
-        "apiUrl": cloud.gateway.url(apis[0].physical_id) if apis else None,
-        "region": cloud.region,
-        "accountId": cloud.account_id,
-        "accessKeyId": cloud.access.owner.access_key_id,
-        "secretAccessKey": cloud.access.owner.secret_access_key,
-        "table": tables[0].physical_id if tables else None,
-        "bucket": buckets[0].physical_id if buckets else None,
-        "nodes": "processes" if cloud.machines is None else "machines",
-        "sessionPort": cloud.session_port,
-        "stateDir": str(cloud.state_dir),
-        "template": str(template),
-        "stack": stack.name,
-        "outputs": dict(stack.outputs),
-        "resources": {r.logical_id: r.physical_id for r in stack.resources.values()},
     }
 
 

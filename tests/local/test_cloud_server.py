@@ -787,3 +787,52 @@ def test_the_name_of_a_deleted_secret_is_taken_for_a_while(local: dict[str, Any]
             return False
 
     assert eventually(made)
+
+
+def greeting(local: dict[str, Any]) -> str:
+    status, _, body = signed(local, "GET", "/v1/hello")
+    assert status == 201, body
+    return str(json.loads(body)["greeting"])
+
+
+def test_an_update_runs_the_new_code_and_keeps_what_is_there(tmp_path: Path) -> None:
+    app, state_dir = tmp_path / "app", tmp_path / "state"
+    template = cloud_sample.write(app)
+    local = control.up(state_dir, 0, template)
+    try:
+        signed(local, "GET", "/v1/put")
+        first = greeting(local)
+        waiting = client(local, "stepfunctions").start_execution(
+            stateMachineArn=local["outputs"]["Flow"],
+            input=json.dumps({"do": "wait", "then": "store", "key": "w"}),
+        )["executionArn"]
+        stored = eventually(lambda: item(local, "w", "token"))
+        template.write_text(template.read_text().replace("Default: hello", "Default: welcome"))
+        (app / "flow.asl.json").write_text(
+            json.dumps(
+                {"StartAt": "Only", "States": {"Only": {"Type": "Pass", "Result": 7, "End": True}}}
+            )
+        )
+        control.update(state_dir, template)
+        assert (first, greeting(local)) == ("hello", "welcome")
+        assert json.loads(run_flow(local)["output"]) == 7
+        assert item(local, "a", "b") is not None
+        states = client(local, "stepfunctions")
+        states.send_task_success(taskToken=stored["token"]["S"], output="{}")
+        ended = lambda: states.describe_execution(executionArn=waiting)["status"] == "SUCCEEDED"  # noqa: E731
+        eventually(ended)
+
+        template.write_text(template.read_text().replace("gsi1", "gsi2").replace("welcome", "bye"))
+        with pytest.raises(
+            control.Unusable, match=r"Table \(AWS::DynamoDB::Table\): its properties"
+        ):
+            control.update(state_dir, template)
+        assert greeting(local) == "welcome"
+        template.write_text("{}")
+        with pytest.raises(control.Unusable, match="no CloudFormation template"):
+            control.update(state_dir, template)
+        assert greeting(local) == "welcome"
+    finally:
+        control.down(state_dir)
+    with pytest.raises(control.ControlError, match="no local cloud is up"):
+        control.update(state_dir, template)

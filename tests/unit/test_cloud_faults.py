@@ -77,7 +77,7 @@ def admin(
     monkeypatch.setattr(
         faults, "of", lambda cloud: SimpleNamespace(lock=threading.Lock(), clusters={"c1": cluster})
     )
-    return Admin(None, lambda: None)  # type: ignore[arg-type]
+    return Admin(None, lambda: None, lambda template: None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def asked(admin: Admin, body: Any) -> tuple[int, Any]:
 
 def test_a_quirk_is_played_from_when_it_is_asked_for_until_it_is_ended(tmp_path: Path) -> None:
     cloud = Cloud(tmp_path, 1, 2)
-    admin = Admin(cloud, lambda: None)
+    admin = Admin(cloud, lambda: None, lambda template: None)
     assert "targets-have-the-name" not in cloud.quirks
     assert asked(admin, {"name": "targets-have-the-name"}) == (
         200,
@@ -54,7 +54,7 @@ def test_a_quirk_is_played_from_when_it_is_asked_for_until_it_is_ended(tmp_path:
 def test_a_quirk_that_nobody_plays_is_refused_with_those_that_there_are(
     tmp_path: Path, body: Any, words: str
 ) -> None:
-    status, answer = asked(Admin(Cloud(tmp_path, 1, 2), lambda: None), body)
+    status, answer = asked(Admin(Cloud(tmp_path, 1, 2), lambda: None, lambda template: None), body)
     assert status == 400
     assert words in answer["message"]
 
