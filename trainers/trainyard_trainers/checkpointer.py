@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import checkpoint, interval, writer
+from . import checkpoint, interval, seeds, writer
 from .agreement import exchange
 from .attempt import Attempt
 from .checkpoint import Saved
@@ -38,6 +38,30 @@ def rank_file(rank: int) -> str:
 def load(saved: Saved, name: str) -> Any:
     """Read one file of a checkpoint; tensors and plain data only, no code."""
     return torch.load(saved.path / name, map_location="cpu", weights_only=True)
+
+
+def load_own(saved: Saved, seed: int) -> Any:
+    """What this rank kept (`rank_file`), its random state restored; every trainer's `restore` uses it.
+
+    On another number of ranks no rank has a file of its own: each takes that of rank 0 for the
+    position in the data, draws new random numbers, and rank 0 says so.
+    """
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    if saved.world_size == world_size:
+        own = load(saved, rank_file(rank))
+        seeds.restore_random_state(own["random"])
+        return own
+    seeds.seed_rank(seed + saved.step, rank)
+    if rank == 0:
+        print(other_ranks(saved.world_size, world_size), file=sys.stderr, flush=True)
+    return load(saved, rank_file(0))
+
+
+def other_ranks(before: int, now: int) -> str:
+    return (
+        "trainyard: the run resumes on another number of ranks, "
+        f"{now} instead of {before}: each draws new random numbers"
+    )
 
 
 @dataclass

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from . import config, data_parallel, loop, packages, seeds
 from .checkpoint import Saved
-from .checkpointer import Files, load, rank_file
+from .checkpointer import Files, load, load_own, rank_file
 from .config import ConfigError
 from .data import Stream, check_batch
 from .loop import StepResult, Turn
@@ -272,14 +272,8 @@ class Classify:
         self._check(saved)
         self.model.load_state_dict(load(saved, "model.pt"))
         self.optimizer.load_state_dict(load(saved, "optimizer.pt"))
-        same = saved.world_size == self.world_size
-        own = load(saved, rank_file(self.rank if same else 0))
-        self.stream.restore(own)
+        self.stream.restore(load_own(saved, self.settings.seed))
         self.step = saved.step
-        if same:
-            seeds.restore_random_state(own["random"])
-        else:
-            seeds.seed_rank(self.settings.seed + saved.step, self.rank)
 
     def final_files(self) -> Files:
         """The weights, and `metrics.json` with the validation accuracy."""

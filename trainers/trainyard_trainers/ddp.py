@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from . import allreduce, config, loop, seeds
 from .agreement import LOSS, SLOTS
 from .checkpoint import Saved
-from .checkpointer import Files, load, rank_file
+from .checkpointer import Files, load, load_own, rank_file
 from .data import Stream, check_batch
 from .loop import StepResult, Turn
 
@@ -176,18 +176,8 @@ class Ddp:
         model = load(saved, "model.pt")
         self.weights.copy_(torch.cat([model["weight"][0], model["bias"]]))
         self.velocity.copy_(load(saved, "optimizer.pt")["velocity"])
-        same = saved.world_size == self.world_size
-        own = load(saved, rank_file(self.rank if same else 0))
-        if same:
-            seeds.restore_random_state(own["random"])
-        else:
-            seeds.seed_rank(self.settings.seed + saved.step, self.rank)
-            if self.rank == 0:
-                print(
-                    f"trainyard: {saved.world_size} ranks wrote this checkpoint, {self.world_size} resume it",
-                    file=sys.stderr,
-                )
-        self.batches.restore(own, same_ranks=same)
+        own = load_own(saved, self.settings.seed)
+        self.batches.restore(own, same_ranks=saved.world_size == self.world_size)
 
     def final_files(self) -> Files:
         return {"model.pt": self._model()} if self.rank == 0 else {}

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from .. import config, loop, nxd_layout, seeds
 from ..checkpoint import Saved
-from ..checkpointer import Files, load, rank_file
+from ..checkpointer import Files, load_own, rank_file
 from ..config import ConfigError
 from ..data import Stream
 from ..loop import StepResult, Turn
@@ -272,15 +272,7 @@ class Llm:
         self.step = saved.step
         self.backend.restore(checkpoint)
         self._has_weights = True
-        if saved.world_size == dist.get_world_size():
-            seeds.restore_random_state(load(saved, rank_file(dist.get_rank()))["random"])
-        else:
-            seeds.seed_rank(self.settings.seed + saved.step, dist.get_rank())
-            if dist.get_rank() == 0:
-                print(
-                    f"trainyard: {saved.world_size} ranks wrote this checkpoint, {dist.get_world_size()} resume it",
-                    file=sys.stderr,
-                )
+        load_own(saved, self.settings.seed)  # the position is in the user content already
 
     @staticmethod
     def _check_same(key: str, saved: dict[str, Any], present: dict[str, Any]) -> None:

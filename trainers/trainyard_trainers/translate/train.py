@@ -23,7 +23,7 @@ from torch.nn import functional
 from .. import config, data_parallel, loop, packages, seeds
 from ..agreement import exchange
 from ..checkpoint import Saved
-from ..checkpointer import Files, load, rank_file
+from ..checkpointer import Files, load, load_own, rank_file
 from ..config import ConfigError
 from ..data import Stream
 from ..loop import StepResult, Turn
@@ -191,13 +191,8 @@ class Training:
             )
         self.model.load_state_dict(load(saved, "model.pt"))
         self.optimizer.load_state_dict(load(saved, "optimizer.pt"))
-        same = saved.world_size == self.world_size
-        own = load(saved, rank_file(self.rank if same else 0))
+        own = load_own(saved, self.settings.seed)
         self.stream.position, self.step = own["position"], saved.step
-        if same:
-            seeds.restore_random_state(own["random"])
-        else:
-            seeds.seed_rank(self.settings.seed + saved.step, self.rank)
 
 
 class Translate:
