@@ -27,6 +27,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from .attempt import Attempt
 from .exits import CheckpointFailed, Fenced
+from .files import fsync_directory, write_json
 
 SCHEMA = "trainyard.checkpoint.v1"
 MANIFEST = "manifest.json"
@@ -96,15 +97,6 @@ class _HashingFile:
         return FileEntry(name, self.bytes, self._hash.hexdigest(), f"{self._crc32:08x}")
 
 
-def fsync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def write_file(directory: Path, name: str, writer: Writer) -> FileEntry:
     """Write and fsync one file below `directory`; returns its manifest entry. Raises OSError."""
     path = directory / name
@@ -124,16 +116,6 @@ def write_file(directory: Path, name: str, writer: Writer) -> FileEntry:
     for parent in path.relative_to(directory).parents:
         fsync_directory(directory / parent)
     return written.entry(name)
-
-
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Replace a JSON file atomically and durably."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "w", encoding="utf-8") as stream:
-        json.dump(document, stream, indent=1)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
 
 
 def read_fence(run_dir: Path) -> int:

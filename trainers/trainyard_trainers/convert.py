@@ -20,6 +20,7 @@ from torch import Tensor
 
 from . import checkpoint, nxd_layout, safetensors_format
 from .config import ConfigError
+from .files import fsync_directory
 from .llm import config as llm_config
 from .llm.config import ModelConfig
 from .llm.model import Llama, parameter_shapes
@@ -271,9 +272,9 @@ class _Output:
             if path.is_file():
                 with open(path, "rb") as stream:
                     os.fsync(stream.fileno())
-        checkpoint.fsync_directory(self.temporary)
+        fsync_directory(self.temporary)
         os.rename(self.temporary, self.path)
-        checkpoint.fsync_directory(self.path.parent)
+        fsync_directory(self.path.parent)
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.temporary, ignore_errors=True)

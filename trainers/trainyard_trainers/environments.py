@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from .files import write_text
+
 INSTALL_TIMEOUT_SECONDS = 3600
 #: Written last into an environment: without it there is half of one.
 STAMP = "trainyard-environment.json"
@@ -86,9 +88,7 @@ def ready(directory: Path, wanted: Wanted) -> Path:
 
 
 def _stamp(path: Path, wanted: Wanted) -> None:
-    part = path / f".{STAMP}"
-    part.write_text(json.dumps(asdict(wanted), indent=1), encoding="utf-8")
-    part.replace(path / STAMP)
+    write_text(path / STAMP, json.dumps(asdict(wanted), indent=1), durable=False)
 
 
 @contextlib.contextmanager

@@ -25,9 +25,9 @@ from typing import Any, NoReturn
 
 from . import checkpoint, descendants, ended_well, environments, failure, launchers
 from .allocation import Allocation, Job, Node
-from .checkpoint import write_json
 from .exits import STOPPED
 from .failure import Failure
+from .files import write_json
 from .other_parts import OtherParts, tell
 from .out_of_memory import MemoryWatch
 from .signals import FORWARDED

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from .files import write_text
+
 PROGRAM = "neuron_parallel_compile"
 #: Set by neuron_parallel_compile for the command that it runs.
 _MODE = "NEURON_EXTRACT_GRAPHS_ONLY"
@@ -194,9 +196,7 @@ def compile_command(command: Sequence[str]) -> Record:
 
 def write_record(path: Path, record: Record) -> None:
     """Replace the record at once: others may be waiting for it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(record.as_json(), indent=1) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_text(path, json.dumps(record.as_json(), indent=1) + "\n", durable=False)
 
 
 def require_compiled(record: Path) -> None:

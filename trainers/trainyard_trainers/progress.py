@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from .files import write_text
 
 
 class StepReport(NamedTuple):
@@ -73,14 +74,12 @@ class Progress:
             "firstStepAt": self._first_step_at,
             "worldSize": self._world_size,
         }
-        temporary = self._path.with_name(".progress.json.tmp")
         try:
             with open(self._lines_path, "a", encoding="utf-8") as lines:
                 lines.writelines(
                     json.dumps(_line(report, when)) + "\n" for report, when in self._waiting
                 )
-            temporary.write_text(json.dumps(document), encoding="utf-8")
-            os.replace(temporary, self._path)
+            write_text(self._path, json.dumps(document), durable=False)
             self._failed = False
         except OSError as error:  # a full disk, which checkpoints decide about: training is worth more than its report
             if not self._failed:

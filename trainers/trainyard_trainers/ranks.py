@@ -21,9 +21,9 @@ from typing import Any
 
 from . import ended_well, failure, loopback, program
 from .allocation import Allocation
-from .checkpoint import write_json
 from .exits import STOPPED
 from .failure import Failure
+from .files import write_json
 from .signals import FORWARDED
 
 #: What every rank must find in its environment, as torch's `env://` rendezvous reads it.

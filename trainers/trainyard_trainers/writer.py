@@ -25,6 +25,7 @@ from . import checkpoint
 from .attempt import Attempt
 from .checkpoint import FileEntry
 from .exits import CheckpointFailed, Fenced
+from .files import write_json
 from .staging import Placed, SharedMemory, identity, replaced
 
 #: Linux, <sys/prctl.h>.
@@ -141,7 +142,7 @@ def _report_path(temporary: Path, part: Part, rank: int) -> Path:
 def _report(temporary: Path, part: Part, document: Mapping[str, object]) -> None:
     path = _report_path(temporary, part, part.rank)
     path.parent.mkdir(exist_ok=True)
-    checkpoint.write_json(path, document)
+    write_json(path, document)
 
 
 def _await_report(

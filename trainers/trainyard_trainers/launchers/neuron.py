@@ -14,8 +14,8 @@ from pathlib import Path
 
 from .. import precompile
 from ..allocation import PORTS, Allocation
-from ..checkpoint import write_json
 from ..failure import Failure
+from ..files import write_json
 from . import CannotLaunch
 
 
