@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import torch
+from tests.support import checkpoints
 from tests.support import nxd_samples as samples
 
-from trainyard_trainers import checkpoint, convert, nxd_layout
+from trainyard_trainers import convert, nxd_layout
 from trainyard_trainers.attempt import Attempt
 from trainyard_trainers.cli import main
 from trainyard_trainers.config import ConfigError
@@ -136,12 +137,8 @@ def test_a_trainyard_checkpoint_is_verified_first(tmp_path: Path) -> None:
     parts = samples.parts(
         samples.weights(GQA), 2, 1, zero1=False, xser=False, step=7, config=to_hf(GQA)
     )
-    target = attempt.checkpoint_dir / checkpoint.checkpoint_name(7, 1)
-    checkpoint.save(
-        attempt,
-        target,
-        7,
-        {name: content_writer(samples.detached(content)) for name, content in parts},
+    target = checkpoints.save(
+        attempt, 7, {name: content_writer(samples.detached(content)) for name, content in parts}
     )
     assert convert.to_hf(target, tmp_path / "hf").difference is not None
     with open(target / "step_7" / "model" / nxd_layout.rank_name(0, 1), "r+b") as stream:

@@ -210,17 +210,6 @@ def commit(
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def save(attempt: Attempt, target: Path, step: int, files: Mapping[str, Writer]) -> None:
-    """Write and commit a directory from one process. Raises Fenced or CheckpointFailed."""
-    temporary = temporary_directory(target, attempt)
-    try:
-        entries = [write_file(temporary, name, writer) for name, writer in files.items()]
-        commit(attempt, target, step, 1, entries)
-    except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise CheckpointFailed(f"{target}: {error}") from error
-
-
 def _sum_of_document(manifest: Mapping[str, Any]) -> str:
     """Of a manifest without its own sum, however it is laid out."""
     return f"{zlib.crc32(json.dumps(manifest, sort_keys=True).encode()):08x}"
