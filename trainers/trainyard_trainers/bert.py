@@ -16,7 +16,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from . import config, data_parallel, loop, packages, seeds
 from .bert_data import Encoded, encode, read_pairs
+from .bounds import POSITIVE, at_least
 from .checkpoint import Saved
 from .checkpointer import Files, load, load_own, rank_file
 from .config import ConfigError
@@ -46,30 +47,18 @@ class BertConfig(loop.LoopConfig):
     model: Path
     train: Path
     validation: Path
-    batch: int = 16
-    max_tokens: int = 128
-    learning_rate: float = 2e-5
+    batch: Annotated[int, at_least(1)] = 16
+    max_tokens: Annotated[int, at_least(8)] = 128
+    learning_rate: Annotated[float, POSITIVE] = 2e-5
     schedule: Literal["linear", "cosine"] = "linear"
-    warmup_steps: int = 20
-    weight_decay: float = 0.01
-    max_gradient_norm: float = 1.0
-    evaluate_every: int = 0
+    warmup_steps: Annotated[int, at_least(0)] = 20
+    weight_decay: Annotated[float, at_least(0)] = 0.01
+    max_gradient_norm: Annotated[float, POSITIVE] = 1.0
+    evaluate_every: Annotated[int, at_least(0)] = 0
     precision: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (
-            ("batch", 1),
-            ("max_tokens", 8),
-            ("warmup_steps", 0),
-            ("evaluate_every", 0),
-            ("weight_decay", 0),
-        ):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}: {getattr(self, name)} is too small; use {least} or more")
-        for name in ("learning_rate", "max_gradient_norm"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}: {getattr(self, name)} must be above 0")
         if self.warmup_steps > self.steps:
             raise ValueError(
                 f"warmup_steps: {self.warmup_steps} are more than all steps; use at most {self.steps}"

@@ -13,13 +13,14 @@ import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from . import config, data_parallel, loop, packages, seeds
+from .bounds import PART, POSITIVE, Bound, at_least
 from .checkpoint import Saved
 from .checkpointer import Files, load, load_own, rank_file
 from .config import ConfigError
@@ -39,30 +40,13 @@ class ClassifyConfig(loop.LoopConfig):
 
     model: Literal["mlp", "conv"] = "mlp"
     data: str = DIGITS
-    batch: int = 32
-    learning_rate: float = 0.002
-    weight_decay: float = 0.01
-    hidden: int = 64
-    dropout: float = 0.1
-    validation_share: float = 0.2
-    evaluate_every: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, least in (
-            ("batch", 1),
-            ("hidden", 1),
-            ("evaluate_every", 0),
-            ("weight_decay", 0),
-        ):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}: {getattr(self, name)} is too small; use {least} or more")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate: {self.learning_rate} must be above 0")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout: {self.dropout} must be at least 0 and below 1")
-        if not 0 < self.validation_share < 1:
-            raise ValueError(f"validation_share: {self.validation_share} must be between 0 and 1")
+    batch: Annotated[int, at_least(1)] = 32
+    learning_rate: Annotated[float, POSITIVE] = 0.002
+    weight_decay: Annotated[float, at_least(0)] = 0.01
+    hidden: Annotated[int, at_least(1)] = 64
+    dropout: Annotated[float, PART] = 0.1
+    validation_share: Annotated[float, Bound("must be between 0 and 1", gt=0, lt=1)] = 0.2
+    evaluate_every: Annotated[int, at_least(0)] = 0
 
 
 @dataclass(frozen=True)

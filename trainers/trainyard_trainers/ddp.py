@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.distributed as dist
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from . import allreduce, config, loop, seeds
 from .agreement import LOSS, SLOTS
+from .bounds import NOT_NEGATIVE, PART, POSITIVE
 from .checkpoint import Saved
 from .checkpointer import Files, load, load_own, rank_file
 from .data import Stream, check_batch
@@ -38,18 +39,9 @@ BLOCK_STEPS = 64
 class DdpConfig(loop.LoopConfig):
     """The tutorial's job. `noise`: standard deviation of what is added to each batch's inputs."""
 
-    learning_rate: float = 0.01
-    momentum: float = 0.9
-    noise: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate: {self.learning_rate} must be above 0")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum: {self.momentum} must be at least 0 and below 1")
-        if self.noise < 0:
-            raise ValueError(f"noise: {self.noise} is negative; use 0 or more")
+    learning_rate: Annotated[float, POSITIVE] = 0.01
+    momentum: Annotated[float, PART] = 0.9
+    noise: Annotated[float, NOT_NEGATIVE] = 0.01
 
 
 def make_samples(seed: int) -> tuple[Tensor, Tensor]:

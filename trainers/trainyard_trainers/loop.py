@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import torch
 import torch.distributed as dist
@@ -20,6 +20,7 @@ from . import seeds
 from .agreement import FAILED, FENCED, LOSS, SAVE, SLOTS, STOP, Agreement, exchange
 from .allocator import keep_freed_memory
 from .attempt import Attempt
+from .bounds import Bound, Bounded, at_least
 from .checkpoint import Saved
 from .checkpointer import Checkpointer, Files
 from .config import ConfigError
@@ -39,24 +40,15 @@ class NotFinite(Exception):
 
 
 @dataclass(frozen=True)
-class LoopConfig:
+class LoopConfig(Bounded):
     """What every trainer's configuration has besides its own; times in seconds."""
 
-    steps: int = 200
-    seed: int = 1
-    log_every: int = 10
-    step_seconds: float = 0.0
+    steps: Annotated[int, at_least(1)] = 200
+    seed: Annotated[int, Bound("must be from 0 to 2**62 - 1", ge=0, lt=2**62)] = 1
+    log_every: Annotated[int, at_least(1)] = 10
+    step_seconds: Annotated[float, Bound("must be from 0 to 86400, a day", ge=0, le=86400)] = 0.0
     deterministic: bool = False
     asynchronous: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "log_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
-        if not 0 <= self.step_seconds <= 86400:
-            raise ValueError(f"step_seconds: {self.step_seconds} must be from 0 to 86400, a day")
-        if not 0 <= self.seed < 2**62:
-            raise ValueError(f"seed: {self.seed} must be from 0 to 2**62 - 1")
 
 
 class Turn:
