@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainyard_trainers import checkpoint
-from trainyard_trainers.attempt import Attempt
 from trainyard_trainers.checkpoint import Writer
+from trainyard_trainers.common.attempt import Attempt
 
 
 def save(attempt: Attempt, step: int, files: Mapping[str, Writer]) -> Path:

@@ -258,10 +258,9 @@ def bundle() -> dict[str, bytes]:
     files["lib/trainyard_agent/__init__.py"] = b""
     files["lib/trainyard_agent/cli.py"] = AGENT.encode()
     files["lib/trainyard_agent/slurm_settings.py"] = Path(slurm_settings.__file__).read_bytes()
-    for name in ("__init__.py", "environments.py", "files.py"):  # what the scripts import
-        files[f"lib/trainyard_trainers/{name}"] = (
-            Path(environments.__file__).with_name(name).read_bytes()
-        )
+    package = Path(environments.__file__).parent
+    for name in ("__init__.py", "environments.py", "common/__init__.py", "common/files.py"):
+        files[f"lib/trainyard_trainers/{name}"] = (package / name).read_bytes()
     return files
 
 

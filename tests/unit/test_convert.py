@@ -16,9 +16,9 @@ from tests.support import checkpoints
 from tests.support import nxd_samples as samples
 
 from trainyard_trainers import convert, nxd_layout
-from trainyard_trainers.attempt import Attempt
 from trainyard_trainers.cli import main
-from trainyard_trainers.config import ConfigError
+from trainyard_trainers.common.attempt import Attempt
+from trainyard_trainers.common.config import ConfigError
 from trainyard_trainers.convert import CheckFailed
 from trainyard_trainers.llm.config import ModelConfig, to_hf
 from trainyard_trainers.llm.model import parameter_shapes

@@ -18,8 +18,8 @@ import pytest
 from trainyard_contracts.recipe_names import RecipeName
 from trainyard_trainers import launchers, ranks
 from trainyard_trainers.allocation import Allocation, Job, Node
+from trainyard_trainers.common.failure import Failure
 from trainyard_trainers.elastic import Placement
-from trainyard_trainers.failure import Failure
 from trainyard_trainers.launchers import CannotLaunch, accelerate, deepspeed, mpirun, neuron
 
 GOLDEN = Path(__file__).parent / "golden_launchers"

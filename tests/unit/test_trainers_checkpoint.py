@@ -16,11 +16,11 @@ from tests.support import checkpoints
 from trainyard_contracts.files import CheckpointManifest
 from trainyard_contracts.files import Progress as ProgressFile
 from trainyard_trainers import checkpoint
-from trainyard_trainers.attempt import Attempt
 from trainyard_trainers.checkpoint import Writer
-from trainyard_trainers.config import ConfigError
-from trainyard_trainers.exits import CheckpointFailed, Fenced
-from trainyard_trainers.progress import Progress
+from trainyard_trainers.common.attempt import Attempt
+from trainyard_trainers.common.config import ConfigError
+from trainyard_trainers.common.exits import CheckpointFailed, Fenced
+from trainyard_trainers.common.progress import Progress
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_trainers import files
+from trainyard_trainers.common import files
 
 
 @pytest.fixture

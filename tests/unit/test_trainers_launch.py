@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from trainyard_agent import slurm
-from trainyard_trainers import allocation, failure, other_parts
+from trainyard_trainers import allocation, other_parts
 from trainyard_trainers.allocation import Job, Node
-from trainyard_trainers.attempt import Attempt
+from trainyard_trainers.common import failure
+from trainyard_trainers.common.attempt import Attempt
 
 
 @pytest.fixture

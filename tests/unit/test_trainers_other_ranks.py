@@ -11,10 +11,11 @@ import torch
 import torch.distributed as dist
 from tests.support import tiny_bert
 
-from trainyard_trainers import checkpoint, config
+from trainyard_trainers import checkpoint
 from trainyard_trainers.bert import Bert, BertConfig
 from trainyard_trainers.checkpoint import Saved
 from trainyard_trainers.classify import Classify, ClassifyConfig
+from trainyard_trainers.common import config
 from trainyard_trainers.ddp import Ddp, DdpConfig
 from trainyard_trainers.llm.tokens import write_shard
 from trainyard_trainers.llm.train import Llm, LlmConfig

@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 
 from . import node_memory
-from .agreement import exchange
+from .common.agreement import exchange
 
 #: A reduction that takes longer than this has lost a rank that nobody saw dying; the process group's own time, too.
 DEADLINE_SECONDS = 300.0

@@ -22,12 +22,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from . import config, data_parallel, loop, packages, seeds
+from . import data_parallel, loop
 from .bert_data import Encoded, encode, read_pairs
-from .bounds import POSITIVE, at_least
 from .checkpoint import Saved
 from .checkpointer import Files, load, load_own, rank_file
-from .config import ConfigError
+from .common import config, packages, seeds
+from .common.bounds import POSITIVE, at_least
+from .common.config import ConfigError
 from .data import Stream, check_batch
 from .loop import StepResult, Turn
 

@@ -25,9 +25,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-from .attempt import Attempt
-from .exits import CheckpointFailed, Fenced
-from .files import fsync_directory, write_json
+from .common.attempt import Attempt
+from .common.exits import CheckpointFailed, Fenced
+from .common.files import fsync_directory, write_json
 
 SCHEMA = "trainyard.checkpoint.v1"
 MANIFEST = "manifest.json"

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import checkpoint, interval, seeds, writer
-from .agreement import exchange
-from .attempt import Attempt
+from . import checkpoint, interval, writer
 from .checkpoint import Saved
-from .exits import CheckpointFailed, Fenced
+from .common import seeds
+from .common.agreement import exchange
+from .common.attempt import Attempt
+from .common.exits import CheckpointFailed, Fenced
 from .staging import Staged
 from .writer import Answer, Part, Writer, WriterDied
 

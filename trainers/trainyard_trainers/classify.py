@@ -19,11 +19,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from . import config, data_parallel, loop, packages, seeds
-from .bounds import PART, POSITIVE, Bound, at_least
+from . import data_parallel, loop
 from .checkpoint import Saved
 from .checkpointer import Files, load, load_own, rank_file
-from .config import ConfigError
+from .common import config, packages, seeds
+from .common.bounds import PART, POSITIVE, Bound, at_least
+from .common.config import ConfigError
 from .data import Stream, check_batch
 from .loop import StepResult, Turn
 

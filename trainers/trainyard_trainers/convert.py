@@ -19,14 +19,14 @@ import torch
 from torch import Tensor
 
 from . import checkpoint, nxd_layout, safetensors_format
-from .config import ConfigError
-from .files import fsync_directory
+from .common.config import ConfigError
+from .common.files import fsync_directory
+from .common.packages import needed
 from .llm import config as llm_config
 from .llm.config import ModelConfig
 from .llm.model import Llama, parameter_shapes
 from .llm.partition import tp_dim
 from .nxd_layout import Checkpoint
-from .packages import needed
 from .parallel.layers import PlainLayers
 from .safetensors_format import Directory, Entry
 

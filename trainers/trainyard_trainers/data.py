@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from .config import ConfigError
+from .common.config import ConfigError
 
 
 class Stream:

@@ -22,11 +22,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from . import allreduce, config, loop, seeds
-from .agreement import LOSS, SLOTS
-from .bounds import NOT_NEGATIVE, PART, POSITIVE
+from . import allreduce, loop
 from .checkpoint import Saved
 from .checkpointer import Files, load, load_own, rank_file
+from .common import config, seeds
+from .common.agreement import LOSS, SLOTS
+from .common.bounds import NOT_NEGATIVE, PART, POSITIVE
 from .data import Stream, check_batch
 from .loop import StepResult, Turn
 

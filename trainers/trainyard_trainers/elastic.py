@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from . import descendants, ended_well, failure, loopback, program
+from . import descendants, ended_well, loopback, program
 from .allocation import Allocation
-from .exits import STOPPED
-from .failure import Failure
-from .signals import FORWARDED
+from .common import failure
+from .common.exits import STOPPED
+from .common.failure import Failure
+from .common.signals import FORWARDED
 
 
 @dataclass(frozen=True)

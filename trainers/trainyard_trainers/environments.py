@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .files import write_text
+from .common.files import write_text
 
 INSTALL_TIMEOUT_SECONDS = 3600
 #: Written last into an environment: without it there is half of one.

@@ -23,14 +23,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import checkpoint, descendants, ended_well, environments, failure, launchers
+from . import checkpoint, descendants, ended_well, environments, launchers
 from .allocation import Allocation, Job, Node
-from .exits import STOPPED
-from .failure import Failure
-from .files import write_json
+from .common import failure
+from .common.exits import STOPPED
+from .common.failure import Failure
+from .common.files import write_json
+from .common.signals import FORWARDED
 from .other_parts import OtherParts, tell
 from .out_of_memory import MemoryWatch
-from .signals import FORWARDED
 from .step_daemon import StepDaemon
 
 LIBRARY = Path(__file__).resolve().parents[1]

@@ -16,22 +16,29 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from . import seeds
-from .agreement import FAILED, FENCED, LOSS, SAVE, SLOTS, STOP, Agreement, exchange
 from .allocator import keep_freed_memory
-from .attempt import Attempt
-from .bounds import Bound, Bounded, at_least
 from .checkpoint import Saved
 from .checkpointer import Checkpointer, Files
-from .config import ConfigError
-from .exits import CHECKPOINT_FAILED, COMPLETE, MISCONFIGURED, STOPPED, CheckpointFailed, Fenced
-from .exits import FENCED as FENCED_CODE
-from .failure import record_exception
-from .packages import PackageMissing
-from .precompile import STEPS as COMPILE_STEPS
-from .precompile import compile_only
-from .progress import Progress, StepReport
-from .signals import Requests
+from .common import seeds
+from .common.agreement import FAILED, FENCED, LOSS, SAVE, SLOTS, STOP, Agreement, exchange
+from .common.attempt import Attempt
+from .common.bounds import Bound, Bounded, at_least
+from .common.config import ConfigError
+from .common.exits import (
+    CHECKPOINT_FAILED,
+    COMPLETE,
+    MISCONFIGURED,
+    STOPPED,
+    CheckpointFailed,
+    Fenced,
+)
+from .common.exits import FENCED as FENCED_CODE
+from .common.failure import record_exception
+from .common.packages import PackageMissing
+from .common.precompile import STEPS as COMPILE_STEPS
+from .common.precompile import compile_only
+from .common.progress import Progress, StepReport
+from .common.signals import Requests
 from .writer import Writer
 
 

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from . import xser as xser_format
-from .files import fsync_directory
+from .common.files import fsync_directory
 from .llm.partition import tp_dim
 from .staging import replaced
 from .staging import tensors as tensors_of

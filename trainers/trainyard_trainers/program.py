@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from .common.failure import record_exception
+from .common.signals import FORWARDED
 from .ended_well import Ending
-from .failure import record_exception
-from .signals import FORWARDED
 
 
 def _imported(module: str) -> Callable[[list[str]], int] | None:

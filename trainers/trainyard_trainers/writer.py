@@ -22,10 +22,10 @@ from typing import Literal, NamedTuple, NoReturn
 import torch
 
 from . import checkpoint
-from .attempt import Attempt
 from .checkpoint import FileEntry
-from .exits import CheckpointFailed, Fenced
-from .files import write_json
+from .common.attempt import Attempt
+from .common.exits import CheckpointFailed, Fenced
+from .common.files import write_json
 from .staging import Placed, SharedMemory, identity, replaced
 
 #: Linux, <sys/prctl.h>.

@@ -13,7 +13,7 @@ import shutil
 from typing import Protocol, cast
 
 from ..allocation import Allocation
-from ..failure import Failure
+from ..common.failure import Failure
 
 
 class CannotLaunch(Exception):

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import program
 from ..allocation import Allocation
-from ..failure import Failure
+from ..common.failure import Failure
 
 #: What a node with an accelerator has in /dev.
 _DEVICES = ("nvidia0", "neuron0", "kfd")

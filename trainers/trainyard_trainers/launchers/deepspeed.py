@@ -18,7 +18,7 @@ from pathlib import Path
 
 from .. import ranks
 from ..allocation import Allocation
-from ..failure import Failure
+from ..common.failure import Failure
 from . import CannotLaunch
 
 #: DeepSpeed compiles parts of itself at first use.

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from .. import ranks
 from ..allocation import Allocation, read_hosts
-from ..failure import Failure
-from ..files import write_json
+from ..common.failure import Failure
+from ..common.files import write_json
 from . import CannotLaunch, program
 
 #: Where AWS's EFA installer puts Open MPI; on no PATH of a process that no shell started.

@@ -12,10 +12,10 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .. import precompile
 from ..allocation import PORTS, Allocation
-from ..failure import Failure
-from ..files import write_json
+from ..common import precompile
+from ..common.failure import Failure
+from ..common.files import write_json
 from . import CannotLaunch
 
 

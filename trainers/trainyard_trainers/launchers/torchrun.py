@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..allocation import Allocation
-from ..failure import Failure
+from ..common.failure import Failure
 
 
 def run(allocation: Allocation) -> Failure:

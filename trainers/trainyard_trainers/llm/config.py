@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from ..bounds import NOT_NEGATIVE, Bounded, at_least
-from ..config import ConfigError, build
+from ..common.bounds import NOT_NEGATIVE, Bounded, at_least
+from ..common.config import ConfigError, build
 
 #: What config.json may say that changes the computation, and the only values that this model computes.
 _ONLY = {

@@ -35,9 +35,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..config import ConfigError
-from ..files import replacing
-from ..packages import PackageMissing, needed
+from ..common.config import ConfigError
+from ..common.files import replacing
+from ..common.packages import PackageMissing, needed
 
 SUFFIX = ".tokens"
 _MAGIC, _VERSION, _START = b"TYTOKENS", 1, 64

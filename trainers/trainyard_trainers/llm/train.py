@@ -18,11 +18,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .. import config, loop, nxd_layout, seeds
-from ..bounds import NOT_NEGATIVE, Bound, at_least
+from .. import loop, nxd_layout
 from ..checkpoint import Saved
 from ..checkpointer import Files, load_own, rank_file
-from ..config import ConfigError
+from ..common import config, seeds
+from ..common.bounds import NOT_NEGATIVE, Bound, at_least
+from ..common.config import ConfigError
 from ..data import Stream
 from ..loop import StepResult, Turn
 from ..parallel.backend import Backend, BuildConfig, OptimizerConfig, ParallelConfig

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..bounds import NOT_NEGATIVE, PART, POSITIVE, Bounded, at_least
 from ..checkpointer import Files
+from ..common.bounds import NOT_NEGATIVE, PART, POSITIVE, Bounded, at_least
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from .. import nxd_layout, precompile
+from .. import nxd_layout
 from ..checkpointer import Files
-from ..config import ConfigError
+from ..common import precompile
+from ..common.config import ConfigError
+from ..common.packages import PackageMissing
 from ..llm.partition import tp_dim
-from ..packages import PackageMissing
 from .backend import BuildConfig, OptimizerConfig, ParallelConfig, Ranks, Reader, Weights
 
 #: Where AWS publishes the packages; those of the same names on PyPI are placeholders, which install without a word.

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .. import nxd_layout
 from ..checkpointer import Files
-from ..config import ConfigError
+from ..common.config import ConfigError
 from ..llm.partition import tp_dim
 from . import shared_adamw
 from .adamw import STATE, AdamW, divisor

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..bounds import Bound, Bounded, at_least
+from ..common.bounds import Bound, Bounded, at_least
 from .vocabulary import BEGIN, PAD
 
 

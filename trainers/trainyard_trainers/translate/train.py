@@ -20,12 +20,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .. import config, data_parallel, loop, packages, seeds
-from ..agreement import exchange
-from ..bounds import POSITIVE, Bound, at_least
+from .. import data_parallel, loop
 from ..checkpoint import Saved
 from ..checkpointer import Files, load, load_own, rank_file
-from ..config import ConfigError
+from ..common import config, packages, seeds
+from ..common.agreement import exchange
+from ..common.bounds import POSITIVE, Bound, at_least
+from ..common.config import ConfigError
 from ..data import Stream
 from ..loop import StepResult, Turn
 from .data import Batches, Corpus, ParallelText

@@ -16,9 +16,10 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 import torch
 
-from .. import checkpoint, config
-from ..bounds import Bound, Bounded, at_least
-from ..config import ConfigError
+from .. import checkpoint
+from ..common import config
+from ..common.bounds import Bound, Bounded, at_least
+from ..common.config import ConfigError
 from .data import Rows
 from .model import Decoding, ModelConfig, Transformer
 from .search import beam_search
