@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainyard_trainers import checkpoint
-from trainyard_trainers.checkpoint import Writer
+from trainyard_trainers.checkpoints import checkpoint
+from trainyard_trainers.checkpoints.checkpoint import Writer
 from trainyard_trainers.common.attempt import Attempt
 
 

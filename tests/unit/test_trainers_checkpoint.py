@@ -15,8 +15,8 @@ from tests.support import checkpoints
 
 from trainyard_contracts.files import CheckpointManifest
 from trainyard_contracts.files import Progress as ProgressFile
-from trainyard_trainers import checkpoint
-from trainyard_trainers.checkpoint import Writer
+from trainyard_trainers.checkpoints import checkpoint
+from trainyard_trainers.checkpoints.checkpoint import Writer
 from trainyard_trainers.common.attempt import Attempt
 from trainyard_trainers.common.config import ConfigError
 from trainyard_trainers.common.exits import CheckpointFailed, Fenced

@@ -11,9 +11,10 @@ import torch
 import torch.distributed as dist
 from tests.support import tiny_bert
 
-from trainyard_trainers import checkpoint
 from trainyard_trainers.bert import Bert, BertConfig
-from trainyard_trainers.checkpoint import Saved
+from trainyard_trainers.checkpoints import checkpoint
+from trainyard_trainers.checkpoints.checkpoint import Saved
+from trainyard_trainers.checkpoints.writer import content_writer
 from trainyard_trainers.classify import Classify, ClassifyConfig
 from trainyard_trainers.common import config
 from trainyard_trainers.ddp import Ddp, DdpConfig
@@ -21,7 +22,6 @@ from trainyard_trainers.llm.tokens import write_shard
 from trainyard_trainers.llm.train import Llm, LlmConfig
 from trainyard_trainers.loop import Task
 from trainyard_trainers.translate.train import TrainConfig, Translate
-from trainyard_trainers.writer import content_writer
 
 SAID = (
     "trainyard: the run resumes on another number of ranks, "

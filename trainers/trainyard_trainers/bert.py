@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from . import data_parallel, loop
 from .bert_data import Encoded, encode, read_pairs
-from .checkpoint import Saved
-from .checkpointer import Files, load, load_own, rank_file
+from .checkpoints.checkpoint import Saved
+from .checkpoints.checkpointer import Files, load, load_own, rank_file
 from .common import config, packages, seeds
 from .common.bounds import POSITIVE, at_least
 from .common.config import ConfigError

@@ -20,8 +20,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from . import data_parallel, loop
-from .checkpoint import Saved
-from .checkpointer import Files, load, load_own, rank_file
+from .checkpoints.checkpoint import Saved
+from .checkpoints.checkpointer import Files, load, load_own, rank_file
 from .common import config, packages, seeds
 from .common.bounds import PART, POSITIVE, Bound, at_least
 from .common.config import ConfigError

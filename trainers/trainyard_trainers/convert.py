@@ -18,7 +18,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from . import checkpoint, nxd_layout, safetensors_format
+from . import nxd_layout, safetensors_format
+from .checkpoints import checkpoint
 from .common.config import ConfigError
 from .common.files import fsync_directory
 from .common.packages import needed

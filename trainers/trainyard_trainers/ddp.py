@@ -23,8 +23,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from . import allreduce, loop
-from .checkpoint import Saved
-from .checkpointer import Files, load, load_own, rank_file
+from .checkpoints.checkpoint import Saved
+from .checkpoints.checkpointer import Files, load, load_own, rank_file
 from .common import config, seeds
 from .common.agreement import LOSS, SLOTS
 from .common.bounds import NOT_NEGATIVE, PART, POSITIVE

@@ -23,8 +23,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from . import checkpoint, descendants, ended_well, environments, launchers
+from . import descendants, ended_well, environments, launchers
 from .allocation import Allocation, Job, Node
+from .checkpoints import checkpoint
 from .common import failure
 from .common.exits import STOPPED
 from .common.failure import Failure

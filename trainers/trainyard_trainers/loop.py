@@ -17,8 +17,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .allocator import keep_freed_memory
-from .checkpoint import Saved
-from .checkpointer import Checkpointer, Files
+from .checkpoints.checkpoint import Saved
+from .checkpoints.checkpointer import Checkpointer, Files
+from .checkpoints.writer import Writer
 from .common import seeds
 from .common.agreement import FAILED, FENCED, LOSS, SAVE, SLOTS, STOP, Agreement, exchange
 from .common.attempt import Attempt
@@ -39,7 +40,6 @@ from .common.precompile import STEPS as COMPILE_STEPS
 from .common.precompile import compile_only
 from .common.progress import Progress, StepReport
 from .common.signals import Requests
-from .writer import Writer
 
 
 class NotFinite(Exception):

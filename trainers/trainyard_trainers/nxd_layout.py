@@ -26,11 +26,11 @@ import torch
 from torch import Tensor
 
 from . import xser as xser_format
+from .checkpoints.staging import replaced
+from .checkpoints.staging import tensors as tensors_of
+from .checkpoints.writer import content_writer
 from .common.files import fsync_directory
 from .llm.partition import tp_dim
-from .staging import replaced
-from .staging import tensors as tensors_of
-from .writer import content_writer
 from .xser import TensorReference
 
 _TAG = re.compile(r"^step_(\d+)$")

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from trainyard_trainers.checkpointer import Checkpointer, load
+from trainyard_trainers.checkpoints.checkpointer import Checkpointer, load
 from trainyard_trainers.common.attempt import Attempt
 from trainyard_trainers.common.exits import STOPPED
 from trainyard_trainers.common.progress import Progress

@@ -19,8 +19,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .. import loop, nxd_layout
-from ..checkpoint import Saved
-from ..checkpointer import Files, load_own, rank_file
+from ..checkpoints.checkpoint import Saved
+from ..checkpoints.checkpointer import Files, load_own, rank_file
 from ..common import config, seeds
 from ..common.bounds import NOT_NEGATIVE, Bound, at_least
 from ..common.config import ConfigError

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..checkpointer import Files
+from ..checkpoints.checkpointer import Files
 from ..common.bounds import NOT_NEGATIVE, PART, POSITIVE, Bounded, at_least
 
 

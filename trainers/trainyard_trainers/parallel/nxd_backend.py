@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from .. import nxd_layout
-from ..checkpointer import Files
+from ..checkpoints.checkpointer import Files
 from ..common import precompile
 from ..common.config import ConfigError
 from ..common.packages import PackageMissing

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from .. import nxd_layout
-from ..checkpointer import Files
+from ..checkpoints.checkpointer import Files
 from ..common.config import ConfigError
 from ..llm.partition import tp_dim
 from . import shared_adamw

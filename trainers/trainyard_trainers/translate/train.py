@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .. import data_parallel, loop
-from ..checkpoint import Saved
-from ..checkpointer import Files, load, load_own, rank_file
+from ..checkpoints.checkpoint import Saved
+from ..checkpoints.checkpointer import Files, load, load_own, rank_file
 from ..common import config, packages, seeds
 from ..common.agreement import exchange
 from ..common.bounds import POSITIVE, Bound, at_least

@@ -16,7 +16,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 import torch
 
-from .. import checkpoint
+from ..checkpoints import checkpoint
 from ..common import config
 from ..common.bounds import Bound, Bounded, at_least
 from ..common.config import ConfigError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from .common.attempt import Attempt
+from ..common.attempt import Attempt
 
 #: Before anything is measured; short, so that the first failure costs little and the measurement comes soon.
 FIRST_AUTO_SECONDS = 30.0

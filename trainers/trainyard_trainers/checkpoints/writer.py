@@ -21,11 +21,11 @@ from typing import Literal, NamedTuple, NoReturn
 
 import torch
 
+from ..common.attempt import Attempt
+from ..common.exits import CheckpointFailed, Fenced
+from ..common.files import write_json
 from . import checkpoint
 from .checkpoint import FileEntry
-from .common.attempt import Attempt
-from .common.exits import CheckpointFailed, Fenced
-from .common.files import write_json
 from .staging import Placed, SharedMemory, identity, replaced
 
 #: Linux, <sys/prctl.h>.
