@@ -19,10 +19,10 @@ from pathlib import Path
 import torch
 from bench.figures import machine
 
-from trainyard_trainers import nxd_layout
 from trainyard_trainers.llm.config import ModelConfig, to_hf
 from trainyard_trainers.llm.model import parameter_shapes
-from trainyard_trainers.llm.partition import tp_dim
+from trainyard_trainers.parallel import nxd_layout
+from trainyard_trainers.parallel.partition import tp_dim
 
 OUT = Path("build/bench/to_hf_memory.json")
 _CONVERT = """

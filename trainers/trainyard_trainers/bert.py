@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from . import data_parallel, loop
+from . import loop
 from .bert_data import Encoded, encode, read_pairs
 from .checkpoints.checkpoint import Saved
 from .checkpoints.checkpointer import Files, load, load_own, rank_file
@@ -31,6 +31,7 @@ from .common.bounds import POSITIVE, at_least
 from .common.config import ConfigError
 from .data import Stream, check_batch
 from .loop import StepResult, Turn
+from .parallel import data_parallel
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZERS = ("tokenizer.json", "vocab.txt")

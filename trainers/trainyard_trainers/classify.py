@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from . import data_parallel, loop
+from . import loop
 from .checkpoints.checkpoint import Saved
 from .checkpoints.checkpointer import Files, load, load_own, rank_file
 from .common import config, packages, seeds
@@ -27,6 +27,7 @@ from .common.bounds import PART, POSITIVE, Bound, at_least
 from .common.config import ConfigError
 from .data import Stream, check_batch
 from .loop import StepResult, Turn
+from .parallel import data_parallel
 
 DIGITS = "digits"
 

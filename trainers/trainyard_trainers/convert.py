@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from . import nxd_layout, safetensors_format
+from . import safetensors_format
 from .checkpoints import checkpoint
 from .common.config import ConfigError
 from .common.files import fsync_directory
@@ -26,9 +26,10 @@ from .common.packages import needed
 from .llm import config as llm_config
 from .llm.config import ModelConfig
 from .llm.model import Llama, parameter_shapes
-from .llm.partition import tp_dim
-from .nxd_layout import Checkpoint
+from .parallel import nxd_layout
 from .parallel.layers import PlainLayers
+from .parallel.nxd_layout import Checkpoint
+from .parallel.partition import tp_dim
 from .safetensors_format import Directory, Entry
 
 Check = Literal["always", "never", "auto"]

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .. import loop, nxd_layout
+from .. import loop
 from ..checkpoints.checkpoint import Saved
 from ..checkpoints.checkpointer import Files, load_own, rank_file
 from ..common import config, seeds
@@ -26,6 +26,7 @@ from ..common.bounds import NOT_NEGATIVE, Bound, at_least
 from ..common.config import ConfigError
 from ..data import Stream
 from ..loop import StepResult, Turn
+from ..parallel import nxd_layout
 from ..parallel.backend import Backend, BuildConfig, OptimizerConfig, ParallelConfig
 from ..parallel.torch_backend import TorchBackend, process_group_backend
 from .config import ModelConfig, divisors, read_hf, to_hf

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from ..common.config import ConfigError
 from ..common.packages import needed
+from ..parallel.partition import tp_dim
 from .config import ModelConfig
 from .model import parameter_shapes
-from .partition import tp_dim
 
 INDEX = "model.safetensors.index.json"
 

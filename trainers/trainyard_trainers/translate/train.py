@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .. import data_parallel, loop
+from .. import loop
 from ..checkpoints.checkpoint import Saved
 from ..checkpoints.checkpointer import Files, load, load_own, rank_file
 from ..common import config, packages, seeds
@@ -29,6 +29,7 @@ from ..common.bounds import POSITIVE, Bound, at_least
 from ..common.config import ConfigError
 from ..data import Stream
 from ..loop import StepResult, Turn
+from ..parallel import data_parallel
 from .data import Batches, Corpus, ParallelText
 from .model import ModelConfig, Transformer
 from .translate import SearchConfig, model_files, translate

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .common.agreement import exchange
+from ..common.agreement import exchange
 
 #: Where the memory is free to use: the token lies before it.
 START = 64

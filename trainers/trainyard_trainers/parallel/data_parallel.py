@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from .common.config import ConfigError
+from ..common.config import ConfigError
 
 
 def backend() -> str:

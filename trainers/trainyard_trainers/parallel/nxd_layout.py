@@ -25,12 +25,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..checkpoints.staging import replaced
+from ..checkpoints.staging import tensors as tensors_of
+from ..checkpoints.writer import content_writer
+from ..common.files import fsync_directory
 from . import xser as xser_format
-from .checkpoints.staging import replaced
-from .checkpoints.staging import tensors as tensors_of
-from .checkpoints.writer import content_writer
-from .common.files import fsync_directory
-from .llm.partition import tp_dim
+from .partition import tp_dim
 from .xser import TensorReference
 
 _TAG = re.compile(r"^step_(\d+)$")
