@@ -18,7 +18,7 @@ from tests.support.forked_jobs import ForkedJob, running
 from trainyard_trainers import bert
 from trainyard_trainers.bert_data import encode, read_pairs
 from trainyard_trainers.common.config import ConfigError
-from trainyard_trainers.data import Stream
+from trainyard_trainers.loop.data import Stream
 
 pytestmark = pytest.mark.local
 STEPS = 36

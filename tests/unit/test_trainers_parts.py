@@ -21,7 +21,7 @@ from trainyard_trainers.checkpoints.staging import SharedMemory, Staged, replace
 from trainyard_trainers.checkpoints.writer import content_writer
 from trainyard_trainers.common import config, seeds
 from trainyard_trainers.common.config import ConfigError
-from trainyard_trainers.data import Stream, check_batch
+from trainyard_trainers.loop.data import Stream, check_batch
 
 
 # -- the order of samples ------------------------------------------------------------------------

@@ -29,8 +29,8 @@ from .checkpoints.checkpointer import Files, load, load_own, rank_file
 from .common import config, packages, seeds
 from .common.bounds import POSITIVE, at_least
 from .common.config import ConfigError
-from .data import Stream, check_batch
 from .loop import StepResult, Turn
+from .loop.data import Stream, check_batch
 from .parallel import data_parallel
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")

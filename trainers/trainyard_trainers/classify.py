@@ -25,8 +25,8 @@ from .checkpoints.checkpointer import Files, load, load_own, rank_file
 from .common import config, packages, seeds
 from .common.bounds import PART, POSITIVE, Bound, at_least
 from .common.config import ConfigError
-from .data import Stream, check_batch
 from .loop import StepResult, Turn
+from .loop.data import Stream, check_batch
 from .parallel import data_parallel
 
 DIGITS = "digits"

@@ -28,8 +28,8 @@ from .checkpoints.checkpointer import Files, load, load_own, rank_file
 from .common import config, seeds
 from .common.agreement import LOSS, SLOTS
 from .common.bounds import NOT_NEGATIVE, PART, POSITIVE
-from .data import Stream, check_batch
 from .loop import StepResult, Turn
+from .loop.data import Stream, check_batch
 
 SAMPLES, FEATURES, BATCH = 2048, 20, 32
 #: Batches cut and noise drawn at once: few enough that a block stays in the processor's cache.

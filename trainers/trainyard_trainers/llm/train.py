@@ -24,8 +24,8 @@ from ..checkpoints.checkpointer import Files, load_own, rank_file
 from ..common import config, seeds
 from ..common.bounds import NOT_NEGATIVE, Bound, at_least
 from ..common.config import ConfigError
-from ..data import Stream
 from ..loop import StepResult, Turn
+from ..loop.data import Stream
 from ..parallel import nxd_layout
 from ..parallel.backend import Backend, BuildConfig, OptimizerConfig, ParallelConfig
 from ..parallel.torch_backend import TorchBackend, process_group_backend

@@ -27,8 +27,8 @@ from ..common import config, packages, seeds
 from ..common.agreement import exchange
 from ..common.bounds import POSITIVE, Bound, at_least
 from ..common.config import ConfigError
-from ..data import Stream
 from ..loop import StepResult, Turn
+from ..loop.data import Stream
 from ..parallel import data_parallel
 from .data import Batches, Corpus, ParallelText
 from .model import ModelConfig, Transformer

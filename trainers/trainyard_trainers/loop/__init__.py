@@ -16,16 +16,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .allocator import keep_freed_memory
-from .checkpoints.checkpoint import Saved
-from .checkpoints.checkpointer import Checkpointer, Files
-from .checkpoints.writer import Writer
-from .common import seeds
-from .common.agreement import FAILED, FENCED, LOSS, SAVE, SLOTS, STOP, Agreement, exchange
-from .common.attempt import Attempt
-from .common.bounds import Bound, Bounded, at_least
-from .common.config import ConfigError
-from .common.exits import (
+from ..checkpoints.checkpoint import Saved
+from ..checkpoints.checkpointer import Checkpointer, Files
+from ..checkpoints.writer import Writer
+from ..common import seeds
+from ..common.agreement import FAILED, FENCED, LOSS, SAVE, SLOTS, STOP, Agreement, exchange
+from ..common.attempt import Attempt
+from ..common.bounds import Bound, Bounded, at_least
+from ..common.config import ConfigError
+from ..common.exits import (
     CHECKPOINT_FAILED,
     COMPLETE,
     MISCONFIGURED,
@@ -33,13 +32,14 @@ from .common.exits import (
     CheckpointFailed,
     Fenced,
 )
-from .common.exits import FENCED as FENCED_CODE
-from .common.failure import record_exception
-from .common.packages import PackageMissing
-from .common.precompile import STEPS as COMPILE_STEPS
-from .common.precompile import compile_only
-from .common.progress import Progress, StepReport
-from .common.signals import Requests
+from ..common.exits import FENCED as FENCED_CODE
+from ..common.failure import record_exception
+from ..common.packages import PackageMissing
+from ..common.precompile import STEPS as COMPILE_STEPS
+from ..common.precompile import compile_only
+from ..common.progress import Progress, StepReport
+from ..common.signals import Requests
+from .allocator import keep_freed_memory
 
 
 class NotFinite(Exception):
