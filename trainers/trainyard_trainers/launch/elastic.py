@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from ..common import failure
+from ..common.exits import STOPPED
+from ..common.failure import Failure
+from ..common.signals import FORWARDED
 from . import descendants, ended_well, loopback, program
 from .allocation import Allocation
-from .common import failure
-from .common.exits import STOPPED
-from .common.failure import Failure
-from .common.signals import FORWARDED
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _forked(command: Sequence[str]) -> None:
 
 
 def run(
-    placement: Placement, command: Sequence[str], entry: str = "trainyard_trainers.program"
+    placement: Placement, command: Sequence[str], entry: str = "trainyard_trainers.launch.program"
 ) -> Failure:
     """Run this node's workers to their end and say how it went. `entry`: the module that runs the command in each of them."""
     for number in FORWARDED:

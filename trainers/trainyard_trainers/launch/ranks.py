@@ -19,13 +19,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ..common import failure
+from ..common.exits import STOPPED
+from ..common.failure import Failure
+from ..common.files import write_json
+from ..common.signals import FORWARDED
 from . import ended_well, loopback, program
 from .allocation import Allocation
-from .common import failure
-from .common.exits import STOPPED
-from .common.failure import Failure
-from .common.files import write_json
-from .common.signals import FORWARDED
 
 #: What every rank must find in its environment, as torch's `env://` rendezvous reads it.
 PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")

@@ -12,5 +12,11 @@ from ..allocation import Allocation
 def run(allocation: Allocation) -> NoReturn:
     """Become the program; how it ends is read from its exit and its error file."""
     os.environ["TORCHELASTIC_ERROR_FILE"] = str(allocation.job.error_file(allocation.node.name))
-    program = [sys.executable, "-u", "-m", "trainyard_trainers.program", *allocation.job.command()]
+    program = [
+        sys.executable,
+        "-u",
+        "-m",
+        "trainyard_trainers.launch.program",
+        *allocation.job.command(),
+    ]
     os.execv(sys.executable, program)  # noqa: S606

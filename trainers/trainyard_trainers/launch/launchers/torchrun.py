@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...common.failure import Failure
 from ..allocation import Allocation
-from ..common.failure import Failure
 
 
 def run(allocation: Allocation) -> Failure:

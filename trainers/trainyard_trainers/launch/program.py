@@ -1,6 +1,6 @@
 """Runs the user's program (`-m module` or a script) in this interpreter as if it had been started by hand, and keeps its exception.
 
-python -m trainyard_trainers.program [-m module | script] arguments...
+python -m trainyard_trainers.launch.program [-m module | script] arguments...
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .common.failure import record_exception
-from .common.signals import FORWARDED
+from ..common.failure import record_exception
+from ..common.signals import FORWARDED
 from .ended_well import Ending
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .common.files import write_text
+from ..common.files import write_text
 
 INSTALL_TIMEOUT_SECONDS = 3600
 #: Written last into an environment: without it there is half of one.
@@ -168,7 +168,7 @@ def install(kind: str, python: Path, requirements: Sequence[str]) -> None:
 
 def pip_wheel() -> Path | None:
     """The pip that travels with the library: in the lifecycle bundle below `packages`, on a node beside the library itself."""
-    beside = Path(__file__).resolve().parents[2]
+    beside = Path(__file__).resolve().parents[3]
     return next(
         (
             wheel

@@ -23,19 +23,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from ..checkpoints import checkpoint
+from ..common import failure
+from ..common.exits import STOPPED
+from ..common.failure import Failure
+from ..common.files import write_json
+from ..common.signals import FORWARDED
 from . import descendants, ended_well, environments, launchers
 from .allocation import Allocation, Job, Node
-from .checkpoints import checkpoint
-from .common import failure
-from .common.exits import STOPPED
-from .common.failure import Failure
-from .common.files import write_json
-from .common.signals import FORWARDED
 from .other_parts import OtherParts, tell
 from .out_of_memory import MemoryWatch
 from .step_daemon import StepDaemon
 
-LIBRARY = Path(__file__).resolve().parents[1]
+LIBRARY = Path(__file__).resolve().parents[2]
 #: Says, across the exec into it, that this is the job's own environment.
 ENTERED = "TRAINYARD_JOB_ENVIRONMENT"
 #: More than a report with its traceback takes.
@@ -222,7 +222,3 @@ def _forward_signals(pid: int, others: OtherParts) -> None:
 
     for number in FORWARDED:
         signal.signal(number, forward)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

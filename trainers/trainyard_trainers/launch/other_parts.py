@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from .common.failure import Failure
+from ..common.failure import Failure
 
 #: Between the request to end and the end by force, once another part has failed.
 PATIENCE_SECONDS = 2.0

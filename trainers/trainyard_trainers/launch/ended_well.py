@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .common.failure import Failure
+from ..common.failure import Failure
 
 #: A group whose peers hang may hang itself, and must not keep a program from ending.
 _DESTROY_SECONDS = 10

@@ -16,9 +16,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...common.failure import Failure
 from .. import ranks
 from ..allocation import Allocation
-from ..common.failure import Failure
 from . import CannotLaunch
 
 #: DeepSpeed compiles parts of itself at first use.

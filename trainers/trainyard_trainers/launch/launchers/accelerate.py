@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...common.failure import Failure
 from .. import program
 from ..allocation import Allocation
-from ..common.failure import Failure
 
 #: What a node with an accelerator has in /dev.
 _DEVICES = ("nvidia0", "neuron0", "kfd")

@@ -15,17 +15,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...common.failure import Failure
+from ...common.files import write_json
 from .. import ranks
 from ..allocation import Allocation, read_hosts
-from ..common.failure import Failure
-from ..common.files import write_json
 from . import CannotLaunch, program
 
 #: Where AWS's EFA installer puts Open MPI; on no PATH of a process that no shell started.
 EFA_INSTALLERS = "/opt/amazon/openmpi/bin"
 AGENT = "trainyard-start-daemon"
 #: mpirun asks it to start a daemon: `AGENT <host> <command of the daemon>`. The interpreter's path may hold a space, which mpirun would split.
-_AGENT_TEXT = '#!/bin/sh\nexec "$TRAINYARD_JOB_PYTHON" -S -m trainyard_trainers.launchers.mpirun daemon "$@"\n'
+_AGENT_TEXT = '#!/bin/sh\nexec "$TRAINYARD_JOB_PYTHON" -S -m trainyard_trainers.launch.launchers.mpirun daemon "$@"\n'
 _RANK = {
     "RANK": "OMPI_COMM_WORLD_RANK",
     "WORLD_SIZE": "OMPI_COMM_WORLD_SIZE",
@@ -114,7 +114,7 @@ def command(allocation: Allocation) -> list[str]:
         sys.executable,
         "-u",
         "-m",
-        "trainyard_trainers.launchers.mpirun",
+        "trainyard_trainers.launch.launchers.mpirun",
         "rank",
         *allocation.job.command(),
     ]

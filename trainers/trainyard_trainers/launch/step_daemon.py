@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from .common.failure import Failure
+from ..common.failure import Failure
 
 _POLL_SECONDS = 0.5
 #: Between the request to stop and the end by force: time for a checkpoint at the next step boundary, as in a cancelled job.

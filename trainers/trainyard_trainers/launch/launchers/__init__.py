@@ -12,8 +12,8 @@ import pkgutil
 import shutil
 from typing import Protocol, cast
 
+from ...common.failure import Failure
 from ..allocation import Allocation
-from ..common.failure import Failure
 
 
 class CannotLaunch(Exception):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGKILL
 
-from .common.failure import Failure
+from ..common.failure import Failure
 
 _PROC, _CGROUPS, _LOG = Path("/proc"), Path("/sys/fs/cgroup"), Path("/dev/kmsg")
 _KILLED = re.compile(r"[Kk]illed process (\d+) \(([^)]*)\)(?:.*?anon-rss:(\d+)kB)?")

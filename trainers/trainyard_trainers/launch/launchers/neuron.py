@@ -12,10 +12,10 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...common import precompile
+from ...common.failure import Failure
+from ...common.files import write_json
 from ..allocation import PORTS, Allocation
-from ..common import precompile
-from ..common.failure import Failure
-from ..common.files import write_json
 from . import CannotLaunch
 
 
@@ -138,6 +138,6 @@ def precompile_command(allocation: Allocation, record: Path) -> list[str]:
         "torch.distributed.run",
         *apart.torchrun_arguments(),
         "-m",
-        "trainyard_trainers.program",
+        "trainyard_trainers.launch.program",
         *allocation.job.command(),
     ]
