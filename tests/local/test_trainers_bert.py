@@ -15,8 +15,8 @@ import torch
 from tests.support import forked_jobs, tiny_bert
 from tests.support.forked_jobs import ForkedJob, running
 
-from trainyard_trainers import bert
-from trainyard_trainers.bert_data import encode, read_pairs
+from trainyard_trainers.bert import train as bert
+from trainyard_trainers.bert.data import encode, read_pairs
 from trainyard_trainers.common.config import ConfigError
 from trainyard_trainers.loop.data import Stream
 

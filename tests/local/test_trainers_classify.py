@@ -11,8 +11,8 @@ import pytest
 import torch
 from tests.support.forked_jobs import ForkedJob, running
 
-from trainyard_trainers import classify
-from trainyard_trainers.classify import ClassifyConfig, Images, make_model, read_images, split
+from trainyard_trainers.classify import train as classify
+from trainyard_trainers.classify.train import ClassifyConfig, Images, make_model, read_images, split
 from trainyard_trainers.common.config import ConfigError, build
 from trainyard_trainers.common.packages import PackageMissing
 

@@ -20,7 +20,7 @@ from bench import plain_ddp
 from tests.support.forked_jobs import FORKSERVER, run_rank
 from tests.support.ports import free_port
 
-from trainyard_trainers import allreduce
+from trainyard_trainers.ddp import allreduce
 from trainyard_trainers.parallel import node_memory, shared_adamw
 from trainyard_trainers.parallel.backend import OptimizerConfig
 

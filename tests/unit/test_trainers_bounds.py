@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import pytest
 
-from trainyard_trainers.bert import BertConfig
-from trainyard_trainers.classify import ClassifyConfig
+from trainyard_trainers.bert.train import BertConfig
+from trainyard_trainers.classify.train import ClassifyConfig
 from trainyard_trainers.common import bounds, config
 from trainyard_trainers.common.bounds import Bound, Bounded, at_least
 from trainyard_trainers.common.config import ConfigError
-from trainyard_trainers.ddp import DdpConfig
+from trainyard_trainers.ddp.train import DdpConfig
 from trainyard_trainers.llm.config import ModelConfig
 from trainyard_trainers.llm.train import LlmConfig
 from trainyard_trainers.loop import LoopConfig

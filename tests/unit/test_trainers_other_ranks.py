@@ -11,13 +11,13 @@ import torch
 import torch.distributed as dist
 from tests.support import tiny_bert
 
-from trainyard_trainers.bert import Bert, BertConfig
+from trainyard_trainers.bert.train import Bert, BertConfig
 from trainyard_trainers.checkpoints import checkpoint
 from trainyard_trainers.checkpoints.checkpoint import Saved
 from trainyard_trainers.checkpoints.writer import content_writer
-from trainyard_trainers.classify import Classify, ClassifyConfig
+from trainyard_trainers.classify.train import Classify, ClassifyConfig
 from trainyard_trainers.common import config
-from trainyard_trainers.ddp import Ddp, DdpConfig
+from trainyard_trainers.ddp.train import Ddp, DdpConfig
 from trainyard_trainers.llm.tokens import write_shard
 from trainyard_trainers.llm.train import Llm, LlmConfig
 from trainyard_trainers.loop import Task

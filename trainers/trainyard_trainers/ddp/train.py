@@ -13,7 +13,6 @@ was killed and resumed, on the same hosts or others, ends with the very bits of 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -22,14 +21,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from . import allreduce, loop
-from .checkpoints.checkpoint import Saved
-from .checkpoints.checkpointer import Files, load, load_own, rank_file
-from .common import config, seeds
-from .common.agreement import LOSS, SLOTS
-from .common.bounds import NOT_NEGATIVE, PART, POSITIVE
-from .loop import StepResult, Turn
-from .loop.data import Stream, check_batch
+from .. import loop
+from ..checkpoints.checkpoint import Saved
+from ..checkpoints.checkpointer import Files, load, load_own, rank_file
+from ..common import config, seeds
+from ..common.agreement import LOSS, SLOTS
+from ..common.bounds import NOT_NEGATIVE, PART, POSITIVE
+from ..loop import StepResult, Turn
+from ..loop.data import Stream, check_batch
+from . import allreduce
 
 SAMPLES, FEATURES, BATCH = 2048, 20, 32
 #: Batches cut and noise drawn at once: few enough that a block stays in the processor's cache.
@@ -180,7 +180,3 @@ def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.ddp` under torchrun."""
     settings = config.parse(DdpConfig, argv, prog="trainyard_trainers.ddp")
     return loop.main(lambda: Ddp(settings), settings)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,6 @@ DistributedDataParallel; the validation accuracy counts each held-out image once
 from __future__ import annotations
 
 import json
-import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +18,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from . import loop
-from .checkpoints.checkpoint import Saved
-from .checkpoints.checkpointer import Files, load, load_own, rank_file
-from .common import config, packages, seeds
-from .common.bounds import PART, POSITIVE, Bound, at_least
-from .common.config import ConfigError
-from .loop import StepResult, Turn
-from .loop.data import Stream, check_batch
-from .parallel import data_parallel
+from .. import loop
+from ..checkpoints.checkpoint import Saved
+from ..checkpoints.checkpointer import Files, load, load_own, rank_file
+from ..common import config, packages, seeds
+from ..common.bounds import PART, POSITIVE, Bound, at_least
+from ..common.config import ConfigError
+from ..loop import StepResult, Turn
+from ..loop.data import Stream, check_batch
+from ..parallel import data_parallel
 
 DIGITS = "digits"
 
@@ -280,7 +279,3 @@ def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.classify` under torchrun."""
     settings = config.parse(ClassifyConfig, argv, prog="trainyard_trainers.classify")
     return loop.main(lambda: Classify(settings), settings, backend=data_parallel.backend)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

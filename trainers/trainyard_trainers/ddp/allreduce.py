@@ -21,8 +21,8 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
-from .common.agreement import exchange
-from .parallel import node_memory
+from ..common.agreement import exchange
+from ..parallel import node_memory
 
 #: A reduction that takes longer than this has lost a rank that nobody saw dying; the process group's own time, too.
 DEADLINE_SECONDS = 300.0

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -22,16 +21,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from . import loop
-from .bert_data import Encoded, encode, read_pairs
-from .checkpoints.checkpoint import Saved
-from .checkpoints.checkpointer import Files, load, load_own, rank_file
-from .common import config, packages, seeds
-from .common.bounds import POSITIVE, at_least
-from .common.config import ConfigError
-from .loop import StepResult, Turn
-from .loop.data import Stream, check_batch
-from .parallel import data_parallel
+from .. import loop
+from ..checkpoints.checkpoint import Saved
+from ..checkpoints.checkpointer import Files, load, load_own, rank_file
+from ..common import config, packages, seeds
+from ..common.bounds import POSITIVE, at_least
+from ..common.config import ConfigError
+from ..loop import StepResult, Turn
+from ..loop.data import Stream, check_batch
+from ..parallel import data_parallel
+from .data import Encoded, encode, read_pairs
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZERS = ("tokenizer.json", "vocab.txt")
@@ -338,7 +337,3 @@ def main(argv: list[str] | None = None) -> int:
     """Entry of `python -m trainyard_trainers.bert` under torchrun."""
     settings = config.parse(BertConfig, argv, prog="trainyard_trainers.bert")
     return loop.main(lambda: Bert(settings), settings, backend=data_parallel.backend)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

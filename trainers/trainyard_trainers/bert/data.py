@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .common.config import ConfigError
+from ..common.config import ConfigError
 
 COLUMNS = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
 
