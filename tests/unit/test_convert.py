@@ -15,16 +15,16 @@ import torch
 from tests.support import checkpoints
 from tests.support import nxd_samples as samples
 
-from trainyard_trainers import convert
 from trainyard_trainers.checkpoints.writer import content_writer
 from trainyard_trainers.cli import main
 from trainyard_trainers.common.attempt import Attempt
 from trainyard_trainers.common.config import ConfigError
-from trainyard_trainers.convert import CheckFailed
+from trainyard_trainers.llm import convert
 from trainyard_trainers.llm.config import ModelConfig, to_hf
+from trainyard_trainers.llm.convert import CheckFailed
 from trainyard_trainers.llm.model import parameter_shapes
+from trainyard_trainers.llm.safetensors_format import Directory
 from trainyard_trainers.parallel import nxd_layout
-from trainyard_trainers.safetensors_format import Directory
 
 GQA = replace(samples.TINY, num_key_value_heads=2)
 TIED = replace(GQA, tie_word_embeddings=True)

@@ -18,18 +18,18 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ..checkpoints import checkpoint
+from ..common.config import ConfigError
+from ..common.files import fsync_directory
+from ..common.packages import needed
+from ..parallel import nxd_layout
+from ..parallel.layers import PlainLayers
+from ..parallel.nxd_layout import Checkpoint
+from ..parallel.partition import tp_dim
+from . import config as llm_config
 from . import safetensors_format
-from .checkpoints import checkpoint
-from .common.config import ConfigError
-from .common.files import fsync_directory
-from .common.packages import needed
-from .llm import config as llm_config
-from .llm.config import ModelConfig
-from .llm.model import Llama, parameter_shapes
-from .parallel import nxd_layout
-from .parallel.layers import PlainLayers
-from .parallel.nxd_layout import Checkpoint
-from .parallel.partition import tp_dim
+from .config import ModelConfig
+from .model import Llama, parameter_shapes
 from .safetensors_format import Directory, Entry
 
 Check = Literal["always", "never", "auto"]
