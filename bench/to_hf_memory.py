@@ -28,7 +28,7 @@ OUT = Path("build/bench/to_hf_memory.json")
 _CONVERT = """
 import json, sys
 from pathlib import Path
-from trainyard_trainers import convert
+from trainyard_trainers.llm import convert
 
 def status(name):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name)) * 1024

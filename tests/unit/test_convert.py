@@ -306,7 +306,7 @@ def test_a_config_that_this_model_does_not_compute_is_refused(tmp_path: Path) ->
 _PEAK = """
 import sys
 from pathlib import Path
-from trainyard_trainers import convert
+from trainyard_trainers.llm import convert
 
 def status(name):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name)) * 1024

@@ -19,7 +19,7 @@ EMPTY = Wanted.of({"kind": "venv", "requirements": []})
 ASK = """
 import sys
 from pathlib import Path
-from trainyard_trainers import environments
+from trainyard_trainers.launch import environments
 print(environments.ready(Path(sys.argv[1]), environments.Wanted.of({"kind": "venv", "requirements": []})))
 """
 
