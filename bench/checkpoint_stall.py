@@ -27,7 +27,8 @@ def plain_program(argv: list[str]) -> int:
     import torch
     import torch.distributed as dist
 
-    from trainyard_trainers import config, loop
+    from trainyard_trainers import loop
+    from trainyard_trainers.common import config
     from trainyard_trainers.llm.train import Llm, LlmConfig
     from trainyard_trainers.loop import StepResult, Turn
 

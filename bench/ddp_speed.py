@@ -28,7 +28,7 @@ import torch
 import torch.distributed as dist
 from bench.figures import machine, median, rounded
 
-from trainyard_trainers import allreduce
+from trainyard_trainers.ddp import allreduce
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 OUTPUT = REPOSITORY / "build/bench/ddp_speed.json"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainyard_trainers import config
+from trainyard_trainers.common import config
 
 #: About 50 million parameters.
 MODEL_50M = {

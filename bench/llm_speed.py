@@ -128,7 +128,7 @@ def as_trainer(data: Path, ends: Path, steps: int, shape: dict[str, Any]) -> Non
         TrainingArguments,
     )
 
-    from trainyard_trainers import config
+    from trainyard_trainers.common import config
     from trainyard_trainers.llm.config import ModelConfig, to_hf
     from trainyard_trainers.llm.packing import PackedData
 

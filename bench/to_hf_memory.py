@@ -19,16 +19,16 @@ from pathlib import Path
 import torch
 from bench.figures import machine
 
-from trainyard_trainers import nxd_layout
 from trainyard_trainers.llm.config import ModelConfig, to_hf
 from trainyard_trainers.llm.model import parameter_shapes
-from trainyard_trainers.llm.partition import tp_dim
+from trainyard_trainers.parallel import nxd_layout
+from trainyard_trainers.parallel.partition import tp_dim
 
 OUT = Path("build/bench/to_hf_memory.json")
 _CONVERT = """
 import json, sys
 from pathlib import Path
-from trainyard_trainers import convert
+from trainyard_trainers.llm import convert
 
 def status(name):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name)) * 1024

@@ -17,7 +17,9 @@ def recipe_names() -> str:
     """A recipe is a file among the launchers; the contracts may not import those."""
     names = sorted(
         found.name
-        for found in pkgutil.iter_modules([str(ROOT / "trainers/trainyard_trainers/launchers")])
+        for found in pkgutil.iter_modules(
+            [str(ROOT / "trainers/trainyard_trainers/launch/launchers")]
+        )
     )
     kept = RECIPES.read_text().partition("RecipeName =")[0]
     return (

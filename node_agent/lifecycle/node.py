@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 # The bundle's own packages; with -S there are no others.
 sys.path.append(str(Path(__file__).resolve().parent / "lib"))
-from trainyard_trainers import environments
+from trainyard_trainers.launch import environments
 
 T = TypeVar("T")
 #: HyperPod fills resource_config.json while instances come; so long an own address may be missing there.

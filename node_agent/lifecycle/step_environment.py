@@ -9,8 +9,8 @@ from pathlib import Path
 
 from node import Node, StepFailed, repeatedly, say
 
-from trainyard_trainers import environments
-from trainyard_trainers.environments import INSTALL_TIMEOUT_SECONDS, EnvironmentFailed
+from trainyard_trainers.launch import environments
+from trainyard_trainers.launch.environments import INSTALL_TIMEOUT_SECONDS, EnvironmentFailed
 
 #: Written last: an interpreter that can be run does not say that the environment is whole.
 STAMP = "trainyard-environment.json"

@@ -20,7 +20,7 @@ SLURM_UNITS = ("munge", "slurmctld", "slurmd")
 RESTARTS = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=1\n"
 LIBRARY = "/opt/trainyard/lib"
 PACKAGES = "/opt/trainyard/packages"
-#: For environments of jobs (trainyard_trainers/environments.py).
+#: For environments of jobs (trainyard_trainers/launch/environments.py).
 PIP = "pip.whl"
 PROGRAMS = {
     "trainyard-agent": "trainyard-agent",

@@ -93,6 +93,21 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
             "import trainyard_contracts",
             "trainers are torch and the standard library",
         ),
+        (
+            "trainers/trainyard_trainers/common/__init__.py",
+            "import trainyard_trainers.checkpoints",
+            "trainers' rooms",
+        ),
+        (
+            "trainers/trainyard_trainers/ddp/__init__.py",
+            "import trainyard_trainers.launch",
+            "trainers' rooms",
+        ),
+        (
+            "trainers/trainyard_trainers/loop/__init__.py",
+            "import trainyard_trainers.attempt",
+            "trainers' rooms",
+        ),
     ],
 )
 def test_a_rule_fails_when_it_is_broken_on_purpose(

@@ -12,10 +12,10 @@ import torch
 from tests.support.forked_jobs import ForkedJob, running
 from tests.support.llm_modes import MODEL, hold, noting_main, write_documents
 
-from trainyard_trainers import nxd_layout
-from trainyard_trainers.data import Stream
 from trainyard_trainers.llm import train
 from trainyard_trainers.llm.packing import PackedData
+from trainyard_trainers.loop.data import Stream
+from trainyard_trainers.parallel import nxd_layout
 
 pytestmark = pytest.mark.local
 STEPS, BATCH, SEQUENCE = 8, 8, 16

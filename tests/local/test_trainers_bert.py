@@ -15,10 +15,10 @@ import torch
 from tests.support import forked_jobs, tiny_bert
 from tests.support.forked_jobs import ForkedJob, running
 
-from trainyard_trainers import bert
-from trainyard_trainers.bert_data import encode, read_pairs
-from trainyard_trainers.config import ConfigError
-from trainyard_trainers.data import Stream
+from trainyard_trainers.bert import train as bert
+from trainyard_trainers.bert.data import encode, read_pairs
+from trainyard_trainers.common.config import ConfigError
+from trainyard_trainers.loop.data import Stream
 
 pytestmark = pytest.mark.local
 STEPS = 36

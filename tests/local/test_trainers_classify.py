@@ -11,10 +11,10 @@ import pytest
 import torch
 from tests.support.forked_jobs import ForkedJob, running
 
-from trainyard_trainers import classify
-from trainyard_trainers.classify import ClassifyConfig, Images, make_model, read_images, split
-from trainyard_trainers.config import ConfigError, build
-from trainyard_trainers.packages import PackageMissing
+from trainyard_trainers.classify import train as classify
+from trainyard_trainers.classify.train import ClassifyConfig, Images, make_model, read_images, split
+from trainyard_trainers.common.config import ConfigError, build
+from trainyard_trainers.common.packages import PackageMissing
 
 pytestmark = pytest.mark.local
 

@@ -10,8 +10,8 @@ from tests.support import reduction_ranks
 from tests.support.forked_jobs import ForkedJob, running
 from tests.support.reduction_ranks import Ranks
 
-from trainyard_trainers import ddp
-from trainyard_trainers.failure import Failure
+from trainyard_trainers.common.failure import Failure
+from trainyard_trainers.ddp import train as ddp
 
 pytestmark = pytest.mark.local
 STEPS = 530  # the counters of the reduction begin anew every 512

@@ -16,9 +16,9 @@ import torch.distributed as dist
 from tests.support.forked_jobs import ForkedJob, running
 from torch.nn import functional
 
-from trainyard_trainers import config
-from trainyard_trainers.config import ConfigError
-from trainyard_trainers.data import Stream
+from trainyard_trainers.common import config
+from trainyard_trainers.common.config import ConfigError
+from trainyard_trainers.loop.data import Stream
 from trainyard_trainers.translate import train, translate
 from trainyard_trainers.translate.data import Batches, Corpus, ParallelText
 from trainyard_trainers.translate.model import Transformer

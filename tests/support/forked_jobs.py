@@ -17,7 +17,7 @@ from typing import Any
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
-from trainyard_trainers.attempt import Attempt
+from trainyard_trainers.common.attempt import Attempt
 
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(

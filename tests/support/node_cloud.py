@@ -19,13 +19,21 @@ from moto.server import ThreadedMotoServer
 from tests.support.patience import PATIENCE
 from tests.support.spec_parts import FILESYSTEM
 
+import trainyard_trainers
 from trainyard_agent import slurm_settings
 from trainyard_local import faults, hyperpod, node_processes, sessions
 from trainyard_local.cloud import Cloud
 from trainyard_local.hyperpod_cluster import LocalCluster, Settings
 from trainyard_local.nodes import Node
-from trainyard_trainers import environments
 
+#: What the lifecycle scripts import of the trainers.
+TRAINERS_FILES = (
+    "__init__.py",
+    "common/__init__.py",
+    "common/files.py",
+    "launch/__init__.py",
+    "launch/environments.py",
+)
 LIFECYCLE = Path(__file__).parents[2] / "node_agent" / "lifecycle"
 ROLE = "arn:aws:iam::123456789012:role/Node"
 AGENT = """
@@ -258,10 +266,9 @@ def bundle() -> dict[str, bytes]:
     files["lib/trainyard_agent/__init__.py"] = b""
     files["lib/trainyard_agent/cli.py"] = AGENT.encode()
     files["lib/trainyard_agent/slurm_settings.py"] = Path(slurm_settings.__file__).read_bytes()
-    for name in ("__init__.py", "environments.py"):  # what the lifecycle scripts themselves import
-        files[f"lib/trainyard_trainers/{name}"] = (
-            Path(environments.__file__).with_name(name).read_bytes()
-        )
+    package = Path(str(trainyard_trainers.__file__)).parent
+    for name in TRAINERS_FILES:
+        files[f"lib/trainyard_trainers/{name}"] = (package / name).read_bytes()
     return files
 
 

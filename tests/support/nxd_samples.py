@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainyard_trainers import nxd_layout
+from trainyard_trainers.checkpoints.staging import replaced
 from trainyard_trainers.llm import config as llm_config
 from trainyard_trainers.llm.model import parameter_shapes
-from trainyard_trainers.llm.partition import tp_dim
-from trainyard_trainers.staging import replaced
+from trainyard_trainers.parallel import nxd_layout
+from trainyard_trainers.parallel.partition import tp_dim
 
 TINY = llm_config.ModelConfig(
     vocab_size=64,

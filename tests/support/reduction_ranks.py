@@ -20,8 +20,8 @@ from bench import plain_ddp
 from tests.support.forked_jobs import FORKSERVER, run_rank
 from tests.support.ports import free_port
 
-from trainyard_trainers import allreduce, node_memory
-from trainyard_trainers.parallel import shared_adamw
+from trainyard_trainers.ddp import allreduce
+from trainyard_trainers.parallel import node_memory, shared_adamw
 from trainyard_trainers.parallel.backend import OptimizerConfig
 
 WIDTH = 26

@@ -11,11 +11,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from trainyard_trainers import loop, seeds
-from trainyard_trainers.checkpoint import Saved
-from trainyard_trainers.checkpointer import Files, load, rank_file
-from trainyard_trainers.data import Stream
+from trainyard_trainers import loop
+from trainyard_trainers.checkpoints.checkpoint import Saved
+from trainyard_trainers.checkpoints.checkpointer import Files, load, rank_file
+from trainyard_trainers.common import seeds
 from trainyard_trainers.loop import LoopConfig, StepResult, Turn
+from trainyard_trainers.loop.data import Stream
 
 SAMPLES, BATCH = 60, 4
 

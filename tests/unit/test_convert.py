@@ -12,17 +12,19 @@ from typing import Any
 
 import pytest
 import torch
+from tests.support import checkpoints
 from tests.support import nxd_samples as samples
 
-from trainyard_trainers import checkpoint, convert, nxd_layout
-from trainyard_trainers.attempt import Attempt
+from trainyard_trainers.checkpoints.writer import content_writer
 from trainyard_trainers.cli import main
-from trainyard_trainers.config import ConfigError
-from trainyard_trainers.convert import CheckFailed
+from trainyard_trainers.common.attempt import Attempt
+from trainyard_trainers.common.config import ConfigError
+from trainyard_trainers.llm import convert
 from trainyard_trainers.llm.config import ModelConfig, to_hf
+from trainyard_trainers.llm.convert import CheckFailed
 from trainyard_trainers.llm.model import parameter_shapes
-from trainyard_trainers.safetensors_format import Directory
-from trainyard_trainers.writer import content_writer
+from trainyard_trainers.llm.safetensors_format import Directory
+from trainyard_trainers.parallel import nxd_layout
 
 GQA = replace(samples.TINY, num_key_value_heads=2)
 TIED = replace(GQA, tie_word_embeddings=True)
@@ -136,12 +138,8 @@ def test_a_trainyard_checkpoint_is_verified_first(tmp_path: Path) -> None:
     parts = samples.parts(
         samples.weights(GQA), 2, 1, zero1=False, xser=False, step=7, config=to_hf(GQA)
     )
-    target = attempt.checkpoint_dir / checkpoint.checkpoint_name(7, 1)
-    checkpoint.save(
-        attempt,
-        target,
-        7,
-        {name: content_writer(samples.detached(content)) for name, content in parts},
+    target = checkpoints.save(
+        attempt, 7, {name: content_writer(samples.detached(content)) for name, content in parts}
     )
     assert convert.to_hf(target, tmp_path / "hf").difference is not None
     with open(target / "step_7" / "model" / nxd_layout.rank_name(0, 1), "r+b") as stream:
@@ -308,7 +306,7 @@ def test_a_config_that_this_model_does_not_compute_is_refused(tmp_path: Path) ->
 _PEAK = """
 import sys
 from pathlib import Path
-from trainyard_trainers import convert
+from trainyard_trainers.llm import convert
 
 def status(name):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name)) * 1024

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_trainers import environments
-from trainyard_trainers.allocation import Job
-from trainyard_trainers.environments import EnvironmentFailed, Wanted
+from trainyard_trainers.launch import environments
+from trainyard_trainers.launch.allocation import Job
+from trainyard_trainers.launch.environments import EnvironmentFailed, Wanted
 
 #: Without requirements nothing is fetched from anywhere.
 EMPTY = Wanted.of({"kind": "venv", "requirements": []})
 ASK = """
 import sys
 from pathlib import Path
-from trainyard_trainers import environments
+from trainyard_trainers.launch import environments
 print(environments.ready(Path(sys.argv[1]), environments.Wanted.of({"kind": "venv", "requirements": []})))
 """
 

@@ -16,11 +16,11 @@ from typing import Any, get_args
 import pytest
 
 from trainyard_contracts.recipe_names import RecipeName
-from trainyard_trainers import launchers, ranks
-from trainyard_trainers.allocation import Allocation, Job, Node
-from trainyard_trainers.elastic import Placement
-from trainyard_trainers.failure import Failure
-from trainyard_trainers.launchers import CannotLaunch, accelerate, deepspeed, mpirun, neuron
+from trainyard_trainers.common.failure import Failure
+from trainyard_trainers.launch import launchers, ranks
+from trainyard_trainers.launch.allocation import Allocation, Job, Node
+from trainyard_trainers.launch.elastic import Placement
+from trainyard_trainers.launch.launchers import CannotLaunch, accelerate, deepspeed, mpirun, neuron
 
 GOLDEN = Path(__file__).parent / "golden_launchers"
 EVIL = "; rm -rf / #$(reboot)`id` 'a' \"b\"\n#SBATCH --uid=0"
@@ -114,7 +114,7 @@ def test_every_recipe_of_the_contracts_has_its_file_and_the_other_way_round() ->
 
 
 def test_importing_the_launchers_imports_no_torch() -> None:
-    program = "import sys; from trainyard_trainers import launchers; [launchers.named(n) for n in launchers.known()]; print('torch' in sys.modules)"
+    program = "import sys; from trainyard_trainers.launch import launchers; [launchers.named(n) for n in launchers.known()]; print('torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True
     )
@@ -156,7 +156,7 @@ def test_a_rank_of_the_wrong_world_fails_before_its_program_starts(tmp_path: Pat
     command = [
         sys.executable,
         "-c",
-        f"from trainyard_trainers import ranks; ranks.run([{str(program)!r}])",
+        f"from trainyard_trainers.launch import ranks; ranks.run([{str(program)!r}])",
     ]
     done = subprocess.run(
         command,

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from trainyard_trainers.config import ConfigError
+from trainyard_trainers.common.config import ConfigError
 from trainyard_trainers.llm.config import ModelConfig, from_hf, read_hf, to_hf
 from trainyard_trainers.llm.model import Llama, parameter_shapes
 from trainyard_trainers.llm.weights import HuggingFaceWeights, RandomWeights

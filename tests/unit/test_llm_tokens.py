@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainyard_trainers.config import ConfigError
+from trainyard_trainers.common.config import ConfigError
 from trainyard_trainers.llm import tokens
 from trainyard_trainers.llm.model import document_mask
 from trainyard_trainers.llm.packing import IGNORED, PackedData

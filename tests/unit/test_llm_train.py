@@ -12,8 +12,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from trainyard_trainers import config, loop
-from trainyard_trainers.config import ConfigError
+from trainyard_trainers import loop
+from trainyard_trainers.common import config
+from trainyard_trainers.common.config import ConfigError
 from trainyard_trainers.llm import train
 from trainyard_trainers.llm.config import ModelConfig, to_hf
 from trainyard_trainers.llm.schedule import cosine

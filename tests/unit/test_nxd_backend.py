@@ -15,10 +15,10 @@ import torch.distributed as dist
 from tests.support import fake_nxd
 from tests.support import nxd_samples as samples
 
-from trainyard_trainers import nxd_layout
-from trainyard_trainers.config import ConfigError
+from trainyard_trainers.common.config import ConfigError
+from trainyard_trainers.common.packages import PackageMissing
 from trainyard_trainers.llm.model import Llama
-from trainyard_trainers.packages import PackageMissing
+from trainyard_trainers.parallel import nxd_layout
 from trainyard_trainers.parallel.backend import (
     Backend,
     BuildConfig,

@@ -12,8 +12,8 @@ import pytest
 import torch
 from tests.support import nxd_samples as samples
 
-from trainyard_trainers import nxd_layout
-from trainyard_trainers.nxd_layout import Checkpoint
+from trainyard_trainers.parallel import nxd_layout
+from trainyard_trainers.parallel.nxd_layout import Checkpoint
 
 FULL = samples.weights()
 

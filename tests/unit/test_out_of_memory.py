@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_trainers.failure import Failure
-from trainyard_trainers.out_of_memory import MemoryWatch
+from trainyard_trainers.common.failure import Failure
+from trainyard_trainers.launch.out_of_memory import MemoryWatch
 
 KILLED = Failure(137, 9, rank=3, pid=4711)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_trainers import precompile
-from trainyard_trainers.precompile import (
+from trainyard_trainers.common import precompile
+from trainyard_trainers.common.precompile import (
     NotCompiled,
     Record,
     compile_only,

@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import resource, sys
-from trainyard_trainers.allocator import keep_freed_memory
+from trainyard_trainers.loop.allocator import keep_freed_memory
 if sys.argv[1] == "kept":
     keep_freed_memory()
 for _ in range(2):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trainyard_trainers.bert import BertConfig
+from trainyard_trainers.bert.train import BertConfig
 from trainyard_trainers.loop import LoopConfig
 from trainyard_trainers.translate.train import TrainConfig
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainyard_trainers.bert import BertConfig, Score, rate_factor
-from trainyard_trainers.bert_data import Encoded, Pair, read_pairs
-from trainyard_trainers.config import ConfigError, build
+from trainyard_trainers.bert.data import Encoded, Pair, read_pairs
+from trainyard_trainers.bert.train import BertConfig, Score, rate_factor
+from trainyard_trainers.common.config import ConfigError, build
 
 HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
 

@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support import checkpoints
 
 from trainyard_contracts.files import CheckpointManifest
 from trainyard_contracts.files import Progress as ProgressFile
-from trainyard_trainers import checkpoint
-from trainyard_trainers.attempt import Attempt
-from trainyard_trainers.config import ConfigError
-from trainyard_trainers.exits import CheckpointFailed, Fenced
-from trainyard_trainers.progress import Progress
+from trainyard_trainers.checkpoints import checkpoint
+from trainyard_trainers.checkpoints.checkpoint import Writer
+from trainyard_trainers.common.attempt import Attempt
+from trainyard_trainers.common.config import ConfigError
+from trainyard_trainers.common.exits import CheckpointFailed, Fenced
+from trainyard_trainers.common.progress import Progress
 
 
 @pytest.fixture
@@ -36,14 +38,11 @@ def attempt(tmp_path: Path) -> Attempt:
 
 
 def save(attempt: Attempt, step: int, content: bytes = b"weights") -> Path:
-    target = attempt.checkpoint_dir / checkpoint.checkpoint_name(step, attempt.number)
-    checkpoint.save(
-        attempt,
-        target,
-        step,
-        {"model.pt": lambda s: s.write(content), "ranks/0.pt": lambda s: s.write(b"own")},
-    )
-    return target
+    writers: dict[str, Writer] = {
+        "model.pt": lambda s: s.write(content),
+        "ranks/0.pt": lambda s: s.write(b"own"),
+    }
+    return checkpoints.save(attempt, step, writers)
 
 
 def test_the_manifest_is_what_the_contract_says(attempt: Attempt) -> None:
@@ -188,8 +187,7 @@ def test_a_manifest_may_not_name_files_outside_its_checkpoint(attempt: Attempt) 
 
 
 def test_no_flipped_bit_of_a_manifest_changes_what_is_read_from_it(attempt: Attempt) -> None:
-    target = attempt.checkpoint_dir / checkpoint.checkpoint_name(3, attempt.number)
-    checkpoint.save(attempt, target, 3, {"model.pt": lambda stream: stream.write(b"weights")})
+    target = checkpoints.save(attempt, 3, {"model.pt": lambda stream: stream.write(b"weights")})
     path, right = target / "manifest.json", checkpoint.verify(target, run_id=attempt.run_id)
     good = path.read_bytes()
     taken = 0
@@ -217,8 +215,7 @@ def test_no_flipped_bit_of_a_manifest_changes_what_is_read_from_it(attempt: Atte
     ],
 )
 def test_a_manifest_of_another_shape_is_no_checkpoint(attempt: Attempt, text: str) -> None:
-    target = attempt.checkpoint_dir / checkpoint.checkpoint_name(3, attempt.number)
-    checkpoint.save(attempt, target, 3, {"model.pt": lambda stream: stream.write(b"weights")})
+    target = checkpoints.save(attempt, 3, {"model.pt": lambda stream: stream.write(b"weights")})
     (target / "manifest.json").write_text(text)
     assert checkpoint.find_newest(attempt.checkpoint_dir)[0] is None
 
@@ -273,17 +270,17 @@ def test_old_checkpoints_go_and_evidence_stays(attempt: Attempt) -> None:
     assert sorted(os.listdir(attempt.checkpoint_dir)) == [path.name for path in paths[2:]]
 
 
-def test_a_full_disk_leaves_nothing_behind_and_says_which_checkpoint(attempt: Attempt) -> None:
-    def no_space(_stream: object) -> None:
-        raise OSError(28, "No space left on device")
+def test_a_full_disk_commits_nothing_and_the_error_names_the_file(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(CheckpointFailed, match=r"step-000000000007-attempt-1: .*No space left"):
-        checkpoint.save(
-            attempt,
-            attempt.checkpoint_dir / checkpoint.checkpoint_name(7, 1),
-            7,
-            {"model.pt": no_space},
-        )
+    monkeypatch.setattr(checkpoint.os, "fsync", no_space)
+    with pytest.raises(OSError, match=r"No space left.*step-000000000007-attempt-1/model.pt"):
+        save(attempt, 7)
+    assert checkpoint.find_newest(attempt.checkpoint_dir) == (None, {})
+    assert checkpoint.clean_leftovers(attempt) == [".tmp-step-000000000007-attempt-1"]
     assert os.listdir(attempt.checkpoint_dir) == []
 
 
@@ -312,7 +309,7 @@ def test_a_save_killed_at_any_system_call_leaves_the_older_checkpoint_newest(
         return call
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("open", "fsync", "rename", "replace"):
+        for name in ("open", "fsync", "rename", "replace", "unlink"):
             patch.setattr(checkpoint.os, name, killing(getattr(os, name)))
         try:
             newer = save(attempt, 10)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
-from trainyard_trainers import seeds
-from trainyard_trainers.config import ConfigError, build
-from trainyard_trainers.ddp import BATCH, FEATURES, SAMPLES, Batches, DdpConfig, make_samples
+from trainyard_trainers.common import seeds
+from trainyard_trainers.common.config import ConfigError, build
+from trainyard_trainers.ddp.train import BATCH, FEATURES, SAMPLES, Batches, DdpConfig, make_samples
 
 
 def taken(batches: Batches, steps: int) -> list[torch.Tensor]:

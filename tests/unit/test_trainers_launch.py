@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from trainyard_agent import slurm
-from trainyard_trainers import allocation, failure, other_parts
-from trainyard_trainers.allocation import Job, Node
-from trainyard_trainers.attempt import Attempt
+from trainyard_trainers.common import failure
+from trainyard_trainers.common.attempt import Attempt
+from trainyard_trainers.launch import allocation, other_parts
+from trainyard_trainers.launch.allocation import Job, Node
 
 
 @pytest.fixture
@@ -219,7 +220,7 @@ def test_processes_that_detach_themselves_end_with_the_job(attempt_dir: Path) ->
 
 REFUSED_END = """
 import sys
-from trainyard_trainers import launch
+from trainyard_trainers.launch import node_part as launch
 write = launch.write_json
 def refuse_the_end(path, document):
     if "ended" in document:

@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
-from trainyard_trainers import config, interval, seeds
-from trainyard_trainers.config import ConfigError
-from trainyard_trainers.data import Stream, check_batch
-from trainyard_trainers.staging import SharedMemory, Staged, replaced
-from trainyard_trainers.writer import content_writer
+from trainyard_trainers.checkpoints import interval
+from trainyard_trainers.checkpoints.staging import SharedMemory, Staged, replaced
+from trainyard_trainers.checkpoints.writer import content_writer
+from trainyard_trainers.common import config, seeds
+from trainyard_trainers.common.config import ConfigError
+from trainyard_trainers.loop.data import Stream, check_batch
 
 
 # -- the order of samples ------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainyard_trainers import packages
-from trainyard_trainers.config import ConfigError, build
+from trainyard_trainers.common import packages
+from trainyard_trainers.common.config import ConfigError, build
 from trainyard_trainers.translate.data import Batches, Corpus, ParallelText, Rows
 from trainyard_trainers.translate.train import TrainConfig, learning_rate
 from trainyard_trainers.translate.vocabulary import BEGIN, END, PAD, Vocabulary

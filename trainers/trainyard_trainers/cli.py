@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns 0; 1 when the logits differ; 2 when something that was given does not fit."""
     words = _parser().parse_args(argv)
-    from . import convert  # torch: not for --help
+    from .llm import convert  # torch: not for --help
 
     dtype = convert.DTYPES[words.dtype] if words.dtype else None
     try:

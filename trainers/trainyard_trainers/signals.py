@@ -1,33 +1,8 @@
-"""Turns signals into requests that the training loop serves at its next step boundary, and shows where a process that hangs stands."""
+"""The name by which programs of users import `common.signals`: it stays for them."""
 
-from __future__ import annotations
+from .common.signals import FORWARDED, Requests
 
-import faulthandler
-import signal
-from types import FrameType
-
-#: What a launcher passes on to the trainers.
-FORWARDED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-
-
-class Requests:
-    """What the outside asked of this process: SIGTERM = checkpoint and stop, SIGUSR2 = checkpoint and go on."""
-
-    def __init__(self) -> None:
-        self.stop = False
-        self.checkpoint = False
-
-    @classmethod
-    def install(cls) -> Requests:
-        """Take over SIGTERM and SIGUSR2 of the main thread; SIGUSR1 writes every thread's stack to stderr, also of one that hangs."""
-        requests = cls()
-        signal.signal(signal.SIGTERM, requests._on_stop)
-        signal.signal(signal.SIGUSR2, requests._on_checkpoint)
-        faulthandler.register(signal.SIGUSR1, all_threads=True)
-        return requests
-
-    def _on_stop(self, _number: int, _frame: FrameType | None) -> None:
-        self.stop = True
-
-    def _on_checkpoint(self, _number: int, _frame: FrameType | None) -> None:
-        self.checkpoint = True
+__all__ = [
+    "FORWARDED",
+    "Requests",
+]

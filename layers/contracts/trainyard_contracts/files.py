@@ -81,7 +81,9 @@ class JobBundle(Lenient):
     processes_per_node: int = Field(ge=1)
     partition: str | None = None
     program: list[str] = Field(description="['-m', module] or [script]")
-    recipe: str = Field(default="torchrun", description="a file of trainyard_trainers/launchers")
+    recipe: str = Field(
+        default="torchrun", description="a file of trainyard_trainers/launch/launchers"
+    )
     instance_type: str | None = Field(
         default=None, description="of the nodes, where all that the job may use have the same"
     )

@@ -1,4 +1,7 @@
-"""The recipes that a job may name; written by scripts/schemas.py from the files in trainyard_trainers/launchers."""
+"""The recipes that a job may name.
+
+scripts/schemas.py writes them from the files in trainyard_trainers/launch/launchers.
+"""
 
 from __future__ import annotations
 

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from ..config import ConfigError, build
+from ..common.bounds import NOT_NEGATIVE, Bounded, at_least
+from ..common.config import ConfigError, build
 
 #: What config.json may say that changes the computation, and the only values that this model computes.
 _ONLY = {
@@ -22,38 +23,27 @@ _DEFAULT_THETA = 10000.0
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Bounded):
     """A decoder as Llama has it (Touvron et al. 2023), with grouped-query attention (Ainslie et al. 2023); names as in config.json.
 
     vocab_size 0: that of the data. num_key_value_heads 0: as many as num_attention_heads. head_dim 0: hidden_size / num_attention_heads.
     """
 
-    vocab_size: int = 0
-    hidden_size: int = 512
-    intermediate_size: int = 1408
-    num_hidden_layers: int = 8
-    num_attention_heads: int = 8
-    num_key_value_heads: int = 0
-    head_dim: int = 0
-    max_position_embeddings: int = 2048
+    vocab_size: Annotated[int, NOT_NEGATIVE] = 0
+    hidden_size: Annotated[int, at_least(1)] = 512
+    intermediate_size: Annotated[int, at_least(1)] = 1408
+    num_hidden_layers: Annotated[int, at_least(1)] = 8
+    num_attention_heads: Annotated[int, at_least(1)] = 8
+    num_key_value_heads: Annotated[int, NOT_NEGATIVE] = 0
+    head_dim: Annotated[int, NOT_NEGATIVE] = 0
+    max_position_embeddings: Annotated[int, at_least(1)] = 2048
     rms_norm_eps: float = 1e-5
     rope_theta: float = _DEFAULT_THETA
     tie_word_embeddings: bool = False
     initializer_range: float = 0.02
 
     def __post_init__(self) -> None:
-        for name in (
-            "hidden_size",
-            "intermediate_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-            "max_position_embeddings",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
-        for name in ("vocab_size", "num_key_value_heads", "head_dim"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is negative; use 0 or more")
+        super().__post_init__()
         if self.num_attention_heads % self.kv_heads:
             raise ValueError(
                 f"num_key_value_heads: {self.kv_heads} does not divide num_attention_heads {self.num_attention_heads}; "

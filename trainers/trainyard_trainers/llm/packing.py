@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from ..config import ConfigError
+from ..common.config import ConfigError
 from .tokens import Shard, open_shards, window
 
 Packing = Literal["documents", "plain"]

@@ -35,8 +35,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..config import ConfigError
-from ..packages import PackageMissing, needed
+from ..common.config import ConfigError
+from ..common.files import replacing
+from ..common.packages import PackageMissing, needed
 
 SUFFIX = ".tokens"
 _MAGIC, _VERSION, _START = b"TYTOKENS", 1, 64
@@ -174,8 +175,7 @@ def write_shard(path: Path, documents: Iterable[Sequence[int]], vocab_size: int)
     """Write one shard; it appears under its name only when it is whole. Raises ValueError for a token outside of the vocabulary."""
     width = 2 if vocab_size <= 1 << 16 else 4
     starts, count, crc32 = array("Q"), 0, 0
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "wb") as stream:
+    with replacing(path, durable=True) as stream:
         stream.write(bytes(_START))
         for document in documents:
             starts.append(count)
@@ -188,9 +188,6 @@ def write_shard(path: Path, documents: Iterable[Sequence[int]], vocab_size: int)
         header = Header(width, vocab_size, count, len(starts), zlib.crc32(tail, crc32))
         stream.seek(0)
         stream.write(header.packed())
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
     return header
 
 

@@ -12,18 +12,21 @@ import sys
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .. import config, loop, nxd_layout, seeds
-from ..checkpoint import Saved
-from ..checkpointer import Files, load, rank_file
-from ..config import ConfigError
-from ..data import Stream
+from .. import loop
+from ..checkpoints.checkpoint import Saved
+from ..checkpoints.checkpointer import Files, load_own, rank_file
+from ..common import config, seeds
+from ..common.bounds import NOT_NEGATIVE, Bound, at_least
+from ..common.config import ConfigError
 from ..loop import StepResult, Turn
+from ..loop.data import Stream
+from ..parallel import nxd_layout
 from ..parallel.backend import Backend, BuildConfig, OptimizerConfig, ParallelConfig
 from ..parallel.torch_backend import TorchBackend, process_group_backend
 from .config import ModelConfig, divisors, read_hf, to_hf
@@ -45,12 +48,12 @@ class LlmConfig(loop.LoopConfig):
 
     data: str = ""
     weights: str = ""
-    sequence: int = 512
-    batch: int = 8
-    micro_batch: int = 0
+    sequence: Annotated[int, at_least(1)] = 512
+    batch: Annotated[int, at_least(1)] = 8
+    micro_batch: Annotated[int, NOT_NEGATIVE] = 0
     packing: Packing = "documents"
-    warmup: int = 100
-    last_learning_rate: float = 0.1
+    warmup: Annotated[int, NOT_NEGATIVE] = 100
+    last_learning_rate: Annotated[float, Bound("is no share; use 0 to 1", ge=0, le=1)] = 0.1
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     build: BuildConfig = field(default_factory=BuildConfig)
@@ -61,16 +64,6 @@ class LlmConfig(loop.LoopConfig):
         if not self.data:
             raise ValueError(
                 "data: it is missing; give --data DIRECTORY with token shards (python -m trainyard_trainers.llm.tokens pack)"
-            )
-        for name in ("sequence", "batch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
-        for name in ("micro_batch", "warmup"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is negative; use 0 or more")
-        if not 0 <= self.last_learning_rate <= 1:
-            raise ValueError(
-                f"last_learning_rate: {self.last_learning_rate} is no share; use 0 to 1"
             )
         if self.weights and self.model != ModelConfig():
             raise ValueError(
@@ -272,15 +265,7 @@ class Llm:
         self.step = saved.step
         self.backend.restore(checkpoint)
         self._has_weights = True
-        if saved.world_size == dist.get_world_size():
-            seeds.restore_random_state(load(saved, rank_file(dist.get_rank()))["random"])
-        else:
-            seeds.seed_rank(self.settings.seed + saved.step, dist.get_rank())
-            if dist.get_rank() == 0:
-                print(
-                    f"trainyard: {saved.world_size} ranks wrote this checkpoint, {dist.get_world_size()} resume it",
-                    file=sys.stderr,
-                )
+        load_own(saved, self.settings.seed)  # the position is in the user content already
 
     @staticmethod
     def _check_same(key: str, saved: dict[str, Any], present: dict[str, Any]) -> None:

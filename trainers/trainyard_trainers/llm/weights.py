@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..config import ConfigError
-from ..packages import needed
+from ..common.config import ConfigError
+from ..common.packages import needed
+from ..parallel.partition import tp_dim
 from .config import ModelConfig
 from .model import parameter_shapes
-from .partition import tp_dim
 
 INDEX = "model.safetensors.index.json"
 

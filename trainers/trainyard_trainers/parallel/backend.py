@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from ..checkpointer import Files
+from ..checkpoints.checkpointer import Files
+from ..common.bounds import NOT_NEGATIVE, PART, POSITIVE, Bounded, at_least
 
 
 @dataclass(frozen=True)
-class ParallelConfig:
+class ParallelConfig(Bounded):
     """Which backend, on what device, and how many ways. The dp size is what is left: ranks / tp.
 
     data: `ddp` every dp rank holds weights, gradients and optimizer whole (TP-local); `zero1` the optimizer's state is split over the dp
@@ -27,36 +28,21 @@ class ParallelConfig:
 
     backend: Literal["torch", "nxd"] = "torch"
     device: Literal["auto", "cpu", "cuda", "neuron"] = "auto"
-    tp: int = 1
+    tp: Annotated[int, at_least(1)] = 1
     data: Literal["ddp", "zero1", "fsdp"] = "ddp"
     sequence: bool = True
 
-    def __post_init__(self) -> None:
-        if self.tp < 1:
-            raise ValueError(f"tp: {self.tp} is too small; use 1 or more")
-
 
 @dataclass(frozen=True)
-class OptimizerConfig:
+class OptimizerConfig(Bounded):
     """AdamW (Loshchilov and Hutter 2019) on all weights, after clipping the gradient's global norm to `clip` (0: no clipping)."""
 
-    learning_rate: float = 3e-4
-    beta1: float = 0.9
-    beta2: float = 0.95
-    epsilon: float = 1e-8
-    weight_decay: float = 0.1
-    clip: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("learning_rate", "epsilon"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name}: {getattr(self, name)} must be above 0")
-        for name in ("beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} must be at least 0 and below 1")
-        for name in ("weight_decay", "clip"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is negative; use 0 or more")
+    learning_rate: Annotated[float, POSITIVE] = 3e-4
+    beta1: Annotated[float, PART] = 0.9
+    beta2: Annotated[float, PART] = 0.95
+    epsilon: Annotated[float, POSITIVE] = 1e-8
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 0.1
+    clip: Annotated[float, NOT_NEGATIVE] = 1.0
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from .. import nxd_layout, precompile
-from ..checkpointer import Files
-from ..config import ConfigError
-from ..llm.partition import tp_dim
-from ..packages import PackageMissing
+from ..checkpoints.checkpointer import Files
+from ..common import precompile
+from ..common.config import ConfigError
+from ..common.packages import PackageMissing
+from . import nxd_layout
 from .backend import BuildConfig, OptimizerConfig, ParallelConfig, Ranks, Reader, Weights
+from .partition import tp_dim
 
 #: Where AWS publishes the packages; those of the same names on PyPI are placeholders, which install without a word.
 PACKAGE_INDEX = "https://pip.repos.neuron.amazonaws.com"

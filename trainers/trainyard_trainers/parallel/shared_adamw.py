@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from .. import node_memory
+from . import node_memory
 from .adamw import STATE, AdamW, adamw, divisor
 from .backend import OptimizerConfig
 

@@ -16,16 +16,15 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from .. import nxd_layout
-from ..checkpointer import Files
-from ..config import ConfigError
-from ..llm.partition import tp_dim
-from . import shared_adamw
+from ..checkpoints.checkpointer import Files
+from ..common.config import ConfigError
+from . import nxd_layout, shared_adamw
 from .adamw import STATE, AdamW, divisor
 from .backend import BuildConfig, OptimizerConfig, ParallelConfig, Ranks, Reader, Weights
 from .chunks import Chunks, all_gather, average_whole, chunk, chunk_rows, padded
 from .cross_entropy import head_loss
 from .layers import PlainLayers
+from .partition import tp_dim
 
 
 def device_kind(config: ParallelConfig) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..config import ConfigError
+from ..common.config import ConfigError
 from .vocabulary import BEGIN, PAD, Vocabulary
 
 #: Pairs that are encoded at once: enough to keep all cores busy, few enough to be small in memory.

@@ -9,37 +9,34 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Annotated, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..common.bounds import Bound, Bounded, at_least
 from .vocabulary import BEGIN, PAD
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Bounded):
     """`layers`: of the encoder, and as many of the decoder; `width`: of embeddings and layers; `feed_forward`: of the hidden layers."""
 
-    layers: int = 6
-    width: int = 512
-    heads: int = 8
-    feed_forward: int = 2048
-    dropout: float = 0.1
+    layers: Annotated[int, at_least(1)] = 6
+    width: Annotated[int, at_least(1)] = 512
+    heads: Annotated[int, at_least(1)] = 8
+    feed_forward: Annotated[int, at_least(1)] = 2048
+    dropout: Annotated[
+        float, Bound("is no share of what is dropped; use 0 or more and less than 1", ge=0, lt=1)
+    ] = 0.1
 
     def __post_init__(self) -> None:
-        for name in ("layers", "width", "heads", "feed_forward"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
+        super().__post_init__()
         if self.width % (2 * self.heads):
             fits = [heads for heads in range(1, self.width) if self.width % (2 * heads) == 0]
             raise ValueError(
                 f"heads: {self.heads} do not divide width {self.width} into even parts; use one of {', '.join(map(str, fits))}"
-            )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(
-                f"dropout: {self.dropout} is no share of what is dropped; use 0 or more and less than 1"
             )
 
 

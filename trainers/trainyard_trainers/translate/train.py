@@ -13,20 +13,23 @@ import math
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .. import config, data_parallel, loop, packages, seeds
-from ..agreement import exchange
-from ..checkpoint import Saved
-from ..checkpointer import Files, load, rank_file
-from ..config import ConfigError
-from ..data import Stream
+from .. import loop
+from ..checkpoints.checkpoint import Saved
+from ..checkpoints.checkpointer import Files, load, load_own, rank_file
+from ..common import config, packages, seeds
+from ..common.agreement import exchange
+from ..common.bounds import POSITIVE, Bound, at_least
+from ..common.config import ConfigError
 from ..loop import StepResult, Turn
+from ..loop.data import Stream
+from ..parallel import data_parallel
 from .data import Batches, Corpus, ParallelText
 from .model import ModelConfig, Transformer
 from .translate import SearchConfig, model_files, translate
@@ -47,28 +50,20 @@ class TrainConfig(loop.LoopConfig):
     target: str = "de"
     vocabulary_size: int = 16_000
     tokens_per_batch: int = 4096
-    max_tokens: int = 256
-    learning_rate: float = 7e-4
-    warmup_steps: int = 4000
-    label_smoothing: float = 0.1
-    weight_decay: float = 0.0
-    max_gradient_norm: float = 1.0
+    max_tokens: Annotated[int, at_least(2)] = 256
+    learning_rate: Annotated[float, POSITIVE] = 7e-4
+    warmup_steps: Annotated[int, at_least(1)] = 4000
+    label_smoothing: Annotated[
+        float, Bound("is no share of probability; use 0 or more and less than 1", ge=0, lt=1)
+    ] = 0.1
+    weight_decay: Annotated[float, at_least(0)] = 0.0
+    max_gradient_norm: Annotated[float, POSITIVE] = 1.0
     precision: Literal["float32", "bfloat16"] = "float32"
     model: ModelConfig = field(default_factory=ModelConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("max_tokens", 2), ("warmup_steps", 1), ("weight_decay", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}: {getattr(self, name)} is too small; use {least} or more")
-        for name in ("learning_rate", "max_gradient_norm"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}: {getattr(self, name)} must be above 0")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(
-                f"label_smoothing: {self.label_smoothing} is no share of probability; use 0 or more and less than 1"
-            )
         if self.tokens_per_batch < self.max_tokens:
             raise ValueError(
                 f"tokens_per_batch: {self.tokens_per_batch} are too few for a pair of max_tokens {self.max_tokens}; "
@@ -191,13 +186,8 @@ class Training:
             )
         self.model.load_state_dict(load(saved, "model.pt"))
         self.optimizer.load_state_dict(load(saved, "optimizer.pt"))
-        same = saved.world_size == self.world_size
-        own = load(saved, rank_file(self.rank if same else 0))
+        own = load_own(saved, self.settings.seed)
         self.stream.position, self.step = own["position"], saved.step
-        if same:
-            seeds.restore_random_state(own["random"])
-        else:
-            seeds.seed_rank(self.settings.seed + saved.step, self.rank)
 
 
 class Translate:

@@ -12,12 +12,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import torch
 
-from .. import checkpoint, config
-from ..config import ConfigError
+from ..checkpoints import checkpoint
+from ..common import config
+from ..common.bounds import Bound, Bounded, at_least
+from ..common.config import ConfigError
 from .data import Rows
 from .model import Decoding, ModelConfig, Transformer
 from .search import beam_search
@@ -27,21 +29,14 @@ SCHEMA = "trainyard.translate.v1"
 
 
 @dataclass(frozen=True)
-class SearchConfig:
+class SearchConfig(Bounded):
     """`beam`: open hypotheses a sentence (1: greedy); `length_penalty`: strength, 0 for none; `sentences`: translated at once."""
 
-    beam: int = 4
-    length_penalty: float = 0.6
-    sentences: int = 32
-
-    def __post_init__(self) -> None:
-        for name in ("beam", "sentences"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is too small; use 1 or more")
-        if not self.length_penalty >= 0:
-            raise ValueError(
-                f"length_penalty: {self.length_penalty} would prefer short sentences without end; use 0 or more"
-            )
+    beam: Annotated[int, at_least(1)] = 4
+    length_penalty: Annotated[
+        float, Bound("would prefer short sentences without end; use 0 or more", ge=0)
+    ] = 0.6
+    sentences: Annotated[int, at_least(1)] = 32
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import packages
-from ..config import ConfigError
+from ..common import packages
+from ..common.config import ConfigError
 
 #: Tokens of our own, before those of the package: no text can spell them.
 PAD, BEGIN, END = range(3)

@@ -6,7 +6,8 @@ from trainyard.domain.records import Attempt, Run
 from trainyard_contracts.files import JobBundle
 from trainyard_contracts.specs import ClusterSpec
 
-# One text for all recipes: what differs is data, and `launch` hands it to the recipe's own file in trainyard_trainers/launchers.
+# One text for all recipes: what differs is data, and `launch` hands it to the recipe's own file
+# in trainyard_trainers/launch/launchers.
 # The agent replaces @PYTHON@, @LIBRARY@ and @ATTEMPT_DIR@ by absolute paths of its own node that it validated and quoted.
 # No string of the user's is in this text: program, arguments, environment and files travel in bundle.json and job.json.
 # --kill-on-bad-exit ends the whole step when a node's part fails, so that a dead peer is noticed in seconds; a part that ended well

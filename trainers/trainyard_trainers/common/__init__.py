@@ -1,0 +1,1 @@
+"""What every room stands on: exits, failures, configuration, files, and what ranks agree on."""

@@ -1,0 +1,147 @@
+"""torchrun's agent for one node: its own argument parser, rendezvous and monitor, with a faster way to start our trainers.
+
+torchrun starts each worker as a new interpreter, which imports torch a second time: two seconds that every restart pays. Trainers of
+this package are forked from the agent instead, which has imported torch by then. Programs of users get processes of their own, as always.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import logging
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from ..common import failure
+from ..common.exits import STOPPED
+from ..common.failure import Failure
+from ..common.signals import FORWARDED
+from . import descendants, ended_well, loopback, program
+from .allocation import Allocation
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One node's place in an attempt's job."""
+
+    nodes: int
+    node_rank: int
+    processes: int
+    master_address: str
+    master_port: int
+    local_address: str
+    run: str
+    log_dir: Path
+
+    @classmethod
+    def of(cls, allocation: Allocation) -> Placement:
+        job, node = allocation.job, allocation.node
+        return cls(
+            nodes=len(node.names),
+            node_rank=node.rank,
+            processes=allocation.processes,
+            master_address=allocation.master_address,
+            master_port=allocation.master_port,
+            local_address=allocation.address,
+            run=f"{job.document['runId']}-{job.document['attempt']}",
+            log_dir=job.attempt_dir / "torchrun" / node.name,
+        )
+
+    def torchrun_arguments(self) -> list[str]:
+        """Options of torchrun: static rendezvous of the attempt's own, no restarts (Trainyard resubmits)."""
+        return [
+            f"--nnodes={self.nodes}",
+            f"--node-rank={self.node_rank}",
+            f"--nproc-per-node={self.processes}",
+            "--rdzv-backend=static",
+            f"--rdzv-id={self.run}",
+            f"--master-addr={self.master_address}",
+            f"--master-port={self.master_port}",
+            # Without this torchrun looks its own name up, which takes seconds where no name server answers.
+            f"--local-addr={self.local_address}",
+            "--max-restarts=0",
+            "--monitor-interval=0.05",
+            f"--log-dir={self.log_dir}",
+        ]
+
+
+def _pass_on(number: int, _frame: FrameType | None) -> None:
+    """Hand a signal to the workers; torchrun then sees how they end. Before there are any, SIGTERM ends this process."""
+    workers = descendants.children()
+    if not workers and number == signal.SIGTERM:
+        os._exit(STOPPED)
+    for pid in workers:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def _forked(command: Sequence[str]) -> None:
+    """A worker that was forked from the agent: torch keeps its exception to itself, so it is printed here."""
+    # What ps shows is the launcher's, and so is /proc/<pid>/environ; this name says which rank it is.
+    Path("/proc/self/comm").write_text(f"trainer-{os.environ['RANK']}"[:15])
+    try:
+        program.run(command)
+    except Exception:
+        traceback.print_exc()
+        raise
+
+
+def run(
+    placement: Placement, command: Sequence[str], entry: str = "trainyard_trainers.launch.program"
+) -> Failure:
+    """Run this node's workers to their end and say how it went. `entry`: the module that runs the command in each of them."""
+    for number in FORWARDED:
+        signal.signal(number, _pass_on)
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+    # It logs every traceback once more, with a prefix on each line.
+    logging.getLogger("torch.distributed.elastic.multiprocessing.api").setLevel(logging.CRITICAL)
+    ours = command[0] == "-m" and command[1].startswith("trainyard_trainers.")
+    forked = ours and entry == program.__name__
+    gc.disable()  # collecting while torch is imported finds nothing and costs a seventh of the time
+    from torch.distributed import run as torchrun
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.multiprocessing.subprocess_handler import subprocess_handler
+    from torch.distributed.launcher.api import elastic_launch
+
+    if forked:
+        with contextlib.suppress(ImportError):  # each rank will say what is missing
+            importlib.import_module(command[1])  # the fork brings along what the trainer imports
+    gc.freeze()
+    gc.enable()
+
+    arguments = torchrun.parse_args(  # type: ignore[no-untyped-call]
+        [*placement.torchrun_arguments(), "-m", entry, *command]
+    )
+    subprocess_handler.Popen = ended_well.Popen  # type: ignore[attr-defined]
+    config, interpreter, worker = torchrun.config_from_args(arguments)
+    # SIGTERM is ours: torchrun would give the workers 30 seconds and then kill them in the middle of a checkpoint. Before
+    # torch 2.8 that could not be said.
+    if hasattr(config, "signals_to_handle"):
+        config.signals_to_handle = "SIGINT,SIGQUIT"
+        if placement.master_address.startswith("127."):
+            loopback.keep_stores("torch.distributed.elastic.rendezvous.static_tcp_rendezvous")
+    try:
+        if forked:
+            config.start_method = "fork"
+            elastic_launch(config, _forked)(list(command))
+        else:
+            elastic_launch(config, interpreter)(*worker)
+    except ChildFailedError as error:
+        rank, first = error.get_first_failure()
+        print(
+            f"trainyard: rank {rank} ended with exit code {first.exitcode}",
+            file=sys.stderr,
+            flush=True,
+        )
+        return failure.of_worker(first.exitcode, rank, Path(first.error_file), first.pid)
+    return Failure(0)

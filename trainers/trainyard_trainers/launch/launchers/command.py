@@ -1,0 +1,22 @@
+"""Recipe `command`: the program once on every node, as a plain Python process; how its processes find each other is its own affair."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from ..allocation import Allocation
+
+
+def run(allocation: Allocation) -> NoReturn:
+    """Become the program; how it ends is read from its exit and its error file."""
+    os.environ["TORCHELASTIC_ERROR_FILE"] = str(allocation.job.error_file(allocation.node.name))
+    program = [
+        sys.executable,
+        "-u",
+        "-m",
+        "trainyard_trainers.launch.program",
+        *allocation.job.command(),
+    ]
+    os.execv(sys.executable, program)  # noqa: S606

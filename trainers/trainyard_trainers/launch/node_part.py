@@ -1,0 +1,224 @@
+"""Starts one node's part of an attempt's job and records how it ended; `srun` runs it once on every node.
+
+    python -m trainyard_trainers.launch <attempt dir>
+
+Reads `job.json` (the fields of the job bundle) and `hosts` (lines `<node name> <address>`) of the attempt's directory. Writes
+`launch-<node>.json` there: `{node, attempt, pid, started, ended, exitCode, signal, rank, kind, error, traceback,
+failedPid}`; the fields after `started` come with the end. Standard library only: this process waits while torch works in its child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from ..checkpoints import checkpoint
+from ..common import failure
+from ..common.exits import STOPPED
+from ..common.failure import Failure
+from ..common.files import write_json
+from ..common.signals import FORWARDED
+from . import descendants, ended_well, environments, launchers
+from .allocation import Allocation, Job, Node
+from .other_parts import OtherParts, tell
+from .out_of_memory import MemoryWatch
+from .step_daemon import StepDaemon
+
+LIBRARY = Path(__file__).resolve().parents[2]
+#: Says, across the exec into it, that this is the job's own environment.
+ENTERED = "TRAINYARD_JOB_ENVIRONMENT"
+#: More than a report with its traceback takes.
+ROOM_BYTES = 16 * 1024
+#: A pipe of Linux holds 64 KiB.
+PIPE_BYTES = 60_000
+
+
+def _set_environment(job: Job, on_loopback: bool) -> None:
+    """Everything below must be in place before torch is imported."""
+    os.environ.update(job.environment())
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(job.files_dir), str(LIBRARY), *filter(None, [os.environ.get("PYTHONPATH")])],
+    )
+    sys.path[:0] = [str(job.files_dir), str(LIBRARY)]
+    os.environ["PYTHONUNBUFFERED"] = "1"
+    # What a library's crash leaves of itself are the stacks in the job's log, from the first import on.
+    if os.environ.setdefault("PYTHONFAULTHANDLER", "1"):
+        faulthandler.enable()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
+    # gloo takes the address of the host's name, which need not be one that the others reach; on loopback it always is `lo`.
+    if on_loopback:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    # Where it cannot be made, a program that needs it says so better than we could.
+    with contextlib.suppress(OSError):
+        job.output_dir.mkdir(exist_ok=True)
+    if job.files_dir.is_dir():
+        os.chdir(job.files_dir)
+
+
+def _child(job: Job, node: Node, pipe: int) -> NoReturn:
+    """The process in which the job runs; its end, as it saw it itself, goes through the pipe."""
+    allocation = Allocation.of(job, node)
+    _set_environment(job, allocation.on_loopback)
+    try:
+        end = launchers.named(job.recipe).run(allocation)
+    except launchers.CannotLaunch as refused:
+        print(f"trainyard: {refused}", file=sys.stderr)
+        end = Failure(1, error=f"recipe {job.recipe}: {refused}")
+    os.write(pipe, _fitting(end))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(end.exit_code or 0)
+
+
+def _fitting(end: Failure) -> bytes:
+    """As JSON, short enough for a pipe that nobody reads before its writer has ended: a character may take 12 bytes."""
+    text = json.dumps(end.as_json()).encode()
+    if len(text) > PIPE_BYTES:
+        end = replace(
+            end,
+            error=end.error and end.error[:500],
+            traceback=end.traceback and end.traceback[-4000:],
+        )
+        text = json.dumps(end.as_json()).encode()
+    return text
+
+
+def _wait(pid: int, pipe: int, job: Job, error_file: Path) -> Failure:
+    """Wait for the child, and join what it told us with how the operating system saw it end."""
+    end = ended_well.judged(failure.of_status(descendants.wait_for(pid), pid), job.attempt_dir)
+    if left := descendants.end_all():
+        _say(
+            f"{left} process{'' if left == 1 else 'es'} of the job outlived it and had to be killed"
+        )
+    chunks = []
+    while chunk := os.read(
+        pipe, 65536
+    ):  # all who could write to it are dead; what the child wrote fits into the pipe
+        chunks.append(chunk)
+    if chunks:
+        told = json.loads(b"".join(chunks))
+        return replace(
+            end,
+            signal=told["signal"],
+            rank=told["rank"],
+            error=told["error"],
+            traceback=told["traceback"],
+            pid=told["failedPid"],
+        )
+    if end.signal == signal.SIGTERM:
+        return Failure(STOPPED)
+    error, stack = failure.read_error_file(error_file)
+    return replace(end, error=error, traceback=stack)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry; returns the exit code of this node's part: 0, an exit code of `exits`, 128 + signal, or the program's own."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if len(arguments) != 1:
+        print("usage: python -m trainyard_trainers.launch <attempt dir>", file=sys.stderr)
+        return 2
+    job, node = Job.read(Path(arguments[0]).absolute()), Node.from_environment(os.environ)
+    report = job.attempt_dir / f"launch-{node.name}.json"
+    about = {
+        "node": node.name,
+        "attempt": job.document["attempt"],
+        "pid": os.getpid(),
+        "started": time.time(),
+    }
+    write_json(report, about)
+    if problem := _enter_environment(job):
+        write_json(report, {**about, "ended": time.time(), **problem.as_json()})
+        return 1
+    room = _keep_room(report)
+    daemon, memory = StepDaemon(os.environ), MemoryWatch()
+    descendants.adopt_orphans()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _child(job, node, writer)
+    os.close(writer)
+    others = OtherParts(job.attempt_dir, pid)
+    _forward_signals(pid, others)
+    daemon.watch(pid)
+    # While the child imports torch.
+    threading.Thread(target=checkpoint.read_ahead, args=(job.checkpoint_dir,), daemon=True).start()
+    end = daemon.blamed_for(
+        memory.blamed_for(others.blamed_for(_wait(pid, reader, job, job.error_file(node.name))))
+    )
+    tell(job.attempt_dir, end)
+    _write_end(report, {**about, "ended": time.time(), **end.as_json()}, room)
+    return end.exit_code or 0
+
+
+def _enter_environment(job: Job) -> Failure | None:
+    """Go on in the interpreter of the job's own environment, built here if it is not there yet. Returns only where there is none, or it failed."""
+    document = job.document.get("pythonEnvironment")
+    if not document or os.environ.get(ENTERED):
+        return None
+    os.environ.update(job.environment())  # PIP_INDEX_URL and the like are the user's to say
+    try:
+        python = environments.ready(
+            job.run_dir.parents[1] / "environments", environments.Wanted.of(document)
+        )
+    except (environments.EnvironmentFailed, OSError) as error:
+        _say(f"the job's Python environment cannot be made: {error}")
+        text = str(error)
+        short = (
+            text if len(text) <= 420 else f"{text[:120]} ... {text[-300:]}"
+        )  # what was done, and the last words about it
+        return Failure(1, error=f"job.pythonEnvironment cannot be made: {short}")
+    os.environ[ENTERED] = str(python)
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(LIBRARY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    return os.execv(python, [str(python), "-m", "trainyard_trainers.launch", str(job.attempt_dir)])  # noqa: S606
+
+
+def _keep_room(report: Path) -> Path:
+    """A file that is given up for the report of the end, which is wanted most when the shared filesystem is full."""
+    room = report.with_name(f".{report.stem}.room")
+    with contextlib.suppress(OSError):
+        room.write_bytes(b"\0" * ROOM_BYTES)
+    return room
+
+
+def _write_end(report: Path, document: Mapping[str, Any], room: Path) -> None:
+    """Where even that fails, the exit code must still tell the agent what it can."""
+    try:
+        room.unlink(missing_ok=True)
+        write_json(report, document)
+    except OSError as error:
+        _say(f"{report} cannot be written: {error}")
+
+
+def _say(text: str) -> None:
+    """To the job's log. That nobody reads it any more must not keep the report of the end from being written."""
+    with contextlib.suppress(OSError):
+        print(f"trainyard: {text}", file=sys.stderr, flush=True)
+
+
+def _forward_signals(pid: int, others: OtherParts) -> None:
+    def forward(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGTERM:
+            others.watch()
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+    for number in FORWARDED:
+        signal.signal(number, forward)

@@ -1,0 +1,59 @@
+"""Ends this node's part of a job that another node's part has failed: nothing comes of it any more, and the next attempt waits for it.
+
+Slurm asks the other parts to end (SIGTERM) and kills them only after its KillWait, which is half a minute and everybody's: other people's
+jobs save in that time. A rank that waits for its peers in a collective does not hear SIGTERM, so its launcher ends it sooner.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+from ..common.failure import Failure
+
+#: Between the request to end and the end by force, once another part has failed.
+PATIENCE_SECONDS = 2.0
+_POLL_SECONDS = 0.1
+_MARK = "part-failed"
+
+
+def tell(attempt_dir: Path, end: Failure) -> None:
+    """Before this part ends, so that the mark is there when Slurm asks the others to end. One that was only stopped has not failed."""
+    if end.kind not in (None, "stopped"):
+        with contextlib.suppress(OSError):
+            (attempt_dir / _MARK).touch()
+
+
+class OtherParts:
+    """Of the same attempt. Nothing is looked at before this part is asked to end."""
+
+    def __init__(self, attempt_dir: Path, child: int) -> None:
+        self._mark, self._child = attempt_dir / _MARK, child
+        self._watches = self._ended_it = False
+
+    def watch(self) -> None:
+        """From now on, in a thread: once another part has failed, this one has PATIENCE_SECONDS left."""
+        if not self._watches:
+            self._watches = True
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self._mark.exists():
+            time.sleep(_POLL_SECONDS)
+        time.sleep(PATIENCE_SECONDS)
+        self._ended_it = True
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._child, signal.SIGKILL)
+
+    def blamed_for(self, end: Failure) -> Failure:
+        """What was killed here was killed because of them."""
+        if not self._ended_it or end.signal != signal.SIGKILL:
+            return end
+        return Failure(
+            128 + signal.SIGKILL,
+            error="another rank failed first, and this one did not end when it was asked to",
+        )

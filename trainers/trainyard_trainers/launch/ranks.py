@@ -1,0 +1,240 @@
+"""One rank of a launcher that is not torchrun's: runs the program in a child and writes down how it ended, which such launchers do not tell.
+
+Each rank has a report, `ranks/<node>.<rank>.json` in the attempt's directory: `{node, rank, pid, started}` at once and `{ended, exitCode,
+signal, error, traceback}` at its end. From all of them a node's launcher says whose failure came first (`outcome`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ..common import failure
+from ..common.exits import STOPPED
+from ..common.failure import Failure
+from ..common.files import write_json
+from ..common.signals import FORWARDED
+from . import ended_well, loopback, program
+from .allocation import Allocation
+
+#: What every rank must find in its environment, as torch's `env://` rendezvous reads it.
+PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+#: So long a rank that stopped waits for the others; the agent kills what is left of a cancelled job after 20 seconds.
+_SAVE_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+#: Linux, <sys/prctl.h>.
+_PR_SET_PDEATHSIG = 1
+
+
+def tell(allocation: Allocation) -> None:
+    """Put into the environment what the ranks of this node must know of the job."""
+    os.environ["TRAINYARD_WORLD_SIZE"] = str(allocation.world_size)
+    os.environ["TRAINYARD_NODE_NAME"] = allocation.node.name
+    os.environ["MASTER_ADDR"] = allocation.master_address
+    os.environ["MASTER_PORT"] = str(allocation.master_port)
+    _reports(allocation.job.attempt_dir).mkdir(exist_ok=True)
+
+
+def wrong_world(environment: dict[str, str]) -> str | None:
+    """What is wrong with the place that the launcher gave this process; None = it is one rank of the world that was asked for."""
+    missing = [name for name in PLACE if not environment.get(name)]
+    asked = environment.get("TRAINYARD_WORLD_SIZE", "")
+    if missing:
+        return f"the launcher did not set {', '.join(missing)}, so this process would train alone instead of as one of {asked}"
+    if environment["WORLD_SIZE"] != asked:
+        formed = environment["WORLD_SIZE"]
+        return (
+            f"the launcher formed {formed} process{'' if formed == '1' else 'es'}, but the job asks for {asked} (nodes x "
+            "processesPerNode): each group would train a model of its own"
+        )
+    return None
+
+
+# -- in the rank's process -----------------------------------------------------------------------
+def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> None:
+    """Run the program as this rank, in a child; this process ends as the child does. `before` is called in the child first."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)  # its launcher is deaf to them
+    attempt_dir = Path(os.environ["TRAINYARD_ATTEMPT_DIR"])
+    rank, node = os.environ.get("RANK") or "0", os.environ["TRAINYARD_NODE_NAME"]
+    report = _reports(attempt_dir) / f"{node}.{rank}.json"
+    about = {"node": node, "rank": int(rank), "pid": os.getpid(), "started": time.time()}
+    if wrong := wrong_world(dict(os.environ)):
+        print(f"trainyard: {wrong}", file=sys.stderr)
+        write_json(
+            report,
+            {
+                **about,
+                "ended": time.time(),
+                **Failure(1, rank=int(rank), error=f"WrongWorldSize: {wrong}").as_json(),
+            },
+        )
+        sys.exit(1)
+    write_json(report, about)
+    error_file = report.with_suffix(".error")
+    os.environ["TORCHELASTIC_ERROR_FILE"] = str(error_file)
+    pid = os.fork()
+    if pid == 0:
+        _become(rank)
+        before()
+        program.run(command)
+        return
+    _forward_to(pid)
+    end = ended_well.judged(failure.of_status(os.waitpid(pid, 0)[1], pid), attempt_dir)
+    error, stack = failure.read_error_file(error_file)
+    end = (
+        Failure(STOPPED, rank=int(rank))
+        if end.signal == signal.SIGTERM
+        else replace(end, rank=int(rank), error=error, traceback=stack)
+    )
+    write_json(report, {**about, "ended": time.time(), **end.as_json()})
+    if end.kind == "stopped":
+        _await_others(attempt_dir)
+    os._exit(end.exit_code or 0)
+
+
+def _await_others(attempt_dir: Path) -> None:
+    """Launchers kill the ranks that are left when one ends with a code other than 0; those may still be saving."""
+    deadline = time.monotonic() + _SAVE_SECONDS
+    while time.monotonic() < deadline and any("ended" not in told for told in _read(attempt_dir)):
+        time.sleep(_POLL_SECONDS)
+
+
+def _become(rank: str) -> None:
+    ctypes.CDLL(None).prctl(
+        _PR_SET_PDEATHSIG, signal.SIGKILL
+    )  # a rank that nobody waits for any more must not go on writing
+    # As elastic.py names its ranks: what looks for a job's ranks from outside finds them by it.
+    Path("/proc/self/comm").write_text(f"trainer-{rank}"[:15])
+    if os.environ["MASTER_ADDR"].startswith("127."):
+        loopback.keep_stores("torch.distributed.rendezvous")
+
+
+def _forward_to(pid: int) -> None:
+    def forward(number: int, _frame: FrameType | None) -> None:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+    for number in FORWARDED:
+        signal.signal(number, forward)
+
+
+# -- in the launcher -----------------------------------------------------------------------------
+def pass_signals_on(allocation: Allocation) -> None:
+    """From now on what this process is told goes to the ranks of its node: launchers end or kill them where they should save."""
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        ranks = [told for told in _all(allocation) if told["node"] == allocation.node.name]
+        if not ranks and number == signal.SIGTERM:
+            os._exit(STOPPED)
+        for told in ranks:
+            if "ended" not in told:
+                _kill(told["pid"], number)
+
+    for number in FORWARDED:
+        signal.signal(number, forward)
+
+
+def _kill(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def start(
+    argv: Sequence[str], environment: dict[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a launcher's program, deaf to what is meant for the ranks.
+
+    Slurm signals every process of a job, and a launcher that hears SIGTERM kills ranks that are about to save.
+    """
+    return subprocess.Popen(
+        list(argv),
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        preexec_fn=_be_deaf,  # noqa: PLW1509 - no threads here
+    )
+
+
+def _be_deaf() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+
+
+def outcome(allocation: Allocation, exit_code: int) -> Failure:
+    """How this node's part ended, from what all ranks wrote and the launcher's exit code.
+
+    The first failure of the whole job belongs to the node on which it happened; others failed in consequence.
+    """
+    told = _all(allocation)
+    here = [rank for rank in told if rank["node"] == allocation.node.name]
+    failed = sorted(
+        (rank for rank in told if _of(rank).kind not in (None, "stopped")),
+        key=lambda rank: float(rank["ended"]),
+    )
+    causes = [rank for rank in failed if _of(rank).kind != "peer"] or failed
+    if causes:
+        return _seen_from_here(allocation, causes[0])
+    unended = [rank for rank in here if "ended" not in rank]
+    if unended:  # its keeper was killed together with it
+        return Failure(128 + signal.SIGKILL, int(signal.SIGKILL), unended[0]["rank"])
+    if any(_of(rank).kind == "stopped" for rank in told):
+        return Failure(STOPPED)
+    if exit_code == 0 and len(here) != allocation.processes:
+        error = f"{len(here)} of this node's {allocation.processes} processes were started, and the launcher calls that a success"
+        return Failure(1, error=f"WrongWorldSize: {error}")
+    if exit_code < 0 or exit_code > 128:
+        number = -exit_code if exit_code < 0 else exit_code - 128
+        return Failure(128 + number, number)
+    return Failure(exit_code)
+
+
+def _seen_from_here(allocation: Allocation, first: dict[str, Any]) -> Failure:
+    if first["node"] == allocation.node.name:
+        return _of(first)
+    print(
+        f"trainyard: rank {first['rank']} on {first['node']} failed first",
+        file=sys.stderr,
+        flush=True,
+    )
+    return Failure(1, error=f"another rank failed first: rank {first['rank']} on {first['node']}")
+
+
+def _of(report: dict[str, Any]) -> Failure:
+    """A rank that has not ended has not failed."""
+    if "ended" not in report:
+        return Failure(0)
+    return Failure(
+        report["exitCode"],
+        report["signal"],
+        report["rank"],
+        report["error"],
+        report["traceback"],
+        report.get("failedPid"),
+    )
+
+
+def _all(allocation: Allocation) -> list[dict[str, Any]]:
+    return _read(allocation.job.attempt_dir)
+
+
+def _read(attempt_dir: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(_reports(attempt_dir).glob("*.json"))
+    ]
+
+
+def _reports(attempt_dir: Path) -> Path:
+    return attempt_dir / "ranks"
