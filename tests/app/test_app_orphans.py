@@ -14,6 +14,7 @@ from trainyard.app.sweep import UNKNOWN_CLUSTER, Swept, sweep
 from trainyard.domain.facts import UnsavedRun
 from trainyard.domain.orphans import allowed
 from trainyard.domain.records import Cluster
+from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendCluster
 from trainyard_contracts.specs import ClusterSpec
 
@@ -63,7 +64,12 @@ def test_clusters_of_others_are_never_looked_at() -> None:
     seen = story.world.backend.clusters.pop("late")
     story.world.backend.beside.clear()
     story.world.backend.clusters["x"] = BackendCluster(
-        seen.arn, "x", "InService", tags={"owner": "somebody"}, created_at=seen.created_at
+        seen.arn,
+        "x",
+        BackendStatus.IN_SERVICE,
+        "InService",
+        tags={"owner": "somebody"},
+        created_at=seen.created_at,
     )
     assert old_sweep(story) == []
 
@@ -99,7 +105,7 @@ def test_a_cluster_whose_record_was_lost_is_not_taken_over_and_ended_by_a_new_re
         sweep(story.world.ports)
         story.machines.run_until_rest()
     seen = story.world.backend.clusters["shared"]
-    assert (seen.arn, seen.status) == (lost.arn, "InService")
+    assert (seen.arn, seen.status) == (lost.arn, BackendStatus.IN_SERVICE)
     assert (list(story.world.backend.beside), len(story.world.secrets.names)) == (
         [("shared", 1)],
         1,

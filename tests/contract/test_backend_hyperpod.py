@@ -19,6 +19,7 @@ from trainyard.backends.refusals import Denied
 from trainyard.domain import errors
 from trainyard.domain.orphans import record_mark
 from trainyard.domain.records import Cluster
+from trainyard.domain.states import BackendStatus
 from trainyard.ports import FoundRole, NodeRole, Remains
 from trainyard_contracts.specs import ClusterSpec
 
@@ -296,8 +297,9 @@ def test_a_described_cluster_carries_awss_words(fixture: Fixture) -> None:
     )
     known = fixture.backend.describe("demo")
     assert known is not None
-    assert (known.arn, known.status, known.failure_message) == (
+    assert (known.arn, known.status, known.said, known.failure_message) == (
         ARN,
+        BackendStatus.FAILED,
         "Failed",
         "Lifecycle scripts did not run successfully",
     )

@@ -14,6 +14,7 @@ from trainyard.domain import errors
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.orphans import RECORD_TAG, made_for, record_mark
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
+from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import (
     BackendCluster,
     BackendRequest,
@@ -370,7 +371,12 @@ class MemoryBackend:
         arn = f"arn:aws:sagemaker:us-east-1:123456789012:cluster/c{self.made:011d}"
         tags = {"trainyard:stage": self.stage, RECORD_TAG: record_mark(cluster)}
         self.clusters[cluster.name] = BackendCluster(
-            arn, cluster.name, "Creating", tags=tags, created_at=self.clock.now()
+            arn,
+            cluster.name,
+            BackendStatus.CREATING,
+            "Creating",
+            tags=tags,
+            created_at=self.clock.now(),
         )
         self.node_lists[cluster.name] = list(_nodes(cluster.spec))
         return arn
@@ -381,7 +387,7 @@ class MemoryBackend:
 
     def describe(self, name: str) -> BackendCluster | None:
         seen = self.clusters.get(name)
-        if seen is not None and seen.status == "Deleting":
+        if seen is not None and seen.status == BackendStatus.DELETING:
             self.deleting_takes -= 1
             if self.deleting_takes <= 0:
                 del self.clusters[name]
@@ -395,8 +401,10 @@ class MemoryBackend:
     def remains(self) -> list[Remains]:
         return [Remains(name, generation, at) for (name, generation), at in self.beside.items()]
 
-    def advance(self, name: str, status: str, message: str = "") -> None:
-        self.clusters[name] = replace(self.clusters[name], status=status, failure_message=message)
+    def advance(self, name: str, status: BackendStatus, message: str = "") -> None:
+        self.clusters[name] = replace(
+            self.clusters[name], status=status, said=status, failure_message=message
+        )
 
     def nodes(self, cluster: Cluster) -> list[ClusterNode]:
         return list(self.node_lists.get(cluster.name, []))
@@ -426,7 +434,7 @@ class MemoryBackend:
         self._maybe_refuse("delete")
         if name not in self.clusters:
             return False
-        self.advance(name, "Deleting")
+        self.advance(name, BackendStatus.DELETING)
         return True
 
     def tagged(self) -> list[BackendCluster]:
@@ -452,7 +460,7 @@ def _nodes(spec: ClusterSpec) -> Iterator[ClusterNode]:
                 group=group.name,
                 role=group.role,
                 instance_type=group.instance_type,
-                status="Running",
+                status=NodeState.RUNNING,
                 name=name,
             )
 

@@ -19,6 +19,7 @@ from trainyard.app.submit_run import submit_run
 from trainyard.app.sweep import Swept, sweep
 from trainyard.domain import names
 from trainyard.domain.records import Cluster, Run
+from trainyard.domain.states import BackendStatus
 from trainyard.ports import CommandResult, Ports
 from trainyard_contracts import signatures
 from trainyard_contracts.specs import ClusterSpec, RunSpec
@@ -203,7 +204,7 @@ class Story:
     def ready(self) -> None:
         """The cluster comes up."""
         self.rest()
-        self.world.backend.advance(self.cluster.name, "InService")
+        self.world.backend.advance(self.cluster.name, BackendStatus.IN_SERVICE)
         names = [
             node.name
             for node in self.world.backend.node_lists[self.cluster.name]
@@ -360,7 +361,7 @@ def make_cluster(story: Story, name: str = "shared", **extra: Any) -> Cluster:
     spec = ClusterSpec.model_validate({**cluster_spec(**extra), "name": name})
     create_cluster(story.world.ports, spec)
     story.machines.run_until_rest()
-    story.world.backend.advance(name, "InService")
+    story.world.backend.advance(name, BackendStatus.IN_SERVICE)
     cluster = story.world.clusters.stored[name]
     detail = {
         "id": story.world.ids.ulid(),

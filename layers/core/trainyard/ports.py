@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
+from trainyard.domain.states import BackendStatus
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.specs import ClusterSpec
 
@@ -34,11 +35,12 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class BackendCluster:
-    """The backend's own view. `status` is AWS's word (Creating, InService, Failed, ...); None = does not exist."""
+    """The backend's own view. `said` is its own word for the status, to be shown and never compared."""
 
     arn: str
     name: str
-    status: str
+    status: BackendStatus
+    said: str
     failure_message: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     created_at: datetime | None = None
@@ -226,7 +228,9 @@ class Backend(Protocol):
         """
         ...
 
-    def describe(self, name: str) -> BackendCluster | None: ...
+    def describe(self, name: str) -> BackendCluster | None:
+        """None = does not exist."""
+        ...
 
     def event_reason(self, name: str, event_id: str) -> str:
         """Why the event of a cluster happened, where the backend says it; '' where it does not."""

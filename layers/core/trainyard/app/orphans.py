@@ -9,6 +9,7 @@ from datetime import timedelta
 from trainyard.domain import orphans
 from trainyard.domain.errors import ClusterNotFound
 from trainyard.domain.records import Cluster
+from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendCluster, Ports
 
 #: Heartbeats so old say nothing about now; at least this many of its intervals.
@@ -55,8 +56,10 @@ def _settled(ports: Ports, seen: BackendCluster) -> bool:
         seconds=ports.config.orphan_seconds
     ):
         return False
-    now = ports.backend.describe(seen.name) if seen.status != "Deleting" else None
-    return now is not None and now.arn == seen.arn and now.status != "Deleting"
+    if seen.status == BackendStatus.DELETING:
+        return False
+    now = ports.backend.describe(seen.name)
+    return now is not None and now.arn == seen.arn and now.status != BackendStatus.DELETING
 
 
 def _accounted(ports: Ports, seen: BackendCluster) -> bool:

@@ -23,6 +23,7 @@ from trainyard.domain import names, teardown
 from trainyard.domain.errors import ClusterNotFound, ConflictError, RunNotFound, TrainyardError
 from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent
 from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
+from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import DeadLetter, Ports, Remains
 from trainyard_contracts.commands import Cancel
 from trainyard_contracts.events import ClusterHeartbeat, ExportFinished
@@ -39,7 +40,7 @@ LETTERS = 200
 #: So many executions in a row that die at once are a defect, not bad luck.
 RESTART_LIMIT = 25
 DEAD = frozenset({"FAILED", "TIMED_OUT", "ABORTED"})
-GONE = frozenset({"Failed", "Deleting"})
+GONE = frozenset({BackendStatus.FAILED, BackendStatus.DELETING})
 #: The action by which a cluster is told that no record accounts for; an alarm counts it.
 UNKNOWN_CLUSTER = "unknown cluster kept"
 
@@ -220,9 +221,10 @@ def _backend_says(ports: Ports, cluster: Cluster) -> str | None:
     if seen is None or seen.arn != cluster.arn:
         return f"Cluster '{cluster.name}' is lost. {silence} AWS has no such cluster any more."
     if seen.status in GONE:
-        return f"Cluster '{cluster.name}' is lost. {silence} AWS says it is {seen.status}. {seen.failure_message}".strip()
+        says = f"AWS says it is {seen.said}. {seen.failure_message}"
+        return f"Cluster '{cluster.name}' is lost. {silence} {says}".strip()
     controllers = [node for node in ports.backend.nodes(cluster) if node.role == "controller"]
-    if controllers and all(node.status == "Running" for node in controllers):
+    if controllers and all(node.status == NodeState.RUNNING for node in controllers):
         return None
     states = (
         ", ".join(f"{node.instance_id} is {node.status}" for node in controllers) or "there is none"

@@ -13,11 +13,13 @@ from trainyard.backends import hyperpod_request as requests
 from trainyard.backends.hyperpod_logs import lifecycle_tail
 from trainyard.backends.hyperpod_request import HyperPodSettings, lifecycle_prefix, role_arn
 from trainyard.backends.hyperpod_role import node_role
+from trainyard.backends.hyperpod_states import cluster_status, node_message, node_state
 from trainyard.backends.lifecycle_bundle import BundleSources
 from trainyard.backends.refusals import Denied, Gone, NameInUse, translated
 from trainyard.domain import errors, names
 from trainyard.domain.orphans import made_for
 from trainyard.domain.records import Cluster, ClusterNode
+from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import BackendCluster, BackendRequest, BatchResult, Blobs, Remains, Roles
 
 _PAGE = 100
@@ -131,7 +133,9 @@ class HyperPod:
             if summary["InstanceGroupName"] == group
         ]
         running = [
-            summary for summary in found if summary["InstanceStatus"]["Status"] == "Running"
+            summary
+            for summary in found
+            if node_state(summary["InstanceStatus"]["Status"]) == NodeState.RUNNING
         ] or found
         return _node(cluster, running[0], None) if running else None
 
@@ -174,12 +178,7 @@ class HyperPod:
         ):
             tags = self._tags_of(summary["ClusterArn"])
             if tags.get(requests.STAGE_TAG) == self._settings.stage:
-                found.append(
-                    BackendCluster(
-                        summary["ClusterArn"], summary["ClusterName"], summary["ClusterStatus"],
-                        tags=tags, created_at=_utc(summary.get("CreationTime")),
-                    )
-                )  # fmt: skip
+                found.append(_backend_cluster(summary["ClusterName"], summary, tags))
         return found
 
     def lifecycle_log(self, cluster: Cluster, *, lines: int, instance_id: str | None = None) -> str:
@@ -222,7 +221,7 @@ class HyperPod:
             or tags.get(requests.CLUSTER_TAG) != cluster.name
         ):
             raise errors.ClusterNameTaken(f"{named} that Trainyard did not create")
-        if known.status == "Deleting":
+        if known.status == BackendStatus.DELETING:
             raise errors.ConflictError(
                 f"an earlier cluster named '{cluster.name}' is still being deleted"
             )
@@ -313,25 +312,29 @@ class HyperPod:
         return self._tags[arn]
 
 
-def _backend_cluster(name: str, answer: dict[str, Any]) -> BackendCluster:
+def _backend_cluster(
+    name: str, answer: dict[str, Any], tags: Mapping[str, str] | None = None
+) -> BackendCluster:
     return BackendCluster(
         arn=answer["ClusterArn"],
         name=answer.get("ClusterName", name),
-        status=answer["ClusterStatus"],
+        status=cluster_status(answer["ClusterStatus"]),
+        said=answer["ClusterStatus"],
         failure_message=answer.get("FailureMessage") or "",
+        tags=tags or {},
         created_at=_utc(answer.get("CreationTime")),
     )
 
 
 def _node(cluster: Cluster, summary: dict[str, Any], address: str | None) -> ClusterNode:
-    group = summary["InstanceGroupName"]
+    group, word = summary["InstanceGroupName"], summary["InstanceStatus"]["Status"]
     return ClusterNode(
         instance_id=summary["InstanceId"],
         group=group,
         role=_role(cluster, group),
         instance_type=summary["InstanceType"],
-        status=summary["InstanceStatus"]["Status"],
-        message=summary["InstanceStatus"].get("Message") or "",
+        status=node_state(word),
+        message=node_message(word, summary["InstanceStatus"].get("Message") or ""),
         name="ip-" + address.replace(".", "-") if address else None,
         address=address,
         launched_at=_utc(summary.get("LaunchTime")),

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from trainyard.domain.states import NodeState
 from trainyard_contracts.base import Lenient
 from trainyard_contracts.specs import ClusterSpec, RunSpec
 
@@ -298,7 +299,7 @@ class ClusterNode(Record):
     group: str
     role: Literal["controller", "worker", "login"]
     instance_type: str
-    status: str = Field(description="backend's state: Running, Pending, Failure, ShuttingDown, ...")
+    status: NodeState
     message: str = ""
     name: str | None = Field(default=None, description="Slurm node name ip-a-b-c-d")
     address: str | None = None

@@ -12,6 +12,7 @@ from trainyard.app.dry_run import DryRun
 from trainyard.app.read_metrics import Metrics
 from trainyard.domain import records
 from trainyard.domain.records import ClusterStatus, RunStatus
+from trainyard.domain.states import NodeState
 from trainyard_contracts.base import Unchanging
 from trainyard_contracts.events import NodeSample, RunSample
 from trainyard_contracts.specs import ClusterSpec, RunSpec
@@ -322,7 +323,7 @@ class ClusterNode(View):
     group: str
     role: Literal["controller", "worker", "login"]
     instance_type: str
-    status: str = Field(description="backend's state: Running, Pending, Failure, ShuttingDown, ...")
+    status: str = Field(description=f"backend's state: {', '.join(NodeState)}")
     message: str
     name: str | None = Field(description="Slurm node name ip-a-b-c-d")
     address: str | None

@@ -8,6 +8,7 @@ from trainyard.app.steps.inputs import StepInput
 from trainyard.domain.clusters import ClusterDecision, Seen, judge
 from trainyard.domain.errors import RunNotFound
 from trainyard.domain.records import Cluster
+from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import BackendCluster, Ports
 
 DEFAULT_DEADLINE_SECONDS = 3600
@@ -53,10 +54,12 @@ def decision_of(ports: Ports, cluster: Cluster) -> ClusterDecision:
     )
 
 
-def _controller(ports: Ports, cluster: Cluster, known: BackendCluster) -> str:
+def _controller(ports: Ports, cluster: Cluster, known: BackendCluster) -> NodeState | None:
     """The state of the controller once there should be one."""
-    node = ports.backend.controller(cluster) if known.status == "InService" else None
-    return node.status if node is not None else ""
+    if known.status != BackendStatus.IN_SERVICE:
+        return None
+    node = ports.backend.controller(cluster)
+    return node.status if node is not None else None
 
 
 def deadline_seconds(ports: Ports, cluster: Cluster) -> int:

@@ -11,6 +11,7 @@ from trainyard.app.steps.submit_attempt import agent_answer
 from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError, RetryableError
 from trainyard.domain.queueing import excluded
 from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
+from trainyard.domain.states import BEING_REPLACED
 from trainyard.ports import BatchResult, Ports
 from trainyard_contracts import commands
 
@@ -100,11 +101,7 @@ def _find(ports: Ports, cluster: Cluster, action: Action) -> ClusterNode | None:
             if action.instance_id
             else node.name == action.node
         )
-        if (
-            found
-            and node.role == "worker"
-            and node.status not in ("ShuttingDown", "Pending", "SystemUpdating")
-        ):
+        if found and node.role == "worker" and node.status not in BEING_REPLACED:
             return node
     return None
 

@@ -10,6 +10,7 @@ from trainyard.app.waking import wake
 from trainyard.domain import names
 from trainyard.domain.orphans import made_for
 from trainyard.domain.records import Cluster
+from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendCluster, Ports
 
 #: Deletion takes seconds locally and minutes on AWS: look again after a third of the time it took so far.
@@ -38,8 +39,8 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
         return _answer("blocked", reason)
     cluster = _mark(ports, cluster)
     return _answer(
-        "wait" if seen.status == "Deleting" else "delete",
-        f"AWS says {seen.status}.",
+        "wait" if seen.status == BackendStatus.DELETING else "delete",
+        f"AWS says {seen.said}.",
         _look_after(ports, cluster),
     )
 

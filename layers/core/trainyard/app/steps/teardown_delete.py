@@ -7,6 +7,7 @@ from typing import Any
 from trainyard.app.steps.inputs import StepInput
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.records import Cluster, TimelineEntry
+from trainyard.domain.states import BackendStatus
 from trainyard.ports import Ports
 
 
@@ -19,7 +20,7 @@ def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
         ports.backend.delete(cluster.name)
     except ConflictError as refused:
         seen = ports.backend.describe(cluster.name)
-        if seen is not None and seen.status != "Deleting":
+        if seen is not None and seen.status != BackendStatus.DELETING:
             _tell_refusal(ports, cluster, seen.status, refused)
             raise
     if cluster.delete_requested_at is None:
@@ -28,10 +29,15 @@ def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
     return {"asked": True}
 
 
-def _tell_refusal(ports: Ports, cluster: Cluster, status: str, refused: ConflictError) -> None:
-    """AWS deletes no cluster that it still makes or changes: whoever waits for the end of the run is told why, once."""
-    state = "being created" if status == "Creating" else "being changed"
-    message = f"AWS refuses to delete cluster '{cluster.name}' while it is {state}; it is asked again until it does. ({refused.detail})"
+def _tell_refusal(
+    ports: Ports, cluster: Cluster, status: BackendStatus, refused: ConflictError
+) -> None:
+    """AWS deletes no cluster that it still makes or changes: the timeline says why the run does not end, once."""
+    state = "being created" if status == BackendStatus.CREATING else "being changed"
+    message = (
+        f"AWS refuses to delete cluster '{cluster.name}' while it is {state}; "
+        f"it is asked again until it does. ({refused.detail})"
+    )
     entry_id = f"status-delete-refused-{cluster.name}-{cluster.generation}"
     for run in ports.runs.on_cluster(cluster.name):
         ports.runs.note(
