@@ -13,9 +13,9 @@ from botocore.stub import Stubber
 from tests.support.spec_parts import ON_FSX
 
 from trainyard.backends.hyperpod import HyperPod
+from trainyard.backends.hyperpod_refusals import Denied
 from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster_request
 from trainyard.backends.lifecycle_bundle import BundleIncomplete, BundleSources
-from trainyard.backends.refusals import Denied
 from trainyard.domain import errors
 from trainyard.domain.orphans import record_mark
 from trainyard.domain.records import Cluster

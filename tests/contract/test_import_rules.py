@@ -69,6 +69,16 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
         ("layers/core/trainyard/app/__init__.py", "import trainyard.http", "control plane layers"),
         ("layers/core/trainyard/app/__init__.py", "import boto3", "only adapters know AWS"),
         (
+            "layers/core/trainyard/app/__init__.py",
+            "import trainyard.aws.refusals",
+            "only adapters know AWS",
+        ),
+        (
+            "layers/core/trainyard/aws/__init__.py",
+            "import trainyard.backends.hyperpod",
+            "control plane layers",
+        ),
+        (
             "layers/core/trainyard/domain/__init__.py",
             "import boto3",
             "domain and contracts are pure",

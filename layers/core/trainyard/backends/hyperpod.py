@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from trainyard.backends import hyperpod_request as requests
 from trainyard.backends.hyperpod_logs import lifecycle_tail
+from trainyard.backends.hyperpod_refusals import Denied, Gone, NameInUse, translated
 from trainyard.backends.hyperpod_request import HyperPodSettings, lifecycle_prefix, role_arn
 from trainyard.backends.hyperpod_role import node_role
 from trainyard.backends.hyperpod_states import cluster_status, node_message, node_state
 from trainyard.backends.lifecycle_bundle import BundleSources
-from trainyard.backends.refusals import Denied, Gone, NameInUse, translated
 from trainyard.domain import errors, names
 from trainyard.domain.orphans import made_for
 from trainyard.domain.records import Cluster, ClusterNode
