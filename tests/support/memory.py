@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from trainyard.backends.hyperpod_events import read_event
 from trainyard.domain import errors
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.orphans import RECORD_TAG, made_for, record_mark
@@ -17,6 +18,7 @@ from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, Time
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import (
     BackendCluster,
+    BackendEvent,
     BackendRequest,
     BatchResult,
     Clock,
@@ -25,6 +27,7 @@ from trainyard.ports import (
     DeadLetter,
     Page,
     Ports,
+    Product,
     Remains,
 )
 from trainyard_contracts.events import ClusterHeartbeat, Fact
@@ -412,6 +415,16 @@ class MemoryBackend:
     def controller(self, cluster: Cluster) -> ClusterNode | None:
         return next((node for node in self.nodes(cluster) if node.role == "controller"), None)
 
+    def command_target(self, cluster: Cluster) -> str | None:
+        node = self.controller(cluster)
+        return node.instance_id if node else None
+
+    def product(self, instance_type: str) -> Product:
+        return Product("Memory", (), instance_type)
+
+    def read_event(self, envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
+        return read_event(envelope, now)
+
     def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
         self._maybe_refuse("replace")
         known = {node.instance_id for node in self.node_lists.get(name, [])}
@@ -566,7 +579,7 @@ class MemorySecrets:
 
 
 class MemoryPrices:
-    def hourly_usd(self, spec: ClusterSpec) -> float | None:
+    def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
         return 1.5 * sum(group.count + group.spares for group in spec.instance_groups)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -53,6 +53,24 @@ class BackendRequest:
     operation: str
     request: dict[str, Any]
     files: dict[str, int]
+
+
+@dataclass(frozen=True)
+class BackendEvent:
+    """A fact that a backend tells, with the cluster it is about."""
+
+    cluster_name: str
+    cluster_arn: str
+    fact: Fact
+
+
+@dataclass(frozen=True)
+class Product:
+    """What AWS's price list bills a node as: any of `filters` finds it, and `usage_type` matches."""
+
+    service: str
+    filters: tuple[Mapping[str, str], ...]
+    usage_type: str
 
 
 @dataclass(frozen=True)
@@ -232,6 +250,10 @@ class Backend(Protocol):
         """None = does not exist."""
         ...
 
+    def read_event(self, envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
+        """An event of EventBridge as a fact, or why it is dropped; None where it is not this backend's."""
+        ...
+
     def event_reason(self, name: str, event_id: str) -> str:
         """Why the event of a cluster happened, where the backend says it; '' where it does not."""
         ...
@@ -240,6 +262,14 @@ class Backend(Protocol):
 
     def controller(self, cluster: Cluster) -> ClusterNode | None:
         """The controller, found without looking at every node; None while there is none."""
+        ...
+
+    def command_target(self, cluster: Cluster) -> str | None:
+        """Session Manager's target of the controller; None while there is no controller."""
+        ...
+
+    def product(self, instance_type: str) -> Product:
+        """Where the price list has a node of this type."""
         ...
 
     def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult: ...
@@ -383,8 +413,11 @@ class Remains:
 
 
 class Prices(Protocol):
-    def hourly_usd(self, spec: ClusterSpec) -> float | None:
-        """On-demand price of the whole cluster per hour, or None if the price list does not say."""
+    def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
+        """On-demand price of the whole cluster per hour, or None if the price list does not say.
+
+        `product_of` gives the product of an instance type; it is the backend's.
+        """
         ...
 
 

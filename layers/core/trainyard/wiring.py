@@ -44,7 +44,9 @@ def build(settings: Settings) -> Ports:
         clusters=TableClusters(table, clock),
         waits=TableWaits(table),
         backend=backend,
-        commands=SessionCommands(SessionChannel(Lazy("ssm", settings.region)), backend.controller),
+        commands=SessionCommands(
+            SessionChannel(Lazy("ssm", settings.region)), backend.command_target
+        ),
         blobs=blobs,
         executions=StateMachines(Lazy("stepfunctions", settings.region), _machines(settings)),
         dead_letters=QueueDeadLetters(Lazy("sqs", settings.region), settings.dead_letters_url),

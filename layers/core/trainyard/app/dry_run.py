@@ -34,7 +34,7 @@ def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
     script = recipes.batch_script(PLACEHOLDER, 1, spec.job.nodes)
     warnings = results.warnings(spec)
     if spec.cluster.spec is None:
-        price = ports.prices.hourly_usd(existing.spec) if existing else None
+        price = _price(ports, existing.spec) if existing else None
         return DryRun(None, {}, {}, script, price, warnings)
     plan = dry_run_cluster(
         ports, spec.cluster.spec, name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER)
@@ -52,10 +52,14 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
     request = ports.backend.plan(
         Cluster(name=named.name, spec=named, created_at=now, updated_at=now)
     )
-    price = ports.prices.hourly_usd(spec)
+    price = _price(ports, spec)
     warnings = (
         []
         if price is not None
         else ["The price list does not say what these instances cost; look it up before you start."]
     )
     return DryRun(request.operation, request.request, dict(request.files), None, price, warnings)
+
+
+def _price(ports: Ports, spec: ClusterSpec) -> float | None:
+    return ports.prices.hourly_usd(spec, ports.backend.product)

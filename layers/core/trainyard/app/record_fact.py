@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
 
 from trainyard.app import signatures
-from trainyard.app.aws_events import AwsEvent, read_aws_event
 from trainyard.app.situation import silent_since
 from trainyard.app.waking import wake_cluster, wake_run
 from trainyard.domain.errors import ClusterNotFound, RunNotFound, TrainyardError
 from trainyard.domain.facts import ClusterEvent, ClusterState, attempt_of, data_of, type_of
 from trainyard.domain.kinds import kind_of, sentence
 from trainyard.domain.records import Checkpoint, Cluster, Run, TimelineEntry
-from trainyard.ports import Ports
+from trainyard.ports import BackendEvent, Ports
 from trainyard_contracts.events import (
     SOURCE,
     AgentEvent,
@@ -49,8 +48,9 @@ def record_fact(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     """Record one EventBridge event. Malformed, foreign or late events are dropped with a reason, never raised."""
     if envelope.get("source") == SOURCE:
         return _agent_event(ports, envelope)
-    if envelope.get("source") == "aws.sagemaker":
-        return _aws_event(ports, envelope)
+    read = ports.backend.read_event(envelope, ports.clock.now())
+    if read is not None:
+        return _backend_event(ports, str(envelope.get("detail-type"))[:100], read)
     return Recorded("dropped", f"source {str(envelope.get('source'))[:100]!r} is not one of ours")
 
 
@@ -237,9 +237,7 @@ def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointReject
     return found.changed(status="pruned")
 
 
-def _aws_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
-    kind = str(envelope.get("detail-type"))[:100]
-    read = read_aws_event(envelope, ports.clock.now())
+def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorded:
     if isinstance(read, str):
         return Recorded("dropped", read, kind)
     try:
@@ -271,15 +269,20 @@ def _aws_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     )
 
 
-def _with_reason(ports: Ports, cluster: Cluster, read: AwsEvent) -> AwsEvent:
-    """Why a node could not be provisioned stands in the described event only. What cannot be described keeps its description."""
+def _with_reason(ports: Ports, cluster: Cluster, read: BackendEvent) -> BackendEvent:
+    """Why a node could not be provisioned stands in the described event only.
+
+    What cannot be described keeps its description.
+    """
     if not isinstance(read.fact, ClusterEvent) or not read.fact.event_id:
         return read
     try:
         reason = ports.backend.event_reason(cluster.name, read.fact.event_id)
     except TrainyardError:
         return read
-    return read.because(reason[:1000]) if reason else read
+    if not reason:
+        return read
+    return replace(read, fact=read.fact.changed(failure_message=reason[:1000]))
 
 
 def _dropped(event: AgentEvent, reason: str) -> Recorded:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trainyard.backends import hyperpod_request as requests
+from trainyard.backends.hyperpod_events import read_event
 from trainyard.backends.hyperpod_logs import lifecycle_tail
+from trainyard.backends.hyperpod_prices import product
 from trainyard.backends.hyperpod_refusals import Denied, Gone, NameInUse, translated
 from trainyard.backends.hyperpod_request import HyperPodSettings, lifecycle_prefix, role_arn
 from trainyard.backends.hyperpod_role import node_role
@@ -20,7 +22,16 @@ from trainyard.domain import errors, names
 from trainyard.domain.orphans import made_for
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.ports import BackendCluster, BackendRequest, BatchResult, Blobs, Remains, Roles
+from trainyard.ports import (
+    BackendCluster,
+    BackendEvent,
+    BackendRequest,
+    BatchResult,
+    Blobs,
+    Product,
+    Remains,
+    Roles,
+)
 
 _PAGE = 100
 _BATCH = 25  # BatchReplaceClusterNodes and BatchRebootClusterNodes take no more
@@ -138,6 +149,18 @@ class HyperPod:
             if node_state(summary["InstanceStatus"]["Status"]) == NodeState.RUNNING
         ] or found
         return _node(cluster, running[0], None) if running else None
+
+    def command_target(self, cluster: Cluster) -> str | None:
+        node = self.controller(cluster)
+        if node is None:
+            return None
+        return f"sagemaker-cluster:{cluster.id}_{node.group}-{node.instance_id}"
+
+    def product(self, instance_type: str) -> Product:
+        return product(instance_type)
+
+    def read_event(self, envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
+        return read_event(envelope, now)
 
     def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
         return self._batches(

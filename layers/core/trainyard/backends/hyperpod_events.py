@@ -1,36 +1,29 @@
-"""Read the events that SageMaker HyperPod itself sends; keys may be null and texts change, so everything is optional."""
+"""Reads the events that SageMaker HyperPod itself sends.
+
+Keys may be null and texts change, so everything is optional.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
 
 from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
+from trainyard.ports import BackendEvent
 from trainyard_contracts.events import CLUSTER_STATE_CHANGE, ClusterStateChange
 
+SOURCE = "aws.sagemaker"
 NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
 CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
 
 
-@dataclass(frozen=True)
-class AwsEvent:
-    """A fact with the cluster it is about."""
-
-    cluster_name: str
-    cluster_arn: str
-    fact: ClusterState | ClusterEvent | NodeHealth
-
-    def because(self, reason: str) -> AwsEvent:
-        """The same with the reason that only DescribeClusterEvent tells."""
-        return replace(self, fact=self.fact.changed(failure_message=reason))
-
-
-def read_aws_event(envelope: Mapping[str, Any], now: datetime) -> AwsEvent | str:
-    """The event as a fact, or why it is dropped. The fact's id comes from the event's own."""
+def read_event(envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
+    """As Backend.read_event. The fact's id comes from the event's own."""
+    if envelope.get("source") != SOURCE:
+        return None
     detail = envelope.get("detail")
     event_id = str(envelope.get("id") or "")
     if not isinstance(detail, Mapping) or not event_id:
@@ -41,7 +34,7 @@ def read_aws_event(envelope: Mapping[str, Any], now: datetime) -> AwsEvent | str
     return reader(detail, f"aws-{event_id}", now) if reader else "an AWS event that we do not read"
 
 
-def _state(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent | str:
+def _state(detail: Mapping[str, Any], fact_id: str, now: datetime) -> BackendEvent | str:
     try:
         change = ClusterStateChange.model_validate(detail)
     except ValidationError as error:
@@ -52,10 +45,10 @@ def _state(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent |
         status=change.cluster_status,
         failure_message=change.failure_message or "",
     )
-    return AwsEvent(change.cluster_name, change.cluster_arn, fact)
+    return BackendEvent(change.cluster_name, change.cluster_arn, fact)
 
 
-def _health(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent | str:
+def _health(detail: Mapping[str, Any], fact_id: str, now: datetime) -> BackendEvent | str:
     summary = detail.get("HealthSummary") or {}
     if not detail.get("ClusterName") or not isinstance(summary, Mapping):
         return "malformed: no ClusterName or HealthSummary"
@@ -70,10 +63,10 @@ def _health(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent 
     fact = NodeHealth(
         id=fact_id, at=now, instance_id=instance, status=status, reason=reason, repair_action=action
     )
-    return AwsEvent(str(detail["ClusterName"]), str(detail.get("ClusterArn") or ""), fact)
+    return BackendEvent(str(detail["ClusterName"]), str(detail.get("ClusterArn") or ""), fact)
 
 
-def _event(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent | str:
+def _event(detail: Mapping[str, Any], fact_id: str, now: datetime) -> BackendEvent | str:
     inner = detail.get("EventDetails")
     if not isinstance(inner, Mapping) or not inner.get("ClusterName"):
         return "malformed: no EventDetails.ClusterName"
@@ -87,4 +80,4 @@ def _event(detail: Mapping[str, Any], fact_id: str, now: datetime) -> AwsEvent |
     fact = kind(
         id=fact_id, at=now, description=text, level=level, instance_id=instance, event_id=event
     )
-    return AwsEvent(str(inner["ClusterName"]), str(inner.get("ClusterArn") or ""), fact)
+    return BackendEvent(str(inner["ClusterName"]), str(inner.get("ClusterArn") or ""), fact)
