@@ -64,6 +64,7 @@ def test_clusters_of_others_are_never_looked_at() -> None:
     seen = story.world.backend.clusters.pop("late")
     story.world.backend.beside.clear()
     story.world.backend.clusters["x"] = BackendCluster(
+        seen.backend,
         seen.arn,
         "x",
         BackendStatus.IN_SERVICE,

@@ -137,6 +137,7 @@ def test_a_cluster_of_the_same_name_that_is_not_ours_is_never_deleted() -> None:
 
 def _foreign() -> BackendCluster:
     return BackendCluster(
+        "hyperpod",
         "arn:aws:sagemaker:us-east-1:123456789012:cluster/foreign00000",
         "x",
         BackendStatus.IN_SERVICE,

@@ -605,7 +605,7 @@ def test_what_was_made_beside_a_cluster_is_found_and_removed(fixture: Fixture) -
     fixture.refuses("create_cluster", "ResourceLimitExceeded")
     with pytest.raises(errors.BackendRejected):
         fixture.backend.create(CLUSTER)
-    assert fixture.backend.remains() == [Remains("demo", 1, T0)]
+    assert fixture.backend.remains() == [Remains("hyperpod", "demo", 1, T0)]
     fixture.backend.clean_up("demo", 1)
     fixture.backend.clean_up("demo", 1)
     assert fixture.backend.remains() == []

@@ -374,6 +374,7 @@ class MemoryBackend:
         arn = f"arn:aws:sagemaker:us-east-1:123456789012:cluster/c{self.made:011d}"
         tags = {"trainyard:stage": self.stage, RECORD_TAG: record_mark(cluster)}
         self.clusters[cluster.name] = BackendCluster(
+            cluster.backend,
             arn,
             cluster.name,
             BackendStatus.CREATING,
@@ -402,7 +403,10 @@ class MemoryBackend:
         self.beside.pop((name, generation), None)
 
     def remains(self) -> list[Remains]:
-        return [Remains(name, generation, at) for (name, generation), at in self.beside.items()]
+        return [
+            Remains("hyperpod", name, generation, at)
+            for (name, generation), at in self.beside.items()
+        ]
 
     def advance(self, name: str, status: BackendStatus, message: str = "") -> None:
         self.clusters[name] = replace(
@@ -606,7 +610,7 @@ class World:
         self.backend = MemoryBackend(self.clock, "test")
         wrap = self.fuse.wrap
         self.ports = Ports(
-            runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits), backend=wrap(self.backend),
+            runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits), backends={"hyperpod": wrap(self.backend)},
             commands=wrap(self.commands), blobs=wrap(self.blobs), executions=wrap(self.executions),
             dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets),
             prices=MemoryPrices(), clock=self.clock, ids=self.ids,

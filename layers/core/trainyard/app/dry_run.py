@@ -49,9 +49,8 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
     check_spec(ports, spec)
     now = ports.clock.now()
     named = spec.changed(name=name) if name else spec
-    request = ports.backend.plan(
-        Cluster(name=named.name, spec=named, created_at=now, updated_at=now)
-    )
+    record = Cluster(name=named.name, spec=named, created_at=now, updated_at=now)
+    request = ports.backend(record).plan(record)
     price = _price(ports, spec)
     warnings = (
         []
@@ -62,4 +61,4 @@ def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None)
 
 
 def _price(ports: Ports, spec: ClusterSpec) -> float | None:
-    return ports.prices.hourly_usd(spec, ports.backend.product)
+    return ports.prices.hourly_usd(spec, ports.backend(spec).product)

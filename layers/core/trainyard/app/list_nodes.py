@@ -18,7 +18,10 @@ def list_nodes(ports: Ports, cluster_name: str) -> list[ClusterNode]:
     if cluster.arn is None or cluster.status == "Deleted":
         return []
     samples = _samples(ports, cluster)
-    return [_joined(node, samples.get(node.instance_id)) for node in ports.backend.nodes(cluster)]
+    return [
+        _joined(node, samples.get(node.instance_id))
+        for node in ports.backend(cluster).nodes(cluster)
+    ]
 
 
 def newest_heartbeats(ports: Ports, cluster_name: str, count: int) -> list[ClusterHeartbeat]:

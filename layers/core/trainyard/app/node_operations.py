@@ -15,7 +15,7 @@ def replace_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResu
             f"{instance_id} is the controller of '{cluster_name}'; HyperPod does not replace controllers.",
             next_step="Reboot it, or make a new cluster.",
         )
-    result = ports.backend.replace(cluster.name, [instance_id])
+    result = ports.backend(cluster).replace(cluster.name, [instance_id])
     _tell(ports, cluster, node, result, "replace", "ReplaceRequested")
     return result
 
@@ -23,7 +23,7 @@ def replace_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResu
 def reboot_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResult:
     """Reboot a node; its disks stay. Raises ClusterNotFound, NodeNotFound, ConflictError."""
     cluster, node = _node(ports, cluster_name, instance_id)
-    result = ports.backend.reboot(cluster.name, [instance_id])
+    result = ports.backend(cluster).reboot(cluster.name, [instance_id])
     _tell(ports, cluster, node, result, "reboot", "RebootRequested")
     return result
 
@@ -54,7 +54,7 @@ def _node(ports: Ports, cluster_name: str, instance_id: str) -> tuple[Cluster, C
         raise ConflictError(
             f"Cluster '{cluster_name}' is {cluster.status}; its nodes cannot be changed now."
         )
-    for node in ports.backend.nodes(cluster):
+    for node in ports.backend(cluster).nodes(cluster):
         if node.instance_id == instance_id:
             return cluster, node
     raise NodeNotFound(f"Cluster '{cluster_name}' has no node {instance_id}.")

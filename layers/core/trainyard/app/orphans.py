@@ -35,7 +35,7 @@ class Suspect:
 
 def suspects(ports: Ports) -> Sequence[Suspect]:
     """Every cluster with our tag that no living record accounts for and that is old enough. Looks at each again, by its name."""
-    tagged = ports.backend.tagged()
+    tagged = [seen for backend in ports.backends.values() for seen in backend.tagged()]
     known = {cluster.name: cluster.arn for cluster in ports.clusters.active()}
     unknown = [
         seen
@@ -58,7 +58,7 @@ def _settled(ports: Ports, seen: BackendCluster) -> bool:
         return False
     if seen.status == BackendStatus.DELETING:
         return False
-    now = ports.backend.describe(seen.name)
+    now = ports.backend(seen).describe(seen.name)
     return now is not None and now.arn == seen.arn and now.status != BackendStatus.DELETING
 
 

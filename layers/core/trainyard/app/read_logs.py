@@ -35,7 +35,11 @@ def read_logs(
     _check_attempt(run, attempt)
     cluster = cluster_of(ports, run)
     if kind == "lifecycle":
-        text = ports.backend.lifecycle_log(cluster, lines=lines) if cluster and cluster.arn else ""
+        text = (
+            ports.backend(cluster).lifecycle_log(cluster, lines=lines)
+            if cluster and cluster.arn
+            else ""
+        )
         return LogTail("lifecycle", None, "cloudwatch" if text else "none", text)
     number = attempt or (run.attempt.number if run.attempt else None)
     if number is None:

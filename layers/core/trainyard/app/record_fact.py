@@ -48,9 +48,10 @@ def record_fact(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     """Record one EventBridge event. Malformed, foreign or late events are dropped with a reason, never raised."""
     if envelope.get("source") == SOURCE:
         return _agent_event(ports, envelope)
-    read = ports.backend.read_event(envelope, ports.clock.now())
-    if read is not None:
-        return _backend_event(ports, str(envelope.get("detail-type"))[:100], read)
+    for backend in ports.backends.values():
+        read = backend.read_event(envelope, ports.clock.now())
+        if read is not None:
+            return _backend_event(ports, str(envelope.get("detail-type"))[:100], read)
     return Recorded("dropped", f"source {str(envelope.get('source'))[:100]!r} is not one of ours")
 
 
@@ -277,7 +278,7 @@ def _with_reason(ports: Ports, cluster: Cluster, read: BackendEvent) -> BackendE
     if not isinstance(read.fact, ClusterEvent) or not read.fact.event_id:
         return read
     try:
-        reason = ports.backend.event_reason(cluster.name, read.fact.event_id)
+        reason = ports.backend(cluster).event_reason(cluster.name, read.fact.event_id)
     except TrainyardError:
         return read
     if not reason:

@@ -216,14 +216,16 @@ def _tell_silence(ports: Ports, cluster: Cluster, entry_id: str, last: datetime)
 
 def _backend_says(ports: Ports, cluster: Cluster) -> str | None:
     """Why the backend, too, takes the cluster for lost; None if it does not."""
-    seen = ports.backend.describe(cluster.name)
+    seen = ports.backend(cluster).describe(cluster.name)
     silence = "Its controller sends no heartbeat, and"
     if seen is None or seen.arn != cluster.arn:
         return f"Cluster '{cluster.name}' is lost. {silence} AWS has no such cluster any more."
     if seen.status in GONE:
         says = f"AWS says it is {seen.said}. {seen.failure_message}"
         return f"Cluster '{cluster.name}' is lost. {silence} {says}".strip()
-    controllers = [node for node in ports.backend.nodes(cluster) if node.role == "controller"]
+    controllers = [
+        node for node in ports.backend(cluster).nodes(cluster) if node.role == "controller"
+    ]
     if controllers and all(node.status == NodeState.RUNNING for node in controllers):
         return None
     states = (
@@ -246,7 +248,7 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         fact.generation == cluster.generation
         for fact in Book(ports.clusters.facts(cluster.name)).of(ClusterLost)
     )
-    gone = lost and ports.backend.describe(cluster.name) is None
+    gone = lost and ports.backend(cluster).describe(cluster.name) is None
     if not (over or gone):
         return
     active = ports.runs.on_cluster(cluster.name)
@@ -337,7 +339,7 @@ def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
             f"{suspect.seen.arn} carries our tag, but {suspect.kept}. {REMEDY}",
         )
         return
-    ports.backend.delete(suspect.name)
+    ports.backend(suspect.seen).delete(suspect.name)
     yield Swept(
         "orphan deleted",
         suspect.name,
@@ -346,7 +348,7 @@ def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
 
 
 def _remains(ports: Ports) -> list[Remains]:
-    return ports.backend.remains()
+    return [left for backend in ports.backends.values() for left in backend.remains()]
 
 
 def left_over(ports: Ports, remains: Remains) -> Iterator[Swept]:
@@ -355,7 +357,7 @@ def left_over(ports: Ports, remains: Remains) -> Iterator[Swept]:
         seconds=ports.config.orphan_seconds
     ) or _in_use(ports, remains):
         return
-    ports.backend.clean_up(remains.name, remains.generation)
+    ports.backend(remains).clean_up(remains.name, remains.generation)
     yield Swept(
         "remains deleted", remains.name, f"generation {remains.generation} of the cluster is gone"
     )
@@ -368,7 +370,7 @@ def _in_use(ports: Ports, remains: Remains) -> bool:
         coming = cluster.generation == remains.generation and cluster.status != "Deleted"
     except ClusterNotFound:
         coming = False
-    return coming or ports.backend.describe(remains.name) is not None
+    return coming or ports.backend(remains).describe(remains.name) is not None
 
 
 def unneeded_wait(ports: Ports, cluster: Cluster) -> Iterator[Swept]:

@@ -33,19 +33,24 @@ from trainyard.ports import (
     Roles,
 )
 
+NAME = "hyperpod"
 _PAGE = 100
 _BATCH = 25  # BatchReplaceClusterNodes and BatchRebootClusterNodes take no more
 _PARALLEL = 8
 _INSTANCE = re.compile(r"\bi-[0-9a-f]{8,17}\b")
 _HOST = re.compile(r"^ip(-\d{1,3}){4}")
 _OTHER_RECORD = (
-    "that was made for another record of this stack. Choose another name. If that record was lost, restore the table; if nobody needs "
-    "the cluster, delete it by hand (docs/operations.md, Clusters without a record)."
+    "that was made for another record of this stack. Choose another name. If that record was lost, "
+    "restore the table; if nobody needs the cluster, delete it by hand "
+    "(docs/operations.md, Clusters without a record)."
 )
 
 
 class HyperPod:
-    """The port `Backend` on SageMaker HyperPod. AWS pages: CreateCluster, ListClusterNodes, BatchReplaceClusterNodes."""
+    """The port `Backend` on SageMaker HyperPod.
+
+    AWS pages: CreateCluster, ListClusterNodes, BatchReplaceClusterNodes.
+    """
 
     def __init__(
         self,
@@ -104,11 +109,14 @@ class HyperPod:
                 answer = self._sagemaker.describe_cluster(ClusterName=name)
         except Gone:
             return None
-        # The service's model has no such status; whoever answers with it all the same means that it is gone.
+        # The service's model has no such status; an answer with it all the same means "gone".
         return None if answer["ClusterStatus"] == "Deleted" else _backend_cluster(name, answer)
 
     def event_reason(self, name: str, event_id: str) -> str:
-        """EventBridge delivers an event's metadata as null; a cluster without continuous provisioning has no events to describe."""
+        """EventBridge delivers an event's metadata as null.
+
+        A cluster without continuous provisioning has no events to describe.
+        """
         try:
             with translated("describe an event"):
                 answer = self._sagemaker.describe_cluster_event(ClusterName=name, EventId=event_id)
@@ -192,7 +200,7 @@ class HyperPod:
 
     def remains(self) -> list[Remains]:
         found = self._roles.below(names.stage_path(self._settings.stage))
-        return [Remains(*names.cluster_of_role(role.path), role.created_at) for role in found]
+        return [Remains(NAME, *names.cluster_of_role(role.path), role.created_at) for role in found]
 
     def tagged(self) -> list[BackendCluster]:
         found = []
@@ -210,7 +218,7 @@ class HyperPod:
         return lifecycle_tail(self._logs, cluster, lines, instance_id)
 
     def _failed_instance(self, cluster: Cluster) -> str | None:
-        """The instance that AWS's failure message names, as recorded in our own words or asked for."""
+        """The instance that AWS's failure message names, as recorded or asked for."""
         told = cluster.problem.detail if cluster.problem else ""
         if (
             not (named := _INSTANCE.search(told))
@@ -236,7 +244,10 @@ class HyperPod:
             list(pool.map(put, bodies))
 
     def _ours(self, cluster: Cluster, known: BackendCluster) -> str:
-        """The ARN of the cluster that has the name already, if an earlier try for this very record made it."""
+        """The ARN of the cluster that has the name already.
+
+        An earlier try for this very record must have made it.
+        """
         tags = self._tags_of(known.arn)
         named = f"a cluster named '{cluster.name}' exists in this account ({known.arn})"
         if (
@@ -274,7 +285,7 @@ class HyperPod:
             request["NextToken"] = token
 
     def _address(self, name: str, summary: dict[str, Any]) -> str | None:
-        """The node's address: of the host name in the list where AWS gives it, else by one call a node, once."""
+        """The node's address, from its host name in the list, else by one call a node, once."""
         instance_id = summary["InstanceId"]
         if host := _HOST.match(summary.get("PrivateDnsHostname") or ""):
             return host.group()[3:].replace("-", ".")
@@ -339,6 +350,7 @@ def _backend_cluster(
     name: str, answer: dict[str, Any], tags: Mapping[str, str] | None = None
 ) -> BackendCluster:
     return BackendCluster(
+        backend=NAME,
         arn=answer["ClusterArn"],
         name=answer.get("ClusterName", name),
         status=cluster_status(answer["ClusterStatus"]),

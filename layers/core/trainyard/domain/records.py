@@ -282,6 +282,11 @@ class Cluster(Record):
     idempotency_key: str | None = Field(default=None, description="of the request that made it")
 
     @property
+    def backend(self) -> str:
+        """The name of the backend that it lives in."""
+        return self.spec.backend
+
+    @property
     def id(self) -> str | None:
         """Last segment of the ARN, the id Session Manager targets use."""
         return self.arn.rsplit("/", 1)[-1] if self.arn else None

@@ -21,7 +21,7 @@ def cluster_create(ports: Ports, given: StepInput) -> dict[str, Any]:
     if not cluster.create_requested:
         cluster = _put(ports, cluster, create_requested=True)
     try:
-        arn = ports.backend.create(cluster)
+        arn = ports.backend(cluster).create(cluster)
     except (BackendRejected, ClusterExists) as refused:
         code = refused.code if isinstance(refused, BackendRejected) else "cluster-failed"
         _put(ports, cluster, problem=problem(code, refused.detail))

@@ -39,7 +39,7 @@ def cluster_decide(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 
 def decision_of(ports: Ports, cluster: Cluster) -> ClusterDecision:
-    known = ports.backend.describe(cluster.name) if cluster.arn is not None else None
+    known = ports.backend(cluster).describe(cluster.name) if cluster.arn is not None else None
     seen = (
         Seen(known.status, known.failure_message, _controller(ports, cluster, known))
         if known is not None
@@ -58,7 +58,7 @@ def _controller(ports: Ports, cluster: Cluster, known: BackendCluster) -> NodeSt
     """The state of the controller once there should be one."""
     if known.status != BackendStatus.IN_SERVICE:
         return None
-    node = ports.backend.controller(cluster)
+    node = ports.backend(cluster).controller(cluster)
     return node.status if node is not None else None
 
 

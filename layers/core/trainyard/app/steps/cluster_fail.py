@@ -48,7 +48,7 @@ def _with_log(ports: Ports, cluster: Cluster, found: Problem) -> Problem:
     if found.code not in WITH_LOG or cluster.arn is None:
         return found
     try:
-        tail = ports.backend.lifecycle_log(cluster, lines=LOG_LINES).strip()
+        tail = ports.backend(cluster).lifecycle_log(cluster, lines=LOG_LINES).strip()
     except TrainyardError as error:
         tail = f"(the lifecycle log could not be read: {error.detail})"
     return with_log(found, tail[-4000:])

@@ -68,7 +68,7 @@ def _replace(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
     if node is None:
         return f"{action.node} is being replaced already."
     try:
-        result = ports.backend.replace(cluster.name, [node.instance_id])
+        result = ports.backend(cluster).replace(cluster.name, [node.instance_id])
     except (BackendRejected, ConflictError) as refused:
         return f"AWS did not replace {action.node}: {refused.detail}"
     if node.instance_id in result.failed and _find(ports, cluster, action) is None:
@@ -95,7 +95,7 @@ def _cancel_job(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str
 
 def _find(ports: Ports, cluster: Cluster, action: Action) -> ClusterNode | None:
     """The very instance that was lost; a replaced node has the same Slurm name but another instance id."""
-    for node in ports.backend.nodes(cluster):
+    for node in ports.backend(cluster).nodes(cluster):
         found = (
             node.instance_id == action.instance_id
             if action.instance_id

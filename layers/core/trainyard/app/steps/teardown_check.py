@@ -48,12 +48,12 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
 def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
     """The backend's cluster if it is the one we made. Without an ARN (a crash after create), only its tags tell."""
     if cluster.arn is None:
-        tagged = ports.backend.tagged() if cluster.create_requested else []
+        tagged = ports.backend(cluster).tagged() if cluster.create_requested else []
         return next(
             (seen for seen in tagged if seen.name == cluster.name and made_for(cluster, seen.tags)),
             None,
         )
-    seen = ports.backend.describe(cluster.name)
+    seen = ports.backend(cluster).describe(cluster.name)
     return seen if seen is not None and seen.arn == cluster.arn else None
 
 

@@ -17,9 +17,9 @@ def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
     if cluster.status != "Deleting" or cluster.generation != given.generation:
         return {"asked": False}
     try:
-        ports.backend.delete(cluster.name)
+        ports.backend(cluster).delete(cluster.name)
     except ConflictError as refused:
-        seen = ports.backend.describe(cluster.name)
+        seen = ports.backend(cluster).describe(cluster.name)
         if seen is not None and seen.status != BackendStatus.DELETING:
             _tell_refusal(ports, cluster, seen.status, refused)
             raise

@@ -24,10 +24,10 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
         cluster.status != "Deleted"
     ):  # a repetition must not take the key of the next cluster of this name
         if (
-            ports.backend.describe(cluster.name) is None
+            ports.backend(cluster).describe(cluster.name) is None
         ):  # one that was made for another record keeps its key and its role
             ports.secrets.delete(names.agent_key_secret(ports.config.secret_prefix, cluster.name))
-            ports.backend.clean_up(cluster.name, cluster.generation)
+            ports.backend(cluster).clean_up(cluster.name, cluster.generation)
         cluster = ports.clusters.put(cluster.changed(status="Deleted"))
     fact_id = f"cluster-deleted-{cluster.name}-{cluster.generation}"
     fact = ClusterDeleted(
