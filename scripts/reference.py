@@ -16,8 +16,9 @@ from trainyard.domain import errors, facts, kinds, problems
 from trainyard.domain.records import WaitKind
 from trainyard.http.problems import STATUS
 from trainyard_contracts import commands
+from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import AGENT_EVENTS, AgentEvent, Fact, RunEvent
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.specs import RunSpec
 
 DIRECTORY = Path(__file__).resolve().parents[1] / "docs/reference"
 HEAD = "<!-- Written by scripts/reference.py from the code; `make check` compares it. -->\n"

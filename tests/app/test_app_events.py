@@ -310,10 +310,10 @@ def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_
 
     from trainyard.app.create_cluster import create_cluster
     from trainyard.app.list_nodes import list_nodes
-    from trainyard_contracts.specs import ClusterSpec
+    from trainyard_contracts.cluster_specs import read_cluster_spec
 
     world = World()
-    spec = ClusterSpec.model_validate({**cluster_spec(workers=700), "name": "large"})
+    spec = read_cluster_spec({**cluster_spec(workers=700), "name": "large"})
     cluster = create_cluster(world.ports, spec)
     arn = world.backend.create(cluster)
     world.clusters.put(

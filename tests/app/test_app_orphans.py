@@ -16,7 +16,7 @@ from trainyard.domain.orphans import allowed
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendCluster
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
 
 OLD = 601
 
@@ -24,7 +24,7 @@ OLD = 601
 def left_behind(story: Story, name: str = "late", **record: Any) -> BackendCluster:
     """What a crash leaves: AWS made the cluster after its record was closed without ever knowing its ARN."""
     now = story.world.clock.now()
-    spec = ClusterSpec.model_validate({**cluster_spec(), "name": name})
+    spec = read_cluster_spec({**cluster_spec(), "name": name})
     made = Cluster(name=name, spec=spec, created_at=now, updated_at=now, create_requested=True)
     story.world.backend.create(made)
     story.world.clusters.stored[name] = made.model_copy(update={"status": "Deleted", **record})

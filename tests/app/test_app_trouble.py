@@ -28,9 +28,9 @@ from trainyard.domain.facts import Book, ClusterLost
 from trainyard.domain.records import Cluster, Problem, Wait
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import BackendCluster, CommandResult
+from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.commands import Submit, of_words
 from trainyard_contracts.events import Fact
-from trainyard_contracts.specs import ClusterSpec
 
 
 def problem(story: Story) -> Problem:
@@ -459,9 +459,7 @@ def test_a_deletion_whose_machine_dies_again_and_again_is_never_given_up() -> No
 
 def test_a_cluster_whose_machine_dies_again_and_again_is_given_up_and_deleted() -> None:
     story = Story()
-    create_cluster(
-        story.world.ports, ClusterSpec.model_validate({**cluster_spec(), "name": "alone"})
-    )
+    create_cluster(story.world.ports, read_cluster_spec({**cluster_spec(), "name": "alone"}))
     story.rest()
     for _ in range(27):
         for (machine, _name), execution in story.world.executions.started.items():
@@ -519,9 +517,7 @@ def test_an_idle_cluster_is_deleted_and_a_used_one_is_not() -> None:
 
 def test_a_cluster_that_is_deleted_while_it_is_made_leaves_nothing() -> None:
     story = Story()
-    create_cluster(
-        story.world.ports, ClusterSpec.model_validate({**cluster_spec(), "name": "alone"})
-    )
+    create_cluster(story.world.ports, read_cluster_spec({**cluster_spec(), "name": "alone"}))
     story.rest()
     delete_cluster(story.world.ports, "alone")
     story.rest()

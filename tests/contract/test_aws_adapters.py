@@ -25,7 +25,7 @@ from trainyard.aws.refusals import translated
 from trainyard.aws.secrets import SecretKeys
 from trainyard.backends.hyperpod_prices import product
 from trainyard.domain import errors
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +162,7 @@ def test_a_name_whose_secret_is_still_being_deleted_is_tried_again() -> None:
         SecretKeys(Leaving(), "prod").ensure("trainyard/prod/demo/agent-key")
 
 
-SPEC = ClusterSpec.model_validate({
+SPEC = read_cluster_spec({
     "name": "demo",
     **ON_FSX,
     "instanceGroups": [

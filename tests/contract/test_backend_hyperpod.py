@@ -22,7 +22,7 @@ from trainyard.domain.orphans import record_mark
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendEvent, FoundRole, NodeRole, Remains
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
 
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
 ARN = "arn:aws:sagemaker:us-east-1:111122223333:cluster/abcdefghijkl"
@@ -32,7 +32,7 @@ SETTINGS = HyperPodSettings(
 )  # fmt: skip
 CLUSTER = Cluster(
     name="demo", created_at=T0, updated_at=T0, arn=ARN,
-    spec=ClusterSpec.model_validate({
+    spec=read_cluster_spec({
         "name": "demo",
         **ON_FSX,
         "instanceGroups": [

@@ -39,8 +39,9 @@ from trainyard.http.views import (
 )
 from trainyard_agent.heartbeats import portions
 from trainyard_contracts import events
+from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import AgentEvent, Fact
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.specs import RunSpec
 
 NODES, DEVICES, ATTEMPTS = 6758, 16, 1000
 T0 = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -84,7 +85,7 @@ def cluster() -> Cluster:
             "spares": 10,
         },
     ]
-    made = ClusterSpec.model_validate({"name": "large", "instanceGroups": groups, **ON_FSX})
+    made = read_cluster_spec({"name": "large", "instanceGroups": groups, **ON_FSX})
     return Cluster(
         name="large", spec=made, status="Ready", created_at=T0, updated_at=T0, arn=ARN, ready_at=T0
     )

@@ -30,8 +30,8 @@ from trainyard.ports import (
     Product,
     Remains,
 )
+from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import ClusterHeartbeat, Fact
-from trainyard_contracts.specs import ClusterSpec
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -22,7 +22,8 @@ from trainyard.domain.records import Cluster, Run
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import CommandResult, Ports
 from trainyard_contracts import signatures
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
+from trainyard_contracts.specs import RunSpec
 
 
 def cluster_spec(*, workers: int = 2, spares: int = 1, **extra: Any) -> dict[str, Any]:
@@ -358,7 +359,7 @@ def make_cluster(story: Story, name: str = "shared", **extra: Any) -> Cluster:
     """A ready cluster that stands on its own."""
     from trainyard.app.create_cluster import create_cluster
 
-    spec = ClusterSpec.model_validate({**cluster_spec(**extra), "name": name})
+    spec = read_cluster_spec({**cluster_spec(**extra), "name": name})
     create_cluster(story.world.ports, spec)
     story.machines.run_until_rest()
     story.world.backend.advance(name, BackendStatus.IN_SERVICE)

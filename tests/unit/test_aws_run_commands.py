@@ -12,10 +12,10 @@ from trainyard.aws.run_commands import SessionCommands
 from trainyard.domain import errors
 from trainyard.domain.records import Cluster
 from trainyard.ports import CommandResult
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
 
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
-SPEC = ClusterSpec.model_validate({
+SPEC = read_cluster_spec({
     "name": "demo",
     **ON_FSX,
     "instanceGroups": [

@@ -15,11 +15,12 @@ from trainyard.domain.facts import Unreadable
 from trainyard.domain.records import Attempt, Cluster, Export, Run
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.domain.teardown import blocker
+from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import Fact
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.specs import RunSpec
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
-SPEC = ClusterSpec.model_validate({
+SPEC = read_cluster_spec({
     "name": "c",
     **ON_FSX,
     "instanceGroups": [

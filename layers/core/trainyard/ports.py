@@ -13,8 +13,8 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus
+from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import ClusterHeartbeat, Fact
-from trainyard_contracts.specs import ClusterSpec
 
 T = TypeVar("T")
 

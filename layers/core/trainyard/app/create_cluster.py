@@ -12,7 +12,7 @@ from trainyard.domain.errors import (
 )
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import ClusterSpec
 
 
 def create_cluster(

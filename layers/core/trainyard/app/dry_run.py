@@ -10,7 +10,8 @@ from trainyard.app.submit_run import check_cluster
 from trainyard.domain import names, recipes, results
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.specs import RunSpec
 
 #: Stands for the id that a real run would get, in the names that a dry run shows.
 PLACEHOLDER = "run-00000000000000000000000000"

@@ -14,7 +14,7 @@ from typing import Any
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
 from trainyard.ports import Product
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import ClusterSpec
 
 _LOG = logging.getLogger(__name__)
 

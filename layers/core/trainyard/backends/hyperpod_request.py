@@ -11,7 +11,9 @@ from pydantic import BaseModel
 from trainyard.domain import names
 from trainyard.domain.orphans import RECORD_TAG, record_mark
 from trainyard.domain.records import Cluster
-from trainyard_contracts.specs import ClusterSpec, InstanceGroup, SharedFilesystem
+from trainyard_contracts.cluster_base import SharedFilesystem
+from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.hyperpod import InstanceGroup
 
 ENTRY_SCRIPT = "on_create.sh"
 LINK_PORT = 7470

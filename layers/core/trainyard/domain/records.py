@@ -9,7 +9,8 @@ from pydantic import Field
 
 from trainyard.domain.states import NodeState
 from trainyard_contracts.base import Lenient
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.specs import RunSpec
 
 RunStatus = Literal[
     "Pending", "Provisioning", "Submitting", "Running", "Recovering", "WaitingForNode",

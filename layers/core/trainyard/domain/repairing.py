@@ -30,7 +30,7 @@ def review(draft: Draft) -> None:
 
 
 def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
-    if draft.cluster is None or draft.cluster.spec.node_recovery != "Automatic":
+    if draft.cluster is None or not draft.cluster.spec.repairs_nodes:
         return None
     grace = lost.at + timedelta(seconds=GRACE_SECONDS)
     back = max(

@@ -14,8 +14,9 @@ from trainyard.domain import records
 from trainyard.domain.records import ClusterStatus, RunStatus
 from trainyard.domain.states import NodeState
 from trainyard_contracts.base import Unchanging
+from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import NodeSample, RunSample
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.specs import RunSpec
 
 #: A Lambda function answers with 6 MB at most, in which an answer's text is escaped once more.
 _MOST_SAMPLE_BYTES = 2 * 1024 * 1024
