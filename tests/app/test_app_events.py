@@ -82,14 +82,14 @@ def test_why_a_node_could_not_be_had_is_asked_for_and_told(level: dict[str, str]
     story = training()
     story.world.backend.reasons["E1"] = "We currently do not have sufficient capacity"
     assert cluster_event(story, FAILED, **level)[0] == "recorded"
-    assert f"HyperPod: {FAILED}: We currently do not have sufficient capacity" in story.said
+    assert f"AWS: {FAILED}: We currently do not have sufficient capacity" in story.said
 
 
 def test_an_event_whose_reason_cannot_be_had_keeps_its_description() -> None:
     story = training()
     story.world.backend.refuse["event_reason"] = RetryableError("throttled")
     assert cluster_event(story, FAILED, EventLevel="Error")[0] == "recorded"
-    assert f"HyperPod: {FAILED}" in story.said
+    assert f"AWS: {FAILED}" in story.said
 
 
 def test_only_what_is_informational_is_dropped_and_never_a_failed_lifecycle_script() -> None:

@@ -112,7 +112,7 @@ def test_a_cluster_that_is_late_for_another_reason_keeps_that_reason() -> None:
         cluster(), [], Seen(BackendStatus.IN_SERVICE), NOW + timedelta(seconds=600), 600
     ).problem
     assert unknown is not None
-    assert "HyperPod said" not in unknown.detail
+    assert "AWS said" not in unknown.detail
 
 
 def test_a_controller_that_is_lost_before_the_cluster_is_ready_fails_it_at_once() -> None:

@@ -12,7 +12,8 @@ def replace_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResu
     cluster, node = _node(ports, cluster_name, instance_id)
     if node.role == "controller":
         raise ConflictError(
-            f"{instance_id} is the controller of '{cluster_name}'; HyperPod does not replace controllers.",
+            f"{instance_id} is the controller of '{cluster_name}'; "
+            "AWS does not replace controllers.",
             next_step="Reboot it, or make a new cluster.",
         )
     result = ports.backend(cluster).replace(cluster.name, [instance_id])

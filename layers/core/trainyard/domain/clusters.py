@@ -114,8 +114,8 @@ def _overdue(book: Book, late: str) -> Problem:
     told = [fact.failure_message for fact in book.of(ClusterEvent) if fact.failure_message]
     capacity = [reason for reason in told if "sufficient capacity" in reason.lower()]
     if capacity:
-        return problem("no-capacity", f"{late} HyperPod said: {capacity[-1]}")
-    return problem("cluster-deadline", f"{late} HyperPod said: {told[-1]}" if told else late)
+        return problem("no-capacity", f"{late} AWS said: {capacity[-1]}")
+    return problem("cluster-deadline", f"{late} AWS said: {told[-1]}" if told else late)
 
 
 def failure(message: str) -> Problem:
