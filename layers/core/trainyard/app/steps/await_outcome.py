@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.app.situation import think
 from trainyard.app.steps.inputs import StepInput
-from trainyard.app.waking import done, store_wait, superseded
+from trainyard.app.steps.waiting import done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.ports import Ports
 

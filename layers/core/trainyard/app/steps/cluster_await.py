@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.app.steps.cluster_decide import decision_of
 from trainyard.app.steps.inputs import StepInput
-from trainyard.app.waking import done, store_wait
+from trainyard.app.steps.waiting import done, store_wait
 from trainyard.domain import names
 from trainyard.ports import Ports
 

@@ -7,7 +7,7 @@ from typing import Any
 from trainyard.app.create_cluster import create_cluster, start_cluster
 from trainyard.app.situation import cluster_of, think
 from trainyard.app.steps.inputs import StepInput
-from trainyard.app.waking import done, store_wait, superseded
+from trainyard.app.steps.waiting import done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports

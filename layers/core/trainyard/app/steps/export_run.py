@@ -15,7 +15,7 @@ from trainyard.app.situation import still
 from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer
-from trainyard.app.waking import done, store_wait, superseded
+from trainyard.app.steps.waiting import done, store_wait, superseded
 from trainyard.domain import names, results
 from trainyard.domain.errors import BlobNotFound, CommandFailed, RetryableError
 from trainyard.domain.facts import Book, SavedRun
