@@ -8,7 +8,7 @@ import pytest
 from tests.support.facts import fact
 from tests.support.story import Story, cluster_spec
 
-from trainyard.app.situation import think
+from trainyard.app.facts.situation import think
 from trainyard.app.steps import run_step
 from trainyard.app.steps.await_outcome import await_outcome
 from trainyard.app.steps.decide_run import save

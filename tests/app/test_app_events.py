@@ -170,7 +170,7 @@ def test_an_event_of_another_cluster_of_the_same_name_is_dropped() -> None:
 
 def forged(story: Story, key_of: str, **changed: Any) -> tuple[str, str]:
     """The end of the run's attempt, signed with the key of the cluster `key_of`, then changed."""
-    from trainyard.app.record_fact import record_fact as record
+    from trainyard.app.facts.record_fact import record_fact as record
     from trainyard_contracts import signatures
 
     envelope = json.loads((EVENTS / "attempt-ended.json").read_text())

@@ -13,8 +13,8 @@ from tests.support.memory import Died, World
 from tests.support.spec_parts import ON_FSX
 
 from trainyard.app.cancel_run import cancel_run
-from trainyard.app.record_fact import Recorded
-from trainyard.app.record_fact import record_fact as record_unsigned
+from trainyard.app.facts.record_fact import Recorded
+from trainyard.app.facts.record_fact import record_fact as record_unsigned
 from trainyard.app.submit_run import submit_run
 from trainyard.app.sweep import Swept, sweep
 from trainyard.domain import names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.app.waking import wake_run
+from trainyard.app.facts.waking import wake_run
 from trainyard.domain.errors import RunFinished
 from trainyard.domain.facts import CancelRequested
 from trainyard.domain.kinds import sentence

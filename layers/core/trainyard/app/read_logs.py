@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from trainyard.app.situation import cluster_of
+from trainyard.app.facts.situation import cluster_of
 from trainyard.domain.errors import AttemptNotFound, BlobNotFound, FieldError, RetryableError
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports

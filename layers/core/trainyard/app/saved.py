@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.app.situation import cluster_of
+from trainyard.app.facts.situation import cluster_of
 from trainyard.domain.facts import SavedRun, UnsavedRun
 from trainyard.domain.records import Run
 from trainyard.ports import Ports

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.app.situation import think
+from trainyard.app.facts.situation import think
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.submit_run import start_run
 from trainyard.domain.decisions import Decision

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trainyard.app.facts.situation import still
 from trainyard.app.saved import remember_copies
-from trainyard.app.situation import still
 from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer

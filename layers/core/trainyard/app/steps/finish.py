@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainyard.app.facts.situation import cluster_of
 from trainyard.app.saved import remember_copies
-from trainyard.app.situation import cluster_of
 from trainyard.app.steps.inputs import StepInput
 from trainyard.domain import teardown
 from trainyard.domain.closing import final_status

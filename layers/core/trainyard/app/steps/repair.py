@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainyard.app.situation import think
+from trainyard.app.facts.situation import think
 from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.submit_attempt import agent_answer

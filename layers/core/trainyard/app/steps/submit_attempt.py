@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from trainyard.app.situation import still
+from trainyard.app.facts.situation import still
 from trainyard.app.steps.delays import tell_delay
 from trainyard.app.steps.inputs import StepInput
 from trainyard.domain import names, recipes

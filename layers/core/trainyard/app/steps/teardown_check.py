@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.cluster_use import blocker_of
+from trainyard.app.facts.waking import wake
 from trainyard.app.steps.inputs import StepInput
-from trainyard.app.waking import wake
 from trainyard.domain import names
 from trainyard.domain.orphans import made_for
 from trainyard.domain.records import Cluster

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.app.cluster_use import blocker_of
 from trainyard.app.create_cluster import start_teardown
-from trainyard.app.situation import cluster_of, think
+from trainyard.app.facts.situation import cluster_of, think
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.waiting import done, store_wait, superseded
 from trainyard.domain import names

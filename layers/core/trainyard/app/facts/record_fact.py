@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainyard.app import signatures
-from trainyard.app.situation import silent_since
-from trainyard.app.waking import wake_cluster, wake_run
+from trainyard.app.facts import signatures
+from trainyard.app.facts.situation import silent_since
+from trainyard.app.facts.waking import wake_cluster, wake_run
 from trainyard.domain.errors import ClusterNotFound, RunNotFound, TrainyardError
 from trainyard.domain.facts import ClusterEvent, ClusterState, attempt_of, data_of, type_of
 from trainyard.domain.kinds import kind_of, sentence
