@@ -280,7 +280,7 @@ def test_a_clock_that_runs_ahead_does_not_put_facts_into_the_future() -> None:
 
 
 def test_heartbeats_are_kept_and_shown() -> None:
-    from trainyard.app.list_nodes import list_nodes
+    from trainyard.app.clusters.list_nodes import list_nodes
     from trainyard.app.read_metrics import read_metrics
     from trainyard.app.show_run import show_run
 
@@ -308,8 +308,8 @@ def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_
 ):
     from tests.support.memory import World
 
-    from trainyard.app.create_cluster import create_cluster
-    from trainyard.app.list_nodes import list_nodes
+    from trainyard.app.clusters.create_cluster import create_cluster
+    from trainyard.app.clusters.list_nodes import list_nodes
     from trainyard_contracts.cluster_specs import read_cluster_spec
 
     world = World()

@@ -8,7 +8,7 @@ import pytest
 from tests.support.memory import MemoryClusters, MemoryRuns, MemoryWaits
 from tests.support.story import Story, cluster_spec, in_training, make_cluster
 
-from trainyard.app.create_cluster import create_cluster
+from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.facts.record_fact import record_fact
 from trainyard.app.sweep import UNKNOWN_CLUSTER, Swept, sweep
 from trainyard.domain.facts import UnsavedRun

@@ -9,7 +9,7 @@ import pytest
 from tests.support.spec_parts import FILESYSTEM
 from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 
-from trainyard.app.delete_cluster import delete_cluster
+from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.read_logs import read_logs
 from trainyard.app.request_export import request_export
 from trainyard.app.resume_run import resume_run

@@ -17,8 +17,8 @@ from tests.support.story import (
     run_spec,
 )
 
-from trainyard.app.create_cluster import create_cluster
-from trainyard.app.delete_cluster import delete_cluster
+from trainyard.app.clusters.create_cluster import create_cluster
+from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.resume_run import resume_run
 from trainyard.app.steps import run_step
 from trainyard.app.submit_run import submit_run

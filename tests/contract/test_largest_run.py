@@ -16,7 +16,7 @@ from tests.support.memory import World
 from tests.support.spec_parts import ON_FSX
 
 from trainyard.app import read_metrics as metrics_module
-from trainyard.app.list_nodes import list_nodes
+from trainyard.app.clusters.list_nodes import list_nodes
 from trainyard.app.read_metrics import read_metrics
 from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
@@ -440,7 +440,7 @@ def test_a_page_of_the_timeline_ends_before_its_answer_is_too_long(table: Table)
 def test_nodes_too_many_to_show_each_sample_are_shown_without_and_say_so() -> None:
     world = World()
     spec_ = cluster().spec
-    from trainyard.app.create_cluster import create_cluster
+    from trainyard.app.clusters.create_cluster import create_cluster
 
     arn = world.backend.create(create_cluster(world.ports, spec_))
     world.clusters.put(

@@ -357,7 +357,7 @@ class Story:
 
 def make_cluster(story: Story, name: str = "shared", **extra: Any) -> Cluster:
     """A ready cluster that stands on its own."""
-    from trainyard.app.create_cluster import create_cluster
+    from trainyard.app.clusters.create_cluster import create_cluster
 
     spec = read_cluster_spec({**cluster_spec(**extra), "name": name})
     create_cluster(story.world.ports, spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainyard.app.create_cluster import check_spec
+from trainyard.app.clusters.create_cluster import check_spec
 from trainyard.app.submit_run import check_cluster
 from trainyard.domain import names, recipes, results
 from trainyard.domain.records import Cluster

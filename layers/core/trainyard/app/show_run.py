@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.app.list_nodes import newest_heartbeats
+from trainyard.app.clusters.list_nodes import newest_heartbeats
 from trainyard.domain.records import Run
 from trainyard.ports import Ports
 from trainyard_contracts.events import RunSample

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from trainyard.app.create_cluster import check_spec
+from trainyard.app.clusters.create_cluster import check_spec
 from trainyard.domain import names, results
 from trainyard.domain.errors import ClusterInUse, ClusterNotFound, FieldError, InvalidRequest
 from trainyard.domain.records import Cluster, Run

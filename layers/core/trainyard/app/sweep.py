@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from trainyard.app.cluster_use import blocker_of
-from trainyard.app.create_cluster import start_cluster, start_teardown
+from trainyard.app.clusters.cluster_use import blocker_of
+from trainyard.app.clusters.create_cluster import start_cluster, start_teardown
+from trainyard.app.clusters.list_nodes import newest_heartbeats
 from trainyard.app.facts.record_fact import record_fact
 from trainyard.app.facts.situation import silent_since, think
 from trainyard.app.facts.telling import tell_runs
 from trainyard.app.facts.waking import wake, wake_cluster
-from trainyard.app.list_nodes import newest_heartbeats
 from trainyard.app.orphans import REMEDY, Suspect, suspects
 from trainyard.app.steps.cluster_fail import cluster_fail
 from trainyard.app.steps.inputs import StepInput

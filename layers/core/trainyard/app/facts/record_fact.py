@@ -94,7 +94,7 @@ def _heartbeat(ports: Ports, cluster: Cluster, event: ClusterHeartbeat) -> Recor
 
 
 def _in_use(event: ClusterHeartbeat) -> bool:
-    """A run trains, or a person's job runs. Queued ones keep the cluster too, but not for ever (app/cluster_use.py)."""
+    """A run trains, or a person's job runs. Queued ones keep the cluster too, but not for ever (app/clusters/cluster_use.py)."""
     return bool(event.runs) or (event.other_jobs is not None and event.other_jobs.running > 0)
 
 

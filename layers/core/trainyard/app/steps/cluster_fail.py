@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.app.create_cluster import start_teardown
+from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.facts.telling import tell_runs
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.trouble import cause_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.app.create_cluster import create_cluster, start_cluster
+from trainyard.app.clusters.create_cluster import create_cluster, start_cluster
 from trainyard.app.facts.situation import cluster_of, think
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.waiting import done, store_wait, superseded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.app.cluster_use import blocker_of
+from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.facts.waking import wake
 from trainyard.app.steps.inputs import StepInput
 from trainyard.domain import names

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.app.cluster_use import blocker_of
-from trainyard.app.create_cluster import start_teardown
+from trainyard.app.clusters.cluster_use import blocker_of
+from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.facts.situation import cluster_of, think
 from trainyard.app.steps.inputs import StepInput
 from trainyard.app.steps.waiting import done, store_wait, superseded

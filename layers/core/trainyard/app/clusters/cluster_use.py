@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from trainyard.app.list_nodes import newest_heartbeats
+from trainyard.app.clusters.list_nodes import newest_heartbeats
 from trainyard.domain.records import Cluster
 from trainyard.domain.teardown import blocker
 from trainyard.ports import Ports

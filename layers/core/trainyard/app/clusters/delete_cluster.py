@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainyard.app.cluster_use import blocker_of
-from trainyard.app.create_cluster import start_teardown
+from trainyard.app.clusters.cluster_use import blocker_of
+from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.domain.errors import ClusterInUse
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
