@@ -62,7 +62,7 @@ def live(story: Story) -> None:
 def deliver_submit(story: Story) -> None:
     from tests.support.story import run_spec
 
-    from trainyard.app.submit_run import submit_run
+    from trainyard.app.runs.submit_run import submit_run
 
     for _ in range(2):
         try:

@@ -281,8 +281,8 @@ def test_a_clock_that_runs_ahead_does_not_put_facts_into_the_future() -> None:
 
 def test_heartbeats_are_kept_and_shown() -> None:
     from trainyard.app.clusters.list_nodes import list_nodes
-    from trainyard.app.read_metrics import read_metrics
-    from trainyard.app.show_run import show_run
+    from trainyard.app.runs.read_metrics import read_metrics
+    from trainyard.app.runs.show_run import show_run
 
     story = training()
     beat = json.loads((EVENTS / "cluster-heartbeat.json").read_text())["detail"]

@@ -15,9 +15,9 @@ from tests.support.facts import fact
 from tests.support.memory import World
 from tests.support.spec_parts import ON_FSX
 
-from trainyard.app import read_metrics as metrics_module
 from trainyard.app.clusters.list_nodes import list_nodes
-from trainyard.app.read_metrics import read_metrics
+from trainyard.app.runs import read_metrics as metrics_module
+from trainyard.app.runs.read_metrics import read_metrics
 from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
 from trainyard.aws.items import document

@@ -12,10 +12,10 @@ from tests.support.machines import Machines
 from tests.support.memory import Died, World
 from tests.support.spec_parts import ON_FSX
 
-from trainyard.app.cancel_run import cancel_run
 from trainyard.app.facts.record_fact import Recorded
 from trainyard.app.facts.record_fact import record_fact as record_unsigned
-from trainyard.app.submit_run import submit_run
+from trainyard.app.runs.cancel_run import cancel_run
+from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.sweep import Swept, sweep
 from trainyard.domain import names
 from trainyard.domain.records import Cluster, Run

@@ -11,7 +11,7 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
-from trainyard.app.dry_run import dry_run_cluster
+from trainyard.app.runs.dry_run import dry_run_cluster
 from trainyard.domain.records import Cluster
 from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import ClusterPath, IdempotencyKey

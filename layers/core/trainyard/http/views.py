@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
-from trainyard.app.dry_run import DryRun
-from trainyard.app.read_metrics import Metrics
+from trainyard.app.runs.dry_run import DryRun
+from trainyard.app.runs.read_metrics import Metrics
 from trainyard.domain import records
 from trainyard.domain.records import ClusterStatus, RunStatus
 from trainyard.domain.states import NodeState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard.app.facts.situation import cluster_of
 from trainyard.app.facts.waking import wake_run
-from trainyard.app.submit_run import start_run
+from trainyard.app.runs.submit_run import start_run
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.facts import ExportRequested
 from trainyard.domain.kinds import sentence

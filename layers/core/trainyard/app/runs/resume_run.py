@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainyard.app.facts.situation import cluster_of
-from trainyard.app.submit_run import start_run
+from trainyard.app.runs.submit_run import start_run
 from trainyard.domain import names
 from trainyard.domain.errors import ConflictError, RunActive, RunFinished
 from trainyard.domain.facts import ResumeRequested

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard.app.clusters.create_cluster import check_spec
-from trainyard.app.submit_run import check_cluster
+from trainyard.app.runs.submit_run import check_cluster
 from trainyard.domain import names, recipes, results
 from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
