@@ -10,7 +10,7 @@ from tests.support.story import Story, cluster_spec, in_training, make_cluster
 
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.facts.record_fact import record_fact
-from trainyard.app.sweep import UNKNOWN_CLUSTER, Swept, sweep
+from trainyard.app.sweep.sweep import UNKNOWN_CLUSTER, Swept, sweep
 from trainyard.domain.facts import UnsavedRun
 from trainyard.domain.orphans import allowed
 from trainyard.domain.records import Cluster

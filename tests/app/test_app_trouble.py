@@ -22,7 +22,7 @@ from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
 from trainyard.app.steps import run_step
-from trainyard.app.sweep import sweep
+from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import errors
 from trainyard.domain.facts import Book, ClusterLost
 from trainyard.domain.records import Cluster, Problem, Wait

@@ -16,7 +16,7 @@ from trainyard.app.facts.record_fact import Recorded
 from trainyard.app.facts.record_fact import record_fact as record_unsigned
 from trainyard.app.runs.cancel_run import cancel_run
 from trainyard.app.runs.submit_run import submit_run
-from trainyard.app.sweep import Swept, sweep
+from trainyard.app.sweep.sweep import Swept, sweep
 from trainyard.domain import names
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.states import BackendStatus
