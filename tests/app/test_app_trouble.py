@@ -19,9 +19,9 @@ from tests.support.story import (
 
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.machines.steps import run_step
 from trainyard.app.runs.resume_run import resume_run
 from trainyard.app.runs.submit_run import submit_run
-from trainyard.app.steps import run_step
 from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import errors
 from trainyard.domain.facts import Book, ClusterLost

@@ -15,9 +15,9 @@ from trainyard.app.facts.record_fact import record_fact
 from trainyard.app.facts.situation import silent_since, think
 from trainyard.app.facts.telling import tell_runs
 from trainyard.app.facts.waking import wake, wake_cluster
+from trainyard.app.machines.cluster.cluster_fail import cluster_fail
+from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
-from trainyard.app.steps.cluster_fail import cluster_fail
-from trainyard.app.steps.inputs import StepInput
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
 from trainyard.domain import names, teardown
 from trainyard.domain.errors import ClusterNotFound, ConflictError, RunNotFound, TrainyardError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.app.steps.inputs import StepInput
+from trainyard.app.machines.inputs import StepInput
 from trainyard.domain import names
 from trainyard.domain.errors import BackendRejected, ClusterExists
 from trainyard.domain.problems import problem

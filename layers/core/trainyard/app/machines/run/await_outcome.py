@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.facts.situation import think
-from trainyard.app.steps.inputs import StepInput
-from trainyard.app.steps.waiting import done, store_wait, superseded
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.waiting import done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.ports import Ports
 

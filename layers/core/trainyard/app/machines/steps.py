@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainyard.app.steps.await_outcome import await_outcome
-from trainyard.app.steps.cluster_await import cluster_await
-from trainyard.app.steps.cluster_create import cluster_create
-from trainyard.app.steps.cluster_decide import cluster_decide
-from trainyard.app.steps.cluster_fail import cluster_fail
-from trainyard.app.steps.cluster_ready import cluster_ready
-from trainyard.app.steps.decide_run import decide_run
-from trainyard.app.steps.ensure_cluster import ensure_cluster
-from trainyard.app.steps.export_run import export_run
-from trainyard.app.steps.finish import finish
-from trainyard.app.steps.inputs import StepInput
-from trainyard.app.steps.plan_run import plan_run
-from trainyard.app.steps.repair import repair
-from trainyard.app.steps.submit_attempt import submit_attempt
-from trainyard.app.steps.teardown_await import teardown_await
-from trainyard.app.steps.teardown_check import teardown_check
-from trainyard.app.steps.teardown_delete import teardown_delete
-from trainyard.app.steps.teardown_done import teardown_done
-from trainyard.app.steps.teardown_run import teardown_run
-from trainyard.app.steps.trouble import trouble
+from trainyard.app.machines.cluster.cluster_await import cluster_await
+from trainyard.app.machines.cluster.cluster_create import cluster_create
+from trainyard.app.machines.cluster.cluster_decide import cluster_decide
+from trainyard.app.machines.cluster.cluster_fail import cluster_fail
+from trainyard.app.machines.cluster.cluster_ready import cluster_ready
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.run.await_outcome import await_outcome
+from trainyard.app.machines.run.decide_run import decide_run
+from trainyard.app.machines.run.ensure_cluster import ensure_cluster
+from trainyard.app.machines.run.export_run import export_run
+from trainyard.app.machines.run.finish import finish
+from trainyard.app.machines.run.plan_run import plan_run
+from trainyard.app.machines.run.repair import repair
+from trainyard.app.machines.run.submit_attempt import submit_attempt
+from trainyard.app.machines.run.teardown_run import teardown_run
+from trainyard.app.machines.teardown.teardown_await import teardown_await
+from trainyard.app.machines.teardown.teardown_check import teardown_check
+from trainyard.app.machines.teardown.teardown_delete import teardown_delete
+from trainyard.app.machines.teardown.teardown_done import teardown_done
+from trainyard.app.machines.trouble import trouble
 from trainyard.domain.errors import ConflictError, RetryableError, TrainyardError
 from trainyard.ports import Ports
 

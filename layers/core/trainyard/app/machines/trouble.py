@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
-from trainyard.app.steps.inputs import StepInput
+from trainyard.app.machines.inputs import StepInput
 from trainyard.domain.closing import TROUBLE_LIMIT
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Export, Run, TimelineEntry

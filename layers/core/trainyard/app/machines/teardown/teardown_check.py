@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.facts.waking import wake
-from trainyard.app.steps.inputs import StepInput
+from trainyard.app.machines.inputs import StepInput
 from trainyard.domain import names
 from trainyard.domain.orphans import made_for
 from trainyard.domain.records import Cluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard.app.steps.inputs import StepInput
+from trainyard.app.machines.inputs import StepInput
 from trainyard.domain.records import Run, Wait, WaitKind
 from trainyard.ports import Ports
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.app.steps.inputs import StepInput
+from trainyard.app.machines.inputs import StepInput
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.records import Cluster, TimelineEntry
 from trainyard.domain.states import BackendStatus

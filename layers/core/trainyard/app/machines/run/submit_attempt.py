@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from trainyard.app.facts.situation import still
-from trainyard.app.steps.delays import tell_delay
-from trainyard.app.steps.inputs import StepInput
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.run.delays import tell_delay
 from trainyard.domain import names, recipes
 from trainyard.domain.errors import CommandFailed, RetryableError
 from trainyard.domain.facts import Book

@@ -6,8 +6,8 @@ from typing import Any
 
 from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.facts.telling import tell_runs
-from trainyard.app.steps.inputs import StepInput
-from trainyard.app.steps.trouble import cause_of
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.trouble import cause_of
 from trainyard.domain.errors import TrainyardError
 from trainyard.domain.facts import ClusterFailed
 from trainyard.domain.problems import brief, problem, with_log

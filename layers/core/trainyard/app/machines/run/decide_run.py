@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.facts.situation import think
+from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
-from trainyard.app.steps.inputs import StepInput
 from trainyard.domain.decisions import Decision
 from trainyard.domain.records import Action, Run
 from trainyard.ports import Ports

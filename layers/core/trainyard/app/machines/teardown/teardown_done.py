@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.app.facts.telling import tell_runs
 from trainyard.app.facts.waking import wake_cluster
-from trainyard.app.steps.inputs import StepInput
+from trainyard.app.machines.inputs import StepInput
 from trainyard.domain import names
 from trainyard.domain.errors import RunNotFound
 from trainyard.domain.facts import ClusterDeleted, data_of, type_of

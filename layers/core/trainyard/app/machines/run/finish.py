@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.facts.situation import cluster_of
-from trainyard.app.saved import remember_copies
-from trainyard.app.steps.inputs import StepInput
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.run.saved import remember_copies
 from trainyard.domain import teardown
 from trainyard.domain.closing import final_status
 from trainyard.domain.facts import UnsavedRun

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.facts.waking import wake_run
-from trainyard.app.steps.inputs import StepInput
+from trainyard.app.machines.inputs import StepInput
 from trainyard.ports import Ports
 from trainyard_contracts.events import ClusterReady
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trainyard.app.facts.situation import think
-from trainyard.app.steps.delays import tell_delay
-from trainyard.app.steps.inputs import StepInput
-from trainyard.app.steps.submit_attempt import agent_answer
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.run.delays import tell_delay
+from trainyard.app.machines.run.submit_attempt import agent_answer
 from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError, RetryableError
 from trainyard.domain.queueing import excluded
 from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
