@@ -23,7 +23,7 @@ from trainyard.aws.executions import StateMachines
 from trainyard.aws.pricing import PriceList
 from trainyard.aws.refusals import translated
 from trainyard.aws.secrets import SecretKeys
-from trainyard.backends.hyperpod_prices import product
+from trainyard.backends.hyperpod.prices import product
 from trainyard.domain import errors
 from trainyard_contracts.cluster_specs import read_cluster_spec
 

@@ -12,9 +12,9 @@ import pytest
 from botocore.stub import Stubber
 from tests.support.spec_parts import ON_FSX
 
-from trainyard.backends.hyperpod import HyperPod
-from trainyard.backends.hyperpod_refusals import Denied
-from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster_request
+from trainyard.backends.hyperpod.backend import HyperPod
+from trainyard.backends.hyperpod.refusals import Denied
+from trainyard.backends.hyperpod.request import HyperPodSettings, create_cluster_request
 from trainyard.backends.lifecycle_bundle import BundleIncomplete, BundleSources
 from trainyard.domain import errors
 from trainyard.domain.facts import ClusterState

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.botocore_model import request_problems
 
-from trainyard.backends.hyperpod_request import (
+from trainyard.backends.hyperpod.request import (
     HyperPodSettings,
     create_cluster_request,
     generated_files,

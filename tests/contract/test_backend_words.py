@@ -66,7 +66,7 @@ def test_no_module_outside_the_backend_has_a_word_of_hyperpod(path: Path) -> Non
 @pytest.mark.parametrize(
     "line",
     [
-        "from trainyard.backends.hyperpod import HyperPod",
+        "from trainyard.backends.hyperpod.backend import HyperPod",
         "wait = node.status == 'SystemUpdating'",
         "source = envelope['source'] == 'aws.sagemaker'",
         "if cluster.spec.node_recovery == 'Automatic': pass",

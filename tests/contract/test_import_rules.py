@@ -75,7 +75,7 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
         ),
         (
             "layers/core/trainyard/aws/__init__.py",
-            "import trainyard.backends.hyperpod",
+            "import trainyard.backends.hyperpod.backend",
             "control plane layers",
         ),
         (

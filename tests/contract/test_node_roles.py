@@ -18,8 +18,8 @@ from samtranslator.yaml_helper import yaml_parse
 from tests.support.spec_parts import ON_FSX
 
 from trainyard.aws.roles import IamRoles
-from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster_request, role_arn
-from trainyard.backends.hyperpod_role import node_role
+from trainyard.backends.hyperpod.request import HyperPodSettings, create_cluster_request, role_arn
+from trainyard.backends.hyperpod.role import node_role
 from trainyard.domain import names
 from trainyard.domain.errors import TrainyardError
 from trainyard.domain.records import Cluster

@@ -13,7 +13,7 @@ import pytest
 import tomllib
 from samtranslator.yaml_helper import yaml_parse
 
-from trainyard.backends.hyperpod_request import STAGE_TAG
+from trainyard.backends.hyperpod.request import STAGE_TAG
 from trainyard_local import policies
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from trainyard.backends.hyperpod_events import read_event
+from trainyard.backends.hyperpod.events import read_event
 from trainyard.domain import errors
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.orphans import RECORD_TAG, made_for, record_mark

@@ -5,7 +5,7 @@ from __future__ import annotations
 import botocore.session
 import pytest
 
-from trainyard.backends.hyperpod_states import (
+from trainyard.backends.hyperpod.states import (
     CLUSTERS,
     NODES,
     cluster_status,

@@ -56,7 +56,7 @@ def build(settings: Settings) -> Ports:
 
 def _backends(settings: Settings, blobs: Blobs) -> dict[str, Backend]:
     """One entry for each value of `ClusterSpec.backend`."""
-    from trainyard.backends.hyperpod_build import hyperpod
+    from trainyard.backends.hyperpod.build import hyperpod
 
     return {"hyperpod": hyperpod(settings, blobs)}
 

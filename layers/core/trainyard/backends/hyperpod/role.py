@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.backends.hyperpod_request import (
+from trainyard.backends.hyperpod.request import (
     CLUSTER_TAG,
     STAGE_TAG,
     HyperPodSettings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.backends.hyperpod_refusals import Gone, translated
+from trainyard.backends.hyperpod.refusals import Gone, translated
 from trainyard.domain.records import Cluster
 
 _STREAMS = 50

@@ -9,14 +9,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal
 
-from trainyard.backends import hyperpod_request as requests
-from trainyard.backends.hyperpod_events import read_event
-from trainyard.backends.hyperpod_logs import lifecycle_tail
-from trainyard.backends.hyperpod_prices import product
-from trainyard.backends.hyperpod_refusals import Denied, Gone, NameInUse, translated
-from trainyard.backends.hyperpod_request import HyperPodSettings, lifecycle_prefix, role_arn
-from trainyard.backends.hyperpod_role import node_role
-from trainyard.backends.hyperpod_states import cluster_status, node_message, node_state
+from trainyard.backends.hyperpod import request as requests
+from trainyard.backends.hyperpod.events import read_event
+from trainyard.backends.hyperpod.logs import lifecycle_tail
+from trainyard.backends.hyperpod.prices import product
+from trainyard.backends.hyperpod.refusals import Denied, Gone, NameInUse, translated
+from trainyard.backends.hyperpod.request import HyperPodSettings, lifecycle_prefix, role_arn
+from trainyard.backends.hyperpod.role import node_role
+from trainyard.backends.hyperpod.states import cluster_status, node_message, node_state
 from trainyard.backends.lifecycle_bundle import BundleSources
 from trainyard.domain import errors, names
 from trainyard.domain.orphans import made_for

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trainyard.aws.clients import Lazy
 from trainyard.aws.roles import IamRoles
-from trainyard.backends.hyperpod import HyperPod
-from trainyard.backends.hyperpod_request import HyperPodSettings
+from trainyard.backends.hyperpod.backend import HyperPod
+from trainyard.backends.hyperpod.request import HyperPodSettings
 from trainyard.ports import Blobs
 from trainyard.settings import Settings
 
