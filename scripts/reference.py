@@ -24,8 +24,9 @@ from trainyard.http import openapi
 from trainyard.http.problems import STATUS
 from trainyard.settings import Settings
 from trainyard_contracts import commands
+from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import AGENT_EVENTS, AgentEvent, Fact, RunEvent
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.specs import RunSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 DIRECTORY = ROOT / "docs/reference"

@@ -8,7 +8,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
-from trainyard.app.record_fact import record_fact
+from trainyard.app.facts.record_fact import record_fact
 from trainyard.wiring import ports
 
 logger = Logger(service="on-fact")

@@ -6,7 +6,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from trainyard.app.steps import run_step
+from trainyard.app.machines.steps import run_step
 from trainyard.domain.errors import TrainyardError
 from trainyard.wiring import ports
 

@@ -8,7 +8,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
-from trainyard.app.sweep import UNKNOWN_CLUSTER, sweep
+from trainyard.app.sweep.sweep import UNKNOWN_CLUSTER, sweep
 from trainyard.settings import Settings
 from trainyard.wiring import ports
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from trainyard_agent import gres
 from trainyard_agent.fence import replace_file
 from trainyard_agent.slurm import SlurmNode, as_argument
+from trainyard_contracts.base import relative_path
 from trainyard_contracts.files import OUTPUT_NAME, AgentConfig, JobBundle
-from trainyard_contracts.specs import relative_path
 
 NODE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$")
 _PARTITION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")

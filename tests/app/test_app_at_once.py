@@ -8,11 +8,11 @@ import pytest
 from tests.support.facts import fact
 from tests.support.story import Story, cluster_spec
 
-from trainyard.app.situation import think
-from trainyard.app.steps import run_step
-from trainyard.app.steps.await_outcome import await_outcome
-from trainyard.app.steps.decide_run import save
-from trainyard.app.steps.inputs import StepInput
+from trainyard.app.facts.situation import think
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.run.await_outcome import await_outcome
+from trainyard.app.machines.run.decide_run import save
+from trainyard.app.machines.steps import run_step
 from trainyard.domain import errors
 from trainyard.ports import BatchResult
 from trainyard_contracts.events import AttemptEnded, Fact

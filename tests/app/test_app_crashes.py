@@ -9,6 +9,8 @@ import pytest
 from tests.support.memory import Died
 from tests.support.story import Story, record_fact
 
+from trainyard.domain.states import BackendStatus
+
 LOST = "ip-127-0-1-12"
 
 
@@ -27,7 +29,7 @@ def live(story: Story) -> None:
     """A whole life: made, trained, one node lost, resumed, exported, torn down. Every phase may be the one that dies."""
     deliver_submit(story)
     story.rest()
-    story.world.backend.advance(story.cluster.name, "InService")
+    story.world.backend.advance(story.cluster.name, BackendStatus.IN_SERVICE)
     story.send("ClusterReady", nodes=["a", "b", "c"])
     survive(story)
     first = ["ip-127-0-1-12", "ip-127-0-1-13"]
@@ -60,7 +62,7 @@ def live(story: Story) -> None:
 def deliver_submit(story: Story) -> None:
     from tests.support.story import run_spec
 
-    from trainyard.app.submit_run import submit_run
+    from trainyard.app.runs.submit_run import submit_run
 
     for _ in range(2):
         try:

@@ -82,14 +82,14 @@ def test_why_a_node_could_not_be_had_is_asked_for_and_told(level: dict[str, str]
     story = training()
     story.world.backend.reasons["E1"] = "We currently do not have sufficient capacity"
     assert cluster_event(story, FAILED, **level)[0] == "recorded"
-    assert f"HyperPod: {FAILED}: We currently do not have sufficient capacity" in story.said
+    assert f"AWS: {FAILED}: We currently do not have sufficient capacity" in story.said
 
 
 def test_an_event_whose_reason_cannot_be_had_keeps_its_description() -> None:
     story = training()
     story.world.backend.refuse["event_reason"] = RetryableError("throttled")
     assert cluster_event(story, FAILED, EventLevel="Error")[0] == "recorded"
-    assert f"HyperPod: {FAILED}" in story.said
+    assert f"AWS: {FAILED}" in story.said
 
 
 def test_only_what_is_informational_is_dropped_and_never_a_failed_lifecycle_script() -> None:
@@ -170,7 +170,7 @@ def test_an_event_of_another_cluster_of_the_same_name_is_dropped() -> None:
 
 def forged(story: Story, key_of: str, **changed: Any) -> tuple[str, str]:
     """The end of the run's attempt, signed with the key of the cluster `key_of`, then changed."""
-    from trainyard.app.record_fact import record_fact as record
+    from trainyard.app.facts.record_fact import record_fact as record
     from trainyard_contracts import signatures
 
     envelope = json.loads((EVENTS / "attempt-ended.json").read_text())
@@ -280,9 +280,9 @@ def test_a_clock_that_runs_ahead_does_not_put_facts_into_the_future() -> None:
 
 
 def test_heartbeats_are_kept_and_shown() -> None:
-    from trainyard.app.list_nodes import list_nodes
-    from trainyard.app.read_metrics import read_metrics
-    from trainyard.app.show_run import show_run
+    from trainyard.app.clusters.list_nodes import list_nodes
+    from trainyard.app.runs.read_metrics import read_metrics
+    from trainyard.app.runs.show_run import show_run
 
     story = training()
     beat = json.loads((EVENTS / "cluster-heartbeat.json").read_text())["detail"]
@@ -308,12 +308,12 @@ def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_
 ):
     from tests.support.memory import World
 
-    from trainyard.app.create_cluster import create_cluster
-    from trainyard.app.list_nodes import list_nodes
-    from trainyard_contracts.specs import ClusterSpec
+    from trainyard.app.clusters.create_cluster import create_cluster
+    from trainyard.app.clusters.list_nodes import list_nodes
+    from trainyard_contracts.cluster_specs import read_cluster_spec
 
     world = World()
-    spec = ClusterSpec.model_validate({**cluster_spec(workers=700), "name": "large"})
+    spec = read_cluster_spec({**cluster_spec(workers=700), "name": "large"})
     cluster = create_cluster(world.ports, spec)
     arn = world.backend.create(cluster)
     world.clusters.put(

@@ -8,14 +8,15 @@ import pytest
 from tests.support.memory import MemoryClusters, MemoryRuns, MemoryWaits
 from tests.support.story import Story, cluster_spec, in_training, make_cluster
 
-from trainyard.app.create_cluster import create_cluster
-from trainyard.app.record_fact import record_fact
-from trainyard.app.sweep import UNKNOWN_CLUSTER, Swept, sweep
+from trainyard.app.clusters.create_cluster import create_cluster
+from trainyard.app.facts.record_fact import record_fact
+from trainyard.app.sweep.sweep import UNKNOWN_CLUSTER, Swept, sweep
 from trainyard.domain.facts import UnsavedRun
 from trainyard.domain.orphans import allowed
 from trainyard.domain.records import Cluster
+from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendCluster
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
 
 OLD = 601
 
@@ -23,7 +24,7 @@ OLD = 601
 def left_behind(story: Story, name: str = "late", **record: Any) -> BackendCluster:
     """What a crash leaves: AWS made the cluster after its record was closed without ever knowing its ARN."""
     now = story.world.clock.now()
-    spec = ClusterSpec.model_validate({**cluster_spec(), "name": name})
+    spec = read_cluster_spec({**cluster_spec(), "name": name})
     made = Cluster(name=name, spec=spec, created_at=now, updated_at=now, create_requested=True)
     story.world.backend.create(made)
     story.world.clusters.stored[name] = made.model_copy(update={"status": "Deleted", **record})
@@ -63,7 +64,13 @@ def test_clusters_of_others_are_never_looked_at() -> None:
     seen = story.world.backend.clusters.pop("late")
     story.world.backend.beside.clear()
     story.world.backend.clusters["x"] = BackendCluster(
-        seen.arn, "x", "InService", tags={"owner": "somebody"}, created_at=seen.created_at
+        seen.backend,
+        seen.arn,
+        "x",
+        BackendStatus.IN_SERVICE,
+        "InService",
+        tags={"owner": "somebody"},
+        created_at=seen.created_at,
     )
     assert old_sweep(story) == []
 
@@ -99,7 +106,7 @@ def test_a_cluster_whose_record_was_lost_is_not_taken_over_and_ended_by_a_new_re
         sweep(story.world.ports)
         story.machines.run_until_rest()
     seen = story.world.backend.clusters["shared"]
-    assert (seen.arn, seen.status) == (lost.arn, "InService")
+    assert (seen.arn, seen.status) == (lost.arn, BackendStatus.IN_SERVICE)
     assert (list(story.world.backend.beside), len(story.world.secrets.names)) == (
         [("shared", 1)],
         1,

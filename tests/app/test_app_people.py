@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.story import Story, in_training, make_cluster
 
-from trainyard.app.delete_cluster import delete_cluster
+from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.domain.errors import ClusterInUse
 
 MINE: dict[str, Any] = {"running": 1, "queued": 0, "users": ["alice"]}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.support.story import Story, in_training, make_cluster, run_spec
 
-from trainyard.app.delete_cluster import delete_cluster
-from trainyard.app.request_export import request_export
+from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.runs.request_export import request_export
 from trainyard.domain.errors import ClusterInUse
 
 PLAIN: dict[str, Any] = {"nodes": 2, "script": "train.py", "files": {"train.py": "print()"}}

@@ -10,12 +10,12 @@ from tests.support.facts import answering
 from tests.support.spec_parts import FILESYSTEM
 from tests.support.story import Story, cluster_spec, make_cluster, run_spec
 
-from trainyard.app.delete_cluster import delete_cluster
-from trainyard.app.read_logs import read_logs
-from trainyard.app.request_export import request_export
-from trainyard.app.resume_run import resume_run
-from trainyard.app.steps.decide_run import MOST_ACTIONS, MOST_SPENT, decide_run
-from trainyard.app.steps.inputs import StepInput
+from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.run.decide_run import MOST_ACTIONS, MOST_SPENT, decide_run
+from trainyard.app.runs.read_logs import read_logs
+from trainyard.app.runs.request_export import request_export
+from trainyard.app.runs.resume_run import resume_run
 from trainyard.domain.errors import ConflictError
 from trainyard.domain.records import Action
 from trainyard.ports import CommandResult

@@ -17,19 +17,20 @@ from tests.support.story import (
     run_spec,
 )
 
-from trainyard.app.create_cluster import create_cluster
-from trainyard.app.delete_cluster import delete_cluster
-from trainyard.app.resume_run import resume_run
-from trainyard.app.steps import run_step
-from trainyard.app.submit_run import submit_run
-from trainyard.app.sweep import sweep
+from trainyard.app.clusters.create_cluster import create_cluster
+from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.machines.steps import run_step
+from trainyard.app.runs.resume_run import resume_run
+from trainyard.app.runs.submit_run import submit_run
+from trainyard.app.sweep.sweep import sweep
 from trainyard.domain import errors
 from trainyard.domain.facts import Book, ClusterLost
 from trainyard.domain.records import Cluster, Problem, Wait
+from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import BackendCluster, CommandResult
+from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.commands import Submit, of_words
 from trainyard_contracts.events import Fact
-from trainyard_contracts.specs import ClusterSpec
 
 
 def problem(story: Story) -> Problem:
@@ -53,7 +54,7 @@ def test_a_lifecycle_script_that_fails_ends_the_run_with_the_tail_of_its_log_and
         "[trainyard] FAILED in step 'shared filesystem': mount: /fsx: no such device\nexit 32"
     )
     story.world.backend.advance(
-        story.cluster.name, "Failed", "Lifecycle scripts did not run successfully."
+        story.cluster.name, BackendStatus.FAILED, "Lifecycle scripts did not run successfully."
     )
     arn, name = story.cluster.arn, story.cluster.name
     detail = {"ClusterArn": arn, "ClusterName": name, "ClusterStatus": "Failed"}
@@ -94,7 +95,7 @@ def test_a_lifecycle_log_that_cannot_be_read_does_not_hide_the_failure() -> None
     story.rest()
     story.world.backend.refuse["log"] = errors.Throttled("slow down")
     story.world.backend.advance(
-        story.cluster.name, "Failed", "Lifecycle scripts did not run successfully."
+        story.cluster.name, BackendStatus.FAILED, "Lifecycle scripts did not run successfully."
     )
     story.pass_time(61)
     assert problem(story).code == "lifecycle-failed"
@@ -131,12 +132,16 @@ def test_a_cluster_of_the_same_name_that_is_not_ours_is_never_deleted() -> None:
     story.world.backend.clusters[foreign.name] = foreign
     story.rest()
     assert story.run.status == "Failed"
-    assert story.world.backend.clusters[foreign.name].status == "InService"
+    assert story.world.backend.clusters[foreign.name].status == BackendStatus.IN_SERVICE
 
 
 def _foreign() -> BackendCluster:
     return BackendCluster(
-        "arn:aws:sagemaker:us-east-1:123456789012:cluster/foreign00000", "x", "InService"
+        "hyperpod",
+        "arn:aws:sagemaker:us-east-1:123456789012:cluster/foreign00000",
+        "x",
+        BackendStatus.IN_SERVICE,
+        "InService",
     )
 
 
@@ -454,9 +459,7 @@ def test_a_deletion_whose_machine_dies_again_and_again_is_never_given_up() -> No
 
 def test_a_cluster_whose_machine_dies_again_and_again_is_given_up_and_deleted() -> None:
     story = Story()
-    create_cluster(
-        story.world.ports, ClusterSpec.model_validate({**cluster_spec(), "name": "alone"})
-    )
+    create_cluster(story.world.ports, read_cluster_spec({**cluster_spec(), "name": "alone"}))
     story.rest()
     for _ in range(27):
         for (machine, _name), execution in story.world.executions.started.items():
@@ -514,9 +517,7 @@ def test_an_idle_cluster_is_deleted_and_a_used_one_is_not() -> None:
 
 def test_a_cluster_that_is_deleted_while_it_is_made_leaves_nothing() -> None:
     story = Story()
-    create_cluster(
-        story.world.ports, ClusterSpec.model_validate({**cluster_spec(), "name": "alone"})
-    )
+    create_cluster(story.world.ports, read_cluster_spec({**cluster_spec(), "name": "alone"}))
     story.rest()
     delete_cluster(story.world.ports, "alone")
     story.rest()
@@ -719,7 +720,7 @@ def lose_controller(story: Story) -> list[str]:
     """The controller is off, AWS says so, and the sweep looks."""
     nodes = story.world.backend.node_lists[story.cluster.name]
     story.world.backend.node_lists[story.cluster.name] = [
-        node.model_copy(update={"status": "Failure"}) if node.role == "controller" else node
+        node.model_copy(update={"status": NodeState.FAILURE}) if node.role == "controller" else node
         for node in nodes
     ]
     story.world.clock.tick(181)
@@ -729,7 +730,7 @@ def lose_controller(story: Story) -> list[str]:
 def controller_back(story: Story) -> None:
     nodes = story.world.backend.node_lists[story.cluster.name]
     story.world.backend.node_lists[story.cluster.name] = [
-        node.model_copy(update={"status": "Running"}) for node in nodes
+        node.model_copy(update={"status": NodeState.RUNNING}) for node in nodes
     ]
     story.world.clock.tick(1)
     story.send("ClusterHeartbeat", nodes=[], runs=[])

@@ -23,8 +23,9 @@ from trainyard.aws.executions import StateMachines
 from trainyard.aws.pricing import PriceList
 from trainyard.aws.refusals import translated
 from trainyard.aws.secrets import SecretKeys
+from trainyard.backends.hyperpod.prices import product
 from trainyard.domain import errors
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
 
 
 @pytest.fixture(autouse=True)
@@ -161,7 +162,7 @@ def test_a_name_whose_secret_is_still_being_deleted_is_tried_again() -> None:
         SecretKeys(Leaving(), "prod").ensure("trainyard/prod/demo/agent-key")
 
 
-SPEC = ClusterSpec.model_validate({
+SPEC = read_cluster_spec({
     "name": "demo",
     **ON_FSX,
     "instanceGroups": [
@@ -203,15 +204,17 @@ def test_a_cluster_costs_the_cluster_price_of_every_instance_spares_included(
 ) -> None:
     pricing = Pricing({"ml.m5.xlarge": "0.25", "ml.p5.48xlarge": "100"}, field)
     prices = PriceList(pricing, "us-east-1")
-    assert prices.hourly_usd(SPEC) == 300.25, "what is reserved is billed otherwise"
-    assert prices.hourly_usd(SPEC) == 300.25
+    assert prices.hourly_usd(SPEC, product) == 300.25, "what is reserved is billed otherwise"
+    assert prices.hourly_usd(SPEC, product) == 300.25
     assert pricing.calls == calls, "a price is asked for once"
 
 
 def test_a_price_that_the_list_does_not_know_is_none_and_the_log_says_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert PriceList(Pricing({"ml.m5.xlarge": "0.25"}), "us-east-1").hourly_usd(SPEC) is None
+    assert (
+        PriceList(Pricing({"ml.m5.xlarge": "0.25"}), "us-east-1").hourly_usd(SPEC, product) is None
+    )
     assert "ml.p5.48xlarge" in caplog.text
 
 

@@ -12,15 +12,17 @@ import pytest
 from botocore.stub import Stubber
 from tests.support.spec_parts import ON_FSX
 
-from trainyard.backends.hyperpod import HyperPod
-from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster_request
+from trainyard.backends.hyperpod.backend import HyperPod
+from trainyard.backends.hyperpod.refusals import Denied
+from trainyard.backends.hyperpod.request import HyperPodSettings, create_cluster_request
 from trainyard.backends.lifecycle_bundle import BundleIncomplete, BundleSources
-from trainyard.backends.refusals import Denied
 from trainyard.domain import errors
+from trainyard.domain.facts import ClusterState
 from trainyard.domain.orphans import record_mark
 from trainyard.domain.records import Cluster
-from trainyard.ports import FoundRole, NodeRole, Remains
-from trainyard_contracts.specs import ClusterSpec
+from trainyard.domain.states import BackendStatus
+from trainyard.ports import BackendEvent, FoundRole, NodeRole, Remains
+from trainyard_contracts.cluster_specs import read_cluster_spec
 
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
 ARN = "arn:aws:sagemaker:us-east-1:111122223333:cluster/abcdefghijkl"
@@ -30,7 +32,7 @@ SETTINGS = HyperPodSettings(
 )  # fmt: skip
 CLUSTER = Cluster(
     name="demo", created_at=T0, updated_at=T0, arn=ARN,
-    spec=ClusterSpec.model_validate({
+    spec=read_cluster_spec({
         "name": "demo",
         **ON_FSX,
         "instanceGroups": [
@@ -296,8 +298,9 @@ def test_a_described_cluster_carries_awss_words(fixture: Fixture) -> None:
     )
     known = fixture.backend.describe("demo")
     assert known is not None
-    assert (known.arn, known.status, known.failure_message) == (
+    assert (known.arn, known.status, known.said, known.failure_message) == (
         ARN,
+        BackendStatus.FAILED,
         "Failed",
         "Lifecycle scripts did not run successfully",
     )
@@ -401,6 +404,35 @@ def test_the_controller_is_found_with_one_call_and_not_confused_with_a_similar_g
     controller = fixture.backend.controller(CLUSTER)
     assert controller is not None
     assert controller.instance_id == "i-0000000000000000c"
+
+
+@pytest.mark.parametrize(
+    ("found", "target"),
+    [
+        ([summary("head", "i-0000000000000000c")], "abcdefghijkl_head-i-0000000000000000c"),
+        ([], None),
+    ],
+)
+def test_session_managers_target_names_the_cluster_the_group_and_the_instance(
+    fixture: Fixture, found: list[dict[str, Any]], target: str | None
+) -> None:
+    fixture.sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": found})
+    told = fixture.backend.command_target(CLUSTER)
+    assert told == (target and f"sagemaker-cluster:{target}")
+
+
+def test_an_event_of_another_service_is_not_this_backends(fixture: Fixture) -> None:
+    assert fixture.backend.read_event({"source": "aws.ec2", "id": "1", "detail": {}}, T0) is None
+
+
+def test_an_event_of_hyperpod_is_a_fact_of_its_cluster(fixture: Fixture) -> None:
+    detail = {"ClusterArn": ARN, "ClusterName": "demo", "ClusterStatus": "RollingBack"}
+    kind = "SageMaker HyperPod Cluster State Change"
+    envelope = {"source": "aws.sagemaker", "detail-type": kind, "id": "7", "detail": detail}
+    told = fixture.backend.read_event(envelope, T0)
+    assert isinstance(told, BackendEvent)
+    assert (told.cluster_name, told.cluster_arn) == ("demo", ARN)
+    assert told.fact == ClusterState(id="aws-7", at=T0, status="RollingBack")
 
 
 def test_our_clusters_are_those_with_this_deployments_tag(fixture: Fixture) -> None:
@@ -573,7 +605,7 @@ def test_what_was_made_beside_a_cluster_is_found_and_removed(fixture: Fixture) -
     fixture.refuses("create_cluster", "ResourceLimitExceeded")
     with pytest.raises(errors.BackendRejected):
         fixture.backend.create(CLUSTER)
-    assert fixture.backend.remains() == [Remains("demo", 1, T0)]
+    assert fixture.backend.remains() == [Remains("hyperpod", "demo", 1, T0)]
     fixture.backend.clean_up("demo", 1)
     fixture.backend.clean_up("demo", 1)
     assert fixture.backend.remains() == []

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from tests.support.botocore_model import request_problems
 
-from trainyard.backends.hyperpod_request import (
+from trainyard.backends.hyperpod.request import (
     HyperPodSettings,
     create_cluster_request,
     generated_files,
 )
 from trainyard.domain.records import Cluster
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
 
 GOLDEN = Path(__file__).with_name("golden_hyperpod")
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
@@ -50,7 +50,7 @@ RICH: dict[str, Any] = {
 def cluster(spec: dict[str, Any] = RICH, **changes: Any) -> Cluster:
     made = Cluster(
         name=spec["name"],
-        spec=ClusterSpec.model_validate(spec),
+        spec=read_cluster_spec(spec),
         created_at=T0,
         updated_at=T0,
         generation=3,

@@ -15,9 +15,9 @@ from tests.support.facts import answering, fact
 from tests.support.memory import World
 from tests.support.spec_parts import ON_FSX
 
-from trainyard.app import read_metrics as metrics_module
-from trainyard.app.list_nodes import list_nodes
-from trainyard.app.read_metrics import read_metrics
+from trainyard.app.clusters.list_nodes import list_nodes
+from trainyard.app.runs import read_metrics as metrics_module
+from trainyard.app.runs.read_metrics import read_metrics
 from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
 from trainyard.aws.items import document
@@ -39,8 +39,9 @@ from trainyard.http.views import (
 )
 from trainyard_agent.heartbeats import portions
 from trainyard_contracts import events
+from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import AgentEvent, Fact
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.specs import RunSpec
 
 NODES, DEVICES, ATTEMPTS = 6758, 16, 1000
 T0 = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -84,7 +85,7 @@ def cluster() -> Cluster:
             "spares": 10,
         },
     ]
-    made = ClusterSpec.model_validate({"name": "large", "instanceGroups": groups, **ON_FSX})
+    made = read_cluster_spec({"name": "large", "instanceGroups": groups, **ON_FSX})
     return Cluster(
         name="large", spec=made, status="Ready", created_at=T0, updated_at=T0, arn=ARN, ready_at=T0
     )
@@ -439,7 +440,7 @@ def test_a_page_of_the_timeline_ends_before_its_answer_is_too_long(table: Table)
 def test_nodes_too_many_to_show_each_sample_are_shown_without_and_say_so() -> None:
     world = World()
     spec_ = cluster().spec
-    from trainyard.app.create_cluster import create_cluster
+    from trainyard.app.clusters.create_cluster import create_cluster
 
     arn = world.backend.create(create_cluster(world.ports, spec_))
     world.clusters.put(

@@ -18,7 +18,7 @@ from trainyard_cli.doctor.checks import routes, security_groups, subnets
 from trainyard_cli.doctor.checks.routes import SERVICES
 from trainyard_cli.doctor.findings import Finding
 from trainyard_cli.doctor.scope import Scope
-from trainyard_contracts.specs import Network
+from trainyard_contracts.cluster_base import Network
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "network.yaml").read_text()

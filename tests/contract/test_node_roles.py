@@ -18,12 +18,12 @@ from samtranslator.yaml_helper import yaml_parse
 from tests.support.spec_parts import ON_FSX
 
 from trainyard.aws.roles import IamRoles
-from trainyard.backends.hyperpod_request import HyperPodSettings, create_cluster_request, role_arn
-from trainyard.backends.hyperpod_role import node_role
+from trainyard.backends.hyperpod.request import HyperPodSettings, create_cluster_request, role_arn
+from trainyard.backends.hyperpod.role import node_role
 from trainyard.domain import names
 from trainyard.domain.errors import TrainyardError
 from trainyard.domain.records import Cluster
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_local import policies
 from trainyard_local.intrinsics import Scope, resolve
 
@@ -50,7 +50,7 @@ def cluster(name: str, generation: int = 1, **spec: Any) -> Cluster:
         {"name": "workers", "role": "worker", "instanceType": "ml.m5.xlarge", "count": 2},
     ]
     at = datetime(2026, 11, 20, tzinfo=timezone.utc)
-    made = ClusterSpec.model_validate({"name": name, "instanceGroups": groups, **ON_FSX, **spec})
+    made = read_cluster_spec({"name": name, "instanceGroups": groups, **ON_FSX, **spec})
     return Cluster(name=name, spec=made, created_at=at, updated_at=at, generation=generation)
 
 

@@ -15,6 +15,7 @@ from tests.support.spec_parts import ON_FSX
 from trainyard.domain import errors
 from trainyard.domain.records import Attempt, Checkpoint, Cluster, Run, TimelineEntry, Wait
 from trainyard.ports import Clusters, Runs, Waits
+from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import (
     AttemptStepped,
     ClusterHeartbeat,
@@ -22,7 +23,7 @@ from trainyard_contracts.events import (
     NodeSample,
     NodesChanged,
 )
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.specs import RunSpec
 
 T0 = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=timezone.utc)
 CLUSTER = {
@@ -95,7 +96,7 @@ def run(number: int, **changes: Any) -> Run:
 def cluster(name: str = "demo", second: float = 0, **changes: Any) -> Cluster:
     made = Cluster(
         name=name,
-        spec=ClusterSpec.model_validate(CLUSTER),
+        spec=read_cluster_spec(CLUSTER),
         created_at=at(second),
         updated_at=at(second),
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.support.memory import Died, Execution, World
 
-from trainyard.app.steps import run_step
+from trainyard.app.machines.steps import run_step
 
 DEFINITIONS = Path(__file__).parents[2] / "statemachines"
 CRASH_ERROR = "Lambda.Unknown"

@@ -10,12 +10,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from trainyard.backends.hyperpod.events import read_event
 from trainyard.domain import errors
 from trainyard.domain.facts import attempt_of, data_of, type_of
 from trainyard.domain.orphans import made_for, record_mark
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
+from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import (
     BackendCluster,
+    BackendEvent,
     BackendRequest,
     BatchResult,
     Clock,
@@ -24,11 +27,12 @@ from trainyard.ports import (
     DeadLetter,
     Page,
     Ports,
+    Product,
     Remains,
 )
+from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.places import RECORD_TAG, STAGE_TAG
-from trainyard_contracts.specs import ClusterSpec
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -371,7 +375,13 @@ class MemoryBackend:
         arn = f"arn:aws:sagemaker:us-east-1:123456789012:cluster/c{self.made:011d}"
         tags = {STAGE_TAG: self.stage, RECORD_TAG: record_mark(cluster)}
         self.clusters[cluster.name] = BackendCluster(
-            arn, cluster.name, "Creating", tags=tags, created_at=self.clock.now()
+            cluster.backend,
+            arn,
+            cluster.name,
+            BackendStatus.CREATING,
+            "Creating",
+            tags=tags,
+            created_at=self.clock.now(),
         )
         self.node_lists[cluster.name] = list(_nodes(cluster.spec))
         return arn
@@ -382,7 +392,7 @@ class MemoryBackend:
 
     def describe(self, name: str) -> BackendCluster | None:
         seen = self.clusters.get(name)
-        if seen is not None and seen.status == "Deleting":
+        if seen is not None and seen.status == BackendStatus.DELETING:
             self.deleting_takes -= 1
             if self.deleting_takes <= 0:
                 del self.clusters[name]
@@ -394,16 +404,31 @@ class MemoryBackend:
         self.beside.pop((name, generation), None)
 
     def remains(self) -> list[Remains]:
-        return [Remains(name, generation, at) for (name, generation), at in self.beside.items()]
+        return [
+            Remains("hyperpod", name, generation, at)
+            for (name, generation), at in self.beside.items()
+        ]
 
-    def advance(self, name: str, status: str, message: str = "") -> None:
-        self.clusters[name] = replace(self.clusters[name], status=status, failure_message=message)
+    def advance(self, name: str, status: BackendStatus, message: str = "") -> None:
+        self.clusters[name] = replace(
+            self.clusters[name], status=status, said=status, failure_message=message
+        )
 
     def nodes(self, cluster: Cluster) -> list[ClusterNode]:
         return list(self.node_lists.get(cluster.name, []))
 
     def controller(self, cluster: Cluster) -> ClusterNode | None:
         return next((node for node in self.nodes(cluster) if node.role == "controller"), None)
+
+    def command_target(self, cluster: Cluster) -> str | None:
+        node = self.controller(cluster)
+        return node.instance_id if node else None
+
+    def product(self, instance_type: str) -> Product:
+        return Product("Memory", (), instance_type)
+
+    def read_event(self, envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
+        return read_event(envelope, now)
 
     def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult:
         self._maybe_refuse("replace")
@@ -427,7 +452,7 @@ class MemoryBackend:
         self._maybe_refuse("delete")
         if name not in self.clusters:
             return False
-        self.advance(name, "Deleting")
+        self.advance(name, BackendStatus.DELETING)
         return True
 
     def tagged(self) -> list[BackendCluster]:
@@ -449,7 +474,7 @@ def _nodes(spec: ClusterSpec) -> Iterator[ClusterNode]:
                 group=group.name,
                 role=group.role,
                 instance_type=group.instance_type,
-                status="Running",
+                status=NodeState.RUNNING,
                 name=name,
             )
 
@@ -555,7 +580,7 @@ class MemorySecrets:
 
 
 class MemoryPrices:
-    def hourly_usd(self, spec: ClusterSpec) -> float | None:
+    def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
         return 1.5 * sum(group.count + group.spares for group in spec.instance_groups)
 
 
@@ -582,7 +607,7 @@ class World:
         self.backend = MemoryBackend(self.clock, "test")
         wrap = self.fuse.wrap
         self.ports = Ports(
-            runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits), backend=wrap(self.backend),
+            runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits), backends={"hyperpod": wrap(self.backend)},
             commands=wrap(self.commands), blobs=wrap(self.blobs), executions=wrap(self.executions),
             dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets),
             prices=MemoryPrices(), clock=self.clock, ids=self.ids,

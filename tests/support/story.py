@@ -12,15 +12,17 @@ from tests.support.machines import Machines
 from tests.support.memory import Died, World
 from tests.support.spec_parts import ON_FSX
 
-from trainyard.app.cancel_run import cancel_run
-from trainyard.app.record_fact import Recorded
-from trainyard.app.record_fact import record_fact as record_unsigned
-from trainyard.app.submit_run import submit_run
-from trainyard.app.sweep import Swept, sweep
+from trainyard.app.facts.record_fact import Recorded
+from trainyard.app.facts.record_fact import record_fact as record_unsigned
+from trainyard.app.runs.cancel_run import cancel_run
+from trainyard.app.runs.submit_run import submit_run
+from trainyard.app.sweep.sweep import Swept, sweep
 from trainyard.domain.records import Cluster, Run
+from trainyard.domain.states import BackendStatus
 from trainyard.ports import CommandResult, Ports
 from trainyard_contracts import places, signatures
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
+from trainyard_contracts.specs import RunSpec
 
 
 def cluster_spec(*, workers: int = 2, spares: int = 1, **extra: Any) -> dict[str, Any]:
@@ -202,7 +204,7 @@ class Story:
     def ready(self) -> None:
         """The cluster comes up."""
         self.rest()
-        self.world.backend.advance(self.cluster.name, "InService")
+        self.world.backend.advance(self.cluster.name, BackendStatus.IN_SERVICE)
         names = [
             node.name
             for node in self.world.backend.node_lists[self.cluster.name]
@@ -354,12 +356,12 @@ class Story:
 
 def make_cluster(story: Story, name: str = "shared", **extra: Any) -> Cluster:
     """A ready cluster that stands on its own."""
-    from trainyard.app.create_cluster import create_cluster
+    from trainyard.app.clusters.create_cluster import create_cluster
 
-    spec = ClusterSpec.model_validate({**cluster_spec(**extra), "name": name})
+    spec = read_cluster_spec({**cluster_spec(**extra), "name": name})
     create_cluster(story.world.ports, spec)
     story.machines.run_until_rest()
-    story.world.backend.advance(name, "InService")
+    story.world.backend.advance(name, BackendStatus.IN_SERVICE)
     cluster = story.world.clusters.stored[name]
     detail = {
         "id": story.world.ids.ulid(),

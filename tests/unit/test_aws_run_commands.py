@@ -10,12 +10,12 @@ from tests.support.spec_parts import ON_FSX
 
 from trainyard.aws.run_commands import SessionCommands
 from trainyard.domain import errors
-from trainyard.domain.records import Cluster, ClusterNode
+from trainyard.domain.records import Cluster
 from trainyard.ports import CommandResult
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import read_cluster_spec
 
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
-SPEC = ClusterSpec.model_validate({
+SPEC = read_cluster_spec({
     "name": "demo",
     **ON_FSX,
     "instanceGroups": [
@@ -49,26 +49,20 @@ class Channel:
         return self.result
 
 
-class Nodes:
+class Targets:
+    """A backend that names another target each time, and none after `count`."""
+
     def __init__(self, count: int = 9) -> None:
         self.asked, self.count = 0, count
 
-    def __call__(self, cluster: Cluster) -> ClusterNode | None:
+    def __call__(self, cluster: Cluster) -> str | None:
         self.asked += 1
-        if self.asked > self.count:
-            return None
-        return ClusterNode(
-            instance_id=f"i-{self.asked}",
-            group="head",
-            role="controller",
-            instance_type="ml.m5.xlarge",
-            status="Running",
-        )
+        return None if self.asked > self.count else f"target-{self.asked}"
 
 
 def test_a_program_of_ours_is_named_by_its_absolute_path_and_runs_as_root() -> None:
     channel = Channel()
-    SessionCommands(channel, Nodes()).run(
+    SessionCommands(channel, Targets()).run(
         CLUSTER, ["trainyard-agent", "status", "--run", "r; x"], timeout_seconds=5
     )  # type: ignore[arg-type]
     assert channel.argv == [
@@ -79,7 +73,7 @@ def test_a_program_of_ours_is_named_by_its_absolute_path_and_runs_as_root() -> N
         "--run",
         "r; x",
     ]
-    assert channel.targets == ["sagemaker-cluster:abcdefghijkl_head-i-1"]
+    assert channel.targets == ["target-1"]
 
 
 def test_a_session_whose_user_may_not_become_root_says_what_to_change() -> None:
@@ -88,18 +82,18 @@ def test_a_session_whose_user_may_not_become_root_says_what_to_change() -> None:
         errors.CommandFailed,
         match=r"sudo is refused on the controller of .*: sudo: a password is required",
     ) as caught:
-        SessionCommands(channel, Nodes()).run(
+        SessionCommands(channel, Targets()).run(
             CLUSTER, ["trainyard-agent", "nodes"], timeout_seconds=5
         )  # type: ignore[arg-type]
     assert "Run As" in caught.value.next_step
 
 
 def test_the_controller_is_looked_up_once_and_again_when_it_is_not_connected() -> None:
-    nodes = Nodes()
-    commands = SessionCommands(Channel(), nodes)  # type: ignore[arg-type]
+    targets = Targets()
+    commands = SessionCommands(Channel(), targets)  # type: ignore[arg-type]
     for _ in range(3):
         commands.run(CLUSTER, ["trainyard-agent"], timeout_seconds=5)
-    assert nodes.asked == 1
+    assert targets.asked == 1
     moved = Channel(misses=1)
     commands._channel = moved  # type: ignore[assignment]
     commands.run(CLUSTER, ["trainyard-agent"], timeout_seconds=5)
@@ -107,7 +101,7 @@ def test_the_controller_is_looked_up_once_and_again_when_it_is_not_connected() -
 
 
 def test_a_cluster_without_controller_or_arn_is_unreachable_for_now() -> None:
-    commands = SessionCommands(Channel(), Nodes(count=0))  # type: ignore[arg-type]
+    commands = SessionCommands(Channel(), Targets(count=0))  # type: ignore[arg-type]
     for cluster in (CLUSTER, CLUSTER.model_copy(update={"arn": None})):
         with pytest.raises(errors.NodeUnreachable) as caught:
             commands.run(cluster, ["trainyard-agent"], timeout_seconds=5)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
 from trainyard.settings import MissingSetting, Settings
+from trainyard.wiring import build
+from trainyard_contracts.cluster_specs import ClusterSpec
 
 ENVIRONMENT = {
     "STAGE": "trainyard", "AWS_REGION": "us-east-1", "TABLE_NAME": "t", "DATA_BUCKET": "sagemaker-d", "EVENT_BUS_NAME": "b",
@@ -48,6 +51,13 @@ def test_a_missing_variable_is_named(name: str) -> None:
 def test_a_malformed_number_is_named_with_its_value(text: str) -> None:
     with pytest.raises(MissingSetting, match=f"HEARTBEAT_SECONDS is '{text}'"):
         Settings.from_env({**ENVIRONMENT, "HEARTBEAT_SECONDS": text})
+
+
+def test_there_is_a_backend_for_each_that_a_spec_may_name() -> None:
+    union = get_args(ClusterSpec.__value__)[0]
+    members = get_args(union) or (union,)
+    named = {get_args(member.model_fields["backend"].annotation)[0] for member in members}
+    assert set(build(Settings.from_env(ENVIRONMENT)).backends) == named
 
 
 def test_wiring_builds_every_port_once_and_loads_no_client_for_it() -> None:

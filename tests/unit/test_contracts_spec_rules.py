@@ -8,13 +8,10 @@ import pytest
 from pydantic import ValidationError
 from tests.support.spec_parts import FILESYSTEM, NETWORK, ON_FSX
 
-from trainyard_contracts.specs import (
-    ClusterSpec,
-    JobSpec,
-    PythonEnvironment,
-    S3Mount,
-    relative_path,
-)
+from trainyard_contracts.base import relative_path
+from trainyard_contracts.cluster_base import PythonEnvironment, S3Mount
+from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
+from trainyard_contracts.specs import JobSpec
 
 GROUPS = [
     {"name": "controller", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},
@@ -25,7 +22,7 @@ KEY = "ssh-ed25519 AAAA"
 
 def cluster(**fields: Any) -> ClusterSpec:
     given = {"name": "c", "instanceGroups": GROUPS, **ON_FSX, **fields}
-    return ClusterSpec.model_validate(given)
+    return read_cluster_spec(given)
 
 
 def job(**fields: Any) -> JobSpec:
@@ -140,4 +137,4 @@ def test_a_cluster_without_a_shared_filesystem_is_refused_with_what_to_give() ->
         with pytest.raises(
             ValidationError, match=r"sharedFilesystem: .*different nodes.*dnsName and mountName"
         ):
-            ClusterSpec.model_validate(left_out)
+            read_cluster_spec(left_out)

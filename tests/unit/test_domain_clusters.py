@@ -13,12 +13,14 @@ from tests.support.spec_parts import ON_FSX
 from trainyard.domain.clusters import Seen, failure, judge
 from trainyard.domain.facts import Unreadable
 from trainyard.domain.records import Attempt, Cluster, Export, Run
+from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.domain.teardown import blocker
+from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import Fact
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.specs import RunSpec
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
-SPEC = ClusterSpec.model_validate({
+SPEC = read_cluster_spec({
     "name": "c",
     **ON_FSX,
     "instanceGroups": [
@@ -49,14 +51,21 @@ def run(**update: Any) -> Run:
 
 
 def test_a_cluster_is_ready_when_its_nodes_joined_not_when_aws_says_in_service() -> None:
-    assert judge(cluster(), [], Seen("InService"), NOW, 600).next == "await"
-    assert judge(cluster(), [], Seen("InService"), NOW, 600).in_service
-    assert judge(cluster(), [fact("ClusterReady")], Seen("InService"), NOW, 600).next == "ready"
+    assert judge(cluster(), [], Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "await"
+    assert judge(cluster(), [], Seen(BackendStatus.IN_SERVICE), NOW, 600).in_service
+    assert (
+        judge(cluster(), [fact("ClusterReady")], Seen(BackendStatus.IN_SERVICE), NOW, 600).next
+        == "ready"
+    )
 
 
 def test_a_failed_cluster_keeps_awss_reason() -> None:
     decision = judge(
-        cluster(), [], Seen("Failed", "Lifecycle scripts did not run successfully."), NOW, 600
+        cluster(),
+        [],
+        Seen(BackendStatus.FAILED, "Lifecycle scripts did not run successfully."),
+        NOW,
+        600,
     )
     assert decision.next == "fail"
     assert decision.problem is not None
@@ -66,8 +75,8 @@ def test_a_failed_cluster_keeps_awss_reason() -> None:
 
 def test_a_lifecycle_script_that_fails_again_and_again_is_not_paid_for_without_end() -> None:
     broken = [fact("LifecycleFailed", description=f"i-{number} failed") for number in range(3)]
-    assert judge(cluster(), broken[:2], Seen("InService"), NOW, 600).next == "await"
-    assert judge(cluster(), broken, Seen("InService"), NOW, 600).next == "fail"
+    assert judge(cluster(), broken[:2], Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "await"
+    assert judge(cluster(), broken, Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "fail"
 
 
 CAPACITY = "We currently do not have sufficient capacity to launch new ml.p5.48xlarge instances. Please try again."
@@ -76,8 +85,8 @@ CAPACITY = "We currently do not have sufficient capacity to launch new ml.p5.48x
 def test_a_cluster_that_is_late_because_there_is_no_capacity_says_so() -> None:
     told = [fact("ClusterEvent", description="Failed to provision", failureMessage=CAPACITY)]
     late = NOW + timedelta(seconds=600)
-    assert judge(cluster(), told, Seen("InService"), NOW, 600).next == "await"
-    found = judge(cluster(), told, Seen("InService"), late, 600).problem
+    assert judge(cluster(), told, Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "await"
+    found = judge(cluster(), told, Seen(BackendStatus.IN_SERVICE), late, 600).problem
     assert found is not None
     assert (found.code, CAPACITY in found.detail, "600 s" in found.detail) == (
         "no-capacity",
@@ -94,17 +103,28 @@ def test_a_cluster_that_is_late_for_another_reason_keeps_that_reason() -> None:
             failureMessage="The subnet has no free address.",
         )
     ]
-    found = judge(cluster(), told, Seen("InService"), NOW + timedelta(seconds=600), 600).problem
+    found = judge(
+        cluster(), told, Seen(BackendStatus.IN_SERVICE), NOW + timedelta(seconds=600), 600
+    ).problem
     assert found is not None
     assert (found.code, "no free address" in found.detail) == ("cluster-deadline", True)
-    unknown = judge(cluster(), [], Seen("InService"), NOW + timedelta(seconds=600), 600).problem
+    unknown = judge(
+        cluster(), [], Seen(BackendStatus.IN_SERVICE), NOW + timedelta(seconds=600), 600
+    ).problem
     assert unknown is not None
-    assert "HyperPod said" not in unknown.detail
+    assert "AWS said" not in unknown.detail
 
 
 def test_a_controller_that_is_lost_before_the_cluster_is_ready_fails_it_at_once() -> None:
-    assert judge(cluster(), [], Seen("InService", controller="Running"), NOW, 600).next == "await"
-    decision = judge(cluster(), [], Seen("InService", controller="Failure"), NOW, 600)
+    assert (
+        judge(
+            cluster(), [], Seen(BackendStatus.IN_SERVICE, controller=NodeState.RUNNING), NOW, 600
+        ).next
+        == "await"
+    )
+    decision = judge(
+        cluster(), [], Seen(BackendStatus.IN_SERVICE, controller=NodeState.FAILURE), NOW, 600
+    )
     assert decision.next == "fail"
     assert decision.problem is not None
     assert "controller of cluster 'c' was lost" in decision.problem.detail
@@ -112,11 +132,13 @@ def test_a_controller_that_is_lost_before_the_cluster_is_ready_fails_it_at_once(
 
 def test_the_deadline_ends_the_wait() -> None:
     late = NOW + timedelta(seconds=600)
-    decision = judge(cluster(), [], Seen("Creating"), late, 600)
+    decision = judge(cluster(), [], Seen(BackendStatus.CREATING), late, 600)
     assert decision.problem is not None
     assert decision.problem.code == "cluster-deadline"
     assert (
-        judge(cluster(), [], Seen("Creating"), late - timedelta(seconds=3), 600).timeout_seconds
+        judge(
+            cluster(), [], Seen(BackendStatus.CREATING), late - timedelta(seconds=3), 600
+        ).timeout_seconds
         == 4
     )
 
@@ -128,7 +150,9 @@ def test_a_new_cluster_that_is_not_visible_yet_is_waited_for() -> None:
 
 @pytest.mark.parametrize("status", ["Ready", "Deleting", "Deleted", "Failed"])
 def test_a_cluster_that_is_ready_or_going_needs_no_maker(status: str) -> None:
-    assert judge(cluster(status=status), [], Seen("InService"), NOW, 600).next == "stop"
+    assert (
+        judge(cluster(status=status), [], Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "stop"
+    )
 
 
 def test_the_codes_of_failures() -> None:

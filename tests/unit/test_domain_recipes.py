@@ -15,8 +15,9 @@ from tests.support.spec_parts import ON_FSX
 from trainyard.domain import names
 from trainyard.domain.recipes import batch_script, job_bundle
 from trainyard.domain.records import Attempt, Run
+from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 from trainyard_contracts.files import JobBundle
-from trainyard_contracts.specs import CheckpointSpec, ClusterSpec, JobSpec, RunSpec
+from trainyard_contracts.specs import CheckpointSpec, JobSpec, RunSpec
 
 GOLDEN = Path(__file__).parent / "golden_launchers"
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
@@ -89,9 +90,7 @@ def cluster(*types: str) -> ClusterSpec:
         "instanceType": "ml.c5.large",
         "count": 1,
     }
-    return ClusterSpec.model_validate(
-        {"name": "c", "instanceGroups": [controller, *workers], **ON_FSX}
-    )
+    return read_cluster_spec({"name": "c", "instanceGroups": [controller, *workers], **ON_FSX})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainyard_cli.problems import InvalidInput
-from trainyard_contracts.specs import ClusterSpec, InstanceGroup, JobSpec, RunSpec, SharedFilesystem
+from trainyard_contracts.cluster_base import SharedFilesystem
+from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
+from trainyard_contracts.hyperpod import InstanceGroup
+from trainyard_contracts.specs import JobSpec, RunSpec
 
 from .account import Account
 
@@ -33,7 +36,7 @@ class Scope:
             if "job" in document:
                 run = RunSpec.model_validate(document)
                 return cls(run.cluster.spec, run.job, "cluster.spec.")
-            return cls(ClusterSpec.model_validate(document))
+            return cls(read_cluster_spec(document))
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])

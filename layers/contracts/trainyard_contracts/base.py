@@ -1,7 +1,11 @@
-"""The model bases: strict for what people send us, lenient for what other processes report. None is changed, only copied."""
+"""The model bases: strict for what people send us, lenient for what other processes report.
+
+None is changed, only copied.
+"""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
@@ -15,11 +19,28 @@ RELATIVE_PATH_PATTERN = (
     r"^(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_][A-Za-z0-9_.=+@-]*(/[A-Za-z0-9_][A-Za-z0-9_.=+@-]*)*$"
 )
 
+_RELATIVE = re.compile(RELATIVE_PATH_PATTERN)
 _WORDS: dict[str, str] = {}
 
 
+def relative_path(value: str) -> str:
+    """Return `value` if it is a plain relative path that cannot leave its root.
+
+    Raise ValueError otherwise.
+    """
+    if len(value) > 256 or not _RELATIVE.fullmatch(value):
+        raise ValueError(
+            "must be a relative path of letters, digits and _ . = + @ - "
+            "that stays inside its root (no '..', no leading '/')"
+        )
+    return value
+
+
 def told(pattern: str, words: str) -> str:
-    """The pattern; `words` are what a person is told who gave something else: a regular expression helps nobody."""
+    """The pattern; `words` are what a person is told who gave something else.
+
+    A regular expression helps nobody.
+    """
     _WORDS[pattern] = words
     return pattern
 
@@ -48,7 +69,7 @@ Name = Annotated[
     ),
     Field(description="1 to 63 letters, digits and inner hyphens; no underscore"),
 ]
-# pydantic's Rust regex engine has no look-around, so the path rule is a validator in specs.py.
+# pydantic's Rust regex engine has no look-around, so the path rule is `relative_path`.
 RunId = Annotated[
     str,
     matching(
@@ -70,7 +91,10 @@ class Unchanging(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
 
     def changed(self: M, **update: Any) -> M:
-        """A copy with these fields. Raises TypeError for a field that there is not, pydantic.ValidationError for a wrong type."""
+        """A copy with these fields.
+
+        Raises TypeError for a field that there is not, pydantic.ValidationError for a wrong type.
+        """
         checked = {
             name: _field(type(self), name).validate_python(value, strict=True)
             for name, value in update.items()
@@ -91,13 +115,13 @@ def _field(model: type[BaseModel], name: str) -> TypeAdapter[Any]:
 class Strict(Unchanging):
     """A model of something a person or client sends: camelCase on the wire, unknown fields refused.
 
-    Types are as JSON has them: "1" and true are no numbers, and a spec that says so is a mistake somewhere.
+    Types are as JSON has them: "1" and true are no numbers, and a spec that says so has a mistake.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Lenient(Unchanging):
-    """A model of something another version of Trainyard may have written: unknown fields are ignored."""
+    """A model of what another version of Trainyard may have written: unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")

@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from .base import Lenient, Sha256Hex
-from .specs import ClusterUser, JobPythonEnvironment, PythonEnvironment, S3Mount, SharedFilesystem
+from .cluster_base import ClusterUser, PythonEnvironment, S3Mount, SharedFilesystem
+from .specs import JobPythonEnvironment
 
 MANIFEST_NAME = "manifest.json"
 #: A program's own results, below the run's directory; TRAINYARD_OUTPUT_DIR names it. Always exported.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from . import files
+from .cluster_specs import ClusterSpec
 from .events import AGENT_EVENTS, ClusterStateChange
-from .specs import ClusterSpec, RunSpec
+from .specs import RunSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES: tuple[type[BaseModel], ...] = (
@@ -16,8 +18,8 @@ FILES: tuple[type[BaseModel], ...] = (
 )  # fmt: skip
 
 
-def contract_classes() -> list[type[BaseModel]]:
-    """Every top-level class of specs, events and files; their parts are inside their schemas."""
+def contract_classes() -> list[Any]:
+    """Every top-level class or union of specs, events and files; parts are in their schemas."""
     return [RunSpec, ClusterSpec, *AGENT_EVENTS.values(), ClusterStateChange, *FILES]
 
 
@@ -28,7 +30,7 @@ def schema_files() -> dict[str, str]:
         schema = {
             "$schema": DIALECT,
             "$id": f"urn:trainyard:schema:{cls.__name__}:v1",
-            **cls.model_json_schema(by_alias=True),
+            **TypeAdapter(cls).json_schema(by_alias=True),
         }
         found[f"{cls.__name__}.v1.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     return found

@@ -1,23 +1,30 @@
-"""The Protocols that use cases need; adapters in `aws/` and `backends/`, in-memory twins in tests/support."""
+"""The Protocols that use cases need.
+
+Adapters are in `aws/` and `backends/`, in-memory twins in tests/support.
+"""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
+from trainyard.domain.states import BackendStatus
+from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import ClusterHeartbeat, Fact
-from trainyard_contracts.specs import ClusterSpec
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """One page of a list; `next_token` is opaque and bound to its query (another query's token: errors.BadPageToken)."""
+    """One page of a list.
+
+    `next_token` is opaque and bound to its query (another query's token: errors.BadPageToken).
+    """
 
     items: list[T]
     next_token: str | None = None
@@ -34,11 +41,16 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class BackendCluster:
-    """The backend's own view. `status` is AWS's word (Creating, InService, Failed, ...); None = does not exist."""
+    """The backend's own view.
 
+    `said` is its own word for the status, to be shown and never compared.
+    """
+
+    backend: str
     arn: str
     name: str
-    status: str
+    status: BackendStatus
+    said: str
     failure_message: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     created_at: datetime | None = None
@@ -54,8 +66,29 @@ class BackendRequest:
 
 
 @dataclass(frozen=True)
+class BackendEvent:
+    """A fact that a backend tells, with the cluster it is about."""
+
+    cluster_name: str
+    cluster_arn: str
+    fact: Fact
+
+
+@dataclass(frozen=True)
+class Product:
+    """What AWS's price list bills a node as: any of `filters` finds it, and `usage_type` matches."""
+
+    service: str
+    filters: tuple[Mapping[str, str], ...]
+    usage_type: str
+
+
+@dataclass(frozen=True)
 class DeadLetter:
-    """An event that could not be recorded: its envelope as EventBridge delivered it, and the receipt to forget it by."""
+    """An event that could not be recorded.
+
+    `body` is its envelope as EventBridge delivered it, `receipt` is what it is forgotten by.
+    """
 
     receipt: str
     body: str
@@ -85,15 +118,17 @@ class Runs(Protocol):
     """Runs, their facts, timeline, checkpoints."""
 
     def create(self, run: Run, *, idempotency_key: str | None, body_hash: str) -> Run:
-        """Store a new run in one conditional write; with a known key and the same body hash return the stored run.
+        """Store a new run in one conditional write.
 
+        With a known key and the same body hash return the stored run.
         Raises errors.IdempotencyConflict for a known key with another body hash.
         """
         ...
 
     def by_key(self, idempotency_key: str, body_hash: str, *, at: datetime) -> Run | None:
-        """The run that was stored with this key, as it is now; None for a key that is new, or expired at that time.
+        """The run that was stored with this key, as it is now.
 
+        None for a key that is new, or expired at that time.
         Raises errors.IdempotencyConflict for a known key with another body hash.
         """
         ...
@@ -103,8 +138,9 @@ class Runs(Protocol):
         ...
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
-        """Write if the stored version equals run.version; returns it with version + 1 and updated_at. Raises errors.ConflictError.
+        """Write if the stored version equals run.version. Raises errors.ConflictError.
 
+        Returns it with version + 1 and updated_at.
         The timeline lines are written with it or not at all; one whose id is known changes nothing.
         """
         ...
@@ -138,8 +174,11 @@ class Runs(Protocol):
         ...
 
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
-        """Idempotent by (step, attempt), in any order: 'rejected' wins over 'pruned', 'pruned' over 'whole'; a pruned one keeps the details
-        of the whole one that it was."""
+        """Idempotent by (step, attempt), in any order.
+
+        'rejected' wins over 'pruned', and 'pruned' over 'whole'. A pruned one keeps the details of
+        the whole one that it was.
+        """
         ...
 
     def checkpoints(self, run_id: str, *, limit: int, token: str | None) -> Page[Checkpoint]:
@@ -171,7 +210,10 @@ class Clusters(Protocol):
     """Clusters and their heartbeats."""
 
     def create(self, cluster: Cluster) -> Cluster:
-        """Conditional on no cluster of that name (or a Deleted/Failed-and-gone one, then generation + 1). Raises errors.ClusterExists."""
+        """Conditional on no cluster of that name. Raises errors.ClusterExists.
+
+        One that is Deleted, or Failed and gone, may be there: then generation + 1.
+        """
         ...
 
     def get(self, name: str) -> Cluster:
@@ -191,7 +233,7 @@ class Clusters(Protocol):
     def touch(
         self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None
     ) -> None:
-        """Set last_used_at / last_heartbeat_at without touching `version` (never moves them backwards)."""
+        """Set last_used_at / last_heartbeat_at without touching `version`; never backwards."""
         ...
 
     def record(self, name: str, fact: Fact) -> bool:
@@ -211,6 +253,13 @@ class Clusters(Protocol):
         ...
 
 
+class OfBackend(Protocol):
+    """What lives in one backend: a cluster, its spec, what was seen of it."""
+
+    @property
+    def backend(self) -> str: ...
+
+
 class Backend(Protocol):
     """Where clusters live."""
 
@@ -219,14 +268,23 @@ class Backend(Protocol):
         ...
 
     def create(self, cluster: Cluster) -> str:
-        """Upload the lifecycle bundle and create the cluster; idempotent by the record's name and mark. Returns the ARN.
+        """Upload the lifecycle bundle and create the cluster. Returns the ARN.
 
-        Raises errors.BackendRejected with AWS's reason, errors.NoCapacity, errors.ClusterNameTaken (made for nobody of us, or for another
-        record).
+        Idempotent by the record's name and mark. Raises errors.BackendRejected with AWS's reason,
+        errors.NoCapacity, errors.ClusterNameTaken (made for nobody of us, or for another record).
         """
         ...
 
-    def describe(self, name: str) -> BackendCluster | None: ...
+    def describe(self, name: str) -> BackendCluster | None:
+        """None = does not exist."""
+        ...
+
+    def read_event(self, envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
+        """An event of EventBridge as a fact, or why it is dropped.
+
+        None where it is not this backend's.
+        """
+        ...
 
     def event_reason(self, name: str, event_id: str) -> str:
         """Why the event of a cluster happened, where the backend says it; '' where it does not."""
@@ -238,16 +296,30 @@ class Backend(Protocol):
         """The controller, found without looking at every node; None while there is none."""
         ...
 
+    def command_target(self, cluster: Cluster) -> str | None:
+        """Session Manager's target of the controller; None while there is no controller."""
+        ...
+
+    def product(self, instance_type: str) -> Product:
+        """Where the price list has a node of this type."""
+        ...
+
     def replace(self, name: str, instance_ids: Sequence[str]) -> BatchResult: ...
 
     def reboot(self, name: str, instance_ids: Sequence[str]) -> BatchResult: ...
 
     def delete(self, name: str) -> bool:
-        """Ask for deletion; False if it is already gone. Raises errors.ConflictError while another operation runs."""
+        """Ask for deletion; False if it is already gone.
+
+        Raises errors.ConflictError while another operation runs.
+        """
         ...
 
     def clean_up(self, name: str, generation: int) -> None:
-        """Remove what `create` made beside this generation of the cluster, which is gone; again changes nothing."""
+        """Remove what `create` made beside this generation of the cluster, which is gone.
+
+        Again changes nothing.
+        """
         ...
 
     def remains(self) -> builtins.list[Remains]:
@@ -259,7 +331,10 @@ class Backend(Protocol):
         ...
 
     def lifecycle_log(self, cluster: Cluster, *, lines: int, instance_id: str | None = None) -> str:
-        """Tail of the lifecycle script's log (of the failed instance, or of `instance_id`); '' if there is none."""
+        """Tail of the lifecycle script's log; '' if there is none.
+
+        It is that of `instance_id`, else of the instance that failed.
+        """
         ...
 
 
@@ -286,7 +361,11 @@ class Blobs(Protocol):
         ...
 
     def head(self, key: str) -> tuple[int, str | None] | None:
-        """(bytes, SHA-256 checksum as S3 shows it: base64, '<base64>-<parts>' of an object uploaded in parts, or None), or None."""
+        """(bytes, SHA-256 checksum), or None if there is no such object.
+
+        The checksum is as S3 shows it: base64, '<base64>-<parts>' of an object that was uploaded in
+        parts, or None.
+        """
         ...
 
 
@@ -312,7 +391,10 @@ class DeadLetters(Protocol):
     """Events that on-fact failed to record, or that never reached it."""
 
     def take(self, limit: int) -> list[DeadLetter]:
-        """Up to `limit` of them, which nobody else is given for a while; [] if there is none. What is not forgotten comes again."""
+        """Up to `limit` of them, which nobody else is given for a while; [] if there is none.
+
+        What is not forgotten comes again.
+        """
         ...
 
     def forget(self, letter: DeadLetter) -> None:
@@ -373,14 +455,18 @@ class Roles(Protocol):
 class Remains:
     """What a backend made beside a cluster and keeps, whether the cluster is there or not."""
 
+    backend: str
     name: str
     generation: int
     created_at: datetime
 
 
 class Prices(Protocol):
-    def hourly_usd(self, spec: ClusterSpec) -> float | None:
-        """On-demand price of the whole cluster per hour, or None if the price list does not say."""
+    def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
+        """On-demand price of the whole cluster per hour, or None if the price list does not say.
+
+        `product_of` gives the product of an instance type; it is the backend's.
+        """
         ...
 
 
@@ -399,12 +485,15 @@ class Config:
 
 @dataclass(frozen=True)
 class Ports:
-    """Everything a use case may reach. `trainyard.wiring.ports()` builds it once a process; tests build it of in-memory twins."""
+    """Everything a use case may reach; `backends` by the name in a cluster's spec.
+
+    `trainyard.wiring.ports()` builds it once a process; tests build it of in-memory twins.
+    """
 
     runs: Runs
     clusters: Clusters
     waits: Waits
-    backend: Backend
+    backends: Mapping[str, Backend]
     commands: Commands
     blobs: Blobs
     executions: Executions
@@ -414,3 +503,7 @@ class Ports:
     clock: Clock
     ids: Ids
     config: Config
+
+    def backend(self, thing: OfBackend) -> Backend:
+        """The backend that it lives in."""
+        return self.backends[thing.backend]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from trainyard.ports import Config, Ports
+from trainyard.domain.records import Cluster
+from trainyard.ports import Backend, Blobs, Commands, Config, Ports
 from trainyard.settings import Settings
 
 if TYPE_CHECKING:
-    from trainyard.aws.blobs import S3Blobs
     from trainyard.aws.executions import Machine
-    from trainyard.backends.hyperpod import HyperPod
 
 
 @cache
@@ -29,22 +29,20 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.dead_letters import QueueDeadLetters
     from trainyard.aws.executions import StateMachines
     from trainyard.aws.pricing import PriceList
-    from trainyard.aws.run_commands import SessionCommands
     from trainyard.aws.runs import TableRuns
     from trainyard.aws.secrets import SecretKeys
-    from trainyard.aws.session_channel import SessionChannel
     from trainyard.aws.table import Table
     from trainyard.aws.waits import TableWaits
 
     table, clock = Table(Lazy("dynamodb", settings.region), settings.table_name), SystemClock()
     blobs = S3Blobs(Lazy("s3", settings.region), settings.data_bucket)
-    backend = _backend(settings, blobs)
+    backends = _backends(settings, blobs)
     return Ports(
         runs=TableRuns(table, clock),
         clusters=TableClusters(table, clock),
         waits=TableWaits(table),
-        backend=backend,
-        commands=SessionCommands(SessionChannel(Lazy("ssm", settings.region)), backend.controller),
+        backends=backends,
+        commands=_commands(settings, backends),
         blobs=blobs,
         executions=StateMachines(Lazy("stepfunctions", settings.region), _machines(settings)),
         dead_letters=QueueDeadLetters(Lazy("sqs", settings.region), settings.dead_letters_url),
@@ -56,27 +54,22 @@ def build(settings: Settings) -> Ports:
     )
 
 
-def _backend(settings: Settings, blobs: S3Blobs) -> HyperPod:
-    from trainyard.aws.clients import Lazy
-    from trainyard.aws.roles import IamRoles
-    from trainyard.backends.hyperpod import HyperPod
-    from trainyard.backends.hyperpod_request import HyperPodSettings
+def _backends(settings: Settings, blobs: Blobs) -> dict[str, Backend]:
+    """One entry for each value of `ClusterSpec.backend`."""
+    from trainyard.backends.hyperpod.build import hyperpod
 
-    hyperpod = HyperPodSettings(
-        stage=settings.stage,
-        region=settings.region,
-        bucket=settings.data_bucket,
-        event_bus=settings.event_bus_name,
-        secret_prefix=settings.secret_prefix,
-        node_boundary_arn=settings.node_boundary_arn,
-        heartbeat_seconds=settings.heartbeat_seconds,
-        default_subnet_ids=settings.default_subnet_ids,
-        default_security_group_ids=settings.default_security_group_ids,
-    )
-    roles = IamRoles(Lazy("iam", settings.region))
-    return HyperPod(
-        Lazy("sagemaker", settings.region), Lazy("logs", settings.region), blobs, roles, hyperpod
-    )
+    return {"hyperpod": hyperpod(settings, blobs)}
+
+
+def _commands(settings: Settings, backends: Mapping[str, Backend]) -> Commands:
+    from trainyard.aws.clients import Lazy
+    from trainyard.aws.run_commands import SessionCommands
+    from trainyard.aws.session_channel import SessionChannel
+
+    def target(cluster: Cluster) -> str | None:
+        return backends[cluster.backend].command_target(cluster)
+
+    return SessionCommands(SessionChannel(Lazy("ssm", settings.region)), target)
 
 
 def _machines(settings: Settings) -> dict[Machine, str]:

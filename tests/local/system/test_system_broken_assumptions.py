@@ -16,11 +16,13 @@ pytestmark = pytest.mark.local
 BROKEN = [
     Broken("A-025", "prices-have-other-usage-types", "price", "USE1-Nodes:ml.c5.2xlarge"),
     Broken("A-010", "empty-slurm-is-refused", "create", "provisioning: AllAtOnce"),
-    Broken("A-026", "new-roles-are-refused-in-other-words", "create", "backends/refusals.py"),
+    Broken(
+        "A-026", "new-roles-are-refused-in-other-words", "create", "backends/hyperpod/refusals.py"
+    ),
     Broken(
         "A-027", "resource-config-has-other-names", "create", "correct node_agent/lifecycle/node.py"
     ),
-    Broken("A-018", "lifecycle-log-is-another-stream", "ready", "hyperpod_logs.py"),
+    Broken("A-018", "lifecycle-log-is-another-stream", "ready", "hyperpod/logs.py"),
     Broken("A-047", "events-have-another-detail-type", "train", "rules in template.yaml"),
     Broken(
         "A-022",

@@ -81,7 +81,7 @@ def test_a_lost_node_that_hyperpod_reboots_is_left_to_it_while_the_run_goes_on_o
     [held] = eventually(
         "the repair is awaited", lambda: told_of(system, run_id, "RepairAwaited", node)
     )
-    assert "HyperPod repairs its nodes itself" in held
+    assert "AWS repairs this cluster's nodes itself" in held
     system.until(
         run_id, "the node is back", lambda run: told_of(system, run_id, "NodeReturned", node)
     )

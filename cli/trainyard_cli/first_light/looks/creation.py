@@ -20,7 +20,7 @@ def an_empty_slurm_is_an_orchestrator(world: World) -> Seen:
     if refused and world.described is None:
         return broken(
             "A-010", f"CreateCluster refused the request's shape: {sentence(text, refused)}",
-            "Create with provisioning: AllAtOnce, which sends a strategy, and correct backends/hyperpod_request.py by AWS's words",
+            "Create with provisioning: AllAtOnce, which sends a strategy, and correct backends/hyperpod/request.py by AWS's words",
         )  # fmt: skip
     if world.described is None:
         return unseen("A-010", "AWS has no such cluster")
@@ -36,7 +36,7 @@ def a_role_that_was_just_made_is_refused_in_words_that_we_know(world: World) -> 
     if world.described is None and world.cluster_name in sentence(text, "role/"):
         return broken(
             "A-026", f"CreateCluster refused the nodes' role, which was just made, in other words: {sentence(text, 'role/')}",
-            "Run it again, which makes another role; if the words are the same, add them to backends/refusals.py",
+            "Run it again, which makes another role; if the words are the same, add them to backends/hyperpod/refusals.py",
         )  # fmt: skip
     return unseen("A-026", "CreateCluster took the role; nobody tells whether it refused it before")
 

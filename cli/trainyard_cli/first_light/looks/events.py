@@ -70,7 +70,7 @@ def hyperpods_events_have_the_detail_types_that_we_read(world: World) -> Seen:
     return broken(
         "A-047", f"DescribeCluster says {world.described['ClusterStatus']}, and no state change of the cluster ever reached on-fact",
         "Runs go on, since the cluster is asked each minute; look at the default bus for events of aws.sagemaker and correct "
-        "the rules in template.yaml and app/aws_events.py",
+        "the rules in template.yaml and backends/hyperpod/events.py",
     )  # fmt: skip
 
 

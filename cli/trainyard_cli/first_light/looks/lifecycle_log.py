@@ -21,7 +21,7 @@ def lifecycle_logs_are_in_their_streams(world: World) -> Seen:
     missing = ", ".join(f"{node['group']}/{node['instanceId']}" for node in empty)
     return broken(
         "A-018", f"no line of {missing} in {world.log_group}; there is: {there}",
-        "Look for the group in CloudWatch and correct backends/hyperpod_logs.py; until then read the scripts' log there by hand",
+        "Look for the group in CloudWatch and correct backends/hyperpod/logs.py; until then read the scripts' log there by hand",
     )  # fmt: skip
 
 

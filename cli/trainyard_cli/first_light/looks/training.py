@@ -18,7 +18,7 @@ def the_nodes_role_needs_no_more(world: World) -> Seen:
     if refused:
         return broken(
             "A-019", f"a node was refused: {refused[0]}",
-            "Add the action to backends/hyperpod_role.py and to NodeBoundary in template.yaml",
+            "Add the action to backends/hyperpod/role.py and to NodeBoundary in template.yaml",
         )  # fmt: skip
     if (world.run or {}).get("export", {}).get("state") == "verified":
         return held(

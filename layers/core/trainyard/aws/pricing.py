@@ -1,33 +1,37 @@
-"""What a cluster costs per hour on demand, by AWS's price list; None where the list does not say, and the log says why."""
+"""What a cluster costs per hour on demand, by AWS's price list.
+
+None where the list does not say; the log says why.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from trainyard.aws.refusals import translated
 from trainyard.domain import errors
-from trainyard_contracts.specs import ClusterSpec
+from trainyard.ports import Product
+from trainyard_contracts.cluster_specs import ClusterSpec
 
 _LOG = logging.getLogger(__name__)
 
 
 class PriceList:
-    """The port `Prices` on the Price List API (which lives in us-east-1 whatever the region priced)."""
+    """The port `Prices` on the Price List API, which lives in us-east-1 whatever region is priced."""
 
     def __init__(self, pricing: Any, region: str) -> None:
         self._pricing = pricing
         self._region = region
-        self._known: dict[str, float] = {}
+        self._known: dict[tuple[str, str], float] = {}
 
-    def hourly_usd(self, spec: ClusterSpec) -> float | None:
+    def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
         total = 0.0
         for group in spec.instance_groups:
             try:
-                price = self._price(group.instance_type)
+                price = self._price(product_of(group.instance_type))
             except errors.TrainyardError as error:
                 _LOG.warning("no price for cluster %s: %s", spec.name, error.detail)
                 return None
@@ -42,45 +46,29 @@ class PriceList:
             total += price * (group.count + group.spares)
         return round(total, 4)
 
-    def _price(self, instance_type: str) -> float | None:
-        if instance_type not in self._known:
-            found = next(
-                (
-                    price
-                    for product in self._products(instance_type)
-                    for price in _on_demand(product)
-                ),
-                None,
-            )
+    def _price(self, product: Product) -> float | None:
+        key = (product.service, product.usage_type)
+        if key not in self._known:
+            found = next(self._prices(product), None)
             if found is None:
                 return None
-            self._known[instance_type] = found
-        return self._known[instance_type]
+            self._known[key] = found
+        return self._known[key]
 
-    def _products(self, instance_type: str) -> Iterator[dict[str, Any]]:
-        """Products of the type that are billed as cluster usage (usage type '<region>-Cluster:<type>', and not '-ReservedCluster:<type>').
+    def _prices(self, product: Product) -> Iterator[float]:
+        for filters in product.filters:
+            for listed in self._listed(product.service, filters):
+                attributes = listed.get("product", {}).get("attributes", {})
+                if re.fullmatch(product.usage_type, str(attributes.get("usagetype", ""))):
+                    yield from _on_demand(listed)
 
-        They carry the type as instanceName, or as instanceType with a suffix: which of the two they have is not documented.
-        """
-        usage = re.compile(rf"(?:.*-)?Cluster:{re.escape(instance_type)}")
-        for field, value in (
-            ("instanceName", instance_type),
-            ("instanceType", f"{instance_type}-Cluster"),
-        ):
-            for product in self._listed({"regionCode": self._region, field: value}):
-                if usage.fullmatch(
-                    str(product.get("product", {}).get("attributes", {}).get("usagetype", ""))
-                ):
-                    yield product
-
-    def _listed(self, filters: Mapping[str, str]) -> list[dict[str, Any]]:
+    def _listed(self, service: str, filters: Mapping[str, str]) -> list[dict[str, Any]]:
         terms = [
-            {"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()
+            {"Type": "TERM_MATCH", "Field": name, "Value": value}
+            for name, value in {"regionCode": self._region, **filters}.items()
         ]
         with translated("read the price list"):
-            answer = self._pricing.get_products(
-                ServiceCode="AmazonSageMaker", Filters=terms, MaxResults=100
-            )
+            answer = self._pricing.get_products(ServiceCode=service, Filters=terms, MaxResults=100)
         return [json.loads(text) for text in answer.get("PriceList", [])]
 
 

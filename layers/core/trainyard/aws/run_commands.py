@@ -1,4 +1,4 @@
-"""Commands on a cluster's controller: finds its Session Manager target, and runs argv there as data."""
+"""Commands on a cluster's controller: asks for its Session Manager target and runs argv there as data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from trainyard.aws.session_channel import SessionChannel
 from trainyard.domain import errors
-from trainyard.domain.records import Cluster, ClusterNode
+from trainyard.domain.records import Cluster
 from trainyard.ports import CommandResult
 
 #: A session has no profile and so no PATH of ours: our programs are named by their absolute path.
@@ -14,15 +14,15 @@ PROGRAMS = "/opt/trainyard/bin"
 #: Sessions run as ssm-user, or as whoever the account's preferences name; the agent's socket is root's.
 AS_ROOT = ("sudo", "-n")
 
-FindController = Callable[[Cluster], ClusterNode | None]
+FindTarget = Callable[[Cluster], str | None]
 
 
 class SessionCommands:
     """The port `Commands` through Session Manager. Targets are remembered until one is not connected."""
 
-    def __init__(self, channel: SessionChannel, controller: FindController) -> None:
+    def __init__(self, channel: SessionChannel, find: FindTarget) -> None:
         self._channel = channel
-        self._controller = controller
+        self._find = find
         self._targets: dict[str, str] = {}
 
     def run(
@@ -43,20 +43,21 @@ class SessionCommands:
     def _target(self, cluster: Cluster, again: bool) -> str:
         if cluster.arn is None:
             raise errors.NodeUnreachable(
-                f"cluster {cluster.name} does not exist in AWS yet, so it has no controller to reach"
+                f"cluster {cluster.name} does not exist in AWS yet, "
+                "so it has no controller to reach"
             )
         if again or cluster.arn not in self._targets:
             self._targets[cluster.arn] = self._look_up(cluster)
         return self._targets[cluster.arn]
 
     def _look_up(self, cluster: Cluster) -> str:
-        node = self._controller(cluster)
-        if node is None:
+        target = self._find(cluster)
+        if target is None:
             raise errors.NodeUnreachable(f"cluster {cluster.name} has no controller node now")
-        return f"sagemaker-cluster:{cluster.id}_{node.group}-{node.instance_id}"
+        return target
 
 
 _NO_SUDO = (
-    "Let Session Manager's sessions run as a user who has sudo without a password, such as ssm-user or ubuntu (preferences, 'Run As'); "
-    "trainyard doctor looks at them."
+    "Let Session Manager's sessions run as a user who has sudo without a password, "
+    "such as ssm-user or ubuntu (preferences, 'Run As'); trainyard doctor looks at them."
 )

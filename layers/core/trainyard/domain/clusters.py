@@ -10,6 +10,7 @@ from typing import Literal
 from trainyard.domain.facts import Book, ClusterEvent, ClusterState, LifecycleFailed
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Cluster, Problem
+from trainyard.domain.states import BackendStatus, NodeState
 from trainyard_contracts.events import ClusterReady, Fact
 
 #: Events tell; a describe call this often is the fallback.
@@ -34,11 +35,11 @@ class ClusterDecision:
 
 @dataclass(frozen=True)
 class Seen:
-    """What DescribeCluster says, and the state of its controller; None instead of it when there is no such cluster."""
+    """What the backend says of the cluster and its controller; None instead where there is no such cluster."""
 
-    status: str
+    status: BackendStatus
     failure_message: str = ""
-    controller: str = ""
+    controller: NodeState | None = None
 
 
 def judge(
@@ -60,7 +61,7 @@ def judge(
     return ClusterDecision(
         "await",
         _reason(seen),
-        in_service=seen is not None and seen.status == "InService",
+        in_service=seen is not None and seen.status == BackendStatus.IN_SERVICE,
         timeout_seconds=left,
     )
 
@@ -68,7 +69,7 @@ def judge(
 def _reason(seen: Seen | None) -> str:
     return (
         "The cluster is in service; its nodes join."
-        if seen and seen.status == "InService"
+        if seen and seen.status == BackendStatus.IN_SERVICE
         else "AWS makes the cluster."
     )
 
@@ -77,11 +78,11 @@ def _failure(
     cluster: Cluster, book: Book, seen: Seen | None, now: datetime, deadline_seconds: int
 ) -> Problem | None:
     age = (now - cluster.created_at).total_seconds()
-    if seen is not None and seen.status == "Failed":
+    if seen is not None and seen.status == BackendStatus.FAILED:
         told = book.last(ClusterState)
         message = seen.failure_message or (told.failure_message if told else "")
         return failure(message or "AWS gave no reason.")
-    if seen is not None and seen.controller == "Failure":
+    if seen is not None and seen.controller == NodeState.FAILURE:
         return problem(
             "cluster-failed",
             f"The controller of cluster '{cluster.name}' was lost before the cluster was ready: it is in Failure.",
@@ -94,7 +95,7 @@ def _failure(
         )
     if (
         cluster.arn is not None
-        and (seen is None or seen.status == "Deleting")
+        and (seen is None or seen.status == BackendStatus.DELETING)
         and age > VISIBLE_SECONDS
     ):
         return problem(
@@ -113,8 +114,8 @@ def _overdue(book: Book, late: str) -> Problem:
     told = [fact.failure_message for fact in book.of(ClusterEvent) if fact.failure_message]
     capacity = [reason for reason in told if "sufficient capacity" in reason.lower()]
     if capacity:
-        return problem("no-capacity", f"{late} HyperPod said: {capacity[-1]}")
-    return problem("cluster-deadline", f"{late} HyperPod said: {told[-1]}" if told else late)
+        return problem("no-capacity", f"{late} AWS said: {capacity[-1]}")
+    return problem("cluster-deadline", f"{late} AWS said: {told[-1]}" if told else late)
 
 
 def failure(message: str) -> Problem:

@@ -111,15 +111,13 @@ def _told(event: facts.ClusterEvent) -> str:
     """With the reason that only DescribeClusterEvent tells."""
     reason = event.failure_message
     return (
-        f"HyperPod: {event.description.rstrip('.')}: {reason}"
-        if reason
-        else f"HyperPod: {event.description}"
+        f"AWS: {event.description.rstrip('.')}: {reason}" if reason else f"AWS: {event.description}"
     )
 
 
 def _health(event: facts.NodeHealth) -> str:
     judged = f"{event.instance_id} is {event.status} ({event.reason})"
-    return f"HyperPod's health agent says {judged}; its repair action: {event.repair_action}."
+    return f"AWS's health agent says {judged}; its repair action: {event.repair_action}."
 
 
 def _kind(told: Callable[[Any], str], *wakes: WaitKind) -> Kind:

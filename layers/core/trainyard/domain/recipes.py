@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainyard.domain.records import Attempt, Run
+from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.files import JobBundle
-from trainyard_contracts.specs import ClusterSpec
 
 # One text for all recipes: what differs is data, and `launch` hands it to the recipe's own file
 # in trainyard_trainers/launch/launchers.

@@ -7,9 +7,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from trainyard.domain.states import NodeState
 from trainyard_contracts import places
 from trainyard_contracts.base import Lenient
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.specs import RunSpec
 
 RunStatus = Literal[
     "Pending", "Provisioning", "Submitting", "Running", "Recovering", "WaitingForNode",
@@ -282,6 +284,11 @@ class Cluster(Record):
     idempotency_key: str | None = Field(default=None, description="of the request that made it")
 
     @property
+    def backend(self) -> str:
+        """The name of the backend that it lives in."""
+        return self.spec.backend
+
+    @property
     def id(self) -> str | None:
         """Last segment of the ARN, the id Session Manager targets use."""
         return self.arn.rsplit("/", 1)[-1] if self.arn else None
@@ -299,7 +306,7 @@ class ClusterNode(Record):
     group: str
     role: Literal["controller", "worker", "login"]
     instance_type: str
-    status: str = Field(description="backend's state: Running, Pending, Failure, ShuttingDown, ...")
+    status: NodeState
     message: str = ""
     name: str | None = Field(default=None, description="Slurm node name ip-a-b-c-d")
     address: str | None = None

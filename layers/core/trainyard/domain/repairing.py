@@ -1,4 +1,7 @@
-"""When another node is asked for in a lost one's place: at once, or after HyperPod had time to repair it itself."""
+"""When another node is asked for in a lost one's place.
+
+At once, or after a backend that repairs nodes itself had time to do it.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,17 @@ from trainyard.domain.facts import NodeHealth
 from trainyard.domain.records import Action
 from trainyard_contracts.events import Fact, NodeReturned
 
-#: With nodeRecovery Automatic HyperPod reboots a node in one to three minutes; a replacement takes twenty to thirty.
+#: HyperPod reboots a node in one to three minutes; a replacement takes twenty to thirty.
 GRACE_SECONDS = 300
-#: HyperPod's health agent said what it does to the node: it is given the time of a replacement.
+#: The backend said what it does to the node: it is given the time of a replacement.
 REPAIR_SECONDS = 1800
 
 
 def review(draft: Draft) -> None:
-    """Forget replacements of nodes that are back; hold back those of nodes that HyperPod may be repairing."""
+    """Forget replacements of nodes that are back.
+
+    Hold back those of nodes that the backend may be repairing.
+    """
     lost = draft.book.lost_nodes()
     needed = [
         action for action in draft.run.actions if action.kind != "replace" or action.node in lost
@@ -30,7 +36,7 @@ def review(draft: Draft) -> None:
 
 
 def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
-    if draft.cluster is None or draft.cluster.spec.node_recovery != "Automatic":
+    if draft.cluster is None or not draft.cluster.spec.repairs_nodes:
         return None
     grace = lost.at + timedelta(seconds=GRACE_SECONDS)
     back = max(
@@ -56,9 +62,9 @@ def _hold(draft: Draft, action: Action, until: datetime) -> None:
     draft.held.add(action.id)
     draft.by(until)
     if draft.handle_once(f"held-{action.id}"):
-        message = f"HyperPod repairs its nodes itself (nodeRecovery Automatic): another node is asked for if {action.node} is not back by then."
         draft.note(
             f"held-{action.id}",
             "RepairAwaited",
-            message.replace("by then", f"by {until:%H:%M:%S} UTC"),
+            "AWS repairs this cluster's nodes itself: another node is asked for "
+            f"if {action.node} is not back by {until:%H:%M:%S} UTC.",
         )

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Annotated
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.openapi.params import Query
+from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.create_cluster import create_cluster
-from trainyard.app.delete_cluster import delete_cluster
-from trainyard.app.dry_run import dry_run_cluster
+from trainyard.app.clusters.create_cluster import create_cluster
+from trainyard.app.clusters.delete_cluster import delete_cluster
+from trainyard.app.runs.dry_run import dry_run_cluster
 from trainyard.domain.records import Cluster
 from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import ClusterPath, IdempotencyKey
@@ -19,7 +19,7 @@ from trainyard.http.identifiers import cluster_name as known
 from trainyard.http.paging import DEFAULT_LIMIT, Limit, NextToken
 from trainyard.http.views import ClusterPage, ClusterView, PlanView
 from trainyard.ports import Ports
-from trainyard_contracts.specs import ClusterSpec
+from trainyard_contracts.cluster_specs import ClusterSpec
 
 TAGS = ["clusters"]
 
@@ -35,7 +35,7 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     @router.post("/v1/clusters", tags=TAGS, operation_id="createCluster", summary="Create a cluster, or with dryrun=true see exactly what it would be",
                  responses=documented(202, ClusterView, "Accepted; follow the cluster", 409, 413, 415, 422, also={200: PlanView}))  # fmt: skip
     def create(
-        spec: ClusterSpec,
+        spec: Annotated[ClusterSpec, Body()],
         dryrun: Annotated[bool, Query(description="answer with the plan and do nothing")] = False,
         idempotency_key: IdempotencyKey = None,
     ) -> Response[str]:

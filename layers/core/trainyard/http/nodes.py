@@ -7,8 +7,8 @@ from collections.abc import Callable
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.list_nodes import list_nodes
-from trainyard.app.node_operations import reboot_node, replace_node
+from trainyard.app.clusters.list_nodes import list_nodes
+from trainyard.app.clusters.node_operations import reboot_node, replace_node
 from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import ClusterPath, InstancePath, cluster_name, instance_id
 from trainyard.http.views import BatchView, NodeList

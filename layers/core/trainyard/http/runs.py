@@ -9,14 +9,14 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from trainyard.app.cancel_run import cancel_run
-from trainyard.app.dry_run import dry_run_run
-from trainyard.app.read_logs import read_logs
-from trainyard.app.read_metrics import read_metrics
-from trainyard.app.request_export import request_export
-from trainyard.app.resume_run import resume_run
-from trainyard.app.show_run import show_run
-from trainyard.app.submit_run import submit_run
+from trainyard.app.runs.cancel_run import cancel_run
+from trainyard.app.runs.dry_run import dry_run_run
+from trainyard.app.runs.read_logs import read_logs
+from trainyard.app.runs.read_metrics import read_metrics
+from trainyard.app.runs.request_export import request_export
+from trainyard.app.runs.resume_run import resume_run
+from trainyard.app.runs.show_run import show_run
+from trainyard.app.runs.submit_run import submit_run
 from trainyard.domain.records import Run, RunStatus
 from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import IdempotencyKey, RunPath

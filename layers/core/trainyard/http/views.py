@@ -8,13 +8,15 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, Field
 
-from trainyard.app.dry_run import DryRun
-from trainyard.app.read_metrics import Metrics
+from trainyard.app.runs.dry_run import DryRun
+from trainyard.app.runs.read_metrics import Metrics
 from trainyard.domain import records
 from trainyard.domain.records import ClusterStatus, RunStatus
+from trainyard.domain.states import NodeState
 from trainyard_contracts.base import Unchanging
+from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import NodeSample, RunSample
-from trainyard_contracts.specs import ClusterSpec, RunSpec
+from trainyard_contracts.specs import RunSpec
 
 #: A Lambda function answers with 6 MB at most, in which an answer's text is escaped once more.
 _MOST_SAMPLE_BYTES = 2 * 1024 * 1024
@@ -322,7 +324,7 @@ class ClusterNode(View):
     group: str
     role: Literal["controller", "worker", "login"]
     instance_type: str
-    status: str = Field(description="backend's state: Running, Pending, Failure, ShuttingDown, ...")
+    status: str = Field(description=f"backend's state: {', '.join(NodeState)}")
     message: str
     name: str | None = Field(description="Slurm node name ip-a-b-c-d")
     address: str | None

@@ -1,0 +1,276 @@
+"""What the spec of every cluster has, whatever backend it lives in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
+
+from . import spec_rules
+from .base import Name, Strict, matching, relative_path
+
+
+def _plain_path(value: str) -> str:
+    return _refuse(value, spec_rules.climbing(value))
+
+
+def _mount_path(value: str) -> str:
+    return _refuse(value, spec_rules.mounted_over_system(value))
+
+
+def _refuse(value: str, problem: str | None) -> str:
+    if problem is not None:
+        raise ValueError(problem)
+    return value
+
+
+#: A package's name with extras and versions (PEP 508, and conda's single '='); never an option of
+#: the installer, a path or an address.
+Requirement = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?( ?\[[A-Za-z0-9._-]+( ?, ?[A-Za-z0-9._-]+)*\])?"
+        r"( ?(===?|~=|!=|<=|>=|<|>|=) ?[A-Za-z0-9.*+!_]+"
+        r"( ?, ?(===?|~=|!=|<=|>=|<|>|=) ?[A-Za-z0-9.*+!_]+)*)?$",
+        "must be a package with extras and versions at most, such as numpy>=1.26,<3 "
+        "(no options, no paths)",
+        max_length=200,
+    ),
+]
+AbsolutePath = Annotated[
+    str,
+    matching(
+        r"^(/[A-Za-z0-9_.-]+)+$",
+        "must be an absolute path of letters, digits and _ . - such as /fsx",
+        max_length=256,
+    ),
+    AfterValidator(_plain_path),
+]
+MountPath = Annotated[AbsolutePath, AfterValidator(_mount_path)]
+#: Of the API (botocore: sagemaker SubnetId and SecurityGroupId), with the kind that EC2 gives them.
+SubnetId = Annotated[
+    str,
+    matching(
+        r"^subnet-[0-9a-z]{8,25}$", "must be the id of a subnet such as subnet-0123456789abcdef0"
+    ),
+]
+SecurityGroupId = Annotated[
+    str,
+    matching(
+        r"^sg-[0-9a-z]{8,29}$", "must be the id of a security group such as sg-0123456789abcdef0"
+    ),
+]
+
+
+class Network(Strict):
+    """The VPC the nodes join; the security group must allow all traffic to itself."""
+
+    subnet_ids: list[SubnetId] = Field(min_length=1, max_length=16)
+    security_group_ids: list[SecurityGroupId] = Field(min_length=1, max_length=5)
+
+
+class SharedFilesystem(Strict):
+    """FSx for Lustre, mounted on every node; holds runs and checkpoints while the cluster lives."""
+
+    # The API's own patterns (botocore: sagemaker ClusterDnsName and ClusterMountName).
+    dns_name: Annotated[
+        str,
+        matching(
+            r"^(fs|fc)i?-[0-9a-f]{8,}\.[A-Za-z0-9.-]{4,253}$",
+            "must be the DNS name of an FSx filesystem such as "
+            "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+            max_length=275,
+        ),
+    ]
+    mount_name: Annotated[
+        str,
+        matching(
+            r"^[A-Za-z0-9_-]{1,8}$",
+            "must be the filesystem's mount name: 1 to 8 letters, digits, _ and -",
+        ),
+    ]
+    mount_path: MountPath = "/fsx"
+
+
+class S3Mount(Strict):
+    """A bucket mounted read-only with Mountpoint for Amazon S3."""
+
+    bucket: Annotated[
+        str,
+        matching(
+            r"^[a-z0-9.-]{3,63}$",
+            "must be a bucket name: 3 to 63 lower-case letters, digits, dots and hyphens",
+        ),
+    ]
+    mount_path: MountPath
+    prefix: str | None = None
+
+    @field_validator("prefix")
+    @classmethod
+    def _prefix(cls, value: str | None) -> str | None:
+        return None if value is None else relative_path(value)
+
+
+SshKey = Annotated[
+    str,
+    matching(
+        r"^(ssh-|ecdsa-)[^\x00\r\n]+$",
+        "must be one line of a public key, such as 'ssh-ed25519 AAAA... ada'",
+        max_length=2048,
+    ),
+]
+
+
+class ClusterUser(Strict):
+    """A POSIX user made on every node, with the same uid everywhere."""
+
+    name: Annotated[
+        str,
+        matching(
+            r"^[a-z_][a-z0-9_-]{0,31}$",
+            "must be a POSIX user name: lower-case letters, digits, _ and -, at most 32",
+        ),
+    ]
+    uid: int = Field(ge=1000, le=60000)
+    ssh_keys: list[SshKey] = Field(default_factory=list, max_length=16)
+
+
+class PythonEnvironment(Strict):
+    """Where the job's Python comes from.
+
+    A venv or conda environment made by the lifecycle scripts, or one that is there.
+    """
+
+    kind: Literal["venv", "conda", "existing"] = "venv"
+    path: AbsolutePath = "/opt/trainyard/env"
+    requirements: list[Requirement] = Field(default_factory=list, max_length=200)
+
+
+class GroupBase(Strict):
+    """Nodes of one type and role. `count` serve jobs.
+
+    `spares` stand by idle so that a lost node is replaced in seconds.
+    """
+
+    name: Name
+    role: Literal["controller", "worker", "login"]
+    instance_type: str
+    count: int = Field(ge=1, le=6758)
+    spares: int = Field(default=0, ge=0, le=100)
+    partition: Name | None = Field(
+        default=None, description="Slurm partition, worker groups only; default 'main'"
+    )
+
+    @model_validator(mode="after")
+    def _roles(self) -> GroupBase:
+        if self.role != "worker" and self.spares:
+            raise ValueError("spares are for worker groups only; set spares to 0")
+        if self.role != "worker" and self.partition is not None:
+            raise ValueError("partition is for worker groups only; remove it")
+        return self
+
+    @property
+    def ec2_type(self) -> str:
+        """The type as EC2 names it."""
+        return self.instance_type
+
+
+class ClusterBase(Strict):
+    """One controller group, at least one worker group, and what every node needs.
+
+    A backend's spec adds its own fields, and says its name in `backend`.
+    """
+
+    name: Name
+    backend: str
+    instance_groups: Sequence[GroupBase]
+    network: Network | None = Field(
+        default=None, description="default: the stack's SubnetIds and SecurityGroupIds"
+    )
+    shared_filesystem: SharedFilesystem
+    s3_mounts: list[S3Mount] = Field(default_factory=list, max_length=16)
+    users: list[ClusterUser] = Field(default_factory=list, max_length=256)
+    environment: PythonEnvironment = PythonEnvironment()
+    idle_limit_seconds: int = Field(
+        default=1800, ge=60, le=604800, description="deleted when no run used it for this long"
+    )
+    tags: dict[
+        Annotated[str, StringConstraints(min_length=1, max_length=128)],
+        Annotated[str, StringConstraints(max_length=256)],
+    ] = Field(default_factory=dict, max_length=40)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filesystem(cls, given: Any) -> Any:
+        if (
+            isinstance(given, dict)
+            and given.get("sharedFilesystem", given.get("shared_filesystem")) is None
+        ):
+            raise ValueError(
+                "sharedFilesystem: is needed, for without it jobs on different nodes see none of "
+                "each other's files; give dnsName and mountName of an FSx for Lustre filesystem "
+                "(network.yaml makes one)"
+            )
+        return given
+
+    @model_validator(mode="after")
+    def _groups(self) -> ClusterBase:
+        names = [group.name for group in self.instance_groups]
+        if len(set(names)) != len(names):
+            raise ValueError("instanceGroups: every group needs a name of its own")
+        controllers = [group for group in self.instance_groups if group.role == "controller"]
+        if len(controllers) != 1 or controllers[0].count != 1:
+            raise ValueError(
+                "instanceGroups: exactly one group with role 'controller' and count 1 is needed"
+            )
+        if not self.workers():
+            raise ValueError("instanceGroups: at least one group with role 'worker' is needed")
+        return self
+
+    @model_validator(mode="after")
+    def _meetings(self) -> ClusterBase:
+        found = {
+            "s3Mounts": spec_rules.mounts_that_meet(
+                [self.shared_filesystem.mount_path, *(mount.mount_path for mount in self.s3_mounts)]
+            ),
+            "users": spec_rules.account_taken((user.name, user.uid) for user in self.users),
+            "tags": spec_rules.tags_not_ours(self.tags),
+        }
+        for field, problem in found.items():
+            if problem is not None:
+                raise ValueError(f"{field}: {problem}")
+        return self
+
+    @property
+    def repairs_nodes(self) -> bool:
+        """The backend repairs or replaces broken nodes by itself."""
+        return False
+
+    def partition_of(self, group: GroupBase) -> str:
+        """The Slurm partition of a worker group."""
+        return group.partition or "main"
+
+    def workers(self, partition: str | None = None) -> list[GroupBase]:
+        """Groups that a job may use in `partition` (all worker groups if None)."""
+        return [
+            group
+            for group in self.instance_groups
+            if group.role == "worker" and partition in (None, self.partition_of(group))
+        ]
+
+    @property
+    def partitions(self) -> list[str]:
+        """Slurm partitions of the worker groups.
+
+        A cluster may have others besides, which hold login nodes, too.
+        """
+        return sorted({self.partition_of(group) for group in self.workers()})
+
+    def instance_types(self, partition: str | None = None) -> set[str]:
+        """Types of the nodes that a job may use in `partition` (all worker groups if None)."""
+        return {group.instance_type for group in self.workers(partition)}
+
+    def worker_count(self, partition: str | None = None) -> int:
+        """Nodes that a job may use at once in `partition`; spares are not counted."""
+        return sum(group.count for group in self.workers(partition))

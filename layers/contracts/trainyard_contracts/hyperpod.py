@@ -1,0 +1,77 @@
+"""What is HyperPod's in the spec of a cluster.
+
+Titles are the names that the API's clients know from the time when there was no other backend.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+from typing_extensions import TypeAliasType
+
+from .base import Strict, matching
+from .cluster_base import ClusterBase, GroupBase
+
+InstanceType = Annotated[
+    str,
+    matching(
+        r"^ml\.[a-z0-9-]+\.[a-z0-9-]+$",
+        "must be an instance type such as ml.c5.xlarge",
+        max_length=64,
+    ),
+]
+
+
+class EbsVolume(Strict):
+    """A secondary EBS volume on every node of the group, mounted at /opt/sagemaker by HyperPod."""
+
+    size_gib: int = Field(ge=1, le=16384, description="size in GiB")
+    kms_key_id: str | None = None
+
+
+class HyperPodGroup(GroupBase):
+    """Nodes of one type and role. `count` serve jobs.
+
+    `spares` stand by idle so that a lost node is replaced in seconds.
+    """
+
+    model_config = ConfigDict(title="InstanceGroup")
+
+    instance_type: InstanceType
+    threads_per_core: Literal[1, 2] | None = None
+    ebs: EbsVolume | None = None
+    training_plan_arn: str | None = None
+    deep_health_checks: list[
+        Literal["InstanceStress", "InstanceConnectivity", "MultiNodeTrainingValidation"]
+    ] = Field(default_factory=list, max_length=3)
+
+    @property
+    def ec2_type(self) -> str:
+        return self.instance_type.removeprefix("ml.")
+
+
+InstanceGroup = TypeAliasType("InstanceGroup", HyperPodGroup)
+
+
+class HyperPodClusterSpec(ClusterBase):
+    """A cluster: one controller group, at least one worker group, and what every node needs."""
+
+    model_config = ConfigDict(title="ClusterSpec")
+
+    backend: Literal["hyperpod"] = "hyperpod"
+    # Two at least, said by `_groups`, which knows what kind of group is missing.
+    instance_groups: list[InstanceGroup] = Field(max_length=100, json_schema_extra={"minItems": 2})
+    node_recovery: Literal["Automatic", "None"] = "Automatic"
+    provisioning: Literal["Continuous", "AllAtOnce"] = "Continuous"
+    slurm_setup: Literal["SlurmConfig", "ProvisioningParameters"] = "SlurmConfig"
+
+    @model_validator(mode="after")
+    def _slurm(self) -> HyperPodClusterSpec:
+        if self.provisioning == "Continuous" and self.slurm_setup != "SlurmConfig":
+            raise ValueError("slurmSetup: provisioning 'Continuous' needs slurmSetup 'SlurmConfig'")
+        return self
+
+    @property
+    def repairs_nodes(self) -> bool:
+        return self.node_recovery == "Automatic"

@@ -1,0 +1,48 @@
+"""Whether a cluster may be deleted now, asked of everything that is known: runs, what only it holds, and people's jobs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from trainyard.app.clusters.list_nodes import newest_heartbeats
+from trainyard.domain.records import Cluster
+from trainyard.domain.teardown import blocker
+from trainyard.ports import Ports
+from trainyard_contracts.events import OtherJobs
+
+#: What a controller said so long ago about people's jobs says nothing about now.
+KNOWN_SECONDS = 3600
+#: Queued jobs keep a cluster so long after it was used last: where none started in that time, none will.
+QUEUED_SECONDS = 86400
+
+
+def blocker_of(ports: Ports, cluster: Cluster) -> str | None:
+    """Why it must not be deleted now, or None."""
+    runs, facts = ports.runs.on_cluster(cluster.name), ports.clusters.facts(cluster.name)
+    return blocker(cluster, runs, facts, other_jobs(ports, cluster))
+
+
+def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
+    """People's jobs on this very cluster as its controller last told them."""
+    beats = [
+        beat
+        for beat in newest_heartbeats(ports, cluster.name, 1)
+        if beat.cluster_arn == cluster.arn
+    ]
+    told = next(
+        (
+            beat.other_jobs
+            for beat in beats
+            if ports.clock.now() - beat.at < timedelta(seconds=KNOWN_SECONDS)
+        ),
+        None,
+    )
+    if told is None:
+        return OtherJobs()
+    used = max(
+        moment
+        for moment in (cluster.last_used_at, cluster.ready_at, cluster.created_at)
+        if moment is not None
+    )
+    waited = ports.clock.now() - used > timedelta(seconds=QUEUED_SECONDS)
+    return told.changed(queued=0) if waited else told

@@ -1,0 +1,113 @@
+"""Accept a cluster that stands on its own: store it, then start the machine that makes it."""
+
+from __future__ import annotations
+
+from trainyard.domain import names
+from trainyard.domain.errors import (
+    ClusterExists,
+    ClusterNotFound,
+    FieldError,
+    IdempotencyConflict,
+    InvalidRequest,
+)
+from trainyard.domain.records import Cluster
+from trainyard.ports import Ports
+from trainyard_contracts.cluster_specs import ClusterSpec
+
+
+def create_cluster(
+    ports: Ports,
+    spec: ClusterSpec,
+    *,
+    name: str | None = None,
+    owner_run: str | None = None,
+    idempotency_key: str | None = None,
+) -> Cluster:
+    """Store the cluster's record and start its machine. The same key and spec again answer with the same cluster.
+
+    Raises InvalidRequest, ClusterExists, IdempotencyConflict.
+    """
+    check_spec(ports, spec)
+    now = ports.clock.now()
+    named = spec.changed(name=name) if name else spec
+    record = Cluster(
+        name=named.name, spec=named, created_at=now, updated_at=now, owner_run=owner_run, last_used_at=now, idempotency_key=idempotency_key,
+        signs_events=True,
+    )  # fmt: skip
+    stored = _repeated(ports, record)
+    if stored is None:
+        try:
+            stored = ports.clusters.create(record)
+        except ClusterExists:
+            stored = _repeated(ports, record)  # the same request at the same moment
+            if stored is None:
+                raise
+    if stored.status == "Pending":
+        start_cluster(ports, stored)
+    return stored
+
+
+def check_spec(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:
+    """Refuse what this stack cannot make, or must not. Raises InvalidRequest; fields begin with `prefix`."""
+    _check_network(ports, spec, prefix)
+    _check_mounts(ports, spec, prefix)
+
+
+def _check_network(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
+    """A cluster that neither its spec nor the stack puts into a network never reaches its filesystem."""
+    if spec.network is None and not ports.config.has_network:
+        field = f"{prefix}network"
+        message = "is needed, for the stack names none; give subnetIds and securityGroupIds from which the sharedFilesystem is reached"
+        raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])
+
+
+def _check_mounts(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
+    """Nodes read the runs of their own cluster only; a mount of the stack's bucket would show them everybody's."""
+    for number, mount in enumerate(spec.s3_mounts):
+        if mount.bucket == ports.config.data_bucket:
+            field = f"{prefix}s3Mounts.{number}.bucket"
+            message = f"'{mount.bucket}' is Trainyard's own bucket, with every cluster's runs; copy what is needed to another one"
+            raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])
+
+
+def _repeated(ports: Ports, record: Cluster) -> Cluster | None:
+    """The cluster that an earlier request with the same key made, whatever became of it."""
+    if record.idempotency_key is None:
+        return None
+    try:
+        known = ports.clusters.get(record.name)
+    except ClusterNotFound:
+        return None
+    if known.idempotency_key != record.idempotency_key:
+        return None
+    if known.spec != record.spec:
+        field = FieldError(
+            "idempotency-key",
+            "was used with another body for this cluster; use a new one for a new request",
+        )
+        raise IdempotencyConflict(
+            f"this Idempotency-Key was used for cluster '{record.name}' with another body",
+            errors=[field],
+        )
+    return known
+
+
+def start_cluster(ports: Ports, cluster: Cluster) -> None:
+    """Start the machine that makes the cluster; again changes nothing."""
+    payload = {"clusterName": cluster.name, "generation": cluster.generation}
+    ports.executions.start(
+        "cluster",
+        names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries),
+        payload,
+    )
+
+
+def start_teardown(ports: Ports, cluster: Cluster) -> None:
+    """Start the machine that deletes the cluster, unless it runs. One that ended (blocked, or dead) is followed by another."""
+    name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
+    if ports.executions.status("teardown", name) not in (None, "RUNNING"):
+        cluster = ports.clusters.put(cluster.changed(machine_tries=cluster.machine_tries + 1))
+        name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
+    ports.executions.start(
+        "teardown", name, {"clusterName": cluster.name, "generation": cluster.generation}
+    )

@@ -1,0 +1,54 @@
+"""A cluster's nodes: the backend's state, Slurm's state and the newest sample, joined."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from trainyard.domain.records import Cluster, ClusterNode
+from trainyard.ports import Ports
+from trainyard_contracts.events import ClusterHeartbeat, NodeSample
+
+#: Agents that do not yet say in how many parts a look at the cluster comes put so many nodes into one.
+_NODES_OF_AN_UNCOUNTED_PART = 300
+
+
+def list_nodes(ports: Ports, cluster_name: str) -> list[ClusterNode]:
+    """Raises ClusterNotFound."""
+    cluster = ports.clusters.get(cluster_name)
+    if cluster.arn is None or cluster.status == "Deleted":
+        return []
+    samples = _samples(ports, cluster)
+    return [
+        _joined(node, samples.get(node.instance_id))
+        for node in ports.backend(cluster).nodes(cluster)
+    ]
+
+
+def newest_heartbeats(ports: Ports, cluster_name: str, count: int) -> list[ClusterHeartbeat]:
+    """The newest ones of the last day, oldest first."""
+    return ports.clusters.heartbeats(
+        cluster_name, since=ports.clock.now() - timedelta(days=1), limit=count
+    )
+
+
+def _samples(ports: Ports, cluster: Cluster) -> dict[str, NodeSample]:
+    """Each node's newest sample; a large cluster's are in several heartbeats, of which the newest may still be on their way."""
+    beats = newest_heartbeats(ports, cluster.name, 1)
+    nodes = sum(group.count + group.spares for group in cluster.spec.instance_groups)
+    parts = max([1 + nodes // _NODES_OF_AN_UNCOUNTED_PART, *[2 * beat.parts - 1 for beat in beats]])
+    if parts > 1:
+        beats = newest_heartbeats(ports, cluster.name, parts)
+    return {sample.instance_id: sample for beat in beats for sample in beat.nodes}
+
+
+def _joined(node: ClusterNode, sample: NodeSample | None) -> ClusterNode:
+    if sample is None:
+        return node
+    wire = sample.model_dump(mode="json", by_alias=True)
+    update = {
+        "name": sample.node,
+        "agent": sample.agent,
+        "scheduler": sample.scheduler,
+        "sample": wire,
+    }
+    return node.changed(**update)

@@ -1,0 +1,61 @@
+"""Replace or reboot one node because a person asked for it."""
+
+from __future__ import annotations
+
+from trainyard.domain.errors import ConflictError, NodeNotFound
+from trainyard.domain.records import Cluster, ClusterNode, TimelineEntry
+from trainyard.ports import BatchResult, Ports
+
+
+def replace_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResult:
+    """Replace a worker node; its disks are lost. Raises ClusterNotFound, NodeNotFound, ConflictError."""
+    cluster, node = _node(ports, cluster_name, instance_id)
+    if node.role == "controller":
+        raise ConflictError(
+            f"{instance_id} is the controller of '{cluster_name}'; "
+            "AWS does not replace controllers.",
+            next_step="Reboot it, or make a new cluster.",
+        )
+    result = ports.backend(cluster).replace(cluster.name, [instance_id])
+    _tell(ports, cluster, node, result, "replace", "ReplaceRequested")
+    return result
+
+
+def reboot_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResult:
+    """Reboot a node; its disks stay. Raises ClusterNotFound, NodeNotFound, ConflictError."""
+    cluster, node = _node(ports, cluster_name, instance_id)
+    result = ports.backend(cluster).reboot(cluster.name, [instance_id])
+    _tell(ports, cluster, node, result, "reboot", "RebootRequested")
+    return result
+
+
+def _tell(
+    ports: Ports, cluster: Cluster, node: ClusterNode, result: BatchResult, verb: str, type_: str
+) -> None:
+    """Whoever reads a run's timeline sees that the node did not fall out by itself."""
+    if node.instance_id in result.failed:
+        return
+    message = f"A person asked AWS to {verb} {node.name or node.instance_id} ({node.instance_id})."
+    now, entry_id = ports.clock.now(), f"{verb}-{ports.ids.ulid().lower()}"
+    for run in ports.runs.on_cluster(cluster.name):
+        used = (
+            run.attempt is not None
+            and run.attempt.ended_at is None
+            and node.name in run.attempt.nodes
+        )
+        line = f"{message} The run's job uses it." if used else message
+        ports.runs.note(
+            run.id, TimelineEntry(id=entry_id, at=now, kind="fact", type=type_, message=line)
+        )
+
+
+def _node(ports: Ports, cluster_name: str, instance_id: str) -> tuple[Cluster, ClusterNode]:
+    cluster = ports.clusters.get(cluster_name)
+    if cluster.status not in ("InService", "Ready"):
+        raise ConflictError(
+            f"Cluster '{cluster_name}' is {cluster.status}; its nodes cannot be changed now."
+        )
+    for node in ports.backend(cluster).nodes(cluster):
+        if node.instance_id == instance_id:
+            return cluster, node
+    raise NodeNotFound(f"Cluster '{cluster_name}' has no node {instance_id}.")

@@ -1,0 +1,291 @@
+"""Record what happened, once, and wake the machine that waits for it; nothing else. So nothing races."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainyard.app.facts import signatures
+from trainyard.app.facts.situation import silent_since
+from trainyard.app.facts.waking import wake_cluster, wake_run
+from trainyard.domain.errors import ClusterNotFound, RunNotFound, TrainyardError
+from trainyard.domain.facts import ClusterEvent, ClusterState, attempt_of, data_of, type_of
+from trainyard.domain.kinds import kind_of, sentence
+from trainyard.domain.records import Checkpoint, Cluster, Run, TimelineEntry
+from trainyard.ports import BackendEvent, Ports
+from trainyard_contracts.events import (
+    SOURCE,
+    AgentEvent,
+    CheckpointCommitted,
+    CheckpointPruned,
+    CheckpointRejected,
+    ClusterHeartbeat,
+    ClusterReady,
+    ExportFinished,
+    RunEvent,
+    parse_agent_event,
+)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of an event: `recorded` or `dropped`, and why. A dropped event changed nothing and is not retried."""
+
+    result: str
+    reason: str
+    type: str = ""
+    fact_id: str = ""
+    cluster: str = ""
+    run: str = ""
+    woken: tuple[str, ...] = ()
+
+
+def record_fact(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
+    """Record one EventBridge event. Malformed, foreign or late events are dropped with a reason, never raised."""
+    if envelope.get("source") == SOURCE:
+        return _agent_event(ports, envelope)
+    for backend in ports.backends.values():
+        read = backend.read_event(envelope, ports.clock.now())
+        if read is not None:
+            return _backend_event(ports, str(envelope.get("detail-type"))[:100], read)
+    return Recorded("dropped", f"source {str(envelope.get('source'))[:100]!r} is not one of ours")
+
+
+def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
+    kind = str(envelope.get("detail-type"))[:100]
+    try:
+        event = parse_agent_event(kind, envelope["detail"])
+    except KeyError:
+        return Recorded("dropped", f"unknown detail-type {kind!r} or no detail", kind)
+    except ValidationError as error:
+        fields = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:5])
+        return Recorded("dropped", f"malformed: {fields}", kind)
+    try:
+        cluster = ports.clusters.get(event.cluster_name)
+    except ClusterNotFound:
+        return _dropped(event, "no such cluster")
+    if cluster.arn is not None and event.cluster_arn != cluster.arn:
+        return _dropped(event, "it is from another cluster of this name")
+    if cluster.status == "Deleted":
+        if isinstance(event, ClusterHeartbeat):
+            ports.clusters.put_heartbeat(event)  # what still speaks is not deleted as an orphan
+        return _dropped(event, "the cluster is deleted")
+    if refused := signatures.refusal(ports, cluster, kind, envelope["detail"]):
+        return _dropped(event, refused)
+    if isinstance(event, ClusterHeartbeat):
+        return _heartbeat(ports, cluster, event)
+    return _state_event(ports, cluster, event)
+
+
+def _heartbeat(ports: Ports, cluster: Cluster, event: ClusterHeartbeat) -> Recorded:
+    ports.clusters.put_heartbeat(event)
+    # A node's clock may be ahead: liveness is told by our own clock.
+    now = ports.clock.now()
+    if last := silent_since(ports, cluster):
+        _tell_return(ports, cluster, last, now)
+    ports.clusters.touch(
+        event.cluster_name, heartbeat_at=now, used_at=now if _in_use(event) else None
+    )
+    return Recorded("recorded", "heartbeat", "ClusterHeartbeat", event.id, event.cluster_name)
+
+
+def _in_use(event: ClusterHeartbeat) -> bool:
+    """A run trains, or a person's job runs. Queued ones keep the cluster too, but not for ever (app/clusters/cluster_use.py)."""
+    return bool(event.runs) or (event.other_jobs is not None and event.other_jobs.running > 0)
+
+
+def _tell_return(ports: Ports, cluster: Cluster, last: datetime, now: datetime) -> None:
+    message = f"The controller of cluster '{cluster.name}' is heard again, after {(now - last).total_seconds():.0f} s of silence."
+    entry = TimelineEntry(
+        id=f"controller-back-{cluster.name}-{last:%Y%m%dT%H%M%S%f}",
+        at=now,
+        kind="status",
+        type="ControllerBack",
+        message=message,
+    )
+    for run in ports.runs.on_cluster(cluster.name):
+        ports.runs.note(run.id, entry)
+
+
+def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
+    event = _placed(event, cluster.created_at, ports.clock.now())
+    if not isinstance(
+        event, (RunEvent, ExportFinished)
+    ):  # of a node or the whole cluster, even where it names the run that it met
+        return _cluster_fact(ports, cluster, event)
+    try:
+        run = ports.runs.get(event.run_id)
+    except RunNotFound:
+        return _dropped(event, "no such run")
+    if run.cluster_name != cluster.name:
+        return _dropped(event, "the run is on another cluster")
+    if isinstance(event, RunEvent) and event.attempt > max(
+        (attempt.number for attempt in run.attempts), default=0
+    ):
+        return _dropped(event, f"the run has no attempt {event.attempt}")
+    if isinstance(event, (CheckpointCommitted, CheckpointPruned)):
+        return _listed(ports, run, event)
+    if run.terminal:
+        return _dropped(event, f"the run is {run.status}")
+    return _run_fact(ports, run, event)
+
+
+def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
+    """A fact of the cluster is kept there, and told to every run on it."""
+    ports.clusters.record(cluster.name, event)
+    woken = []
+    for run in ports.runs.on_cluster(cluster.name):
+        ports.runs.record(run.id, _as_met_by(run, event), sentence(event))
+        if not isinstance(event, ClusterReady) and wake_run(ports, run.id, type(event)):
+            woken.append(run.id)
+    if "in-service" in kind_of(type(event)).wakes and wake_cluster(
+        ports, cluster.name, type(event)
+    ):
+        woken.append(cluster.name)
+    return Recorded(
+        "recorded",
+        "fact of the cluster",
+        type_of(event),
+        event.id,
+        cluster.name,
+        woken=tuple(woken),
+    )
+
+
+def _as_met_by(run: Run, event: AgentEvent) -> AgentEvent:
+    """What happened on a cluster met the attempt of one of its runs; to the others it says nothing of any."""
+    if attempt_of(event) is None or getattr(event, "run_id", None) == run.id:
+        return event
+    return event.changed(run_id=None, attempt=None)
+
+
+def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPruned) -> Recorded:
+    """No fact: a long run commits a hundred thousand, and every decision reads all facts; it reads the newest checkpoints instead.
+
+    An ended run's list is kept true, too: the last ones are verified, and the oldest pruned, after the job's end was reported.
+    """
+    ports.runs.put_checkpoint(run.id, _checkpoint(event))
+    if isinstance(event, CheckpointCommitted):  # that an old one made room is no news
+        ports.runs.note(run.id, _line(event))
+    return Recorded(
+        "recorded", "checkpoint of the run", type_of(event), event.id, run.cluster_name, run.id
+    )
+
+
+def _run_fact(ports: Ports, run: Run, event: AgentEvent) -> Recorded:
+    if isinstance(event, CheckpointRejected):
+        ports.runs.put_checkpoint(run.id, _checkpoint(event))
+    new = ports.runs.record(run.id, event, sentence(event))
+    # A duplicate wakes too: the first delivery may have died between its record and its wake.
+    woken = wake_run(ports, run.id, type(event))
+    reason = "fact of the run" if new else "known already"
+    return Recorded(
+        "recorded",
+        reason,
+        type_of(event),
+        event.id,
+        run.cluster_name,
+        run.id,
+        (run.id,) if woken else (),
+    )
+
+
+def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
+    """The event at a time that it can have happened at by our clock: after its cluster was made, and not in the future.
+
+    A node's clock may be wrong. Then the event happened when it came, as far as anybody knows, and every time in it moves along.
+    """
+    if made_at <= event.at <= now:
+        return event
+    shift = now - event.at
+    moved = {
+        name: getattr(event, name) + shift
+        for name in ("at", "stepped_at", "committed_at")
+        if hasattr(event, name)
+    }
+    return event.changed(**moved, reported_at=event.at)
+
+
+def _line(fact: AgentEvent) -> TimelineEntry:
+    return TimelineEntry(
+        id=fact.id,
+        at=fact.at,
+        kind="fact",
+        type=type_of(fact),
+        message=sentence(fact),
+        attempt=attempt_of(fact),
+        data=data_of(fact),
+    )
+
+
+def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointRejected) -> Checkpoint:
+    found = Checkpoint(
+        step=event.step,
+        attempt=event.attempt,
+        path=event.path,
+        bytes=0,
+        files=0,
+        committed_at=event.at,
+    )
+    if isinstance(event, CheckpointCommitted):
+        return found.changed(bytes=event.bytes, files=event.files, committed_at=event.committed_at)
+    if isinstance(event, CheckpointRejected):
+        return found.changed(status="rejected", reason=event.reason)
+    return found.changed(status="pruned")
+
+
+def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorded:
+    if isinstance(read, str):
+        return Recorded("dropped", read, kind)
+    try:
+        cluster = ports.clusters.get(read.cluster_name)
+    except ClusterNotFound:
+        return Recorded("dropped", "not a cluster of ours", kind, read.fact.id, read.cluster_name)
+    if cluster.arn is not None and read.cluster_arn != cluster.arn:
+        return Recorded(
+            "dropped",
+            "it is from another cluster of this name",
+            kind,
+            read.fact.id,
+            read.cluster_name,
+        )
+    read = _with_reason(ports, cluster, read)
+    told = sentence(read.fact)
+    ports.clusters.record(cluster.name, read.fact)
+    if not isinstance(read.fact, ClusterState):
+        for run in ports.runs.on_cluster(cluster.name):
+            ports.runs.record(run.id, read.fact, told)
+    woken = wake_cluster(ports, cluster.name, type(read.fact))
+    return Recorded(
+        "recorded",
+        told,
+        type_of(read.fact),
+        read.fact.id,
+        cluster.name,
+        woken=(cluster.name,) if woken else (),
+    )
+
+
+def _with_reason(ports: Ports, cluster: Cluster, read: BackendEvent) -> BackendEvent:
+    """Why a node could not be provisioned stands in the described event only.
+
+    What cannot be described keeps its description.
+    """
+    if not isinstance(read.fact, ClusterEvent) or not read.fact.event_id:
+        return read
+    try:
+        reason = ports.backend(cluster).event_reason(cluster.name, read.fact.event_id)
+    except TrainyardError:
+        return read
+    if not reason:
+        return read
+    return replace(read, fact=read.fact.changed(failure_message=reason[:1000]))
+
+
+def _dropped(event: AgentEvent, reason: str) -> Recorded:
+    run = str(getattr(event, "run_id", None) or "")
+    return Recorded("dropped", reason, type(event).__name__, event.id, event.cluster_name, run)

@@ -1,0 +1,34 @@
+"""Ask the backend for the cluster, with a key of its own for its agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.machines.inputs import StepInput
+from trainyard.domain.errors import BackendRejected, ClusterExists
+from trainyard.domain.problems import problem
+from trainyard.domain.records import Cluster
+from trainyard.ports import Ports
+from trainyard_contracts import places
+
+
+def cluster_create(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Create; the backend is idempotent by name, so a crash between the call and its record is repaired by repeating it."""
+    cluster = ports.clusters.get(given.cluster_name)
+    if cluster.status != "Pending" or cluster.generation != given.generation:
+        return {"created": False}
+    ports.secrets.ensure(places.agent_key_secret(ports.config.secret_prefix, cluster.name))
+    if not cluster.create_requested:
+        cluster = _put(ports, cluster, create_requested=True)
+    try:
+        arn = ports.backend(cluster).create(cluster)
+    except (BackendRejected, ClusterExists) as refused:
+        code = refused.code if isinstance(refused, BackendRejected) else "cluster-failed"
+        _put(ports, cluster, problem=problem(code, refused.detail))
+        return {"created": False, "reason": refused.detail[:500]}
+    _put(ports, cluster, status="Creating", arn=arn)
+    return {"created": True, "arn": arn}
+
+
+def _put(ports: Ports, cluster: Cluster, **update: Any) -> Cluster:
+    return ports.clusters.put(cluster.changed(**update))

@@ -1,0 +1,54 @@
+"""The cluster failed: keep AWS's reason and the end of the lifecycle log, then delete it, so that nothing keeps running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.clusters.create_cluster import start_teardown
+from trainyard.app.facts.telling import tell_runs
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.trouble import cause_of
+from trainyard.domain.errors import TrainyardError
+from trainyard.domain.facts import ClusterFailed
+from trainyard.domain.problems import brief, problem, with_log
+from trainyard.domain.records import Cluster, Problem
+from trainyard.ports import Ports
+
+LOG_LINES = 40
+WITH_LOG = frozenset({"lifecycle-failed", "cluster-deadline", "cluster-failed"})
+
+
+def cluster_fail(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Mark the cluster Failed with its whole reason, tell its runs, start its deletion."""
+    cluster = ports.clusters.get(given.cluster_name)
+    if cluster.generation != given.generation or cluster.status in ("Ready", "Deleting", "Deleted"):
+        return {"status": cluster.status}
+    if cluster.status != "Failed":
+        found = _with_log(
+            ports, cluster, cluster.problem or problem("cluster-failed", cause_of(given))
+        )
+        update = {"status": "Failed", "problem": found}
+        cluster = ports.clusters.put(cluster.changed(**update))
+    reason = brief(cluster.problem) if cluster.problem else "unknown"
+    fact_id = f"cluster-failed-{cluster.name}-{cluster.generation}"
+    fact = ClusterFailed(
+        id=fact_id,
+        at=cluster.updated_at,
+        cluster_name=cluster.name,
+        generation=cluster.generation,
+        reason=reason,
+    )
+    ports.clusters.record(cluster.name, fact)
+    start_teardown(ports, cluster)
+    tell_runs(ports, cluster, fact)
+    return {"status": "Failed", "reason": reason[:1000]}
+
+
+def _with_log(ports: Ports, cluster: Cluster, found: Problem) -> Problem:
+    if found.code not in WITH_LOG or cluster.arn is None:
+        return found
+    try:
+        tail = ports.backend(cluster).lifecycle_log(cluster, lines=LOG_LINES).strip()
+    except TrainyardError as error:
+        tail = f"(the lifecycle log could not be read: {error.detail})"
+    return with_log(found, tail[-4000:])

@@ -1,0 +1,62 @@
+"""Load, decide, save: the one step that says where the run goes next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.facts.situation import think
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.runs.submit_run import start_run
+from trainyard.domain.decisions import Decision
+from trainyard.domain.records import Action, Run
+from trainyard.ports import Ports
+
+#: An execution may have 25,000 events and then fails; the room left is for repeated tasks.
+MOST_SPENT = 15_000
+#: Of a decision and the step or wait after it, and of each repair of a Map.
+_ROUND_EVENTS, _ACTION_EVENTS = 20, 8
+#: A state of Step Functions holds 256 KB; what is left is still the run's, and comes after these.
+MOST_ACTIONS = 100
+
+
+def decide_run(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Decide and save. The lines of a decision are written with the run or not at all: of two decisions at once only one is told."""
+    run = ports.runs.get(given.run_id)
+    if given.generation < run.generation:
+        return _superseded(given, "A newer execution owns the run.")
+    if given.spent >= MOST_SPENT:
+        start_run(ports, run.changed(generation=given.generation + 1))
+        return _superseded(given, "The next execution goes on: this one's history is nearly full.")
+    decision = think(ports, run)
+    save(ports, run, decision)
+    actions = decision.actions[:MOST_ACTIONS]
+    return {
+        "next": decision.next,
+        "spent": given.spent + _ROUND_EVENTS + _ACTION_EVENTS * len(actions),
+        "reason": decision.reason[:1000],
+        "actions": [_told(action) for action in actions],
+        "timeoutSeconds": decision.timeout_seconds,
+    }
+
+
+def _superseded(given: StepInput, reason: str) -> dict[str, Any]:
+    return {
+        "next": "superseded",
+        "spent": given.spent,
+        "reason": reason,
+        "actions": [],
+        "timeoutSeconds": 1,
+    }
+
+
+def _told(action: Action) -> dict[str, Any]:
+    return action.changed(reason=action.reason[:300]).model_dump(mode="json", by_alias=True)
+
+
+def save(ports: Ports, run: Run, decision: Decision) -> Run:
+    """Store what was decided; an unchanged run is not written."""
+    if decision.run != run:
+        return ports.runs.put(decision.run, decision.notes)
+    for note in decision.notes:
+        ports.runs.note(run.id, note)
+    return run

@@ -1,0 +1,47 @@
+"""Make sure that the run's cluster is there or on its way, and wait for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.clusters.create_cluster import create_cluster, start_cluster
+from trainyard.app.facts.situation import cluster_of, think
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.waiting import done, store_wait, superseded
+from trainyard.domain import names
+from trainyard.domain.records import Cluster, Run
+from trainyard.ports import Ports
+
+
+def ensure_cluster(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Create the run's own cluster if there is none, then wait until it is ready, failed, or gone."""
+    run = ports.runs.get(given.run_id)
+    if superseded(ports, run, given.generation, given.token):
+        return {"clusterName": run.cluster_name}
+    owner = names.run_owner(run.id)
+    if run.owns_cluster and run.outcome is None:
+        run = _adopt(ports, run, _own_cluster(ports, run))
+    store_wait(ports, owner, "cluster", given)
+    if think(ports, run).next != "ensure-cluster":
+        done(ports, owner, given.token)
+    return {"clusterName": run.cluster_name}
+
+
+def _own_cluster(ports: Ports, run: Run) -> Cluster:
+    """The run's cluster as it is, or a new one. An earlier life's cluster that is still going away is waited for first."""
+    cluster = cluster_of(ports, run)
+    spec = run.spec.cluster.spec
+    again = cluster is not None and cluster.status == "Deleted" and run.cluster_generation is None
+    if spec is not None and (cluster is None or again):
+        return create_cluster(ports, spec, name=run.cluster_name, owner_run=run.id)
+    assert cluster is not None
+    if cluster.status == "Pending":
+        start_cluster(ports, cluster)
+    return cluster
+
+
+def _adopt(ports: Ports, run: Run, cluster: Cluster) -> Run:
+    going = cluster.status in ("Failed", "Deleting", "Deleted")
+    if going or run.cluster_generation == cluster.generation:
+        return run
+    return ports.runs.put(run.changed(cluster_generation=cluster.generation))

@@ -1,0 +1,51 @@
+"""The run is over: its last status, and what it leaves on its cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.facts.situation import cluster_of
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.run.saved import remember_copies
+from trainyard.domain import teardown
+from trainyard.domain.closing import final_status
+from trainyard.domain.facts import UnsavedRun
+from trainyard.domain.problems import problem
+from trainyard.domain.records import Cluster, Run, TimelineEntry
+from trainyard.ports import Ports
+
+
+def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Make the run terminal. Whatever led here, it ends with a clear status and a clear reason."""
+    run = ports.runs.get(given.run_id)
+    if (
+        run.terminal or given.generation < run.generation
+    ):  # a late repetition must not end the next life
+        return {"status": run.status}
+    cluster = cluster_of(ports, run)
+    if cluster is not None:
+        ports.clusters.touch(cluster.name, used_at=ports.clock.now())
+    if cluster is not None and cluster.status != "Deleted" and teardown.has_something_to_lose(run):
+        remember_copies(ports, run, UnsavedRun)
+    now = ports.clock.now()
+    ended = _ended(run, cluster).changed(finished_at=now)
+    message = f"The run is {ended.status}: {ended.reason}"
+    line = TimelineEntry(
+        id=f"status-end-{run.life}", at=now, kind="status", type=ended.status, message=message
+    )
+    ports.runs.put(ended, [line])
+    return {"status": ended.status}
+
+
+def _ended(run: Run, cluster: Cluster | None) -> Run:
+    trouble = run.problem
+    if run.outcome is None:
+        trouble = trouble or problem("internal", run.reason or "A step failed again and again.")
+    deleted = run.cluster_deleted or (
+        run.owns_cluster and cluster is not None and cluster.status == "Deleted"
+    )
+    reason = run.reason if run.outcome != "succeeded" or trouble is None else trouble.detail
+    status = final_status(run.outcome, trouble is not None)
+    return run.changed(
+        status=status, problem=trouble, cluster_deleted=deleted, reason=reason, actions=[]
+    )

@@ -1,0 +1,87 @@
+"""Before anything is deleted: is it ours, is it still there, and does nobody need it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.clusters.cluster_use import blocker_of
+from trainyard.app.facts.waking import wake
+from trainyard.app.machines.inputs import StepInput
+from trainyard.domain import names
+from trainyard.domain.orphans import made_for
+from trainyard.domain.records import Cluster
+from trainyard.domain.states import BackendStatus
+from trainyard.ports import BackendCluster, Ports
+
+#: Deletion takes seconds locally and minutes on AWS: look again after a third of the time it took so far.
+FIRST_LOOK_SECONDS = 2
+LAST_LOOK_SECONDS = 60
+SETTLE_SECONDS = 45
+
+
+def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Say whether to delete, to wait for a deletion under way, or that it is gone or must stay."""
+    cluster = ports.clusters.get(given.cluster_name)
+    if cluster.generation != given.generation:
+        return _answer("blocked", "A newer cluster of this name exists.")
+    if cluster.status == "Deleted":
+        return _answer("gone", "It is deleted.")
+    seen = ours(ports, cluster)
+    if seen is None:
+        cluster = _mark(ports, cluster)
+        if _may_still_appear(ports, cluster):
+            return _answer("wait", "Its creation may be under way.")
+        return _answer("gone", "AWS has no such cluster of ours.")
+    reason = None
+    if cluster.status != "Deleting":
+        reason = blocker_of(ports, cluster)
+    if reason is not None:
+        return _answer("blocked", reason)
+    cluster = _mark(ports, cluster)
+    return _answer(
+        "wait" if seen.status == BackendStatus.DELETING else "delete",
+        f"AWS says {seen.said}.",
+        _look_after(ports, cluster),
+    )
+
+
+def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
+    """The backend's cluster if it is the one we made. Without an ARN (a crash after create), only its tags tell."""
+    if cluster.arn is None:
+        tagged = ports.backend(cluster).tagged() if cluster.create_requested else []
+        return next(
+            (seen for seen in tagged if seen.name == cluster.name and made_for(cluster, seen.tags)),
+            None,
+        )
+    seen = ports.backend(cluster).describe(cluster.name)
+    return seen if seen is not None and seen.arn == cluster.arn else None
+
+
+def _may_still_appear(ports: Ports, cluster: Cluster) -> bool:
+    """CreateCluster may be on its way at this very moment: without an ARN, absence is believed after a while only."""
+    age = (ports.clock.now() - cluster.updated_at).total_seconds()
+    return (
+        cluster.create_requested
+        and cluster.arn is None
+        and cluster.problem is None
+        and age < SETTLE_SECONDS
+    )
+
+
+def _mark(ports: Ports, cluster: Cluster) -> Cluster:
+    """Deleting from now on: new runs are refused, and the machine that makes the cluster ends."""
+    if cluster.status == "Deleting":
+        return cluster
+    marked = ports.clusters.put(cluster.changed(status="Deleting"))
+    wake(ports, names.cluster_owner(cluster.name))
+    return marked
+
+
+def _look_after(ports: Ports, cluster: Cluster) -> int:
+    since = cluster.delete_requested_at or ports.clock.now()
+    elapsed = (ports.clock.now() - since).total_seconds()
+    return max(FIRST_LOOK_SECONDS, min(LAST_LOOK_SECONDS, int(elapsed / 3)))
+
+
+def _answer(next_: str, reason: str, seconds: int = FIRST_LOOK_SECONDS) -> dict[str, Any]:
+    return {"next": next_, "reason": reason[:1000], "timeoutSeconds": seconds}

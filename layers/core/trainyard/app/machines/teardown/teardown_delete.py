@@ -1,0 +1,52 @@
+"""Ask AWS to delete the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.machines.inputs import StepInput
+from trainyard.domain.errors import ConflictError
+from trainyard.domain.records import Cluster, TimelineEntry
+from trainyard.domain.states import BackendStatus
+from trainyard.ports import Ports
+
+
+def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Delete; teardown-check made sure that it is ours and not needed. A conflict with another operation is told and retried."""
+    cluster = ports.clusters.get(given.cluster_name)
+    if cluster.status != "Deleting" or cluster.generation != given.generation:
+        return {"asked": False}
+    try:
+        ports.backend(cluster).delete(cluster.name)
+    except ConflictError as refused:
+        seen = ports.backend(cluster).describe(cluster.name)
+        if seen is not None and seen.status != BackendStatus.DELETING:
+            _tell_refusal(ports, cluster, seen.status, refused)
+            raise
+    if cluster.delete_requested_at is None:
+        now = ports.clock.now()
+        ports.clusters.put(cluster.changed(delete_requested_at=now))
+    return {"asked": True}
+
+
+def _tell_refusal(
+    ports: Ports, cluster: Cluster, status: BackendStatus, refused: ConflictError
+) -> None:
+    """AWS deletes no cluster that it still makes or changes: the timeline says why the run does not end, once."""
+    state = "being created" if status == BackendStatus.CREATING else "being changed"
+    message = (
+        f"AWS refuses to delete cluster '{cluster.name}' while it is {state}; "
+        f"it is asked again until it does. ({refused.detail})"
+    )
+    entry_id = f"status-delete-refused-{cluster.name}-{cluster.generation}"
+    for run in ports.runs.on_cluster(cluster.name):
+        ports.runs.note(
+            run.id,
+            TimelineEntry(
+                id=entry_id,
+                at=ports.clock.now(),
+                kind="status",
+                type="DeleteRefused",
+                message=message,
+            ),
+        )

@@ -1,0 +1,68 @@
+"""The cluster is gone: its key goes too, and its runs are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.app.facts.telling import tell_runs
+from trainyard.app.facts.waking import wake_cluster
+from trainyard.app.machines.inputs import StepInput
+from trainyard.domain.errors import RunNotFound
+from trainyard.domain.facts import ClusterDeleted, data_of, type_of
+from trainyard.domain.kinds import sentence
+from trainyard.domain.records import Cluster, TimelineEntry
+from trainyard.ports import Ports
+from trainyard_contracts import places
+
+
+def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
+    """Mark the cluster Deleted, then tell and wake; repeating it tells again and changes nothing."""
+    cluster = ports.clusters.get(given.cluster_name)
+    if cluster.generation != given.generation or cluster.status not in ("Deleting", "Deleted"):
+        return {"status": cluster.status}
+    if (
+        cluster.status != "Deleted"
+    ):  # a repetition must not take the key of the next cluster of this name
+        if (
+            ports.backend(cluster).describe(cluster.name) is None
+        ):  # one that was made for another record keeps its key and its role
+            ports.secrets.delete(places.agent_key_secret(ports.config.secret_prefix, cluster.name))
+            ports.backend(cluster).clean_up(cluster.name, cluster.generation)
+        cluster = ports.clusters.put(cluster.changed(status="Deleted"))
+    fact_id = f"cluster-deleted-{cluster.name}-{cluster.generation}"
+    fact = ClusterDeleted(
+        id=fact_id, at=cluster.updated_at, cluster_name=cluster.name, generation=cluster.generation
+    )
+    ports.clusters.record(cluster.name, fact)
+    tell_runs(ports, cluster, fact)
+    _tell_ended_owner(ports, cluster, fact)
+    # A wait whose time ran out stays stored, since nobody else comes by: AWS has no event for a deletion.
+    wake_cluster(ports, cluster.name)
+    return {"status": "Deleted"}
+
+
+def _tell_ended_owner(ports: Ports, cluster: Cluster, fact: ClusterDeleted) -> None:
+    """The run that the cluster was made for may have ended before it: no machine of its own will note the deletion."""
+    try:
+        owner = ports.runs.get(cluster.owner_run) if cluster.owner_run else None
+    except RunNotFound:
+        return
+    if (
+        owner is None
+        or not owner.terminal
+        or owner.cluster_generation not in (None, cluster.generation)
+    ):
+        return
+    ports.runs.note(
+        owner.id,
+        TimelineEntry(
+            id=fact.id,
+            at=fact.at,
+            kind="fact",
+            type=type_of(fact),
+            message=sentence(fact),
+            data=data_of(fact),
+        ),
+    )
+    if not owner.cluster_deleted:
+        ports.runs.put(owner.changed(cluster_deleted=True))

@@ -1,0 +1,23 @@
+"""Ask a run to stop: record the request as a fact and wake the machine, which alone changes the run."""
+
+from __future__ import annotations
+
+from trainyard.app.facts.waking import wake_run
+from trainyard.domain.errors import RunFinished
+from trainyard.domain.facts import CancelRequested
+from trainyard.domain.kinds import sentence
+from trainyard.domain.records import Run
+from trainyard.ports import Ports
+
+
+def cancel_run(ports: Ports, run_id: str) -> Run:
+    """Cancel; twice is the same as once. Raises RunNotFound, RunFinished."""
+    run = ports.runs.get(run_id)
+    if run.terminal:
+        if run.status == "Cancelled":
+            return run
+        raise RunFinished(f"Run {run_id} is {run.status}; there is nothing left to cancel.")
+    fact = CancelRequested(id=f"cancel-{run_id}-{run.life}", at=ports.clock.now(), life=run.life)
+    ports.runs.record(run_id, fact, sentence(fact))
+    wake_run(ports, run_id, CancelRequested)
+    return ports.runs.get(run_id)

@@ -1,0 +1,65 @@
+"""Say exactly what a request would do and cost, and do none of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainyard.app.clusters.create_cluster import check_spec
+from trainyard.app.runs.submit_run import check_cluster
+from trainyard.domain import names, recipes, results
+from trainyard.domain.records import Cluster
+from trainyard.ports import Ports
+from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.specs import RunSpec
+
+#: Stands for the id that a real run would get, in the names that a dry run shows.
+PLACEHOLDER = "run-00000000000000000000000000"
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """`operation` and `request` are the backend's exact call, or None and {} when nothing would be created."""
+
+    operation: str | None
+    request: dict[str, Any]
+    files: dict[str, int]
+    batch_script: str | None
+    hourly_usd: float | None
+    warnings: list[str] = field(default_factory=list)
+
+
+def dry_run_run(ports: Ports, spec: RunSpec) -> DryRun:
+    """Raises what submit_run raises."""
+    existing = check_cluster(ports, spec)
+    script = recipes.batch_script(PLACEHOLDER, 1, spec.job.nodes)
+    warnings = results.warnings(spec)
+    if spec.cluster.spec is None:
+        price = _price(ports, existing.spec) if existing else None
+        return DryRun(None, {}, {}, script, price, warnings)
+    plan = dry_run_cluster(
+        ports, spec.cluster.spec, name=names.cluster_for_run(spec.cluster.spec.name, PLACEHOLDER)
+    )
+    return DryRun(
+        plan.operation, plan.request, plan.files, script, plan.hourly_usd, warnings + plan.warnings
+    )
+
+
+def dry_run_cluster(ports: Ports, spec: ClusterSpec, *, name: str | None = None) -> DryRun:
+    """The exact request of a cluster's creation, the files of its lifecycle bundle, its price."""
+    check_spec(ports, spec)
+    now = ports.clock.now()
+    named = spec.changed(name=name) if name else spec
+    record = Cluster(name=named.name, spec=named, created_at=now, updated_at=now)
+    request = ports.backend(record).plan(record)
+    price = _price(ports, spec)
+    warnings = (
+        []
+        if price is not None
+        else ["The price list does not say what these instances cost; look it up before you start."]
+    )
+    return DryRun(request.operation, request.request, dict(request.files), None, price, warnings)
+
+
+def _price(ports: Ports, spec: ClusterSpec) -> float | None:
+    return ports.prices.hourly_usd(spec, ports.backend(spec).product)

@@ -1,0 +1,93 @@
+"""The tail of a run's job log (live from the node, or from S3 when the attempt ended) or of its cluster's lifecycle log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trainyard.app.facts.situation import cluster_of
+from trainyard.domain.errors import AttemptNotFound, BlobNotFound, FieldError, RetryableError
+from trainyard.domain.records import Cluster, Run
+from trainyard.ports import Ports
+from trainyard_contracts import commands
+
+
+@dataclass(frozen=True)
+class LogTail:
+    """`source` says where the text comes from: 'node', 's3', 'cloudwatch', or 'none' when there is no log yet."""
+
+    kind: Literal["job", "lifecycle"]
+    attempt: int | None
+    source: Literal["node", "s3", "cloudwatch", "none"]
+    text: str
+
+
+def read_logs(
+    ports: Ports,
+    run_id: str,
+    *,
+    attempt: int | None = None,
+    lines: int = 200,
+    kind: Literal["job", "lifecycle"] = "job",
+) -> LogTail:
+    """Raises RunNotFound, AttemptNotFound."""
+    run = ports.runs.get(run_id)
+    _check_attempt(run, attempt)
+    cluster = cluster_of(ports, run)
+    if kind == "lifecycle":
+        text = (
+            ports.backend(cluster).lifecycle_log(cluster, lines=lines)
+            if cluster and cluster.arn
+            else ""
+        )
+        return LogTail("lifecycle", None, "cloudwatch" if text else "none", text)
+    number = attempt or (run.attempt.number if run.attempt else None)
+    if number is None:
+        return LogTail("job", None, "none", "")
+    return _stored(ports, run, number, lines) or _live(ports, cluster, run, number, lines)
+
+
+def _check_attempt(run: Run, attempt: int | None) -> None:
+    known = [found.number for found in run.attempts]
+    if attempt is None or attempt in known:
+        return
+    there = (
+        f"the run has {'attempt' if len(known) == 1 else 'attempts'} {', '.join(map(str, known[-20:]))}"
+        if known
+        else "the run has none yet"
+    )
+    field = FieldError(
+        "attempt", f"there is no attempt {attempt}; {there}; leave it out for the newest"
+    )
+    raise AttemptNotFound(f"Run {run.id} has no attempt {attempt}; {there}.", errors=[field])
+
+
+def _stored(ports: Ports, run: Run, attempt: int, lines: int) -> LogTail | None:
+    body = next(filter(None, (_get(ports, key) for key in run.log_keys(attempt))), None)
+    if body is None:
+        return None
+    text = "\n".join(body.decode(errors="replace").splitlines()[-lines:])
+    return LogTail("job", attempt, "s3", text)
+
+
+def _get(ports: Ports, key: str) -> bytes | None:
+    try:
+        return ports.blobs.get(key)
+    except BlobNotFound:
+        return None
+
+
+def _live(ports: Ports, cluster: Cluster | None, run: Run, attempt: int, lines: int) -> LogTail:
+    """Ask the controller; an unreachable node means no log now, not an error of the request."""
+    nothing = LogTail("job", attempt, "none", "")
+    if cluster is None or cluster.status != "Ready":
+        return nothing
+    try:
+        result = ports.commands.run(
+            cluster, commands.Logs(run.id, attempt, lines).argv(), timeout_seconds=20
+        )
+    except RetryableError:
+        return nothing
+    answer = commands.answer_of(result.stdout) if result.exit_code == 0 else None
+    text = commands.Tail.of(answer).text if answer else ""
+    return LogTail("job", attempt, "node", text) if text else nothing

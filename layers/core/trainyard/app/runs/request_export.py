@@ -1,0 +1,53 @@
+"""Ask for an export of what a run has trained so far."""
+
+from __future__ import annotations
+
+from trainyard.app.facts.situation import cluster_of
+from trainyard.app.facts.waking import wake_run
+from trainyard.app.runs.submit_run import start_run
+from trainyard.domain.errors import ConflictError
+from trainyard.domain.facts import ExportRequested
+from trainyard.domain.kinds import sentence
+from trainyard.domain.records import Run
+from trainyard.domain.runs import left_on, reopened
+from trainyard.ports import Ports
+
+
+def request_export(ports: Ports, run_id: str) -> Run:
+    """Export in the background while the run trains; of an ended run, export what its cluster still holds.
+
+    Raises RunNotFound, ConflictError (nothing is left to export from).
+    """
+    run = ports.runs.get(run_id)
+    if run.terminal:
+        return _export_ended(ports, run)
+    fact = ExportRequested(
+        id=f"export-{ports.ids.ulid().lower()}", at=ports.clock.now(), life=run.life
+    )
+    ports.runs.record(run_id, fact, sentence(fact))
+    wake_run(ports, run_id, ExportRequested)
+    return ports.runs.get(run_id)
+
+
+def _export_ended(ports: Ports, run: Run) -> Run:
+    export = run.export
+    if (
+        export is not None
+        and export.final
+        and export.state == "verified"
+        and not export.left_behind
+        and not export.found_nothing
+    ):
+        return run
+    cluster = cluster_of(ports, run)
+    if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
+        raise ConflictError(
+            f"Run {run.id} is {run.status} and cluster '{run.cluster_name}' holds nothing of it any more.",
+            next_step=f"Look under {run.export_prefix} in the data bucket for what was exported.",
+        )
+    reason = "A person asked for an export of the ended run."
+    fresh = ports.runs.put(
+        reopened(run, ports.clock.now(), outcome=run.outcome or "failed", reason=reason)
+    )
+    start_run(ports, fresh)
+    return fresh

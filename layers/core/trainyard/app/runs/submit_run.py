@@ -1,0 +1,102 @@
+"""Accept a run: one conditional write, then StartExecution; both may be repeated, so a client's retry repairs a crash between them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from trainyard.app.clusters.create_cluster import check_spec
+from trainyard.domain import names, results
+from trainyard.domain.errors import ClusterInUse, ClusterNotFound, FieldError, InvalidRequest
+from trainyard.domain.records import Cluster, Run
+from trainyard.ports import Ports
+from trainyard_contracts import places
+from trainyard_contracts.specs import RunSpec
+
+
+def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = None) -> Run:
+    """Store the run and start its machine.
+
+    Raises InvalidRequest, ClusterNotFound, ClusterInUse (being deleted), IdempotencyConflict.
+    """
+    try:
+        check_cluster(ports, spec)
+    except (ClusterNotFound, ClusterInUse, InvalidRequest):
+        # Who only lost our answer gets their run, whatever became of its cluster since. Where nothing is refused, `create` knows the key.
+        stored = _known(ports, spec, idempotency_key)
+        if stored is None:
+            raise
+    else:
+        stored = ports.runs.create(
+            _new_run(ports, spec), idempotency_key=idempotency_key, body_hash=body_hash(spec)
+        )
+    if not stored.terminal:
+        start_run(ports, stored)
+    return stored
+
+
+def _known(ports: Ports, spec: RunSpec, idempotency_key: str | None) -> Run | None:
+    if idempotency_key is None:
+        return None
+    return ports.runs.by_key(idempotency_key, body_hash(spec), at=ports.clock.now())
+
+
+def _new_run(ports: Ports, spec: RunSpec) -> Run:
+    now = ports.clock.now()
+    run_id = names.run_id(ports.ids.ulid())
+    cluster = spec.cluster.spec
+    name = names.cluster_for_run(cluster.name, run_id) if cluster else str(spec.cluster.name)
+    return Run(
+        id=run_id,
+        name=spec.name,
+        spec=spec,
+        created_at=now,
+        updated_at=now,
+        opened_at=now,
+        cluster_name=name,
+        objects_prefix=places.run_prefix(places.runs_prefix(name), run_id),
+        owns_cluster=cluster is not None,
+        reason="Accepted; its state machine starts.",
+        warnings=results.warnings(spec),
+    )
+
+
+def start_run(ports: Ports, run: Run) -> None:
+    """Start the run's machine; the same generation again changes nothing."""
+    payload = {"runId": run.id, "generation": run.generation}
+    ports.executions.start("run", names.run_execution(run.id, run.generation), payload)
+
+
+def body_hash(spec: RunSpec) -> str:
+    """Hash of the meaning of a request, so that the same request written differently is the same."""
+    text = json.dumps(spec.model_dump(mode="json", by_alias=True), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
+    """Refuse a run whose named cluster is unknown, going away, too small, or of the wrong kind, or whose own is in no network."""
+    if spec.cluster.spec is not None:
+        check_spec(ports, spec.cluster.spec, "cluster.spec.")
+        return None
+    assert spec.cluster.name is not None
+    try:
+        cluster = ports.clusters.get(spec.cluster.name)
+    except ClusterNotFound as missing:
+        field = FieldError(
+            "cluster.name",
+            f"no cluster is named '{spec.cluster.name}'; name one of GET /v1/clusters or give cluster.spec",
+        )
+        raise ClusterNotFound(missing.detail, errors=[field]) from None
+    if cluster.status in ("Failed", "Deleting", "Deleted"):
+        raise ClusterInUse(
+            f"Cluster '{cluster.name}' is {cluster.status}; it takes no new run.",
+            next_step="Name a cluster that is Ready, or give cluster.spec so that one is made for this run.",
+        )
+    _check_fit(cluster, spec)
+    return cluster
+
+
+def _check_fit(cluster: Cluster, spec: RunSpec) -> None:
+    if unfit := spec.job.unfit(cluster.spec):
+        field, message = f"job.{unfit[0]}", unfit[1]
+        raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])

@@ -1,0 +1,442 @@
+"""Each minute: repair what lost events, crashes between two calls, and dead machines left behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from trainyard.app.clusters.cluster_use import blocker_of
+from trainyard.app.clusters.create_cluster import start_cluster, start_teardown
+from trainyard.app.clusters.list_nodes import newest_heartbeats
+from trainyard.app.facts.record_fact import record_fact
+from trainyard.app.facts.situation import silent_since, think
+from trainyard.app.facts.telling import tell_runs
+from trainyard.app.facts.waking import wake, wake_cluster
+from trainyard.app.machines.cluster.cluster_fail import cluster_fail
+from trainyard.app.machines.inputs import StepInput
+from trainyard.app.runs.submit_run import start_run
+from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
+from trainyard.domain import names, teardown
+from trainyard.domain.errors import ClusterNotFound, ConflictError, RunNotFound, TrainyardError
+from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent
+from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
+from trainyard.domain.states import BackendStatus, NodeState
+from trainyard.ports import DeadLetter, Ports, Remains
+from trainyard_contracts.commands import Cancel
+from trainyard_contracts.events import ClusterHeartbeat, ExportFinished
+
+#: StartExecution follows the record's write within this; after it, it was lost.
+START_SECONDS = 30
+#: A wait that was woken but is still stored lost its SendTaskSuccess.
+WOKEN_SECONDS = 20
+#: A job that a heartbeat shows so long after its run ended was never stopped.
+STRAY_SECONDS = 60
+STOP_COMMAND_SECONDS = 20.0
+#: So many dead letters a sweep: recorded within its time limit, even while the table is slow.
+LETTERS = 200
+#: So many executions in a row that die at once are a defect, not bad luck.
+RESTART_LIMIT = 25
+DEAD = frozenset({"FAILED", "TIMED_OUT", "ABORTED"})
+GONE = frozenset({BackendStatus.FAILED, BackendStatus.DELETING})
+#: The action by which a cluster is told that no record accounts for; an alarm counts it.
+UNKNOWN_CLUSTER = "unknown cluster kept"
+
+
+@dataclass(frozen=True)
+class Swept:
+    """One thing the sweep did, and why."""
+
+    action: str
+    subject: str
+    reason: str
+
+
+def sweep(ports: Ports) -> list[Swept]:
+    """Do every duty for everything it looks after; what fails is reported and keeps nothing else from its turn."""
+    done: list[Swept] = []
+    for listing, duty in DUTIES:
+        try:
+            items = listing(ports)
+        except TrainyardError as error:
+            done.append(_failed(duty.__name__, error))
+            continue
+        for item in items:
+            try:
+                done.extend(duty(ports, item))
+            except ConflictError:
+                continue  # someone else is at it at this very moment; the next sweep looks again
+            except TrainyardError as error:
+                done.append(_failed(f"{duty.__name__} {_name(item)}", error))
+    return done
+
+
+def _failed(subject: str, error: TrainyardError) -> Swept:
+    return Swept("failed", subject, f"{error.code}: {error.detail}")
+
+
+def _name(item: Wait | Run | Cluster | Suspect | Remains | DeadLetter) -> str:
+    if isinstance(item, DeadLetter):
+        return item.body[:200]
+    return item.owner if isinstance(item, Wait) else item.id if isinstance(item, Run) else item.name
+
+
+def lost_wake(ports: Ports, wait: Wait) -> Iterator[Swept]:
+    """A wait whose wake-up was lost: woken but still stored, or something to do that no event told."""
+    now = ports.clock.now()
+    if wait.woken_at is not None and now - wait.woken_at > timedelta(seconds=WOKEN_SECONDS):
+        ports.executions.succeed(wait.token, {})
+        ports.waits.clear(wait.owner, wait.token)
+        yield Swept("woken again", wait.owner, "it was woken, but its token was never used")
+    elif wait.woken_at is None and _overdue(ports, wait, now):
+        wake(ports, wait.owner)
+        yield Swept("woken", wait.owner, "there is something to do that no event told")
+
+
+def _overdue(ports: Ports, wait: Wait, now: datetime) -> bool:
+    """Only a run's wait can be judged from the records alone; a cluster's own waits are short."""
+    kind, _, name = wait.owner.partition(":")
+    if kind != "run" or now - wait.since < timedelta(seconds=WOKEN_SECONDS):
+        return False
+    run = ports.runs.get(name)
+    decision = think(ports, run)
+    expected = {
+        "cluster": "ensure-cluster",
+        "outcome": "wait",
+        "export": "export",
+        "teardown": "teardown",
+    }[wait.kind]
+    changed = decision.next != expected or decision.run != run
+    return changed or (wait.kind == "export" and _export_ended(ports, run))
+
+
+def _export_ended(ports: Ports, run: Run) -> bool:
+    export = run.export.id if run.export else ""
+    return any(
+        ended.export_id == export for ended in Book(ports.runs.facts(run.id)).of(ExportFinished)
+    )
+
+
+def dead_run(ports: Ports, run: Run) -> Iterator[Swept]:
+    """A run that never started, or whose execution died: the next generation goes on where the run stands.
+
+    StartExecution of a run's own generation may be on its way; only the sweep itself starts the one after a dead execution.
+    """
+    for generation in range(run.generation, run.generation + RESTART_LIMIT):
+        status = ports.executions.status("run", names.run_execution(run.id, generation))
+        if status not in DEAD and status != "SUCCEEDED":
+            break
+    else:
+        yield Swept(
+            "failed",
+            run.id,
+            f"{RESTART_LIMIT} executions died before their first step was done; look at the newest one",
+        )
+        return
+    died = generation > run.generation and not ports.runs.get(run.id).terminal
+    if status is None and (died or _old(ports, run.updated_at)):
+        start_run(ports, run.changed(generation=generation))
+        what = "started" if generation == run.generation else "restarted"
+        yield Swept(what, run.id, f"generation {generation} had no execution")
+
+
+def _old(ports: Ports, moment: datetime) -> bool:
+    return ports.clock.now() - moment > timedelta(seconds=START_SECONDS)
+
+
+def dead_machine(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
+    """A cluster whose machine never started or died. A deletion is tried again for ever, the making of a cluster is not."""
+    if cluster.status == "Ready":
+        return
+    making = cluster.status in ("Pending", "Creating", "InService")
+    name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
+    status = ports.executions.status("cluster" if making else "teardown", name)
+    if status == "RUNNING" or (status not in DEAD and not _old(ports, cluster.updated_at)):
+        return
+    what = f"the cluster is {cluster.status} and its machine was {status or 'never started'}"
+    if not making:
+        start_teardown(ports, cluster)
+    elif cluster.machine_tries < RESTART_LIMIT:
+        tries = cluster.machine_tries + (status is not None)
+        start_cluster(ports, ports.clusters.put(cluster.changed(machine_tries=tries)))
+    else:
+        error = {"Error": "MachineDied", "Cause": f"Its state machine died {RESTART_LIMIT} times."}
+        cluster_fail(
+            ports,
+            StepInput(
+                "cluster-fail",
+                cluster_name=cluster.name,
+                generation=cluster.generation,
+                error=error,
+            ),
+        )
+        yield Swept("cluster failed", cluster.name, what)
+        return
+    yield Swept("machine started", cluster.name, what)
+
+
+def silent_controller(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
+    """A controller that sends no heartbeat is lost only if the backend says so too: unreachable is not dead.
+
+    Each silence is told once: its last heartbeat names it, so that a controller that came back may be lost again.
+    """
+    last = silent_since(ports, cluster)
+    if last is None:
+        return
+    silence = f"{cluster.name}-{cluster.generation}-{last:%Y%m%dT%H%M%S%f}"
+    reason = _backend_says(ports, cluster)
+    if reason is None:
+        _tell_silence(ports, cluster, f"controller-silent-{silence}", last)
+        return
+    fact_id = f"cluster-lost-{silence}"
+    fact = ClusterLost(
+        id=fact_id, at=ports.clock.now(), generation=cluster.generation, reason=reason
+    )
+    if ports.clusters.record(cluster.name, fact):
+        told = tell_runs(ports, cluster, fact)
+        yield Swept("cluster lost", cluster.name, f"{reason} Told {len(told)} runs.")
+
+
+def _tell_silence(ports: Ports, cluster: Cluster, entry_id: str, last: datetime) -> None:
+    now = ports.clock.now()
+    message = (
+        f"The controller of cluster '{cluster.name}' has sent no heartbeat since {last:%H:%M:%S} UTC, but AWS says that it runs: "
+        "nothing is done to the job, and what happens to it is not known until the controller's agent reports again."
+    )
+    for run in ports.runs.on_cluster(cluster.name):
+        ports.runs.note(
+            run.id,
+            TimelineEntry(
+                id=entry_id, at=now, kind="status", type="ControllerSilent", message=message
+            ),
+        )
+
+
+def _backend_says(ports: Ports, cluster: Cluster) -> str | None:
+    """Why the backend, too, takes the cluster for lost; None if it does not."""
+    seen = ports.backend(cluster).describe(cluster.name)
+    silence = "Its controller sends no heartbeat, and"
+    if seen is None or seen.arn != cluster.arn:
+        return f"Cluster '{cluster.name}' is lost. {silence} AWS has no such cluster any more."
+    if seen.status in GONE:
+        says = f"AWS says it is {seen.said}. {seen.failure_message}"
+        return f"Cluster '{cluster.name}' is lost. {silence} {says}".strip()
+    controllers = [
+        node for node in ports.backend(cluster).nodes(cluster) if node.role == "controller"
+    ]
+    if controllers and all(node.status == NodeState.RUNNING for node in controllers):
+        return None
+    states = (
+        ", ".join(f"{node.instance_id} is {node.status}" for node in controllers) or "there is none"
+    )
+    return f"The controller of cluster '{cluster.name}' is lost. {silence} AWS says: {states}."
+
+
+def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
+    """A cluster that no run used for its limit is deleted, unless something would be lost; one that is gone is closed."""
+    if cluster.status != "Ready":
+        return
+    used = max(
+        moment
+        for moment in (cluster.last_used_at, cluster.ready_at, cluster.created_at)
+        if moment is not None
+    )
+    over = ports.clock.now() - used > timedelta(seconds=cluster.spec.idle_limit_seconds)
+    lost = any(
+        fact.generation == cluster.generation
+        for fact in Book(ports.clusters.facts(cluster.name)).of(ClusterLost)
+    )
+    gone = lost and ports.backend(cluster).describe(cluster.name) is None
+    if not (over or gone):
+        return
+    active = ports.runs.on_cluster(cluster.name)
+    reason = blocker_of(ports, cluster)
+    if gone or (reason is None and _surely_idle(ports, cluster)):
+        start_teardown(ports, cluster)
+        why = (
+            "AWS has it no more"
+            if gone
+            else f"no run used it for {cluster.spec.idle_limit_seconds} s"
+        )
+        yield Swept("teardown", cluster.name, why)
+    elif over and not active and reason is not None:
+        yield Swept("kept", cluster.name, reason)
+
+
+def _surely_idle(ports: Ports, cluster: Cluster) -> bool:
+    """Silence says that nobody uses the cluster only after a while in which we listened: a restored table knows no newer heartbeat."""
+    last = silent_since(ports, cluster)
+    if last is None:
+        return True
+    now = ports.clock.now()
+    fact_id = f"idle-and-silent-{cluster.name}-{cluster.generation}-{last:%Y%m%dT%H%M%S%f}"
+    ports.clusters.record(cluster.name, IdleAndSilent(id=fact_id, at=now))
+    first = next(
+        (fact.at for fact in ports.clusters.facts(cluster.name) if fact.id == fact_id), now
+    )
+    return now - first >= timedelta(seconds=ports.config.orphan_seconds)
+
+
+def overdue_teardown(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
+    """A cluster whose run is over and wanted it deleted: its teardown failed for good, or another run used the cluster then."""
+    owner = _owner(ports, cluster)
+    if owner is None or not teardown.overdue(cluster, owner):
+        return
+    if blocker_of(ports, cluster) is not None:
+        return
+    message = f"Cluster '{cluster.name}' outlived the run; it is deleted now."
+    entry_id = f"status-overdue-{cluster.name}-{cluster.generation}"
+    ports.runs.note(
+        owner.id,
+        TimelineEntry(
+            id=entry_id, at=ports.clock.now(), kind="status", type="ClusterOverdue", message=message
+        ),
+    )
+    start_teardown(ports, cluster)
+    yield Swept("teardown", cluster.name, f"run {owner.id} is {owner.status} and wanted it deleted")
+
+
+def _owner(ports: Ports, cluster: Cluster) -> Run | None:
+    return _run(ports, cluster.owner_run) if cluster.owner_run else None
+
+
+def _run(ports: Ports, run_id: str) -> Run | None:
+    try:
+        return ports.runs.get(run_id)
+    except RunNotFound:
+        return None
+
+
+def stray_job(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
+    """A job whose run is over: its controller could not be reached when it was to be stopped."""
+    if cluster.status != "Ready":
+        return
+    for beat in newest_heartbeats(ports, cluster.name, 1):
+        for sample in beat.runs:
+            run = _run(ports, sample.run_id)
+            if (
+                run is None
+                or run.finished_at is None
+                or beat.at - run.finished_at < timedelta(seconds=STRAY_SECONDS)
+            ):
+                continue
+            ports.commands.run(cluster, Cancel(run.id).argv(), timeout_seconds=STOP_COMMAND_SECONDS)
+            yield Swept(
+                "job stopped",
+                run.id,
+                f"the run is {run.status}, but its job still ran on {cluster.name}",
+            )
+
+
+def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
+    """A cluster with our tag and without a living record: deleted on proof that we ended with it, else kept and told each time."""
+    if suspect.kept:
+        yield Swept(
+            UNKNOWN_CLUSTER,
+            suspect.name,
+            f"{suspect.seen.arn} carries our tag, but {suspect.kept}. {REMEDY}",
+        )
+        return
+    ports.backend(suspect.seen).delete(suspect.name)
+    yield Swept(
+        "orphan deleted",
+        suspect.name,
+        f"its record proves that this stack made {suspect.seen.arn} and ended with it",
+    )
+
+
+def _remains(ports: Ports) -> list[Remains]:
+    return [left for backend in ports.backends.values() for left in backend.remains()]
+
+
+def left_over(ports: Ports, remains: Remains) -> Iterator[Swept]:
+    """What was made beside a cluster that is gone: its record was lost, or its deletion died between two calls."""
+    if ports.clock.now() - remains.created_at < timedelta(
+        seconds=ports.config.orphan_seconds
+    ) or _in_use(ports, remains):
+        return
+    ports.backend(remains).clean_up(remains.name, remains.generation)
+    yield Swept(
+        "remains deleted", remains.name, f"generation {remains.generation} of the cluster is gone"
+    )
+
+
+def _in_use(ports: Ports, remains: Remains) -> bool:
+    """A record may be lost, old, or ahead of AWS: nothing is removed while AWS has a cluster of this name."""
+    try:
+        cluster = ports.clusters.get(remains.name)
+        coming = cluster.generation == remains.generation and cluster.status != "Deleted"
+    except ClusterNotFound:
+        coming = False
+    return coming or ports.backend(remains).describe(remains.name) is not None
+
+
+def unneeded_wait(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
+    """The wait of a machine that makes a cluster which someone deletes: its wake-up may have been lost."""
+    wait = ports.waits.get(names.cluster_owner(cluster.name))
+    if cluster.status == "Deleting" and wait is not None and wait.woken_at is None:
+        wake_cluster(ports, cluster.name)
+        yield Swept("woken", cluster.name, "it is being deleted")
+
+
+def dead_letter(ports: Ports, letter: DeadLetter) -> Iterator[Swept]:
+    """An event that on-fact failed to record, or that never reached it: recorded now, late as it is."""
+    try:
+        result = _recorded_late(ports, letter.body)
+    except TrainyardError:
+        raise
+    except Exception as error:  # noqa: BLE001  (a defect: the letter stays, and keeps no other from its turn)
+        yield Swept("failed", _name(letter), f"a dead letter cannot be recorded: {error!r}")
+        return
+    ports.dead_letters.forget(letter)
+    yield Swept("dead letter", _name(letter), result)
+
+
+def _recorded_late(ports: Ports, body: str) -> str:
+    try:
+        envelope = json.loads(body)
+    except ValueError:
+        envelope = None
+    if not isinstance(envelope, dict):
+        return "dropped: it is no event"
+    if (
+        envelope.get("detail-type") == ClusterHeartbeat.__name__
+    ):  # it must not say that the controller is alive now
+        return "dropped: a late heartbeat; the next one tells the same, newer"
+    recorded = record_fact(ports, envelope)
+    return f"{recorded.result}: {recorded.reason}"
+
+
+def _letters(ports: Ports) -> Sequence[DeadLetter]:
+    return ports.dead_letters.take(LETTERS)
+
+
+def _waits(ports: Ports) -> Sequence[Wait]:
+    return ports.waits.all()
+
+
+def _runs(ports: Ports) -> Sequence[Run]:
+    return ports.runs.active()
+
+
+def _clusters(ports: Ports) -> Sequence[Cluster]:
+    return ports.clusters.active()
+
+
+DUTIES: tuple[
+    tuple[Callable[[Ports], Sequence[Any]], Callable[[Ports, Any], Iterator[Swept]]], ...
+] = (
+    (_waits, lost_wake),
+    (_runs, dead_run),
+    (_clusters, dead_machine),
+    (_clusters, silent_controller),
+    (_clusters, idle_cluster),
+    (_clusters, overdue_teardown),
+    (_clusters, stray_job),
+    (_remains, left_over),
+    (suspects, orphan),
+    (_clusters, unneeded_wait),
+    (_letters, dead_letter),  # last, since what felled on-fact may fell the sweep, too
+)

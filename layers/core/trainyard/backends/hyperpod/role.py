@@ -1,0 +1,157 @@
+"""The role of one cluster's nodes: what a node, and so any job on it, may do; pure, and tied to its own cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainyard.backends.hyperpod.request import (
+    HyperPodSettings,
+    account_arn,
+    lifecycle_prefix,
+    network,
+)
+from trainyard.domain import names
+from trainyard.domain.records import Cluster
+from trainyard.ports import NodeRole
+from trainyard_contracts import places
+from trainyard_contracts.places import CLUSTER_TAG, STAGE_TAG
+
+_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "sagemaker.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+    ],
+}
+
+
+def node_role(cluster: Cluster, settings: HyperPodSettings) -> NodeRole:
+    return NodeRole(
+        name=names.node_role(settings.stage, cluster.name, cluster.generation),
+        path=names.node_role_path(settings.stage, cluster.name, cluster.generation),
+        boundary=settings.node_boundary_arn,
+        trust=_TRUST,
+        policy={"Version": "2012-10-17", "Statement": _statements(cluster, settings)},
+        tags={STAGE_TAG: settings.stage, CLUSTER_TAG: cluster.name},
+    )
+
+
+def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
+    bucket = f"{_partition(settings)}:s3:::{settings.bucket}"
+    runs = f"{bucket}/{places.runs_prefix(cluster.name)}"
+    secret = places.agent_key_secret(settings.secret_prefix, cluster.name)
+    found = [
+        _allow(
+            "ReportFacts",
+            ["events:PutEvents"],
+            f"{account_arn(settings, 'events')}:event-bus/{settings.event_bus}",
+            {"StringEquals": {"events:source": "trainyard.agent"}},
+        ),
+        _allow(
+            "ReadBundles",
+            ["s3:GetObject"],
+            [f"{bucket}/{lifecycle_prefix(cluster)}/*", f"{runs}/*"],
+        ),
+        _allow(
+            "WriteLogsAndExports",
+            ["s3:PutObject", "s3:AbortMultipartUpload"],
+            [f"{runs}/*/{places.LOGS}/*", f"{runs}/*/{places.EXPORT}/*"],
+        ),
+        # HyperPod lists the lifecycle scripts, and without it S3 says 403 and not 404 of an object that is not there.
+        _allow("ListData", ["s3:ListBucket"], bucket),
+        # Secrets Manager ends a secret's ARN with six characters of its own.
+        _allow(
+            "AgentKey",
+            ["secretsmanager:GetSecretValue"],
+            f"{account_arn(settings, 'secretsmanager')}:secret:{secret}-??????",
+        ),
+        *_platform(cluster, settings),
+    ]
+    return [*found, *_mounts(cluster, settings), *_network(cluster, settings)]
+
+
+def _platform(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
+    """What AmazonSageMakerClusterInstanceRolePolicy allows, but for its reading of every bucket named sagemaker-*."""
+    group = f"{account_arn(settings, 'logs')}:log-group:/aws/sagemaker/Clusters/{cluster.name}/*"
+    channels = [
+        f"ssmmessages:{verb}{kind}Channel"
+        for verb in ("Create", "Open")
+        for kind in ("Control", "Data")
+    ]
+    return [
+        _allow(
+            "WriteLogs",
+            [
+                "logs:PutLogEvents",
+                "logs:CreateLogStream",
+                "logs:DescribeLogStreams",
+                "logs:CreateLogGroup",
+            ],
+            group,
+        ),
+        _allow(
+            "Metrics",
+            ["cloudwatch:PutMetricData"],
+            "*",
+            {"StringEquals": {"cloudwatch:namespace": "/aws/sagemaker/Clusters"}},
+        ),
+        _allow("Sessions", channels, "*"),
+    ]
+
+
+def _mounts(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
+    if not cluster.spec.s3_mounts:
+        return []
+    buckets = [f"{_partition(settings)}:s3:::{mount.bucket}" for mount in cluster.spec.s3_mounts]
+    objects = [
+        f"{bucket}/{mount.prefix.rstrip('/')}/*" if mount.prefix else f"{bucket}/*"
+        for bucket, mount in zip(buckets, cluster.spec.s3_mounts, strict=True)
+    ]
+    return [
+        _allow("ReadMounts", ["s3:GetObject"], sorted(set(objects))),
+        _allow("ListMounts", ["s3:ListBucket"], sorted(set(buckets))),
+    ]
+
+
+def _network(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
+    """The calls that HyperPod documents for nodes in a network of the user's."""
+    chosen = network(cluster.spec, settings)
+    ec2 = f"{_partition(settings)}:ec2:{settings.region}:*"  # a shared subnet belongs to another account
+    interfaces = f"{ec2}:network-interface/*"
+    subnets = [f"{ec2}:subnet/{subnet}" for subnet in chosen["Subnets"]]
+    groups = [f"{ec2}:security-group/{group}" for group in chosen["SecurityGroupIds"]]
+    joins = [
+        "ec2:CreateNetworkInterface",
+        "ec2:CreateNetworkInterfacePermission",
+        "ec2:DeleteNetworkInterfacePermission",
+    ]
+    looks = ["NetworkInterfaces", "Vpcs", "DhcpOptions", "Subnets", "SecurityGroups"]
+    return [
+        _allow(
+            "JoinTheVpc",
+            [*joins, "ec2:DetachNetworkInterface"],
+            [interfaces, f"{ec2}:instance/*", *subnets, *groups],
+        ),
+        _allow(
+            "LeaveTheVpc",
+            ["ec2:DeleteNetworkInterface"],
+            interfaces,
+            {"ArnLike": {"ec2:Subnet": subnets}},
+        ),
+        _allow("NameInterfaces", ["ec2:CreateTags"], interfaces),
+        _allow("LookAtTheVpc", [f"ec2:Describe{what}" for what in looks], "*"),
+    ]
+
+
+def _allow(
+    sid: str, actions: list[str], resource: str | list[str], condition: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    statement = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resource}
+    return statement | ({"Condition": condition} if condition else {})
+
+
+def _partition(settings: HyperPodSettings) -> str:
+    return ":".join(settings.node_boundary_arn.split(":")[:2])

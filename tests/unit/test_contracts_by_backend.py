@@ -1,0 +1,83 @@
+"""A cluster's spec is read by the class of its backend, and stays flat on the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from tests.support.spec_parts import ON_FSX
+from typing_extensions import TypeAliasType
+
+from trainyard_contracts.by_backend import ByBackend
+from trainyard_contracts.cluster_base import ClusterBase, GroupBase
+from trainyard_contracts.cluster_specs import read_cluster_spec
+from trainyard_contracts.hyperpod import HyperPodClusterSpec
+
+GROUPS = [
+    {"name": "head", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},
+    {"name": "workers", "role": "worker", "instanceType": "ml.c5.xlarge", "count": 2},
+]
+SPEC: dict[str, Any] = {"name": "c", "instanceGroups": GROUPS, **ON_FSX}
+
+
+class OtherSpec(ClusterBase):
+    """A second backend's, as it would join."""
+
+    backend: Literal["other"]
+    instance_groups: list[GroupBase]
+    shelves: int = Field(ge=1)
+
+
+Either = TypeAliasType("Either", Annotated[HyperPodClusterSpec | OtherSpec, ByBackend()])
+
+
+class Holder(BaseModel):
+    spec: Either | None = None
+
+
+def places(given: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with pytest.raises(ValidationError) as caught:
+        Holder.model_validate({"spec": given})
+    return [mistake["loc"] for mistake in caught.value.errors()]
+
+
+def test_a_spec_that_names_no_backend_is_hyperpods() -> None:
+    assert isinstance(read_cluster_spec(SPEC), HyperPodClusterSpec)
+    assert isinstance(TypeAdapter(Either).validate_python(SPEC), HyperPodClusterSpec)
+
+
+def test_a_spec_is_read_by_the_backend_that_it_names() -> None:
+    given = {**SPEC, "backend": "other", "shelves": 3}
+    read = Holder.model_validate({"spec": given}).spec
+    assert isinstance(read, OtherSpec)
+    assert (read.shelves, read.repairs_nodes) == (3, False)
+    assert read.model_dump(by_alias=True, exclude_unset=True) == given
+
+
+def test_what_is_stored_is_read_again() -> None:
+    stored = Holder.model_validate({"spec": {**SPEC, "nodeRecovery": "None"}}).model_dump_json()
+    again = Holder.model_validate_json(stored).spec
+    assert isinstance(again, HyperPodClusterSpec)
+    assert not again.repairs_nodes
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"shelves": 3}, ("spec", "shelves")),
+        ({"backend": "other", "shelves": 0}, ("spec", "shelves")),
+        ({"backend": "other", "shelves": 1, "nodeRecovery": "None"}, ("spec", "nodeRecovery")),
+        ({"backend": "nobody"}, ("spec", "backend")),
+        ({"backend": ["other"]}, ("spec", "backend")),
+    ],
+)
+def test_a_mistake_is_said_at_its_own_field_without_the_backends_name(
+    fields: dict[str, Any], place: tuple[str, ...]
+) -> None:
+    assert places({**SPEC, **fields}) == [place]
+
+
+def test_an_unknown_backend_is_told_with_those_that_there_are() -> None:
+    with pytest.raises(ValidationError, match="'hyperpod' or 'other'"):
+        Holder.model_validate({"spec": {**SPEC, "backend": "nobody"}})
