@@ -1,11 +1,13 @@
-"""Submit, cancel, status, logs: what the control plane asks of the controller, each safe to repeat after a crash at any line."""
+"""Submit, cancel, status, logs: what the control plane asks of the controller.
+
+Each is safe to repeat after a crash at any line.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import logging
-import re
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,7 +19,6 @@ from trainyard_agent.attempt_files import (
     parse_bundle,
     sbatch_options,
     write_attempt,
-    write_hosts,
 )
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.background import Background
@@ -25,25 +26,27 @@ from trainyard_agent.checkpoints import Checkpoints, bundle_of
 from trainyard_agent.configuration import attempt_dir, run_dir, runs_root
 from trainyard_agent.errors import CommandRefused
 from trainyard_agent.fence import raise_fence
-from trainyard_agent.job_files import may_pass
-from trainyard_agent.link_server import LinkServer
-from trainyard_agent.registry import REASON, Registry
+from trainyard_agent.follow import Follower
+from trainyard_agent.hosts import Hosts
+from trainyard_agent.links import Links
+from trainyard_agent.node_table import NodeTable
+from trainyard_agent.progress import ProgressReader
 from trainyard_agent.s3 import S3, parse_uri
 from trainyard_agent.signed_http import Refused, Unreachable
 from trainyard_agent.slurm import Slurm, SlurmError, compress
-from trainyard_agent.traces import log_tail, read_tail
+from trainyard_agent.traces import read_tail
 from trainyard_contracts.commands import Cancelling, Excluded, Submitted, Tail
 from trainyard_contracts.files import AgentConfig, JobBundle
 
 log = logging.getLogger(__name__)
 
-#: Between the request to stop and the end by force: time for a checkpoint at the next step boundary.
+#: Between the request to stop and the end by force: time for a checkpoint at the next step.
 CANCEL_GRACE_SECONDS = 20.0
 #: Between two tries of a scancel that Slurm did not take, growing.
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 10.0
 MAX_LOG_BYTES = 256 * 1024
-#: Nodes that are linked within this time are told to a job together.
-HOSTS_SECONDS = 0.05
+#: Why a node is down, in Slurm's words; returns.OUR_REASONS knows it.
+REASON = "trainyard: node lost"
 
 
 class JobControl:
@@ -55,13 +58,17 @@ class JobControl:
         slurm: Slurm,
         *,
         attempts: Attempts,
-        registry: Registry,
-        link: LinkServer,
+        follower: Follower,
+        progress: ProgressReader,
+        table: NodeTable,
+        hosts: Hosts,
+        link: Links,
         s3: S3,
         checkpoints: Checkpoints,
     ) -> None:
         self._config, self._slurm, self._attempts = config, slurm, attempts
-        self._registry, self._link, self._s3, self._checkpoints = registry, link, s3, checkpoints
+        self._follower, self._progress, self._table = follower, progress, table
+        self._hosts, self._link, self._s3, self._checkpoints = hosts, link, s3, checkpoints
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._background = Background()
 
@@ -69,7 +76,10 @@ class JobControl:
     async def submit(
         self, run_id: str, number: int, bundle_uri: str, sha256: str = ""
     ) -> Submitted:
-        """Submit the attempt's job, or say which job it already has. `sha256`: of the bundle, in hexadecimal; empty: not checked."""
+        """Submit the attempt's job, or say which job it already has.
+
+        `sha256`: of the bundle, in hexadecimal; empty: not checked.
+        """
         async with self._locks[run_id]:
             attempt = self._attempts.known.get((run_id, number))
             if attempt is None or not attempt.job_id:
@@ -79,54 +89,60 @@ class JobControl:
     async def _submit(
         self, run_id: str, number: int, bundle_uri: str, sha256: str, before: Attempt | None
     ) -> Attempt:
-        newest = self._attempts.newest(run_id)
-        if newest is not None and newest.number > number:
-            raise CommandRefused(
-                "fenced",
-                f"attempt {newest.number} of {run_id} exists already; attempt {number} must not run",
-            )
-        bundle = parse_bundle(
-            await self._fetch(bundle_uri, sha256), run_id, number, self._config.cluster_name
-        )
-        attempt = before or Attempt(
-            run_id, number, "intent", attempt_dir(self._config, run_id, number), bundle_uri
-        )
+        self._refuse_older(run_id, number)
+        body = await self._fetch(bundle_uri, sha256)
+        bundle = parse_bundle(body, run_id, number, self._config.cluster_name)
+        directory = attempt_dir(self._config, run_id, number)
+        attempt = before or Attempt(run_id, number, "intent", directory, bundle_uri)
         attempt.bundle = bundle
         if attempt.state == "submitting" and await self._take_up(attempt):
             return attempt
         self._attempts.save(attempt, must=True, state="intent")
         await self._end_older(run_id, number)
-        script = await asyncio.to_thread(self._prepare, attempt, bundle, self._hosts())
-        # From here on a job may exist that we do not know of: after a crash it is looked for by its name.
-        self._attempts.save(attempt, must=True, state="submitting")
-        environment = job_environment(
-            self._config, bundle, run_dir(self._config, run_id), attempt.directory
-        )
-        self._registry.slurm_nodes = known = await self._slurm.nodes()
-        unready = self._registry.unready()
-        job_id = await self._slurm.submit(
-            sbatch_options(bundle, attempt.directory, known, unready), str(script), environment
-        )
-        # Not before: Slurm starts waiting jobs the moment another one ended on its last node, but a job that is new after up to a second
-        # (SchedulerParameters that are not ours: after up to three).
-        await self._set_down(bundle.down_nodes)
-        self._attempts.save(attempt, state="submitted", job_id=job_id)
-        log.info(
-            "%s attempt %d: submitted as job %s, excluding %s",
-            run_id,
-            number,
-            job_id,
-            bundle.exclude_nodes or "nothing",
-        )
-        self._attempts.follow(attempt)
-        self._rewrite_hosts(attempt)
-        for node in unready - self._registry.unready():  # set up in the meantime
+        script = await asyncio.to_thread(self._prepare, attempt, bundle, self._hosts.addresses())
+        unready = await self._hand_in(attempt, bundle, script)
+        self._follower.follow(attempt)
+        self._hosts.rewrite(attempt)
+        for node in unready - self._table.unready():  # set up in the meantime
             self._background.spawn(self._admit(attempt, node))
         self._background.spawn(self._cancel_older(run_id, number))
         return attempt
 
+    def _refuse_older(self, run_id: str, number: int) -> None:
+        newest = self._attempts.newest(run_id)
+        if newest is not None and newest.number > number:
+            raise CommandRefused(
+                "fenced",
+                f"attempt {newest.number} of {run_id} exists already; "
+                f"attempt {number} must not run",
+            )
+
+    async def _hand_in(self, attempt: Attempt, bundle: JobBundle, script: Path) -> set[str]:
+        """sbatch; returns the nodes that the job must not use, since they are still set up."""
+        # From here on a job may exist that we do not know of. After a crash it is looked for by
+        # its name.
+        self._attempts.save(attempt, must=True, state="submitting")
+        root, directory = run_dir(self._config, attempt.run_id), attempt.directory
+        environment = job_environment(self._config, bundle, root, directory)
+        known = await self._slurm.nodes()
+        self._table.take(known)
+        unready = self._table.unready()
+        options = sbatch_options(bundle, directory, known, unready)
+        job_id = await self._slurm.submit(options, str(script), environment)
+        # Not before: Slurm starts waiting jobs the moment another one ended on its last node, but
+        # a job that is new after up to a second (up to three with SchedulerParameters that are
+        # not ours).
+        await self._set_down(bundle.down_nodes)
+        self._attempts.save(attempt, state="submitted", job_id=job_id)
+        excluded = bundle.exclude_nodes or "nothing"
+        log.info("%s: submitted as job %s, excluding %s", attempt, job_id, excluded)
+        return unready
+
     async def exclude(self, run_id: str, number: int, nodes: Sequence[str]) -> Excluded:
-        """Which nodes the attempt's waiting job must not use, all of them. One that runs or ended keeps what it had."""
+        """Which nodes the attempt's waiting job must not use, all of them.
+
+        One that runs or ended keeps what it had.
+        """
         async with self._locks[run_id]:
             attempt = self._attempts.known.get((run_id, number))
             if attempt is not None and attempt.state == "submitting":
@@ -140,13 +156,8 @@ class JobControl:
                 attempt.job_id, sorted(node for node in set(nodes) if node in known)
             )
             attempt.wake.set()
-            log.info(
-                "%s attempt %d: job %s excludes %s now",
-                run_id,
-                number,
-                attempt.job_id,
-                ",".join(nodes) or "nothing",
-            )
+            named = ",".join(nodes) or "nothing"
+            log.info("%s: job %s excludes %s now", attempt, attempt.job_id, named)
             return Excluded(attempt.job_id, attempt.state, waits)
 
     async def _fetch(self, uri: str, sha256: str) -> bytes:
@@ -164,13 +175,17 @@ class JobControl:
         if sha256 and found != sha256:
             raise CommandRefused(
                 "bundle-changed",
-                f"{uri} was overwritten after Trainyard wrote it (SHA-256 {found[:16]}..., not {sha256[:16]}...), so nothing of it is run; "
-                "find out who else may write there (CloudTrail's data events of the bucket tell)",
+                f"{uri} was overwritten after Trainyard wrote it (SHA-256 {found[:16]}..., "
+                f"not {sha256[:16]}...), so nothing of it is run; find out who else may write "
+                "there (CloudTrail's data events of the bucket tell)",
             )
         return body
 
     async def _end_older(self, run_id: str, number: int) -> None:
-        """SIGKILL what older attempts left on every node that answers; what is on a silent node is kept out by the fence."""
+        """SIGKILL what older attempts left on every node that answers.
+
+        What is on a silent node is kept out by the fence.
+        """
         older = [a for (run, n), a in self._attempts.known.items() if run == run_id and n < number]
         if number > 1 or older:
             # After a slurmctld crashed, an older job's number may be another run's by now.
@@ -188,56 +203,12 @@ class JobControl:
         raise_fence(root, attempt.number)
         return script
 
-    def _hosts(self) -> dict[str, str]:
-        """Of the nodes that are set up: a job on any other waits for it."""
-        unready = self._registry.unready()
-        hosts = {
-            name: node.address
-            for name, node in self._registry.slurm_nodes.items()
-            if name not in unready
-        }
-        hosts |= {name: node.address for name, node in self._registry.nodes.items() if node.address}
-        return {
-            name: address
-            for name, address in hosts.items()
-            if re.fullmatch(r"[0-9a-fA-F.:]+", address)
-        }
-
-    def members_changed(self) -> None:
-        """Slurm has other nodes than before, or one is set up: a job may wait for it."""
-        for attempt in self._attempts.active():
-            if not attempt.stepped:
-                self._rewrite_hosts(attempt)
-
     def node_linked(self, name: str, first: bool) -> None:
         """`first`: it is set up now, so a job in Slurm's queue that spared it may use it."""
-        self.members_changed()
+        self._hosts.members_changed()
         if first:
             for attempt in self._attempts.active():
                 self._background.spawn(self._admit(attempt, name))
-
-    def _rewrite_hosts(self, attempt: Attempt) -> None:
-        attempt.hosts_stale = True
-        if not attempt.writes_hosts:
-            attempt.writes_hosts = True
-            self._background.spawn(self._write_hosts(attempt))
-
-    async def _write_hosts(self, attempt: Attempt) -> None:
-        """In a moment, since after a restart of this agent thousands of nodes are linked within a second; again until it is done."""
-        pause = HOSTS_SECONDS
-        while attempt.hosts_stale and attempt.active:
-            await asyncio.sleep(pause)
-            attempt.hosts_stale = False
-            try:
-                await asyncio.to_thread(write_hosts, attempt.directory, self._hosts())
-            except OSError as error:
-                log.warning(
-                    "the addresses of new nodes cannot be written for %s yet: %s",
-                    attempt.run_id,
-                    error,
-                )
-                attempt.hosts_stale, pause = True, min(LAST_PAUSE_SECONDS, 2 * pause)
-        attempt.writes_hosts = False
 
     async def _admit(self, attempt: Attempt, name: str) -> None:
         async with self._locks[attempt.run_id]:
@@ -250,31 +221,23 @@ class JobControl:
                     and name in job.excluded
                     and await self._slurm.exclude(job.job_id, sorted({*job.excluded} - {name}))
                 ):
-                    log.info(
-                        "%s attempt %d: job %s may use %s, which is set up now",
-                        attempt.run_id,
-                        attempt.number,
-                        job.job_id,
-                        name,
-                    )
+                    words = "%s: job %s may use %s, which is set up now"
+                    log.info(words, attempt, job.job_id, name)
             except SlurmError as error:
-                log.warning(
-                    "%s attempt %d: its job may still not use %s: %s",
-                    attempt.run_id,
-                    attempt.number,
-                    name,
-                    error,
-                )
+                log.warning("%s: its job may still not use %s: %s", attempt, name, error)
 
     async def _set_down(self, nodes: list[str]) -> None:
-        """Slurm then ends what ran on the dead node and lets go of it, instead of waiting for it. One that is back meanwhile stays up."""
+        """Slurm then ends what ran on the dead node, instead of waiting for it.
+
+        One that is back meanwhile stays up.
+        """
         if nodes:  # HyperPod may have begun to repair one of them a moment ago
-            self._registry.slurm_nodes = await self._slurm.nodes()
-        found = [(node, self._registry.slurm_nodes.get(node)) for node in nodes]
+            self._table.take(await self._slurm.nodes())
+        found = [(node, self._table.slurm_nodes.get(node)) for node in nodes]
         gone = [
             node
             for node, known in found
-            if known is not None and not known.under_repair and not self._registry.serving(node)
+            if known is not None and not known.under_repair and not self._table.serving(node)
         ]
         if gone:
             await self._slurm.set_node(compress(gone), "down", REASON)
@@ -283,14 +246,17 @@ class JobControl:
         """Finish a submission that was cut short; whether there is a job of it."""
         bundle = bundle_of(attempt)
         await self._set_down(bundle.down_nodes if bundle else [])
-        found = await self._attempts.adopt(attempt)
+        found = await self._follower.adopt(attempt)
         if found:
-            self._attempts.follow(attempt)
-            self._rewrite_hosts(attempt)
+            self._follower.follow(attempt)
+            self._hosts.rewrite(attempt)
         return found
 
     async def _cancel_older(self, run_id: str, number: int) -> None:
-        """After the new job is in: older jobs that still wait or run are ended (before it, this would cost seconds: measured)."""
+        """After the new job is in: older jobs that still wait or run are ended.
+
+        Before it, this would cost seconds (measured).
+        """
         new = self._attempts.known[run_id, number]
         for (run, n), older in list(self._attempts.known.items()):
             # A slurmctld that crashed may give the same number to the next job.
@@ -321,7 +287,10 @@ class JobControl:
             return Cancelling("cancelling")
 
     def resume(self) -> None:
-        """After a restart: find the jobs of submissions that were cut short, go on with what was being cancelled or replaced."""
+        """After a restart: find the jobs of submissions that were cut short.
+
+        And go on with what was being cancelled or replaced.
+        """
         if not self._attempts.known:
             self._recall()
         for attempt in self._attempts.known.values():
@@ -335,7 +304,10 @@ class JobControl:
                 self._background.spawn(self._cancel_older(run_id, newest.number))
 
     def _recall(self) -> None:
-        """Without a memory (its file was damaged): the newest attempt of each run on the shared filesystem may have a job."""
+        """Without a memory, since its file was damaged.
+
+        The newest attempt of each run on the shared filesystem may have a job.
+        """
         for path in runs_root(self._config).glob("run-*/attempts/*/bundle.json"):
             run_id, number = path.parents[2].name, path.parent.name
             newest = self._attempts.newest(run_id)
@@ -358,7 +330,7 @@ class JobControl:
     async def _stop(self, attempt: Attempt) -> None:
         if attempt.state == "running":
             # A job that waits for a node to be set up has no step yet: its script alone can hear.
-            waits = not set(attempt.nodes) <= set(self._hosts())
+            waits = not set(attempt.nodes) <= set(self._hosts.addresses())
             await self._cancel_job(attempt, "--signal=TERM", *(["--batch"] if waits else []))
             try:
                 await asyncio.wait_for(attempt.done.wait(), CANCEL_GRACE_SECONDS)
@@ -374,7 +346,10 @@ class JobControl:
         attempt.wake.set()
 
     async def _cancel_job(self, attempt: Attempt, *options: str) -> None:
-        """scancel, until Slurm took it or the job is over: given up, it would leave a job running for nobody."""
+        """scancel, until Slurm took it or the job is over.
+
+        Given up, it would leave a job running for nobody.
+        """
         pause = FIRST_PAUSE_SECONDS
         while not attempt.done.is_set():
             try:
@@ -396,7 +371,7 @@ class JobControl:
         attempt = self._attempts.newest(run_id)
         if attempt is None:
             raise CommandRefused("run-not-found", f"this cluster has no attempt of {run_id}")
-        self._attempts.read_progress(attempt)
+        self._progress.read(attempt)
         progress = attempt.progress
         return {
             "attempt": attempt.number,
@@ -412,30 +387,3 @@ class JobControl:
         """The tail of the attempt's log."""
         text = read_tail(attempt_dir(self._config, run_id, number) / "job.log", MAX_LOG_BYTES)
         return Tail("\n".join(text.splitlines()[-max(1, lines) :]))
-
-    async def upload_log(self, attempt: Attempt) -> None:
-        """Keep an ended attempt's log where it outlives the cluster."""
-        path = attempt.directory / "job.log"
-        at = parse_uri(
-            f"s3://{self._config.data_bucket}/{self._config.runs_prefix}/{attempt.run_id}/logs/attempt-{attempt.number}.log"
-        )
-        for pause in (0.5, 2.0, 10.0, 60.0):
-            try:
-                body = await asyncio.to_thread(log_tail, path, 16 * 1024 * 1024)
-                await asyncio.to_thread(self._s3.put_bytes, at, body.encode())
-                return
-            except (Unreachable, OSError) as error:
-                if isinstance(error, OSError) and not may_pass(error):
-                    return  # the job left no log, or something else in its place
-                log.warning(
-                    "the log of %s attempt %d cannot be uploaded yet: %s",
-                    attempt.run_id,
-                    attempt.number,
-                    error,
-                )
-                await asyncio.sleep(pause)
-            except Refused as error:
-                log.error(
-                    "the log of %s attempt %d is refused: %s", attempt.run_id, attempt.number, error
-                )
-                return

@@ -1,4 +1,4 @@
-"""Who holds the nodes that a job waits for, read from Slurm's queue, so that a person learns it without a shell."""
+"""Who holds the nodes that a job waits for, so that a person learns it without a shell."""
 
 from __future__ import annotations
 
@@ -63,9 +63,13 @@ def ahead(
     )
     holding = [job for job in others if mine & set(job.nodes)]
     waiting = [
-        job for job in others
-        if job.state == "PENDING" and job.reason in _READY and job.partition == ours.partition and job.order < ours.order
-    ]  # fmt: skip
+        job
+        for job in others
+        if job.state == "PENDING"
+        and job.reason in _READY
+        and job.partition == ours.partition
+        and job.order < ours.order
+    ]
     return [
         JobAhead(job_id=job.job_id, user=job.user, nodes=list(job.nodes))
         for job in holding + waiting

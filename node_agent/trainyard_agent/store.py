@@ -1,4 +1,7 @@
-"""The agent's SQLite file: a change of state and the events that report it are one transaction, so neither is ever lost alone."""
+"""The agent's SQLite file.
+
+A change of state and the events that report it are one transaction, so neither is ever lost alone.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,14 @@ CREATE TABLE IF NOT EXISTS exports(
     manifest TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS flags(name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
-#: A file that is given up when the disk is full, so that changes of state still find room; made again when there is plenty.
+#: A file that is given up when the disk is full, so that changes of state still find room. It is
+#: made again when there is plenty.
 RESERVE_BYTES, PLENTY = 2 * 1024 * 1024, 4
-#: Room inside SQLite's own files, which nobody who fills the disk can take: for some ten ends of attempts, logs and all.
+#: Room inside SQLite's own files, which nobody who fills the disk can take: for some ten ends of
+#: attempts, logs and all.
 OWN_BYTES = 256 * 1024
-#: All samples together never take more than this; the oldest go first. Changes of state are not bounded.
+#: All samples together never take more than this; the oldest go first. Changes of state are not
+#: bounded.
 SAMPLE_CAP_BYTES = 24 * 1024 * 1024
 
 Change = Callable[[sqlite3.Connection], object]
@@ -44,13 +50,19 @@ Change = Callable[[sqlite3.Connection], object]
 class Store:
     """One connection to the file, for one thread. Writers in other threads open their own."""
 
-    def __init__(self, path: Path, *, sample_cap_bytes: int = SAMPLE_CAP_BYTES) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        sample_cap_bytes: int = SAMPLE_CAP_BYTES,
+        on_commit: Callable[[], None] = lambda: None,
+    ) -> None:
         self.path = path
         self._cap = sample_cap_bytes
         self._reserve = path.with_name("reserve")
         self._held: list[Change] = []
         self._dropped = 0
-        self.on_commit: Callable[[], None] = lambda: None
+        self._on_commit = on_commit
         self.connection = sqlite3.connect(
             path, timeout=5, isolation_level=None, check_same_thread=False
         )
@@ -59,7 +71,10 @@ class Store:
         self.refill_reserve()
 
     def _open(self) -> None:
-        """Make what is not there yet, if need be in the reserve's room. Raises sqlite3.OperationalError."""
+        """Make what is not there yet, if need be in the reserve's room.
+
+        Raises sqlite3.OperationalError.
+        """
         script = (
             "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-512;" + SCHEMA
         )
@@ -73,7 +88,10 @@ class Store:
         self._claim_room()
 
     def _claim_room(self) -> None:
-        """Pages of the file, and blocks of its log, that are written in place from now on, also on a disk that is full."""
+        """Pages of the file, and blocks of its log.
+
+        They are written in place from now on, also on a disk that is full.
+        """
         with contextlib.suppress(sqlite3.OperationalError):
             self._transact(
                 lambda db: db.execute(
@@ -87,15 +105,19 @@ class Store:
         self.connection.close()
 
     def apply(self, change: Change) -> bool:
-        """Commit a change; where the disk is full, make room, and hold what still does not fit in memory, in order.
+        """Commit a change; where the disk is full, make room.
 
-        Returns whether it is on disk. What is held is written by the next `apply` or `flush_held`.
+        What still does not fit is held in memory, in order. Returns whether it is on disk. What is
+        held is written by the next `apply` or `flush_held`.
         """
         self._held.append(change)
         return self.flush_held()
 
     def apply_sample(self, change: Change) -> None:
-        """Commit a sample, or drop and count it: samples never wait in memory and never take the reserve."""
+        """Commit a sample, or drop and count it.
+
+        Samples never wait in memory and never take the reserve.
+        """
         try:
             if not self.flush_held():
                 raise sqlite3.OperationalError("changes of state wait for room")
@@ -104,14 +126,17 @@ class Store:
             self._dropped += 1
             log.warning("a sample is dropped: %s", error)
         else:
-            self.on_commit()
+            self._on_commit()
 
     def apply_now(self, change: Change) -> None:
-        """Commit a change or raise sqlite3.OperationalError: for what must not happen unless it is on disk."""
+        """Commit a change or raise sqlite3.OperationalError.
+
+        For what must not happen unless it is on disk.
+        """
         if not self.flush_held():
             raise sqlite3.OperationalError("database or disk is full")
         self._commit(change)
-        self.on_commit()
+        self._on_commit()
 
     def flush_held(self) -> bool:
         """Write what is held; False if there is still no room."""
@@ -126,11 +151,14 @@ class Store:
                 )
                 return False
             self._held.pop(0)
-        self.on_commit()
+        self._on_commit()
         return True
 
     def _commit(self, change: Change, *, reserve: bool = True) -> None:
-        """Commit; where the disk is full, first the samples give way, then the reserve. Raises sqlite3.OperationalError."""
+        """Commit; where the disk is full, first the samples give way, then the reserve.
+
+        Raises sqlite3.OperationalError.
+        """
         for make_room in (
             (self._drop_samples, self._give_up_reserve) if reserve else (self._drop_samples,)
         ):
@@ -153,7 +181,10 @@ class Store:
             raise
 
     def _drop_samples(self) -> None:
-        """The newest heartbeat replaces every sample that waits. The log starts over in the blocks that it has."""
+        """The newest heartbeat replaces every sample that waits.
+
+        The log starts over in the blocks that it has.
+        """
         try:
             self.connection.execute("PRAGMA wal_checkpoint(RESTART)")
             dropped = self.connection.execute("DELETE FROM outbox WHERE sample = 1").rowcount
@@ -212,7 +243,10 @@ class Store:
 
 
 def set_damaged_aside(path: Path) -> None:
-    """A file that SQLite cannot read would end every agent that starts. What it held is asked of the shared filesystem and Slurm again."""
+    """A file that SQLite cannot read would end every agent that starts.
+
+    What it held is asked of the shared filesystem and Slurm again.
+    """
     if not path.exists():
         return
     try:

@@ -26,7 +26,6 @@ from trainyard_agent.export import Exports
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.s3 import S3, Location
 from trainyard_agent.signed_http import Refused
-from trainyard_agent.slurm import Slurm
 from trainyard_agent.store import Store
 
 PREFIX = f"data/runs/{RUN}/export"
@@ -63,7 +62,7 @@ def run_export(directory: Path, selection: str = "all", *, start: bool = True) -
         settings = config(directory)
         store = Store(directory / "outbox.sqlite")
         reporter = Reporter(settings, store)
-        attempts = Attempts(settings, Slurm(settings), reporter)
+        attempts = Attempts(settings, reporter)
         checkpoints = Checkpoints(settings, attempts, reporter)
         exports = Exports(settings, attempts, checkpoints, reporter, S3("us-east-1"))
         exports.resume()
