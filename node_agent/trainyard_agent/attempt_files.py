@@ -1,4 +1,7 @@
-"""Lays out an attempt's directory from its bundle: everything the job will read, no string of the user's in the script."""
+"""Lays out an attempt's directory from its bundle: everything that the job will read.
+
+No string of the user's is in the script.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from trainyard_agent import gres
-from trainyard_agent.fence import replace_file
+from trainyard_agent.atomic_file import replace_file
 from trainyard_agent.slurm import SlurmNode, as_argument
 from trainyard_contracts.files import OUTPUT_NAME, AgentConfig, JobBundle
 from trainyard_contracts.specs import relative_path
@@ -30,7 +33,8 @@ def parse_bundle(body: bytes, run_id: str, attempt: int, cluster_name: str) -> J
         raise BadBundle(f"the bundle is malformed: {str(error)[:500]}") from error
     if (bundle.run_id, bundle.attempt) != (run_id, attempt):
         raise BadBundle(
-            f"the bundle is of {bundle.run_id} attempt {bundle.attempt}, not of {run_id} attempt {attempt}"
+            f"the bundle is of {bundle.run_id} attempt {bundle.attempt}, "
+            f"not of {run_id} attempt {attempt}"
         )
     if bundle.cluster_name != cluster_name:
         raise BadBundle(
@@ -53,7 +57,10 @@ def parse_bundle(body: bytes, run_id: str, attempt: int, cluster_name: str) -> J
 def write_attempt(
     directory: Path, bundle: JobBundle, config: AgentConfig, hosts: Mapping[str, str]
 ) -> Path:
-    """Write everything, again and again with the same result; returns the batch script's path. Raises OSError."""
+    """Write everything, again and again with the same result; returns the batch script's path.
+
+    Raises OSError.
+    """
     files = directory / "files"
     files.mkdir(parents=True, exist_ok=True)
     for name, text in bundle.files.items():
@@ -75,7 +82,10 @@ def write_attempt(
 
 
 def write_hosts(directory: Path, hosts: Mapping[str, str]) -> None:
-    """The addresses of the nodes that are set up by Slurm name: the job starts once all of its own are here. Raises OSError."""
+    """The addresses of the nodes that are set up, by Slurm name.
+
+    The job starts once all of its own are here. Raises OSError.
+    """
     replace_file(
         directory / "hosts",
         "".join(f"{name} {address}\n" for name, address in sorted(hosts.items())).encode(),
@@ -97,7 +107,10 @@ def render(script: str, config: AgentConfig, directory: Path) -> str:
 def job_environment(
     config: AgentConfig, bundle: JobBundle, run_dir: Path, directory: Path
 ) -> dict[str, str]:
-    """The attempt's variables; the user's own reach the program through job.json, past every shell."""
+    """The attempt's variables.
+
+    The user's own reach the program through job.json, past every shell.
+    """
     optional = {
         "TRAINYARD_CHECKPOINT_EVERY_SECONDS": bundle.checkpoint_every_seconds,
         "TRAINYARD_CHECKPOINT_EVERY_STEPS": bundle.checkpoint_every_steps,
@@ -121,18 +134,21 @@ def sbatch_options(
     known: Mapping[str, SlurmNode],
     unready: Collection[str] = (),
 ) -> list[str]:
-    """What sbatch is told; stronger than the script's own directives. `known`: Slurm's nodes by name, {} if it did not tell them yet.
+    """What sbatch is told; stronger than the script's own directives.
 
-    `unready`: those that are still being set up, left out where others are enough.
+    `known`: Slurm's nodes by name, {} if it did not tell them yet. `unready`: those that are still
+    being set up, left out where others are enough.
     """
     options = [
         f"--job-name={job_name(bundle.run_id, bundle.attempt)}",
         f"--nodes={bundle.nodes}",
         "--no-requeue",
         "--open-mode=append",
-        # Slurm would hand the agent's own limits on; a job has those of its node: EFA locks memory without limit.
+        # Slurm would hand the agent's own limits on; a job has those of its node: EFA locks memory
+        # without limit.
         "--propagate=NONE",
-        # An exclusive job has all cores and devices of its nodes, but only as much memory as it asks for: all.
+        # An exclusive job has all cores and devices of its nodes, but only as much memory as it
+        # asks for: all.
         "--mem=0",
         f"--output={directory / 'job.log'}",
         f"--chdir={directory}",
@@ -140,9 +156,22 @@ def sbatch_options(
     ]
     if bundle.partition:
         options.append(f"--partition={bundle.partition}")
-    bad = {
-        node for node in {*bundle.exclude_nodes, *bundle.down_nodes} if not known or node in known
-    }  # it refuses any other
+    bad, usable = choose_nodes(bundle, known, unready)
+    if devices := gres.every([node.gres for node in usable]):
+        # An exclusive job has its nodes' devices, but its step none that the job did not ask for
+        # (srun(1), --gres).
+        options.append(f"--gres={devices}")
+    if bad:
+        options.append(f"--exclude={as_argument(sorted(bad))}")
+    return options
+
+
+def choose_nodes(
+    bundle: JobBundle, known: Mapping[str, SlurmNode], unready: Collection[str]
+) -> tuple[set[str], list[SlurmNode]]:
+    """The nodes that the job must not use, and those that it may."""
+    unwanted = {*bundle.exclude_nodes, *bundle.down_nodes}
+    bad = {node for node in unwanted if not known or node in known}  # Slurm refuses any other
     usable = [
         node
         for name, node in known.items()
@@ -151,12 +180,7 @@ def sbatch_options(
     ready = [node for node in usable if node.name not in unready]
     if len(ready) >= bundle.nodes:
         bad, usable = bad | {*unready}, ready
-    if devices := gres.every([node.gres for node in usable]):
-        # An exclusive job has its nodes' devices, but its step none that the job did not ask for (srun(1), --gres).
-        options.append(f"--gres={devices}")
-    if bad:
-        options.append(f"--exclude={as_argument(sorted(bad))}")
-    return options
+    return bad, usable
 
 
 def job_name(run_id: str, attempt: int) -> str:

@@ -1,4 +1,7 @@
-"""Which boot of this node it is: one that comes back within seconds has lost its jobs all the same, and nothing else tells."""
+"""Which boot of this node it is.
+
+A node that comes back within seconds has lost its jobs all the same, and nothing else tells.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,14 @@ import os
 import uuid
 from pathlib import Path
 
+from trainyard_agent.atomic_file import replace_file
+
 
 def boot_id() -> str:
-    """The same until the node is switched off: kept where a reboot empties the directory, and where a new instance has nothing."""
+    """The same until the node is switched off.
+
+    It is kept where a reboot empties the directory, and where a new instance has nothing.
+    """
     path = Path(os.environ.get("TRAINYARD_ROOT") or "/", "var/run/trainyard-boot")
     try:
         return path.read_text().strip() or _made(path)
@@ -19,7 +27,5 @@ def boot_id() -> str:
 def _made(path: Path) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     made = uuid.uuid4().hex
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(made)
-    os.replace(temporary, path)
+    replace_file(path, made.encode(), mode=0o666, durable=False)
     return made

@@ -1,4 +1,7 @@
-"""The run's fence: the newest attempt's number, raised under the lock that a committing trainer holds."""
+"""The run's fence: its newest attempt's number.
+
+It is raised under the lock that a committing trainer holds.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import fcntl
 import os
 import time
 from pathlib import Path
+
+from trainyard_agent.atomic_file import replace_file
 
 LOCK_SECONDS = 5.0
 
@@ -19,7 +24,10 @@ class FenceBusy(Exception):
 
 
 def raise_fence(run_dir: Path, attempt: int) -> None:
-    """Raise the fence to `attempt`; once this returns no older attempt can commit. Raises Fenced, FenceBusy, OSError."""
+    """Raise the fence to `attempt`; once this returns no older attempt can commit.
+
+    Raises Fenced, FenceBusy, OSError.
+    """
     descriptor = os.open(
         run_dir / "fence.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
     )
@@ -50,13 +58,19 @@ def _lock(descriptor: int, run_dir: Path) -> None:
 
 
 def read_fence(run_dir: Path) -> int:
-    """0 if there is none. Where a torn one says nothing of use, the newest attempt that has a directory."""
+    """0 if there is none.
+
+    Where a torn one says nothing of use, the newest attempt that has a directory.
+    """
     stored = _stored(run_dir)
     return _newest_started(run_dir) if stored is None else stored
 
 
 def _stored(run_dir: Path) -> int | None:
-    """What the file says, 0 if there is none; None where that is no number: then no trainer commits."""
+    """What the file says, 0 if there is none; None where that is no number.
+
+    Then no trainer commits.
+    """
     try:
         text = (run_dir / "fence").read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
@@ -69,15 +83,3 @@ def _newest_started(run_dir: Path) -> int:
         (int(entry.name) for entry in (run_dir / "attempts").glob("*") if entry.name.isdecimal()),
         default=0,
     )
-
-
-def replace_file(path: Path, body: bytes, mode: int = 0o644) -> None:
-    """Write a file so that readers see the old one or the whole new one, also after a crash. Never through a link that a job left there."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(body)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)

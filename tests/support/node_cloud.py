@@ -19,7 +19,7 @@ from moto.server import ThreadedMotoServer
 from tests.support.patience import PATIENCE
 from tests.support.spec_parts import FILESYSTEM
 
-from trainyard_agent import slurm_settings
+from trainyard_agent import atomic_file, slurm_settings
 from trainyard_local import faults, hyperpod, node_processes, sessions
 from trainyard_local.cloud import Cloud
 from trainyard_local.hyperpod_cluster import LocalCluster, Settings
@@ -257,8 +257,10 @@ def bundle() -> dict[str, bytes]:
     files["cluster.json"] = json.dumps(cluster_json()).encode()
     files["lib/trainyard_agent/__init__.py"] = b""
     files["lib/trainyard_agent/cli.py"] = AGENT.encode()
-    files["lib/trainyard_agent/slurm_settings.py"] = Path(slurm_settings.__file__).read_bytes()
-    for name in ("__init__.py", "environments.py"):  # what the lifecycle scripts themselves import
+    for module in (atomic_file, slurm_settings):  # what the lifecycle scripts themselves import
+        path = Path(module.__file__)
+        files[f"lib/trainyard_agent/{path.name}"] = path.read_bytes()
+    for name in ("__init__.py", "environments.py"):  # these, too
         files[f"lib/trainyard_trainers/{name}"] = (
             Path(environments.__file__).with_name(name).read_bytes()
         )
