@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from trainyard_agent.local_socket import COMMAND_SOCKET, JOB_END_SOCKET, address
+from trainyard_agent.host.local_socket import COMMAND_SOCKET, JOB_END_SOCKET, address
 
 #: How long a command waits for a daemon that is just being restarted.
 PATIENCE_SECONDS = 5.0

@@ -23,6 +23,10 @@ from trainyard_agent.forced_end import ForcedEnd
 from trainyard_agent.health import Health
 from trainyard_agent.heartbeats import portions
 from trainyard_agent.hollow_jobs import HollowJobs
+from trainyard_agent.host.s3 import S3
+from trainyard_agent.host.sampling import Sampler
+from trainyard_agent.host.settings_watch import SettingsWatch
+from trainyard_agent.host.slurm import Slurm
 from trainyard_agent.hosts import Hosts
 from trainyard_agent.jobs import JobControl
 from trainyard_agent.link_server import LinkServer
@@ -37,11 +41,7 @@ from trainyard_agent.registry import Registry
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.returns import Returns
 from trainyard_agent.run_logs import RunLogs
-from trainyard_agent.s3 import S3
-from trainyard_agent.sampling import Sampler
-from trainyard_agent.settings_watch import SettingsWatch
 from trainyard_agent.silence import SilenceWatch
-from trainyard_agent.slurm import Slurm
 from trainyard_agent.store import Store, set_damaged_aside
 from trainyard_agent.verdicts import Verdicts
 from trainyard_contracts import commands

@@ -16,12 +16,12 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainyard_agent.accelerators import Accelerators
 from trainyard_agent.checks import Node, discover
-from trainyard_agent.configuration import load, load_key
 from trainyard_agent.health import Health
+from trainyard_agent.host.accelerators import Accelerators
+from trainyard_agent.host.configuration import load, load_key
+from trainyard_agent.host.sampling import Sampler
 from trainyard_agent.link_client import LinkClient
-from trainyard_agent.sampling import Sampler
 from trainyard_contracts.files import AgentConfig
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from trainyard_agent.slurm import Job
+from trainyard_agent.host.slurm import Job
 
 Kind = Literal["python-error", "signal", "out-of-memory", "node", "checkpoint", "unknown"]
 

@@ -10,7 +10,7 @@ import os
 import time
 from pathlib import Path
 
-from trainyard_agent.atomic_file import replace_file
+from trainyard_agent.host.atomic_file import replace_file
 
 LOCK_SECONDS = 5.0
 

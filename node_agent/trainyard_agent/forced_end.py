@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from trainyard_agent.attempts import Attempt, Attempts
-from trainyard_agent.background import Background
-from trainyard_agent.slurm import Slurm, SlurmError
+from trainyard_agent.host.background import Background
+from trainyard_agent.host.slurm import Slurm, SlurmError
 
 log = logging.getLogger(__name__)
 

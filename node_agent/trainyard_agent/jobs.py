@@ -21,19 +21,19 @@ from trainyard_agent.attempt_files import (
     write_attempt,
 )
 from trainyard_agent.attempts import Attempt, Attempts
-from trainyard_agent.background import Background
 from trainyard_agent.checkpoints import Checkpoints, bundle_of
-from trainyard_agent.configuration import attempt_dir, run_dir, runs_root
-from trainyard_agent.errors import CommandRefused
 from trainyard_agent.fence import raise_fence
 from trainyard_agent.follow import Follower
+from trainyard_agent.host.background import Background
+from trainyard_agent.host.configuration import attempt_dir, run_dir, runs_root
+from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.s3 import S3, parse_uri
+from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.slurm import Slurm, SlurmError, compress
 from trainyard_agent.hosts import Hosts
 from trainyard_agent.links import Links
 from trainyard_agent.node_table import NodeTable
 from trainyard_agent.progress import ProgressReader
-from trainyard_agent.s3 import S3, parse_uri
-from trainyard_agent.signed_http import Refused, Unreachable
-from trainyard_agent.slurm import Slurm, SlurmError, compress
 from trainyard_agent.traces import read_tail
 from trainyard_contracts.commands import Cancelling, Excluded, Submitted, Tail
 from trainyard_contracts.files import AgentConfig, JobBundle

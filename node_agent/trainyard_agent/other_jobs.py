@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 
-from trainyard_agent.slurm import Slurm, SlurmError
+from trainyard_agent.host.slurm import Slurm, SlurmError
 from trainyard_contracts.events import OtherJobs
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trainyard_agent.checkpoints import NAME
-from trainyard_agent.job_files import may_pass, read_small
+from trainyard_agent.host.job_files import may_pass, read_small
 from trainyard_contracts.files import OUTPUT_NAME, JobBundle
 
 #: Every object is read, hashed, and looked at from the control plane: more files than this belong into archives.

@@ -6,8 +6,8 @@ import logging
 import time
 from datetime import datetime, timezone
 
-from trainyard_agent import job_files
 from trainyard_agent.attempts import Attempt, Attempts
+from trainyard_agent.host import job_files
 from trainyard_agent.reporting import Reporter
 from trainyard_contracts.events import AttemptStepped
 from trainyard_contracts.files import Progress

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from trainyard_agent.background import Background
+from trainyard_agent.host.background import Background
 from trainyard_agent.node_table import Node, NodeTable
 from trainyard_agent.reporting import Reporter
 from trainyard_agent.returns import Returns

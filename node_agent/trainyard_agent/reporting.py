@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
 from trainyard_agent import outbox
-from trainyard_agent.identifiers import ulid
+from trainyard_agent.host.identifiers import ulid
 from trainyard_agent.store import Change, Store
 from trainyard_contracts.events import AgentEvent
 from trainyard_contracts.files import AgentConfig

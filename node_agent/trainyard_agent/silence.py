@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from trainyard_agent.activity import Activity, Jobs, named
-from trainyard_agent.background import Background
+from trainyard_agent.host.background import Background
 from trainyard_agent.liveness import Signals, judge
 from trainyard_agent.node_table import Node, NodeTable
 from trainyard_agent.questions import Questions, address_of

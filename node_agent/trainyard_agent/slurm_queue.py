@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainyard_agent.slurm import SlurmNode, expand
+from trainyard_agent.host.slurm import SlurmNode, expand
 from trainyard_contracts.events import JobAhead
 
 #: More would only make the event and the sentence longer.

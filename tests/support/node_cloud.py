@@ -19,7 +19,8 @@ from moto.server import ThreadedMotoServer
 from tests.support.patience import PATIENCE
 from tests.support.spec_parts import FILESYSTEM
 
-from trainyard_agent import atomic_file, slurm_settings
+from trainyard_agent import host
+from trainyard_agent.host import atomic_file, slurm_settings
 from trainyard_local import faults, hyperpod, node_processes, sessions
 from trainyard_local.cloud import Cloud
 from trainyard_local.hyperpod_cluster import LocalCluster, Settings
@@ -257,9 +258,9 @@ def bundle() -> dict[str, bytes]:
     files["cluster.json"] = json.dumps(cluster_json()).encode()
     files["lib/trainyard_agent/__init__.py"] = b""
     files["lib/trainyard_agent/cli.py"] = AGENT.encode()
-    for module in (atomic_file, slurm_settings):  # what the lifecycle scripts themselves import
-        path = Path(module.__file__)
-        files[f"lib/trainyard_agent/{path.name}"] = path.read_bytes()
+    for module in (host, atomic_file, slurm_settings):  # what the lifecycle scripts import
+        path = Path(str(module.__file__))
+        files[f"lib/trainyard_agent/host/{path.name}"] = path.read_bytes()
     for name in ("__init__.py", "environments.py"):  # these, too
         files[f"lib/trainyard_trainers/{name}"] = (
             Path(environments.__file__).with_name(name).read_bytes()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import trainyard_agent
-from trainyard_agent import atomic_file
-from trainyard_agent.atomic_file import replace_file
+from trainyard_agent.host import atomic_file
+from trainyard_agent.host.atomic_file import replace_file
 
 PACKAGE = Path(trainyard_agent.__file__).parent
 #: These move aside what is there already.

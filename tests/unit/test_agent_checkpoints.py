@@ -418,8 +418,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def refuse(root: Path, path: Path) -> None:
         raise OSError(code, os.strerror(code), str(path))
 
-    monkeypatch.setattr("trainyard_agent.s3.open_inside", refuse)
-    monkeypatch.setattr("trainyard_agent.job_files.open_inside", refuse)
+    monkeypatch.setattr("trainyard_agent.host.s3.open_inside", refuse)
+    monkeypatch.setattr("trainyard_agent.host.job_files.open_inside", refuse)
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO, errno.ESTALE, errno.ENOMEM])

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.agent_support import config
 
-from trainyard_agent.accelerators import Accelerators, neuron_sample
 from trainyard_agent.checks import (
     Check,
     Node,
@@ -27,6 +26,7 @@ from trainyard_agent.checks import (
     slurm_daemon,
 )
 from trainyard_agent.health import Believed, Health, debounce
+from trainyard_agent.host.accelerators import Accelerators, neuron_sample
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,12 @@ from tests.unit.agent_parts import node_parts
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
-from trainyard_agent import daemon, export, hollow_jobs, job_files, link_server, traces
+from trainyard_agent import daemon, export, hollow_jobs, link_server, traces
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import NotWhole, look, remove, scan, verify
 from trainyard_agent.commands import CommandServer
 from trainyard_agent.fence import raise_fence
+from trainyard_agent.host import job_files
 from trainyard_agent.link_server import LinkServer
 from trainyard_agent.links import Links
 from trainyard_agent.progress import ProgressReader

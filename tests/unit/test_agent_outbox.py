@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.unit.agent_support import RUN, config, heartbeat, started
 
 from trainyard_agent import outbox
+from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, Sender, backoff, choose
 from trainyard_agent.reporting import Reporter
-from trainyard_agent.signed_http import Refused, Unreachable
 from trainyard_agent.store import RESERVE_BYTES, Store, set_damaged_aside
 from trainyard_contracts import signatures
 from trainyard_contracts.events import NodeEvidence, NodeLost, NodeReturned

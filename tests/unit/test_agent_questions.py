@@ -14,11 +14,11 @@ from tests.unit.test_agent_attempts import Controller
 
 from trainyard_agent import questions
 from trainyard_agent.attempts import Attempt
+from trainyard_agent.host.slurm import SlurmNode
 from trainyard_agent.link_client import LinkClient
 from trainyard_agent.link_server import LinkServer
 from trainyard_agent.links import Links
 from trainyard_agent.questions import Questions, address_of, ask
-from trainyard_agent.slurm import SlurmNode
 
 NODES = ("ip-127-0-0-2", "ip-127-0-0-3")
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.agent_support import config
 
-from trainyard_agent import slurm
 from trainyard_agent.attempt_files import BadBundle, parse_bundle, render
-from trainyard_agent.slurm import (
+from trainyard_agent.host import slurm
+from trainyard_agent.host.slurm import (
     Slurm,
     SlurmError,
     SlurmNode,

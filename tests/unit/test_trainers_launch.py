@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_agent import slurm
+from trainyard_agent.host import slurm
 from trainyard_trainers import allocation, failure, other_parts
 from trainyard_trainers.allocation import Job, Node
 from trainyard_trainers.attempt import Attempt

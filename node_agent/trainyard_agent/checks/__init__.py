@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainyard_agent.accelerators import Accelerators
+from trainyard_agent.host.accelerators import Accelerators
 from trainyard_contracts.files import AgentConfig
 
 Severity = Literal["healthy", "warning", "error"]

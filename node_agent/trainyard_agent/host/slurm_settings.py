@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trainyard_agent.atomic_file import replace_file
+from trainyard_agent.host.atomic_file import replace_file
 
 #: Without a directory: Slurm looks beside slurm.conf, and hands the file to nodes that take their
 #: configuration from the controller.

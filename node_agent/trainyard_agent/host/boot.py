@@ -9,7 +9,7 @@ import os
 import uuid
 from pathlib import Path
 
-from trainyard_agent.atomic_file import replace_file
+from trainyard_agent.host.atomic_file import replace_file
 
 
 def boot_id() -> str:

@@ -10,8 +10,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
-from trainyard_agent.job_files import open_inside
-from trainyard_agent.signed_http import Refused, SignedHttp
+from trainyard_agent.host.job_files import open_inside
+from trainyard_agent.host.signed_http import Refused, SignedHttp
 
 _URI = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.+)$")
 _BLOCK = 1024 * 1024

@@ -10,8 +10,8 @@ import contextlib
 import logging
 from pathlib import Path
 
-from trainyard_agent import slurm_settings
-from trainyard_agent.slurm import Slurm, SlurmError
+from trainyard_agent.host import slurm_settings
+from trainyard_agent.host.slurm import Slurm, SlurmError
 from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 
-from trainyard_agent.accelerators import Accelerators
+from trainyard_agent.host.accelerators import Accelerators
 from trainyard_contracts.files import AgentConfig
 
 
