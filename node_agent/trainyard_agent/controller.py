@@ -17,11 +17,14 @@ from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import Checkpoints
 from trainyard_agent.commands import CommandServer, Handlers
 from trainyard_agent.ending import Ending
+from trainyard_agent.events.heartbeats import portions
+from trainyard_agent.events.outbox import Sender
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store, set_damaged_aside
 from trainyard_agent.export import Exports
 from trainyard_agent.follow import Follower
 from trainyard_agent.forced_end import ForcedEnd
 from trainyard_agent.health import Health
-from trainyard_agent.heartbeats import portions
 from trainyard_agent.hollow_jobs import HollowJobs
 from trainyard_agent.host.s3 import S3
 from trainyard_agent.host.sampling import Sampler
@@ -34,15 +37,12 @@ from trainyard_agent.links import Links
 from trainyard_agent.members import Members
 from trainyard_agent.node_table import NodeTable
 from trainyard_agent.other_jobs import OtherJobsWatch
-from trainyard_agent.outbox import Sender
 from trainyard_agent.progress import ProgressReader
 from trainyard_agent.queue_watch import QueueWatch
 from trainyard_agent.registry import Registry
-from trainyard_agent.reporting import Reporter
 from trainyard_agent.returns import Returns
 from trainyard_agent.run_logs import RunLogs
 from trainyard_agent.silence import SilenceWatch
-from trainyard_agent.store import Store, set_damaged_aside
 from trainyard_agent.verdicts import Verdicts
 from trainyard_contracts import commands
 from trainyard_contracts.events import ClusterHeartbeat

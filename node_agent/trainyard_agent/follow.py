@@ -10,6 +10,7 @@ from pathlib import Path
 from trainyard_agent.attempt_files import job_name
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.ending import Confirm, Ending
+from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.hollow_jobs import HollowJobs
 from trainyard_agent.host.background import Background
 from trainyard_agent.host.slurm import Job, Slurm, SlurmError
@@ -17,7 +18,6 @@ from trainyard_agent.liveness import quiet_needed
 from trainyard_agent.node_table import NodeTable
 from trainyard_agent.progress import ProgressReader
 from trainyard_agent.queue_watch import QueueWatch
-from trainyard_agent.reporting import Reporter
 from trainyard_contracts.events import AttemptStarted
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.slurm import SlurmNode
 from trainyard_agent.questions import Questions, Slurmd
-from trainyard_agent.reporting import Reporter
 from trainyard_contracts.events import AgentEvent, NodeEvidence, NodeSample
 
 _SLURMD = {

@@ -7,8 +7,8 @@ import time
 from datetime import datetime, timezone
 
 from trainyard_agent.attempts import Attempt, Attempts
+from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host import job_files
-from trainyard_agent.reporting import Reporter
 from trainyard_contracts.events import AttemptStepped
 from trainyard_contracts.files import Progress
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.background import Background
 from trainyard_agent.node_table import Node, NodeTable
-from trainyard_agent.reporting import Reporter
 from trainyard_agent.returns import Returns
 from trainyard_agent.silence import SilenceWatch
 from trainyard_agent.verdicts import Verdicts

@@ -9,6 +9,7 @@ from typing import Any
 
 from trainyard_agent.attempts import Attempts
 from trainyard_agent.ending import Ending
+from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.follow import Follower
 from trainyard_agent.forced_end import ForcedEnd
 from trainyard_agent.hollow_jobs import HollowJobs
@@ -19,7 +20,6 @@ from trainyard_agent.node_table import NodeTable
 from trainyard_agent.progress import ProgressReader
 from trainyard_agent.queue_watch import QueueWatch
 from trainyard_agent.registry import Registry
-from trainyard_agent.reporting import Reporter
 from trainyard_agent.returns import Returns
 from trainyard_agent.silence import SilenceWatch
 from trainyard_agent.verdicts import Verdicts

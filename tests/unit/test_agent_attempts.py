@@ -21,15 +21,15 @@ from trainyard_agent.attempt_files import sbatch_options
 from trainyard_agent.attempts import Attempt
 from trainyard_agent.checkpoints import Checkpoints
 from trainyard_agent.ending import EVIDENCE_NODES
+from trainyard_agent.events.outbox import Sender
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
 from trainyard_agent.evidence import Diagnosis
 from trainyard_agent.gres import every
 from trainyard_agent.host.boot import boot_id
 from trainyard_agent.host.signed_http import Answer, SignedHttp, Unreachable
 from trainyard_agent.host.slurm import Job, SlurmError, SlurmNode
-from trainyard_agent.outbox import Sender
 from trainyard_agent.progress import first_step_at
-from trainyard_agent.reporting import Reporter
-from trainyard_agent.store import Store
 from trainyard_contracts.commands import Cancelling
 from trainyard_contracts.events import NodeEvidence
 from trainyard_contracts.files import JobBundle, Progress

@@ -33,11 +33,11 @@ from trainyard_agent.checkpoints import (
     to_prune,
     verify,
 )
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
 from trainyard_agent.export import Exports
 from trainyard_agent.fence import FenceBusy, Fenced, raise_fence, read_fence
 from trainyard_agent.leftovers import kill_leftovers
-from trainyard_agent.reporting import Reporter
-from trainyard_agent.store import Store
 from trainyard_contracts.files import JobBundle
 
 

@@ -12,12 +12,12 @@ from tests.unit.agent_parts import JobParts, NodeParts, job_parts, node_parts
 from tests.unit.agent_support import RUN, config
 
 from trainyard_agent.attempts import Attempt
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
 from trainyard_agent.host.slurm import SlurmNode
 from trainyard_agent.node_table import Node
 from trainyard_agent.questions import Questions
-from trainyard_agent.reporting import Reporter
 from trainyard_agent.silence import WATCH_SECONDS
-from trainyard_agent.store import Store
 from trainyard_contracts.events import ClusterReady, NodesChanged
 
 

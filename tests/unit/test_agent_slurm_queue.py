@@ -14,10 +14,10 @@ from tests.unit.agent_support import RUN, config
 from trainyard_agent import cli
 from trainyard_agent.attempts import Attempt
 from trainyard_agent.commands import CommandServer
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
 from trainyard_agent.host.slurm import Job, Slurm, SlurmError, SlurmNode, expand
-from trainyard_agent.reporting import Reporter
 from trainyard_agent.slurm_queue import ahead, parse_queue
-from trainyard_agent.store import Store
 from trainyard_contracts.commands import Exclude, Excluded
 from trainyard_contracts.events import AttemptQueued
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
-from trainyard_agent import outbox
+from trainyard_agent.events import outbox
+from trainyard_agent.events.store import Change, Store
 from trainyard_agent.host.identifiers import ulid
-from trainyard_agent.store import Change, Store
 from trainyard_contracts.events import AgentEvent
 from trainyard_contracts.files import AgentConfig
 

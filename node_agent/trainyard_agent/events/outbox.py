@@ -14,8 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from trainyard_agent.events.store import SAMPLE_CAP_BYTES, Store
 from trainyard_agent.host.signed_http import Refused, SignedHttp, Unreachable
-from trainyard_agent.store import SAMPLE_CAP_BYTES, Store
 from trainyard_contracts.events import SOURCE, AgentEvent
 from trainyard_contracts.signatures import signed
 
