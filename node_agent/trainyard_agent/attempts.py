@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from trainyard_agent.activity import Activity
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import attempt_dir
+from trainyard_agent.nodes.activity import Activity
 from trainyard_contracts.events import AttemptQueued, RunSample
 from trainyard_contracts.files import AgentConfig, JobBundle, Progress
 

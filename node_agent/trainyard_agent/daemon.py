@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainyard_agent.checks import Node, discover
-from trainyard_agent.health import Health
 from trainyard_agent.host.accelerators import Accelerators
 from trainyard_agent.host.configuration import load, load_key
 from trainyard_agent.host.sampling import Sampler
-from trainyard_agent.link_client import LinkClient
+from trainyard_agent.nodes.health import Health
+from trainyard_agent.nodes.link_client import LinkClient
 from trainyard_contracts.files import AgentConfig
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.evidence import LOG_TAIL_BYTES, Diagnosis, diagnose
 from trainyard_agent.forced_end import Kill
 from trainyard_agent.host.slurm import Job, Slurm, SlurmError
-from trainyard_agent.node_table import NodeTable
+from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.progress import ProgressReader
 from trainyard_agent.traces import read_launches, read_tail, unwritable
 from trainyard_contracts.events import AttemptEnded, NodeEvidence

@@ -14,8 +14,8 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.hollow_jobs import HollowJobs
 from trainyard_agent.host.background import Background
 from trainyard_agent.host.slurm import Job, Slurm, SlurmError
-from trainyard_agent.liveness import quiet_needed
-from trainyard_agent.node_table import NodeTable
+from trainyard_agent.nodes.liveness import quiet_needed
+from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.progress import ProgressReader
 from trainyard_agent.queue_watch import QueueWatch
 from trainyard_contracts.events import AttemptStarted

@@ -16,7 +16,7 @@ from pathlib import Path
 from trainyard_agent.attempts import Attempt
 from trainyard_agent.evidence import Launch
 from trainyard_agent.forced_end import ForcedEnd
-from trainyard_agent.node_table import NodeTable
+from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.traces import read_launches
 
 log = logging.getLogger(__name__)

@@ -31,8 +31,8 @@ from trainyard_agent.host.s3 import S3, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.host.slurm import Slurm, SlurmError, compress
 from trainyard_agent.hosts import Hosts
-from trainyard_agent.links import Links
-from trainyard_agent.node_table import NodeTable
+from trainyard_agent.nodes.links import Links
+from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.progress import ProgressReader
 from trainyard_agent.traces import read_tail
 from trainyard_contracts.commands import Cancelling, Excluded, Submitted, Tail

@@ -8,7 +8,7 @@ import time
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.slurm import Slurm, SlurmError
-from trainyard_agent.node_table import NodeTable
+from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.slurm_queue import ahead, parse_queue
 from trainyard_contracts.events import AttemptQueued, JobAhead
 

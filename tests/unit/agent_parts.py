@@ -15,14 +15,14 @@ from trainyard_agent.forced_end import ForcedEnd
 from trainyard_agent.hollow_jobs import HollowJobs
 from trainyard_agent.hosts import Hosts
 from trainyard_agent.jobs import JobControl
-from trainyard_agent.members import Members
-from trainyard_agent.node_table import NodeTable
+from trainyard_agent.nodes.members import Members
+from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_agent.nodes.registry import Registry
+from trainyard_agent.nodes.returns import Returns
+from trainyard_agent.nodes.silence import SilenceWatch
+from trainyard_agent.nodes.verdicts import Verdicts
 from trainyard_agent.progress import ProgressReader
 from trainyard_agent.queue_watch import QueueWatch
-from trainyard_agent.registry import Registry
-from trainyard_agent.returns import Returns
-from trainyard_agent.silence import SilenceWatch
-from trainyard_agent.verdicts import Verdicts
 from trainyard_contracts.files import AgentConfig
 
 NO_JOBS: Any = SimpleNamespace(busy=lambda: False, on_node=lambda _: None, leftovers=lambda _: [])

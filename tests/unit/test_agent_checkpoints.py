@@ -37,7 +37,7 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.export import Exports
 from trainyard_agent.fence import FenceBusy, Fenced, raise_fence, read_fence
-from trainyard_agent.leftovers import kill_leftovers
+from trainyard_agent.nodes.leftovers import kill_leftovers
 from trainyard_contracts.files import JobBundle
 
 
@@ -389,7 +389,7 @@ def test_only_older_attempts_on_this_node_are_killed() -> None:
 def test_step_daemons_are_killed_by_job_and_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainyard_agent import leftovers
+    from trainyard_agent.nodes import leftovers
 
     ours, other = tmp_path / "nodes/i-1/root", tmp_path / "nodes/i-2/root"
     proc = tmp_path / "proc"

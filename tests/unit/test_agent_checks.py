@@ -25,8 +25,8 @@ from trainyard_agent.checks import (
     neuron,
     slurm_daemon,
 )
-from trainyard_agent.health import Believed, Health, debounce
 from trainyard_agent.host.accelerators import Accelerators, neuron_sample
+from trainyard_agent.nodes.health import Believed, Health, debounce
 
 
 @pytest.mark.parametrize(

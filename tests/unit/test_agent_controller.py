@@ -16,10 +16,10 @@ from tests.unit.agent_support import config
 import trainyard_agent
 from trainyard_agent.checks import Node
 from trainyard_agent.controller import Controller
-from trainyard_agent.health import Health
 from trainyard_agent.host.accelerators import Accelerators
 from trainyard_agent.host.local_socket import COMMAND_SOCKET, address
 from trainyard_agent.host.sampling import Sampler
+from trainyard_agent.nodes.health import Health
 
 PACKAGE = Path(trainyard_agent.__file__).parent
 #: Of the standard library, which knows no other way.

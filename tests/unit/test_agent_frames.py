@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.unit.agent_support import config
 
-from trainyard_agent.frames import (
+from trainyard_agent.nodes.frames import (
     MAX_BYTES,
     UNACKNOWLEDGED_SECONDS,
     Frames,
@@ -21,8 +21,8 @@ from trainyard_agent.frames import (
     greet_as_client,
     greet_as_server,
 )  # fmt: skip
-from trainyard_agent.link_server import LinkServer
-from trainyard_agent.links import Links
+from trainyard_agent.nodes.link_server import LinkServer
+from trainyard_agent.nodes.links import Links
 
 KEY = b"k" * 32
 

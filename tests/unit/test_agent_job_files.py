@@ -16,7 +16,7 @@ from tests.unit.agent_parts import node_parts
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
-from trainyard_agent import daemon, export, hollow_jobs, link_server, traces
+from trainyard_agent import daemon, export, hollow_jobs, traces
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import NotWhole, look, remove, scan, verify
 from trainyard_agent.commands import CommandServer
@@ -24,8 +24,9 @@ from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.fence import raise_fence
 from trainyard_agent.host import job_files
-from trainyard_agent.link_server import LinkServer
-from trainyard_agent.links import Links
+from trainyard_agent.nodes import link_server
+from trainyard_agent.nodes.link_server import LinkServer
+from trainyard_agent.nodes.links import Links
 from trainyard_agent.progress import ProgressReader
 from trainyard_agent.traces import read_launches, read_tail
 

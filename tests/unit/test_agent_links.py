@@ -11,10 +11,10 @@ import pytest
 from tests.support.ports import free_port
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent.frames import Frames, greet_as_client, greet_as_server
-from trainyard_agent.link_client import LinkClient
-from trainyard_agent.link_server import LinkServer
-from trainyard_agent.links import Links
+from trainyard_agent.nodes.frames import Frames, greet_as_client, greet_as_server
+from trainyard_agent.nodes.link_client import LinkClient
+from trainyard_agent.nodes.link_server import LinkServer
+from trainyard_agent.nodes.links import Links
 from trainyard_contracts.files import AgentConfig
 
 KEY = b"k" * 32
@@ -164,7 +164,7 @@ def test_a_bad_handshake_ends_neither_the_controllers_agent(tmp_path: Path, line
 
 @pytest.mark.parametrize("line", HANDSHAKES.values(), ids=HANDSHAKES.keys())
 def test_nor_a_nodes_agent(tmp_path: Path, line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard_agent.link_client.FIRST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("trainyard_agent.nodes.link_client.FIRST_RETRY_SECONDS", 0.01)
 
     async def story() -> None:
         linked: asyncio.Future[str] = asyncio.get_running_loop().create_future()

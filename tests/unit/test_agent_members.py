@@ -15,9 +15,9 @@ from trainyard_agent.attempts import Attempt
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.slurm import SlurmNode
-from trainyard_agent.node_table import Node
-from trainyard_agent.questions import Questions
-from trainyard_agent.silence import WATCH_SECONDS
+from trainyard_agent.nodes.node_table import Node
+from trainyard_agent.nodes.questions import Questions
+from trainyard_agent.nodes.silence import WATCH_SECONDS
 from trainyard_contracts.events import ClusterReady, NodesChanged
 
 
@@ -132,7 +132,7 @@ def test_a_look_into_a_silence_that_breaks_ends_the_agent_instead_of_leaving_the
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts, _ = parts_on(tmp_path, Slurm())
-    monkeypatch.setattr("trainyard_agent.silence.judge", lambda _: 1 / 0)
+    monkeypatch.setattr("trainyard_agent.nodes.silence.judge", lambda _: 1 / 0)
     broken: list[Any] = []
 
     async def story() -> None:

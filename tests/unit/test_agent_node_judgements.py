@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from trainyard_agent.activity import Activity
 from trainyard_agent.host.slurm import SlurmNode
-from trainyard_agent.members import CHANGES_TOLD, changes, drained_by_mistake, partition_sizes
-from trainyard_agent.node_table import Node, evidence_of
-from trainyard_agent.questions import Questions
-from trainyard_agent.returns import may_be_resumed
-from trainyard_agent.silence import census, signals_of, why_not_lost
+from trainyard_agent.nodes.activity import Activity
+from trainyard_agent.nodes.members import CHANGES_TOLD, changes, drained_by_mistake, partition_sizes
+from trainyard_agent.nodes.node_table import Node, evidence_of
+from trainyard_agent.nodes.questions import Questions
+from trainyard_agent.nodes.returns import may_be_resumed
+from trainyard_agent.nodes.silence import census, signals_of, why_not_lost
 
 
 def slurm_node(name: str, state: str, reason: str = "", *partitions: str) -> SlurmNode:

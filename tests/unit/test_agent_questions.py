@@ -12,13 +12,13 @@ from tests.unit.agent_parts import NodeParts, node_parts
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_attempts import Controller
 
-from trainyard_agent import questions
 from trainyard_agent.attempts import Attempt
 from trainyard_agent.host.slurm import SlurmNode
-from trainyard_agent.link_client import LinkClient
-from trainyard_agent.link_server import LinkServer
-from trainyard_agent.links import Links
-from trainyard_agent.questions import Questions, address_of, ask
+from trainyard_agent.nodes import questions
+from trainyard_agent.nodes.link_client import LinkClient
+from trainyard_agent.nodes.link_server import LinkServer
+from trainyard_agent.nodes.links import Links
+from trainyard_agent.nodes.questions import Questions, address_of, ask
 
 NODES = ("ip-127-0-0-2", "ip-127-0-0-3")
 

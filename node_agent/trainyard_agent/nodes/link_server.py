@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import Any, Protocol
 
-from trainyard_agent.frames import Frames, LinkError, give_up_early, greet_as_server
-from trainyard_agent.links import Links
+from trainyard_agent.nodes.frames import Frames, LinkError, give_up_early, greet_as_server
+from trainyard_agent.nodes.links import Links
 from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)

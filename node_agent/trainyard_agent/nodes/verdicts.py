@@ -7,8 +7,8 @@ import sqlite3
 from functools import partial
 from typing import Any
 
-from trainyard_agent.activity import Jobs, named
 from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.nodes.activity import Jobs, named
 from trainyard_contracts.events import NodeUnhealthy
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from trainyard_agent.frames import Frames, LinkError
+from trainyard_agent.nodes.frames import Frames, LinkError
 
 log = logging.getLogger(__name__)
 

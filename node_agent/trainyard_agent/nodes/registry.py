@@ -9,10 +9,10 @@ from typing import Any
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.background import Background
-from trainyard_agent.node_table import Node, NodeTable
-from trainyard_agent.returns import Returns
-from trainyard_agent.silence import SilenceWatch
-from trainyard_agent.verdicts import Verdicts
+from trainyard_agent.nodes.node_table import Node, NodeTable
+from trainyard_agent.nodes.returns import Returns
+from trainyard_agent.nodes.silence import SilenceWatch
+from trainyard_agent.nodes.verdicts import Verdicts
 from trainyard_contracts.events import AgentBack, NodeSample
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from trainyard_agent.frames import Frames, LinkError, give_up_early, greet_as_client
 from trainyard_agent.host.boot import boot_id
 from trainyard_agent.host.identifiers import RUN_ID
-from trainyard_agent.leftovers import kill_leftovers
+from trainyard_agent.nodes.frames import Frames, LinkError, give_up_early, greet_as_client
+from trainyard_agent.nodes.leftovers import kill_leftovers
 from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)

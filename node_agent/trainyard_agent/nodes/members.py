@@ -9,10 +9,10 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from trainyard_agent.activity import Jobs
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.slurm import Slurm, SlurmError, SlurmNode
-from trainyard_agent.node_table import NodeTable
+from trainyard_agent.nodes.activity import Jobs
+from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_contracts.events import ClusterReady, NodesChanged
 from trainyard_contracts.files import AgentConfig
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.slurm import SlurmNode
-from trainyard_agent.questions import Questions, Slurmd
+from trainyard_agent.nodes.questions import Questions, Slurmd
 from trainyard_contracts.events import AgentEvent, NodeEvidence, NodeSample
 
 _SLURMD = {

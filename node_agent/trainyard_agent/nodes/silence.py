@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trainyard_agent.activity import Activity, Jobs, named
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.background import Background
-from trainyard_agent.liveness import Signals, judge
-from trainyard_agent.node_table import Node, NodeTable
-from trainyard_agent.questions import Questions, address_of
+from trainyard_agent.nodes.activity import Activity, Jobs, named
+from trainyard_agent.nodes.liveness import Signals, judge
+from trainyard_agent.nodes.node_table import Node, NodeTable
+from trainyard_agent.nodes.questions import Questions, address_of
 from trainyard_contracts.events import AgentSilent, NodeEvidence, NodeLost
 from trainyard_contracts.files import AgentConfig
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
-from trainyard_agent.liveness import QUESTIONS_NEEDED, UNANSWERED_SECONDS
+from trainyard_agent.nodes.liveness import QUESTIONS_NEEDED, UNANSWERED_SECONDS
 
 #: 'unasked': the question never left this machine, which says nothing of the node.
 Answer = Literal["up", "refused", "none", "unasked"]
