@@ -15,7 +15,8 @@ from typing import Any
 
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import Checkpoints
-from trainyard_agent.commands import CommandServer, Handlers
+from trainyard_agent.commands.job_control import JobControl
+from trainyard_agent.commands.server import CommandServer, Handlers
 from trainyard_agent.ending import Ending
 from trainyard_agent.events.heartbeats import portions
 from trainyard_agent.events.outbox import Sender
@@ -30,7 +31,6 @@ from trainyard_agent.host.sampling import Sampler
 from trainyard_agent.host.settings_watch import SettingsWatch
 from trainyard_agent.host.slurm import Slurm
 from trainyard_agent.hosts import Hosts
-from trainyard_agent.jobs import JobControl
 from trainyard_agent.nodes.health import Health
 from trainyard_agent.nodes.link_server import LinkServer
 from trainyard_agent.nodes.links import Links

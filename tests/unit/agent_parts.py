@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from trainyard_agent.attempts import Attempts
+from trainyard_agent.commands.job_control import JobControl
 from trainyard_agent.ending import Ending
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.follow import Follower
 from trainyard_agent.forced_end import ForcedEnd
 from trainyard_agent.hollow_jobs import HollowJobs
 from trainyard_agent.hosts import Hosts
-from trainyard_agent.jobs import JobControl
 from trainyard_agent.nodes.members import Members
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.registry import Registry

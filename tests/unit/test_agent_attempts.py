@@ -16,10 +16,11 @@ from botocore.exceptions import CredentialRetrievalError
 from tests.unit.agent_parts import job_parts, node_parts
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent import daemon, ending, hollow_jobs, jobs
+from trainyard_agent import daemon, ending, hollow_jobs
 from trainyard_agent.attempt_files import sbatch_options
 from trainyard_agent.attempts import Attempt
 from trainyard_agent.checkpoints import Checkpoints
+from trainyard_agent.commands import job_control as jobs
 from trainyard_agent.ending import EVIDENCE_NODES
 from trainyard_agent.events.outbox import Sender
 from trainyard_agent.events.reporting import Reporter

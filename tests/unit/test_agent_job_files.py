@@ -19,7 +19,7 @@ from tests.unit.test_agent_checkpoints import commit
 from trainyard_agent import daemon, export, hollow_jobs, traces
 from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import NotWhole, look, remove, scan, verify
-from trainyard_agent.commands import CommandServer
+from trainyard_agent.commands.server import CommandServer
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.fence import raise_fence

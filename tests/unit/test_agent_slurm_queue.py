@@ -13,7 +13,7 @@ from tests.unit.agent_support import RUN, config
 
 from trainyard_agent import cli
 from trainyard_agent.attempts import Attempt
-from trainyard_agent.commands import CommandServer
+from trainyard_agent.commands.server import CommandServer
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.slurm import Job, Slurm, SlurmError, SlurmNode, expand
