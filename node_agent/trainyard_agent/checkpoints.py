@@ -19,11 +19,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal
 
-from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.job_files import may_pass, read_small
 from trainyard_agent.host.s3 import Digest, digest
+from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_contracts.events import CheckpointCommitted, CheckpointPruned, CheckpointRejected
 from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, CheckpointManifest, JobBundle
 from trainyard_contracts.specs import relative_path

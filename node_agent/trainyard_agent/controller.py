@@ -13,24 +13,28 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import Checkpoints
 from trainyard_agent.commands.job_control import JobControl
 from trainyard_agent.commands.server import CommandServer, Handlers
-from trainyard_agent.ending import Ending
 from trainyard_agent.events.heartbeats import portions
 from trainyard_agent.events.outbox import Sender
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store, set_damaged_aside
 from trainyard_agent.export import Exports
-from trainyard_agent.follow import Follower
-from trainyard_agent.forced_end import ForcedEnd
-from trainyard_agent.hollow_jobs import HollowJobs
 from trainyard_agent.host.s3 import S3
 from trainyard_agent.host.sampling import Sampler
 from trainyard_agent.host.settings_watch import SettingsWatch
 from trainyard_agent.host.slurm import Slurm
-from trainyard_agent.hosts import Hosts
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.ending import Ending
+from trainyard_agent.jobs.follow import Follower
+from trainyard_agent.jobs.forced_end import ForcedEnd
+from trainyard_agent.jobs.hollow_jobs import HollowJobs
+from trainyard_agent.jobs.hosts import Hosts
+from trainyard_agent.jobs.other_jobs import OtherJobsWatch
+from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.queue_watch import QueueWatch
+from trainyard_agent.jobs.run_logs import RunLogs
 from trainyard_agent.nodes.health import Health
 from trainyard_agent.nodes.link_server import LinkServer
 from trainyard_agent.nodes.links import Links
@@ -40,10 +44,6 @@ from trainyard_agent.nodes.registry import Registry
 from trainyard_agent.nodes.returns import Returns
 from trainyard_agent.nodes.silence import SilenceWatch
 from trainyard_agent.nodes.verdicts import Verdicts
-from trainyard_agent.other_jobs import OtherJobsWatch
-from trainyard_agent.progress import ProgressReader
-from trainyard_agent.queue_watch import QueueWatch
-from trainyard_agent.run_logs import RunLogs
 from trainyard_contracts import commands
 from trainyard_contracts.events import ClusterHeartbeat
 from trainyard_contracts.files import AgentConfig

@@ -20,7 +20,6 @@ from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
 from trainyard_agent import export, own_files
-from trainyard_agent.attempts import Attempts
 from trainyard_agent.checkpoints import Checkpoints
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
@@ -28,6 +27,7 @@ from trainyard_agent.export import Exports
 from trainyard_agent.host import s3
 from trainyard_agent.host.s3 import S3, Location
 from trainyard_agent.host.signed_http import Refused
+from trainyard_agent.jobs.attempts import Attempts
 
 PREFIX = f"data/runs/{RUN}/export"
 

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from trainyard_agent.attempts import Attempts
 from trainyard_agent.commands.job_control import JobControl
-from trainyard_agent.ending import Ending
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.follow import Follower
-from trainyard_agent.forced_end import ForcedEnd
-from trainyard_agent.hollow_jobs import HollowJobs
-from trainyard_agent.hosts import Hosts
+from trainyard_agent.jobs.attempts import Attempts
+from trainyard_agent.jobs.ending import Ending
+from trainyard_agent.jobs.follow import Follower
+from trainyard_agent.jobs.forced_end import ForcedEnd
+from trainyard_agent.jobs.hollow_jobs import HollowJobs
+from trainyard_agent.jobs.hosts import Hosts
+from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.queue_watch import QueueWatch
 from trainyard_agent.nodes.members import Members
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_agent.nodes.registry import Registry
 from trainyard_agent.nodes.returns import Returns
 from trainyard_agent.nodes.silence import SilenceWatch
 from trainyard_agent.nodes.verdicts import Verdicts
-from trainyard_agent.progress import ProgressReader
-from trainyard_agent.queue_watch import QueueWatch
 from trainyard_contracts.files import AgentConfig
 
 NO_JOBS: Any = SimpleNamespace(busy=lambda: False, on_node=lambda _: None, leftovers=lambda _: [])

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from tests.unit.agent_support import RUN
 
-from trainyard_agent.attempts import LEFTOVER_RUNS, Attempt, leftovers_on
-from trainyard_agent.ending import EVIDENCE_NODES, doubtful_first, with_restart
-from trainyard_agent.evidence import Diagnosis
-from trainyard_agent.follow import (
+from trainyard_agent.jobs.attempts import LEFTOVER_RUNS, Attempt, leftovers_on
+from trainyard_agent.jobs.ending import EVIDENCE_NODES, doubtful_first, with_restart
+from trainyard_agent.jobs.evidence import Diagnosis
+from trainyard_agent.jobs.follow import (
     EAGER_POLL_SECONDS,
     POLL_SECONDS,
     poll_seconds,
     stands_still,
 )
-from trainyard_agent.forced_end import cut_off
-from trainyard_agent.hosts import with_addresses
-from trainyard_agent.progress import note_step, smoothed
-from trainyard_agent.queue_watch import TELL_QUEUE_SECONDS, worth_telling
+from trainyard_agent.jobs.forced_end import cut_off
+from trainyard_agent.jobs.hosts import with_addresses
+from trainyard_agent.jobs.progress import note_step, smoothed
+from trainyard_agent.jobs.queue_watch import TELL_QUEUE_SECONDS, worth_telling
 from trainyard_contracts.events import JobAhead, NodeEvidence
 from trainyard_contracts.files import Progress
 

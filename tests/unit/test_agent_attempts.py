@@ -16,21 +16,22 @@ from botocore.exceptions import CredentialRetrievalError
 from tests.unit.agent_parts import job_parts, node_parts
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent import daemon, ending, hollow_jobs
-from trainyard_agent.attempt_files import sbatch_options
-from trainyard_agent.attempts import Attempt
+from trainyard_agent import daemon
 from trainyard_agent.checkpoints import Checkpoints
 from trainyard_agent.commands import job_control as jobs
-from trainyard_agent.ending import EVIDENCE_NODES
 from trainyard_agent.events.outbox import Sender
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.evidence import Diagnosis
-from trainyard_agent.gres import every
 from trainyard_agent.host.boot import boot_id
 from trainyard_agent.host.signed_http import Answer, SignedHttp, Unreachable
 from trainyard_agent.host.slurm import Job, SlurmError, SlurmNode
-from trainyard_agent.progress import first_step_at
+from trainyard_agent.jobs import ending, hollow_jobs
+from trainyard_agent.jobs.attempt_files import sbatch_options
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.ending import EVIDENCE_NODES
+from trainyard_agent.jobs.evidence import Diagnosis
+from trainyard_agent.jobs.gres import every
+from trainyard_agent.jobs.progress import first_step_at
 from trainyard_contracts.commands import Cancelling
 from trainyard_contracts.events import NodeEvidence
 from trainyard_contracts.files import JobBundle, Progress

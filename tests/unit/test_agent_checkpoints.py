@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from tests.unit.agent_support import RUN, config
 
 from trainyard_agent import export
-from trainyard_agent.attempts import Attempt
 from trainyard_agent.checkpoints import (
     Checkpoints,
     NotWhole,
@@ -36,7 +35,8 @@ from trainyard_agent.checkpoints import (
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.export import Exports
-from trainyard_agent.fence import FenceBusy, Fenced, raise_fence, read_fence
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.fence import FenceBusy, Fenced, raise_fence, read_fence
 from trainyard_agent.nodes.leftovers import kill_leftovers
 from trainyard_contracts.files import JobBundle
 
@@ -342,7 +342,7 @@ def test_a_commit_in_progress_is_waited_for_and_a_stuck_one_is_reported(
 ) -> None:
     import fcntl
 
-    from trainyard_agent import fence
+    from trainyard_agent.jobs import fence
 
     holder = (tmp_path / "fence.lock").open("a")
     fcntl.flock(holder, fcntl.LOCK_EX)

@@ -16,19 +16,20 @@ from tests.unit.agent_parts import node_parts
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
-from trainyard_agent import daemon, export, hollow_jobs, traces
-from trainyard_agent.attempts import Attempt, Attempts
+from trainyard_agent import daemon, export
 from trainyard_agent.checkpoints import NotWhole, look, remove, scan, verify
 from trainyard_agent.commands.server import CommandServer
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.fence import raise_fence
 from trainyard_agent.host import job_files
+from trainyard_agent.jobs import hollow_jobs, traces
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.fence import raise_fence
+from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.traces import read_launches, read_tail
 from trainyard_agent.nodes import link_server
 from trainyard_agent.nodes.link_server import LinkServer
 from trainyard_agent.nodes.links import Links
-from trainyard_agent.progress import ProgressReader
-from trainyard_agent.traces import read_launches, read_tail
 
 SECRET = b"not the job's"
 

@@ -11,10 +11,10 @@ import pytest
 from tests.unit.agent_parts import JobParts, NodeParts, job_parts, node_parts
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent.attempts import Attempt
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.nodes.node_table import Node
 from trainyard_agent.nodes.questions import Questions
 from trainyard_agent.nodes.silence import WATCH_SECONDS

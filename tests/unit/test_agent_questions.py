@@ -12,8 +12,8 @@ from tests.unit.agent_parts import NodeParts, node_parts
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_attempts import Controller
 
-from trainyard_agent.attempts import Attempt
 from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.nodes import questions
 from trainyard_agent.nodes.link_client import LinkClient
 from trainyard_agent.nodes.link_server import LinkServer

@@ -12,12 +12,12 @@ from tests.unit.agent_parts import JobParts, job_parts
 from tests.unit.agent_support import RUN, config
 
 from trainyard_agent import cli
-from trainyard_agent.attempts import Attempt
 from trainyard_agent.commands.server import CommandServer
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.slurm import Job, Slurm, SlurmError, SlurmNode, expand
-from trainyard_agent.slurm_queue import ahead, parse_queue
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.slurm_queue import ahead, parse_queue
 from trainyard_contracts.commands import Exclude, Excluded
 from trainyard_contracts.events import AttemptQueued
 
@@ -103,7 +103,7 @@ def test_a_job_that_waits_is_told_once_and_again_when_others_are_in_its_way(
 ) -> None:
     parts, attempt, slurm, told = submitted(tmp_path)
     clock = [attempt.followed_since]
-    monkeypatch.setattr("trainyard_agent.queue_watch.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("trainyard_agent.jobs.queue_watch.time.monotonic", lambda: clock[0])
 
     def after(seconds: float) -> None:
         clock[0] += seconds
@@ -131,7 +131,7 @@ def test_a_queue_that_cannot_be_read_now_is_read_later(
 ) -> None:
     parts, attempt, slurm, told = submitted(tmp_path)
     clock = [attempt.followed_since]
-    monkeypatch.setattr("trainyard_agent.queue_watch.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("trainyard_agent.jobs.queue_watch.time.monotonic", lambda: clock[0])
     answer = slurm.queue
 
     async def refuse() -> str:

@@ -9,11 +9,11 @@ from typing import Any
 from tests.unit.agent_parts import job_parts
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent.attempts import Attempt
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.configuration import attempt_dir
 from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_contracts.files import JobBundle
 

@@ -14,27 +14,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.attempt_files import (
-    job_environment,
-    parse_bundle,
-    sbatch_options,
-    write_attempt,
-)
-from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.checkpoints import Checkpoints, bundle_of
-from trainyard_agent.fence import raise_fence
-from trainyard_agent.follow import Follower
 from trainyard_agent.host.background import Background
 from trainyard_agent.host.configuration import attempt_dir, run_dir, runs_root
 from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.host.s3 import S3, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.host.slurm import Slurm, SlurmError, compress
-from trainyard_agent.hosts import Hosts
+from trainyard_agent.jobs.attempt_files import (
+    job_environment,
+    parse_bundle,
+    sbatch_options,
+    write_attempt,
+)
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.fence import raise_fence
+from trainyard_agent.jobs.follow import Follower
+from trainyard_agent.jobs.hosts import Hosts
+from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.traces import read_tail
 from trainyard_agent.nodes.links import Links
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_agent.progress import ProgressReader
-from trainyard_agent.traces import read_tail
 from trainyard_contracts.commands import Cancelling, Excluded, Submitted, Tail
 from trainyard_contracts.files import AgentConfig, JobBundle
 

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.attempt_files import BadBundle
-from trainyard_agent.fence import FenceBusy, Fenced
 from trainyard_agent.host.errors import CommandRefused
 from trainyard_agent.host.local_socket import COMMAND_SOCKET, JOB_END_SOCKET, address
 from trainyard_agent.host.slurm import SlurmError
+from trainyard_agent.jobs.attempt_files import BadBundle
+from trainyard_agent.jobs.fence import FenceBusy, Fenced
 from trainyard_contracts.commands import Answer, Command, of_words
 
 log = logging.getLogger(__name__)

@@ -7,17 +7,17 @@ import logging
 import time
 from pathlib import Path
 
-from trainyard_agent.attempt_files import job_name
-from trainyard_agent.attempts import Attempt, Attempts
-from trainyard_agent.ending import Confirm, Ending
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.hollow_jobs import HollowJobs
 from trainyard_agent.host.background import Background
 from trainyard_agent.host.slurm import Job, Slurm, SlurmError
+from trainyard_agent.jobs.attempt_files import job_name
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.ending import Confirm, Ending
+from trainyard_agent.jobs.hollow_jobs import HollowJobs
+from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.queue_watch import QueueWatch
 from trainyard_agent.nodes.liveness import quiet_needed
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_agent.progress import ProgressReader
-from trainyard_agent.queue_watch import QueueWatch
 from trainyard_contracts.events import AttemptStarted
 
 log = logging.getLogger(__name__)

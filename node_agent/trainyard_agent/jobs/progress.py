@@ -6,9 +6,9 @@ import logging
 import time
 from datetime import datetime, timezone
 
-from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host import job_files
+from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_contracts.events import AttemptStepped
 from trainyard_contracts.files import Progress
 

@@ -11,9 +11,9 @@ import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from trainyard_agent import gres
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.slurm import SlurmNode, as_argument
+from trainyard_agent.jobs import gres
 from trainyard_contracts.files import OUTPUT_NAME, AgentConfig, JobBundle
 from trainyard_contracts.specs import relative_path
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import time
 
-from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.slurm_queue import ahead, parse_queue
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_agent.slurm_queue import ahead, parse_queue
 from trainyard_contracts.events import AttemptQueued, JobAhead
 
 log = logging.getLogger(__name__)

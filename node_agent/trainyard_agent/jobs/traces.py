@@ -8,8 +8,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from trainyard_agent.evidence import Launch
 from trainyard_agent.host import job_files
+from trainyard_agent.jobs.evidence import Launch
 
 log = logging.getLogger(__name__)
 

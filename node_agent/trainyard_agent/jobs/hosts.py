@@ -7,9 +7,9 @@ import logging
 import re
 from collections.abc import Mapping
 
-from trainyard_agent.attempt_files import write_hosts
-from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.host.background import Background
+from trainyard_agent.jobs.attempt_files import write_hosts
+from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.nodes.node_table import NodeTable
 
 log = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.host.background import Background
 from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.jobs.attempts import Attempt, Attempts
 
 log = logging.getLogger(__name__)
 

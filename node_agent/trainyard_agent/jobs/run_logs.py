@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from trainyard_agent.attempts import Attempt
 from trainyard_agent.host.job_files import may_pass
 from trainyard_agent.host.s3 import S3, Location, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
-from trainyard_agent.traces import log_tail
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.traces import log_tail
 from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)

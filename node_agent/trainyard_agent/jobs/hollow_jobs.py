@@ -13,11 +13,11 @@ import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from trainyard_agent.attempts import Attempt
-from trainyard_agent.evidence import Launch
-from trainyard_agent.forced_end import ForcedEnd
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.evidence import Launch
+from trainyard_agent.jobs.forced_end import ForcedEnd
+from trainyard_agent.jobs.traces import read_launches
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_agent.traces import read_launches
 
 log = logging.getLogger(__name__)
 

@@ -9,15 +9,15 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any
 
-from trainyard_agent import hollow_jobs
-from trainyard_agent.attempts import Attempt, Attempts
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.evidence import LOG_TAIL_BYTES, Diagnosis, diagnose
-from trainyard_agent.forced_end import Kill
 from trainyard_agent.host.slurm import Job, Slurm, SlurmError
+from trainyard_agent.jobs import hollow_jobs
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.evidence import LOG_TAIL_BYTES, Diagnosis, diagnose
+from trainyard_agent.jobs.forced_end import Kill
+from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.traces import read_launches, read_tail, unwritable
 from trainyard_agent.nodes.node_table import NodeTable
-from trainyard_agent.progress import ProgressReader
-from trainyard_agent.traces import read_launches, read_tail, unwritable
 from trainyard_contracts.events import AttemptEnded, NodeEvidence
 from trainyard_contracts.files import AgentConfig
 
