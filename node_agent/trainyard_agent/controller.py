@@ -13,14 +13,14 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.checkpoints import Checkpoints
+from trainyard_agent.checkpoints.checkpoints import Checkpoints
+from trainyard_agent.checkpoints.export import Exports
 from trainyard_agent.commands.job_control import JobControl
 from trainyard_agent.commands.server import CommandServer, Handlers
 from trainyard_agent.events.heartbeats import portions
 from trainyard_agent.events.outbox import Sender
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store, set_damaged_aside
-from trainyard_agent.export import Exports
 from trainyard_agent.host.s3 import S3
 from trainyard_agent.host.sampling import Sampler
 from trainyard_agent.host.settings_watch import SettingsWatch

@@ -19,11 +19,11 @@ from tests.local.agent_cluster import Sink
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
-from trainyard_agent import export, own_files
-from trainyard_agent.checkpoints import Checkpoints
+from trainyard_agent.checkpoints import export, own_files
+from trainyard_agent.checkpoints.checkpoints import Checkpoints
+from trainyard_agent.checkpoints.export import Exports
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.export import Exports
 from trainyard_agent.host import s3
 from trainyard_agent.host.s3 import S3, Location
 from trainyard_agent.host.signed_http import Refused

@@ -17,7 +17,7 @@ from tests.unit.agent_parts import job_parts, node_parts
 from tests.unit.agent_support import RUN, config
 
 from trainyard_agent import daemon
-from trainyard_agent.checkpoints import Checkpoints
+from trainyard_agent.checkpoints.checkpoints import Checkpoints
 from trainyard_agent.commands import job_control as jobs
 from trainyard_agent.events.outbox import Sender
 from trainyard_agent.events.reporting import Reporter

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent import export
-from trainyard_agent.checkpoints import (
+from trainyard_agent.checkpoints import export
+from trainyard_agent.checkpoints.checkpoints import (
     Checkpoints,
     NotWhole,
     order,
@@ -32,9 +32,9 @@ from trainyard_agent.checkpoints import (
     to_prune,
     verify,
 )
+from trainyard_agent.checkpoints.export import Exports
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
-from trainyard_agent.export import Exports
 from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.jobs.fence import FenceBusy, Fenced, raise_fence, read_fence
 from trainyard_agent.nodes.leftovers import kill_leftovers
@@ -291,7 +291,7 @@ def test_one_that_cannot_be_removed_is_not_told_again_and_again(
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("trainyard_agent.checkpoints.os.rename", refuse)
+    monkeypatch.setattr("trainyard_agent.checkpoints.checkpoints.os.rename", refuse)
     for _ in range(3):
         watch.look()
     assert watch.told() == ["Committed 10", "Committed 20"]
@@ -427,7 +427,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
 def test_what_cannot_be_read_now_is_not_torn_and_is_looked_at_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, ended: bool
 ) -> None:
-    monkeypatch.setattr("trainyard_agent.checkpoints.FIRST_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("trainyard_agent.checkpoints.checkpoints.FIRST_RETRY_SECONDS", 0.0)
     watch = Watch(tmp_path)
     for step in (10, 20):
         commit(watch.root, step)

@@ -16,8 +16,9 @@ from tests.unit.agent_parts import node_parts
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
-from trainyard_agent import daemon, export
-from trainyard_agent.checkpoints import NotWhole, look, remove, scan, verify
+from trainyard_agent import daemon
+from trainyard_agent.checkpoints import export
+from trainyard_agent.checkpoints.checkpoints import NotWhole, look, remove, scan, verify
 from trainyard_agent.commands.server import CommandServer
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
@@ -110,7 +111,7 @@ def test_a_checkpoint_that_vanishes_while_it_is_verified_is_no_finding(
         remove(path)
         return found
 
-    monkeypatch.setattr("trainyard_agent.checkpoints.verify", verify_and_lose)
+    monkeypatch.setattr("trainyard_agent.checkpoints.checkpoints.verify", verify_and_lose)
     assert look(directory, f"checkpoints/{directory.name}", RUN, "") is None
 
 
@@ -122,7 +123,7 @@ def test_a_checkpoint_that_cannot_be_removed_is_kept_and_the_watch_goes_on(
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("trainyard_agent.checkpoints.os.rename", refuse)
+    monkeypatch.setattr("trainyard_agent.checkpoints.checkpoints.os.rename", refuse)
     remove(directory)
     verify(directory, RUN)
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.checkpoints import Checkpoints, bundle_of
+from trainyard_agent.checkpoints.checkpoints import Checkpoints, bundle_of
 from trainyard_agent.host.background import Background
 from trainyard_agent.host.configuration import attempt_dir, run_dir, runs_root
 from trainyard_agent.host.errors import CommandRefused

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainyard_agent.checkpoints import NAME
+from trainyard_agent.checkpoints.checkpoints import NAME
 from trainyard_agent.host.job_files import may_pass, read_small
 from trainyard_contracts.files import OUTPUT_NAME, JobBundle
 

@@ -12,8 +12,16 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trainyard_agent import own_files
-from trainyard_agent.checkpoints import Checkpoints, NotWhole, absent, bundle_of, listing, verify
+from trainyard_agent.checkpoints import own_files
+from trainyard_agent.checkpoints.checkpoints import (
+    Checkpoints,
+    NotWhole,
+    absent,
+    bundle_of,
+    listing,
+    verify,
+)
+from trainyard_agent.checkpoints.own_files import OwnFile
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.errors import CommandRefused
@@ -21,7 +29,6 @@ from trainyard_agent.host.job_files import may_pass, read_tail
 from trainyard_agent.host.s3 import S3, Digest, Location, digest, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs.attempts import Attempts
-from trainyard_agent.own_files import OwnFile
 from trainyard_contracts.commands import Exporting
 from trainyard_contracts.events import ExportFinished
 from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, ExportedObject, ExportManifest
