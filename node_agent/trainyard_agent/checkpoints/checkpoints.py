@@ -1,4 +1,7 @@
-"""Watches the checkpoints of active runs: verifies each new one once, reports it, and prunes, always keeping the newest whole ones."""
+"""Watches the checkpoints of active runs.
+
+It verifies each new one once, reports it, and prunes, always keeping the newest whole ones.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ NAME = re.compile(r"^step-([0-9]{12})-attempt-([0-9]{1,9})$")
 SCAN_SECONDS = 1.0
 #: Room for the names, sizes and hashes of about 100,000 files.
 MANIFEST_BYTES = 16 * 1024 * 1024
-#: This many of the newest are looked at again for changes (a corrupted file changes its time or size).
+#: This many of the newest are looked at again for changes (a corrupted file changes its time or
+#: size).
 RECHECKED = 2
 #: Between blocks of 1 MiB: at most a good half of one core, however much there is to hash.
 _PAUSE_SECONDS = 0.0005
@@ -67,7 +71,8 @@ def verify(
 ) -> tuple[CheckpointManifest, dict[str, Digest]]:
     """Read every file of a checkpoint and compare it with the manifest.
 
-    Raises NotWhole for what its files are, and OSError where one cannot be read just now, which says nothing of it.
+    Raises NotWhole for what its files are, and OSError where one cannot be read just now, which
+    says nothing of it.
     """
     manifest = read_manifest(directory, run_id)
     digests = {}
@@ -111,7 +116,10 @@ def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
 
 
 def signature(directory: Path) -> str:
-    """Changes when any file of the checkpoint is replaced, written to, or removed; '' if the directory is gone."""
+    """Changes when any file of the checkpoint is replaced, written to, or removed.
+
+    '' if the directory is gone.
+    """
     parts = []
     try:
         for root, _, names in os.walk(directory):
@@ -126,7 +134,10 @@ def signature(directory: Path) -> str:
 
 
 def listing(directory: Path) -> list[Path]:
-    """Committed checkpoints, newest (step, then attempt) first. Raises OSError where that cannot be read just now."""
+    """Committed checkpoints, newest (step, then attempt) first.
+
+    Raises OSError where that cannot be read just now.
+    """
     try:
         names = [name for name in os.listdir(directory) if NAME.match(name)]
     except OSError as error:
@@ -148,7 +159,10 @@ def scan(
     known: Mapping[str, tuple[str, str]],
     later: Collection[str] = (),
 ) -> tuple[list[Finding], set[str]]:
-    """Look at what is new or changed; (findings, paths that exist). `known`: path -> (status, signature); `later`: not to look at now."""
+    """Look at what is new or changed; (findings, paths that exist).
+
+    `known`: path -> (status, signature); `later`: not to look at now.
+    """
     findings, present = [], set()
     try:
         listed = listing(root / directory)
@@ -196,7 +210,10 @@ def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
 
 
 def to_prune(known: Mapping[str, str], keep: int) -> list[str]:
-    """Paths of the whole checkpoints beyond the `keep` newest; never the last whole one. `known`: path -> status."""
+    """Paths of the whole checkpoints beyond the `keep` newest; never the last whole one.
+
+    `known`: path -> status.
+    """
     whole = sorted(
         (path for path, status in known.items() if status == "whole"), key=order, reverse=True
     )
@@ -206,8 +223,9 @@ def to_prune(known: Mapping[str, str], keep: int) -> list[str]:
 def removed(root: Path, missing: Collection[str], present: Collection[str]) -> list[str]:
     """Those of the missing checkpoints that someone removed, oldest first.
 
-    Pruning, the trainer's and our own, always leaves a newer one. Where none is to be seen, the shared filesystem may be away
-    (an empty mount point is listed without an error): then nothing is known.
+    Pruning, the trainer's and our own, always leaves a newer one. Where none is to be seen, the
+    shared filesystem may be away (an empty mount point is listed without an error): then nothing is
+    known.
     """
     newest = max(map(order, present), default=(-1, -1))
     return sorted(
@@ -237,9 +255,10 @@ def _no_directory(path: Path) -> bool:
 
 
 def remove(path: Path) -> bool:
-    """Rename first, so that nobody ever sees half of a checkpoint under a valid name. False if that failed or it is not to be seen.
+    """Rename first, so that nobody ever sees half of a checkpoint under a valid name.
 
-    What stays under the new name, because the agent died here, the next attempt's trainer clears away.
+    False if that failed or it is not to be seen. What stays under the new name, because the agent
+    died here, the next attempt's trainer clears away.
     """
     aside = path.with_name(f".old-by-agent-{path.name}")
     try:
@@ -373,15 +392,22 @@ class Checkpoints:
         }
         if finding.status == "whole":
             event: Any = self._reporter.make(
-                CheckpointCommitted, **facts, bytes=finding.bytes, files=finding.files, committed_at=finding.committed_at
-            )  # fmt: skip
+                CheckpointCommitted,
+                **facts,
+                bytes=finding.bytes,
+                files=finding.files,
+                committed_at=finding.committed_at,
+            )
         else:
             event = self._reporter.make(CheckpointRejected, **facts, reason=finding.reason)
             log.warning("%s: checkpoint %s is not whole: %s", run_id, finding.path, finding.reason)
         return self._reporter.report(event, change=change)
 
     def _gone(self, run_id: str, path: str) -> None:
-        """Forget a checkpoint that was removed, and report it once if it was whole; a rejected one stays rejected for everyone."""
+        """Forget a checkpoint that was removed, and report it once if it was whole.
+
+        A rejected one stays rejected for everyone.
+        """
         self._unread.pop((run_id, path), None)
         before = self._known[run_id].pop(path, None)
         if before is None:
@@ -408,7 +434,10 @@ class Checkpoints:
                 self._gone(run_id, path)
 
     def _remove(self, run_id: str, path: Path) -> bool:
-        """In the thread, where it may have waited behind much hashing: an export that began meanwhile needs the checkpoint."""
+        """In the thread, where it may have waited behind much hashing.
+
+        An export that began meanwhile needs the checkpoint.
+        """
         return not self.exporting[run_id] and remove(path)
 
     def close(self) -> None:

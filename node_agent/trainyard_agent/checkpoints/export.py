@@ -1,4 +1,8 @@
-"""Copies a run to S3 and proves it: every object's size and SHA-256 read back, the manifest last, resumable after any crash."""
+"""Copies a run to S3 and proves it.
+
+Every object's size and SHA-256 are read back, the manifest comes last, and it can go on after any
+crash.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +62,10 @@ class Unsteady(ExportFailed):
 
 @dataclass(frozen=True)
 class Item:
-    """One file to upload; `key` is relative to the export's prefix. Files of a `group` are exported together or not at all."""
+    """One file to upload; `key` is relative to the export's prefix.
+
+    Files of a `group` are exported together or not at all.
+    """
 
     key: str
     path: Path
@@ -68,7 +75,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is verified before it is exported. `steps`: of each checkpoint, by its group. `lost`: how many vanished meanwhile."""
+    """What is verified before it is exported. `steps`: of each checkpoint, by its group.
+
+    `lost`: how many vanished meanwhile.
+    """
 
     items: tuple[Item, ...]
     steps: Mapping[str, int]
@@ -93,9 +103,10 @@ def make_plan(
     *,
     without_unreadable: bool = False,
 ) -> Plan:
-    """Read and verify what is to be exported (blocks). Raises ExportFailed, and OSError where something cannot be read just now.
+    """Read and verify what is to be exported (blocks).
 
-    `without_unreadable`: checkpoints that cannot be read are left out, as if they were not whole.
+    Raises ExportFailed, and OSError where something cannot be read just now. `without_unreadable`:
+    checkpoints that cannot be read are left out, as if they were not whole.
     """
     items: list[Item] = []
     steps: dict[str, int] = {}
@@ -151,7 +162,10 @@ def _object(key: str, known: Digest) -> ExportedObject:
 
 
 class Exports:
-    """One export at a time for each export id; the daemon goes on with unfinished ones after a restart."""
+    """One export at a time for each export id.
+
+    The daemon goes on with unfinished ones after a restart.
+    """
 
     def __init__(
         self,
@@ -167,7 +181,10 @@ class Exports:
         self._uploads = asyncio.Semaphore(AT_ONCE)
 
     def start(self, run_id: str, export_id: str, destination: str, selection: str) -> Exporting:
-        """Begin, or say how the export of this id stands; one that failed begins again where it stopped."""
+        """Begin, or say how the export of this id stands.
+
+        One that failed begins again where it stopped.
+        """
         parse_uri(destination)
         row = self._reporter.store.connection.execute(
             "SELECT run, state, manifest FROM exports WHERE id = ?", (export_id,)
@@ -270,7 +287,10 @@ class Exports:
         )
 
     async def _seen(self, look: Callable[[], T], last: Callable[[], T] | None = None) -> T:
-        """What cannot be read just now is no reason to fail: a file system that fails over is back within minutes. `last`: the last look."""
+        """What cannot be read just now is no reason to fail.
+
+        A file system that fails over is back within minutes. `last`: the last look.
+        """
         for pause in READ_PAUSES:
             try:
                 return await asyncio.to_thread(look)
@@ -282,7 +302,11 @@ class Exports:
     async def _whole(
         self, root: Path, run_id: str, destination: Location, directory: str, selection: str
     ) -> tuple[Plan, list[ExportedObject]]:
-        """Checkpoints and the final model. A trainer prunes while it trains: what vanishes is left out, and if all did, it is tried anew."""
+        """Checkpoints and the final model.
+
+        A trainer prunes while it trains: what vanishes is left out, and if all did, it is tried
+        anew.
+        """
         for _ in range(PLANS):
             plan = await self._planned(root, run_id, directory, selection)
             ends = await asyncio.gather(
@@ -293,7 +317,8 @@ class Exports:
             if plan.steps or not plan.lost:
                 return plan, [_object(item.key, item.known) for item in plan.items]
         raise ExportFailed(
-            "each checkpoint was pruned while it was copied: let more of them stay (checkpoint.keep), or export when the run has ended"
+            "each checkpoint was pruned while it was copied: let more of them stay "
+            "(checkpoint.keep), or export when the run has ended"
         )
 
     async def _verified(self, at: Location, item: Item) -> Digest | None:
@@ -315,7 +340,10 @@ class Exports:
     async def _own(
         self, destination: Location, root: Path, file: OwnFile, training: bool
     ) -> ExportedObject | None:
-        """A program's own file as it is at this moment; None if it was removed, or does not keep still while the program runs."""
+        """A program's own file as it is at this moment.
+
+        None if it was removed, or does not keep still while the program runs.
+        """
         at = destination.under(file.key)
 
         def upload() -> Digest:
@@ -348,14 +376,20 @@ class Exports:
         )
 
     def _prove(self, at: Location, known: Digest) -> Digest:
-        """Ask S3 what it holds. Raises Unreachable (so that it is uploaded again) if that is not what we have."""
+        """Ask S3 what it holds.
+
+        Raises Unreachable (so that it is uploaded again) if that is not what we have.
+        """
         found = self._s3.head(at)
         if found != (known.size, known.checksum):
             raise Unreachable(f"S3 holds {found} at {at.key}, not {(known.size, known.checksum)}")
         return known
 
     async def _patiently(self, work: Callable[[], Digest]) -> Digest:
-        """Run blocking work in a thread, again and again with growing pauses. Raises ExportFailed."""
+        """Run blocking work in a thread, again and again with growing pauses.
+
+        Raises ExportFailed.
+        """
         async with self._uploads:
             for attempt in range(TRIES):
                 try:

@@ -1,4 +1,7 @@
-"""Finds what a program wrote beside Trainyard's checkpoints: its output directory, and the working directories of its attempts."""
+"""Finds what a program wrote beside Trainyard's checkpoints.
+
+That is its output directory, and the working directories of its attempts.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ from trainyard_agent.checkpoints.checkpoints import NAME
 from trainyard_agent.host.job_files import may_pass, read_small
 from trainyard_contracts.files import OUTPUT_NAME, JobBundle
 
-#: Every object is read, hashed, and looked at from the control plane: more files than this belong into archives.
+#: Every object is read, hashed, and looked at from the control plane: more files than this belong
+#: into archives.
 OUTPUT_FILES = 20_000
-#: A working directory may hold anything, also what nobody wants to keep: all attempts' together, newest attempt first.
+#: A working directory may hold anything, also what nobody wants to keep: all attempts' together,
+#: newest attempt first.
 WORKING_FILES = 10_000
 WORKING_BYTES = 20 * 1024**3
 _BUNDLE_BYTES = 16 * 1024 * 1024
@@ -60,9 +65,10 @@ def output(root: Path) -> Found:
 
 
 def working(root: Path, checkpoint_directory: str) -> Found:
-    """What lies in the run's directory and is not ours, then what the attempts left in their working directories, newest first.
+    """What is in the run's directory and not ours, then what the attempts left, newest first.
 
-    Not: what the submission brought there, and checkpoints, which are verified and exported as such.
+    They left it in their working directories. Not: what the submission brought there, and
+    checkpoints, which are verified and exported as such.
     """
     found = Found()
     ours = {root / name for name in (OUTPUT_NAME, "attempts", "final", "fence", "fence.lock")}
@@ -94,7 +100,10 @@ def _take(files: Iterable[OwnFile], found: Found) -> None:
 
 
 def _checkpoint_of_ours(path: Path, checkpoints: Path) -> bool:
-    """Committed ones, and those (hidden) that are being written or removed; a program may keep others beside them."""
+    """Committed ones, and those (hidden) that are being written or removed.
+
+    A program may keep others beside them.
+    """
     return path.parent in (checkpoints, checkpoints.parent) and (
         path.name.startswith(".") or bool(NAME.match(path.name))
     )
@@ -110,7 +119,10 @@ def _attempts(root: Path, found: Found) -> list[Path]:
 
 
 def _not_seen(error: OSError, found: Found) -> None:
-    """What was removed since is nobody's result any more; what nobody may see counts as left out. Raises what may pass."""
+    """What was removed since is nobody's result any more; what nobody may see counts as left out.
+
+    Raises what may pass.
+    """
     if isinstance(error, PermissionError):
         found.leave()
     elif may_pass(error):
@@ -140,7 +152,10 @@ def _is_brought(attempt: Path, file: OwnFile, brought: Mapping[str, str]) -> boo
 def _walk(
     top: Path, prefix: str, found: Found, *, skip: Callable[[Path], bool] = lambda _: False
 ) -> Iterator[OwnFile]:
-    """Regular files below `top`, in order of their names. No link is followed; one that leads out of `top` counts as left out."""
+    """Regular files below `top`, in order of their names.
+
+    No link is followed; one that leads out of `top` counts as left out.
+    """
     if top.is_symlink():
         found.leave()
         return

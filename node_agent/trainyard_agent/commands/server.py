@@ -1,4 +1,7 @@
-"""The daemon's side of the command socket: one JSON line in, one JSON line out, every input checked before it is used."""
+"""The daemon's side of the command socket: one JSON line in, one JSON line out.
+
+Every input is checked before it is used.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ _CODES: dict[type[Exception], str] = {
 
 
 class CommandServer:
-    """Listens on agent.sock (0600), and on job-end.sock for the epilog, which may run as another user and can only say 'look'."""
+    """Listens on agent.sock (0600), and on job-end.sock for the epilog.
+
+    The epilog may run as another user, and can only say 'look'.
+    """
 
     def __init__(self, state_dir: str, handlers: Handlers, on_job_end: Callable[[], None]) -> None:
         self._state_dir, self._handlers, self._on_job_end = state_dir, handlers, on_job_end

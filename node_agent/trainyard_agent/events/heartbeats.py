@@ -1,4 +1,7 @@
-"""Splits a look at the cluster into heartbeats that EventBridge takes, however many nodes and devices there are."""
+"""Splits a look at the cluster into heartbeats that EventBridge takes.
+
+However many nodes and devices there are.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ _ENVELOPE_BYTES = 4096
 
 
 def portions(samples: Sequence[NodeSample], runs: Sequence[RunSample]) -> list[list[NodeSample]]:
-    """The samples in order, in as many lists as it takes; always one at least. Every heartbeat carries all of `runs`."""
+    """The samples in order, in as many lists as it takes; always one at least.
+
+    Every heartbeat carries all of `runs`.
+    """
     room = MOST_EVENT_BYTES - _ENVELOPE_BYTES - sum(map(_encoded_bytes, runs))
     found: list[list[NodeSample]] = [[]]
     filled = 0

@@ -1,4 +1,7 @@
-"""Events on their way to the bus: kept in SQLite until EventBridge has taken each one, sent at once, retried for ever."""
+"""Events on their way to the bus: sent at once, retried for ever.
+
+Each is kept in SQLite until EventBridge has taken it.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,12 @@ log = logging.getLogger(__name__)
 
 BATCH_ENTRIES = 10
 BATCH_BYTES = 256 * 1024 - 4096
-#: EventBridge counts source, detail-type and bus name with the detail; the signature is added when it is sent.
+#: EventBridge counts source, detail-type and bus name with the detail; the signature is added when
+#: it is sent.
 ENTRY_OVERHEAD = 512
 FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.2, 30.0
-#: An entry the bus itself refuses this often no longer holds back the later events of its run; it is still tried.
+#: An entry the bus itself refuses this often no longer holds back the later events of its run; it
+#: is still tried.
 PATIENT_TRIES = 8
 
 
@@ -42,7 +47,10 @@ class Row:
 
 
 def add(connection: sqlite3.Connection, event: AgentEvent, *, sample: bool = False) -> None:
-    """Put an event into the outbox, inside the caller's transaction; the same event id twice is one event."""
+    """Put an event into the outbox, inside the caller's transaction.
+
+    The same event id twice is one event.
+    """
     body = event.model_dump_json(by_alias=True)
     run = getattr(event, "run_id", None) or ""
     values = (
@@ -60,7 +68,10 @@ def add(connection: sqlite3.Connection, event: AgentEvent, *, sample: bool = Fal
 
 
 def choose(rows: Sequence[Row], now: float) -> list[Row]:
-    """The next batch: in order, one run's later events never before its earlier ones, within EventBridge's limits."""
+    """The next batch, in order and within EventBridge's limits.
+
+    One run's later events never come before its earlier ones.
+    """
     batch: list[Row] = []
     size, waiting = 0, set[str]()
     for row in rows:
@@ -105,7 +116,8 @@ class Sender(threading.Thread):
         )  # _stop is a method of Thread's own
         self._put: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = self._put_events
         self._http: SignedHttp | None = None
-        #: Rows that the bus has and a full disk did not let us forget: not sent again, and in nobody's way.
+        #: Rows that the bus has and a full disk did not let us forget: not sent again, and in
+        #: nobody's way.
         self._taken: set[int] = set()
 
     def wake(self) -> None:
@@ -146,7 +158,10 @@ class Sender(threading.Thread):
         )
 
     def send_once(self, store: Store) -> int:
-        """Send one batch; returns how many entries were tried. Raises Unreachable when nothing was taken."""
+        """Send one batch; returns how many entries were tried.
+
+        Raises Unreachable when nothing was taken.
+        """
         query = (
             "SELECT seq, kind, run, body, size, tries, due FROM outbox ORDER BY sample, seq LIMIT ?"
         )
@@ -171,7 +186,10 @@ class Sender(threading.Thread):
         }
 
     def _put_each_if_refused(self, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """EventBridge refuses a whole request for one bad entry, so a refused batch is sent entry by entry."""
+        """EventBridge refuses a whole request for one bad entry.
+
+        So a refused batch is sent entry by entry.
+        """
         try:
             return self._put(entries)
         except Refused as error:

@@ -1,4 +1,4 @@
-"""Makes events: each with an id of its own, stored together with the change of state that it reports."""
+"""Makes events: each has an id of its own, and is stored together with the change it reports."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ class Reporter:
         self._last = datetime.min.replace(tzinfo=timezone.utc)
 
     def make(self, kind: Callable[..., E], **fields: Any) -> E:
-        """An event that happened now, on this node; also where the clock was set back, after those that were made before.
+        """An event that happened now, on this node.
 
-        Events may arrive in any order, so whoever reads them goes by their times: a loss from before a return is over.
+        Its time is after that of every earlier one, also where the clock was set back. Events may
+        arrive in any order, so readers go by their times: a loss from before a return is over.
         """
         self._last = max(self._clock(), self._last + TICK)
         return kind(
@@ -56,7 +57,10 @@ class Reporter:
         self.store.apply(commit)
 
     def sample(self, event: AgentEvent) -> None:
-        """Queue an event that may be dropped when there is no room: the next one says the same, newer."""
+        """Queue an event that may be dropped when there is no room.
+
+        The next one says the same, newer.
+        """
 
         def commit(connection: sqlite3.Connection) -> None:
             outbox.add(connection, event, sample=True)

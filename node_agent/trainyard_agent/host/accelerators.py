@@ -1,4 +1,4 @@
-"""NVIDIA through NVML and Neuron through neuron-monitor, each touched only where the device is there."""
+"""NVIDIA through NVML and Neuron through neuron-monitor, each only where the device is there."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class Nvidia:
             import pynvml
         except ImportError:
             log.warning(
-                "this node has NVIDIA devices, but nvidia-ml-py is not installed: no GPU samples and no GPU checks"
+                "this node has NVIDIA devices, but nvidia-ml-py is not installed: "
+                "no GPU samples and no GPU checks"
             )
             return None
         try:
@@ -75,7 +76,11 @@ class Nvidia:
         return found
 
     def ecc(self) -> list[tuple[int, int, bool, bool]]:
-        """(index, uncorrected errors since the driver started, a row remap is pending, a row remap failed) of every GPU with ECC."""
+        """Of every GPU with ECC.
+
+        (index, uncorrected errors since the driver started, a row remap is pending, a row remap
+        failed)
+        """
         found = []
         for index, handle in enumerate(self._handles):
             uncorrected, pending, failed = 0, False, False
@@ -160,7 +165,8 @@ def neuron_sample(document: dict[str, Any]) -> list[dict[str, Any]]:
             "index": index,
             "kind": "neuron",
             "utilizationPercent": round(busy.get(index, 0.0), 2),
-            # neuron-monitor reports memory by runtime, not by device: spread evenly over the devices.
+            # neuron-monitor reports memory by runtime, not by device: spread evenly over the
+            # devices.
             "memoryUsedBytes": used // count,
             "memoryTotalBytes": total,
         }

@@ -22,4 +22,5 @@ class Background:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)
         if not task.cancelled():
-            task.result()  # an error here is the loop's to log and to end the agent on: see daemon.break_off
+            # An error here is the loop's to log and to end the agent on: see daemon.break_off.
+            task.result()

@@ -17,7 +17,8 @@ def load_key(config: AgentConfig) -> bytes:
     key = Path(config.key_file).read_bytes().strip()
     if len(key) < 16:
         raise ValueError(
-            f"{config.key_file}: the cluster's key must have at least 16 bytes, it has {len(key)}; run on_create.sh again"
+            f"{config.key_file}: the cluster's key must have at least 16 bytes, it has {len(key)}; "
+            "run on_create.sh again"
         )
     return key
 

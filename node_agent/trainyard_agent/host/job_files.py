@@ -1,4 +1,7 @@
-"""Opens files that a job may have written: never through a link, never a pipe or device, never without a bound."""
+"""Opens files that a job may have written.
+
+Never through a link, never a pipe or device, never without a bound.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Opening a pipe would wait for its writer.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-#: What is wrong with the files themselves. Any other error (EMFILE, EIO, ESTALE while a file system fails over) may pass.
+#: What is wrong with the files themselves. Any other error (EMFILE, EIO, ESTALE while a file system
+#: fails over) may pass.
 _OF_THE_FILES = frozenset({
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.EFBIG, errno.ENXIO,
 })  # fmt: skip
@@ -26,9 +30,11 @@ def may_pass(error: OSError) -> bool:
 
 
 def open_inside(root: Path, path: Path) -> IO[bytes]:
-    """A regular file below `root`, for reading. Raises OSError when a link lies on the way from there, or it is no regular file.
+    """A regular file below `root`, for reading.
 
-    The agent may be root, and what it reads it exports or shows: a job's link to a file of the system must not be followed.
+    Raises OSError when a link lies on the way from there, or it is no regular file. The agent may
+    be root, and what it reads it exports or shows: a job's link to a file of the system must not be
+    followed.
     """
     *directories, name = path.relative_to(root).parts
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,4 +1,7 @@
-"""The few S3 calls the agent needs, each upload with a SHA-256 that S3 itself checks and that HeadObject gives back."""
+"""The few S3 calls that the agent needs.
+
+Each upload has a SHA-256 that S3 itself checks and that HeadObject gives back.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from trainyard_agent.host.signed_http import Refused, SignedHttp
 
 _URI = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.+)$")
 _BLOCK = 1024 * 1024
-#: S3's limit of one PutObject; larger files go up in parts of PART_BYTES, and their checksum is the composite of the parts'.
+#: S3's limit of one PutObject; larger files go up in parts of PART_BYTES, and their checksum is the
+#: composite of the parts'.
 SINGLE_PUT_BYTES = 5 * 1024**3
 PART_BYTES = 512 * 1024**2
 
@@ -41,7 +45,10 @@ def parse_uri(uri: str) -> Location:
 
 @dataclass(frozen=True)
 class Digest:
-    """Size and SHA-256 of a file; `checksum` is what S3 shows for it (base64, with '-parts' where it was uploaded in parts)."""
+    """Size and SHA-256 of a file.
+
+    `checksum` is what S3 shows for it (base64, with '-parts' where it was uploaded in parts).
+    """
 
     size: int
     sha256: str
@@ -51,7 +58,10 @@ class Digest:
 def digest(
     path: Path, *, below: Path | None = None, pause: Callable[[], None] | None = None
 ) -> Digest:
-    """Read a file once, in blocks; `pause` is called between blocks. No link is followed on the way from `below` (its directory)."""
+    """Read a file once, in blocks; `pause` is called between blocks.
+
+    No link is followed on the way from `below` (its directory).
+    """
     whole, part, parts, size = sha256(), sha256(), [], 0
     with open_inside(below or path.parent, path) as stream:
         while block := stream.read(_BLOCK):
@@ -182,7 +192,8 @@ class S3:
 
     @staticmethod
     def _checksum(checksum: str) -> dict[str, str]:
-        # The second header is what SDKs send with the first; some S3 implementations only keep the checksum when it is there.
+        # The second header is what SDKs send with the first; some S3 implementations only keep the
+        # checksum when it is there.
         return {"x-amz-checksum-sha256": checksum, "x-amz-sdk-checksum-algorithm": "SHA256"}
 
     def _call(
@@ -195,7 +206,8 @@ class S3:
         body: bytes | IO[bytes] | Slice = b"",
         payload_sha256: str | None = None,
     ) -> tuple[int, dict[str, str], bytes]:
-        # Virtual-hosted addresses on AWS (dots in a bucket's name break their certificate), path style anywhere else.
+        # Virtual-hosted addresses on AWS (dots in a bucket's name break their certificate), path
+        # style anywhere else.
         virtual = self._aws and "." not in at.bucket
         host = f"{at.bucket}.{self._http.endpoint.removeprefix('https://')}" if virtual else None
         path = f"/{at.key}" if virtual else f"/{at.bucket}/{at.key}"

@@ -1,4 +1,4 @@
-"""One node's sample: CPU, memory, disk, network through psutil, accelerators where there are any."""
+"""One node's sample: CPU, memory, disk, network through psutil, and its accelerators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Sampler:
         psutil.cpu_percent(None)
 
     def take(self) -> dict[str, Any]:
-        """An events.NodeSample as it travels (camelCase); a plain dict, because it is made each second on every node."""
+        """An events.NodeSample as it travels (camelCase).
+
+        A plain dict, because it is made each second on every node.
+        """
         now = time.monotonic()
         received, sent = self._rates(now)
         used, total = self._read_memory(now)

@@ -1,6 +1,7 @@
-"""Puts our settings of Slurm back in force when somebody rewrote slurm.conf without them, as HyperPod may whenever nodes come or go.
+"""Puts our settings of Slurm back in force when somebody rewrote slurm.conf without them.
 
-Our own file is looked after as well: a slurmctld that is started while slurm.conf includes a file that is not there never comes up.
+HyperPod may do so whenever nodes come or go. Our own file is looked after as well: a slurmctld that
+is started while slurm.conf includes a file that is not there never comes up.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ LOOK_SECONDS = 2.0
 
 
 class SettingsWatch:
-    """Looks at slurm.conf and our file when they changed and then stood still for one look: nobody may be in the middle of writing them."""
+    """Looks at slurm.conf and our file when they changed and then stood still for one look.
+
+    Nobody may be in the middle of writing them.
+    """
 
     def __init__(self, config: AgentConfig, slurm: Slurm) -> None:
         self._config, self._slurm = config, slurm
@@ -38,7 +42,8 @@ class SettingsWatch:
                 pass  # HyperPod has not written it yet, or is about to rename another to its place
             except OSError as error:
                 log.warning(
-                    "slurm.conf cannot be read or extended: %s; jobs come back more slowly without our settings",
+                    "slurm.conf cannot be read or extended: %s; "
+                    "jobs come back more slowly without our settings",
                     error,
                 )
             except SlurmError as error:
@@ -56,7 +61,8 @@ class SettingsWatch:
         ):
             if slurm_settings.keep(conf, self._config.expected_workers, self._config.job_end_hook):
                 log.warning(
-                    "%s, or our file beside it, was rewritten without our settings: they are in force again",
+                    "%s, or our file beside it, was rewritten without our settings: "
+                    "they are in force again",
                     conf,
                 )
                 self._told = False
@@ -67,7 +73,10 @@ class SettingsWatch:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """What changes with every rewriting of slurm.conf or of our file beside it, in place or by a rename. Raises OSError without slurm.conf."""
+    """What changes with every rewriting of slurm.conf or of our file beside it.
+
+    In place or by a rename. Raises OSError without slurm.conf.
+    """
     found = [path.stat()]
     with contextlib.suppress(FileNotFoundError):
         found.append(path.with_name(slurm_settings.NAME).stat())

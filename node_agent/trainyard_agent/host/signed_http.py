@@ -1,4 +1,7 @@
-"""Signed requests to AWS over the standard library: botocore's clients would cost the agent 20 MB that it does not need."""
+"""Signed requests to AWS over the standard library.
+
+botocore's clients would cost the agent 20 MB that it does not need.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ class Answer:
 
 
 def endpoint(service: str, region: str) -> str:
-    """The service's URL; AWS_ENDPOINT_URL_<SERVICE> and AWS_ENDPOINT_URL win, as in every AWS SDK."""
+    """The service's URL.
+
+    AWS_ENDPOINT_URL_<SERVICE> and AWS_ENDPOINT_URL win, as in every AWS SDK.
+    """
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     override = os.environ.get(f"AWS_ENDPOINT_URL_{service.upper()}") or os.environ.get(
         "AWS_ENDPOINT_URL"
@@ -56,7 +62,10 @@ def endpoint(service: str, region: str) -> str:
 
 
 class _Signer(S3SigV4Auth):  # type: ignore[misc]
-    """Signs the hash that the caller computed, so that a body is never read twice (S3's signer also keeps paths as they are)."""
+    """Signs the hash that the caller computed, so that a body is never read twice.
+
+    S3's signer also keeps paths as they are.
+    """
 
     def _modify_request_before_signing(self, request: AWSRequest) -> None:
         given = request.headers["X-Amz-Content-SHA256"]

@@ -1,4 +1,7 @@
-"""Slurm's commands as argument lists, each with a timeout and a clean environment, and the parsing of their answers."""
+"""Slurm's commands as argument lists, and the parsing of their answers.
+
+Each command has a timeout and a clean environment.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ _ENDED = frozenset({
 #: What Slurm puts behind a node's state (sinfo(1), NODE STATE CODES).
 _MARKS = "*~#!%$@^-"
 _SERVING = frozenset({"idle", "allocated", "mixed", "completing"})
-#: Flags behind a base state, by the names of Slurm's node_state_flags: with any of them Slurm starts no job on the node.
+#: Flags behind a base state, by the names of Slurm's node_state_flags: with any of them Slurm
+#: starts no job on the node.
 _UNFIT = frozenset({
     "drain", "draining", "drained", "fail", "failing", "down", "not_responding", "no_respond", "invalid_reg", "maint", "maintenance",
     "power_down", "power_up", "powered_down", "powering_down", "powering_up", "reboot", "reboot_issued", "reboot_requested",
@@ -57,7 +61,10 @@ class Job:
 
 @dataclass(frozen=True)
 class SlurmNode:
-    """What `scontrol show node` says; `state` lower case with Slurm's flags: 'idle+cloud', 'down*', 'idle+cloud+drain'."""
+    """What `scontrol show node` says.
+
+    `state` lower case with Slurm's flags: 'idle+cloud', 'down*', 'idle+cloud+drain'.
+    """
 
     name: str
     state: str
@@ -69,7 +76,10 @@ class SlurmNode:
 
     @property
     def base(self) -> str:
-        """The state without its flags and without the mark that Slurm puts behind it ('*': does not answer)."""
+        """The state without its flags and without the mark that Slurm puts behind it.
+
+        '*': it does not answer.
+        """
         return self.state.partition("+")[0].rstrip(_MARKS)
 
     @property
@@ -78,17 +88,26 @@ class SlurmNode:
 
     @property
     def serves(self) -> bool:
-        """Slurm would run or is running jobs here. Every HyperPod node has the flag 'cloud', which says nothing."""
+        """Slurm would run or is running jobs here.
+
+        Every HyperPod node has the flag 'cloud', which says nothing.
+        """
         return self.base in _SERVING and not self.flags & _UNFIT and "*" not in self.state
 
     @property
     def under_repair(self) -> bool:
-        """HyperPod repairs it and acts on this very reason: neither its reason nor its state is ours to change."""
+        """HyperPod repairs it and acts on this very reason.
+
+        Neither its reason nor its state is ours to change.
+        """
         return self.reason.startswith("Action:")
 
 
 def fields(line: str) -> dict[str, str]:
-    """`Key=value Key=value ...` of scontrol's one-line output; values with spaces (Reason, OS) keep up to the next key."""
+    """`Key=value Key=value ...` of scontrol's one-line output.
+
+    Values with spaces (Reason, OS) keep up to the next key.
+    """
     found = re.findall(r"(?:^| )([A-Za-z/:_&]+)=(.*?)(?=\s+[A-Za-z/:_&]+=|\s*$)", line)
     return dict(reversed(found))
 
@@ -104,12 +123,18 @@ def expand(hosts: str) -> tuple[str, ...]:
 
 
 def as_argument(names: Collection[str]) -> str:
-    """Node names as Slurm's commands take them. An argument may have 128 KB: thousands fit in Slurm's own short form only."""
+    """Node names as Slurm's commands take them.
+
+    An argument may have 128 KB: thousands fit in Slurm's own short form only.
+    """
     return ",".join(names) if len(names) <= MOST_WHOLE_NAMES else compress(names)
 
 
 def compress(names: Collection[str]) -> str:
-    """The list that `expand` makes these names of, sorted; node names of one subnet shrink to their last numbers."""
+    """The list that `expand` makes these names of, sorted.
+
+    Node names of one subnet shrink to their last numbers.
+    """
     groups: dict[str, list[int]] = {}
     plain: list[str] = []
     for name in sorted(set(names)):
@@ -239,7 +264,11 @@ class Slurm:
             raise
 
     async def nodes(self) -> dict[str, SlurmNode]:
-        """The workers. Login nodes run slurmd, too, and are in HyperPod's partition of all nodes, but no run ever uses them."""
+        """The workers.
+
+        Login nodes run slurmd, too, and are in HyperPod's partition of all nodes, but no run ever
+        uses them.
+        """
         return workers(
             parse_nodes(await self._run("scontrol", "-o", "show", "nodes")), self._partitions
         )
@@ -271,7 +300,10 @@ class Slurm:
         return True
 
     async def names_in_queue(self) -> str:
-        """Lines `state|reason|user|name` of everybody's jobs; a name may hold anything, so it is the last."""
+        """Lines `state|reason|user|name` of everybody's jobs.
+
+        A name may hold anything, so it is the last.
+        """
         return await self._run("squeue", "-h", "-o", "%T|%r|%u|%j")
 
     async def set_node(self, name: str, state: str, reason: str | None = None) -> None:

@@ -1,4 +1,7 @@
-"""Why an attempt ended: a pure reading of what Slurm, the launchers, the log and the nodes say, root cause before consequence."""
+"""Why an attempt ended, root cause before consequence.
+
+A pure reading of what Slurm, the launchers, the log and the nodes say.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ CHECKPOINT_FAILED = 74
 
 @dataclass(frozen=True)
 class Launch:
-    """A launcher's report of its node (launch-<node>.json); without `ended` it was killed itself."""
+    """A launcher's report of its node (launch-<node>.json).
+
+    Without `ended` it was killed itself.
+    """
 
     node: str
     ended: float | None
@@ -95,7 +101,10 @@ class Diagnosis:
     failed_node: str | None = None
 
     def because(self, unwritable: str | None) -> Diagnosis:
-        """With the shared filesystem's own trouble, which a job that met it could not write down; its launchers then seem killed."""
+        """With the shared filesystem's own trouble, which a job that met it could not write down.
+
+        Its launchers then seem killed.
+        """
         if unwritable is None:
             return self
         trouble = f"the shared filesystem cannot be written: {unwritable}"
@@ -121,9 +130,10 @@ def diagnose(
     superseded: bool,
     hollow: bool = False,
 ) -> Diagnosis:
-    """`lost`: nodes of the job that are lost; `cancelled`: we were asked to; `superseded`: a newer attempt ended this one.
+    """`lost`: nodes of the job that are lost; `cancelled`: we were asked to.
 
-    `hollow`: we ended the job because its launchers had ended, so Slurm's words are about our scancel.
+    `superseded`: a newer attempt ended this one. `hollow`: we ended the job because its launchers
+    had ended, so Slurm's words are about our scancel.
     """
     if hollow and _told_by_all(job, launches) and _all_well(launches):
         return Diagnosis("succeeded", exit_code=0)
@@ -169,18 +179,25 @@ def diagnose(
     if job is None and found.error_kind == "unknown" and found.exit_code is None:
         return replace(
             found,
-            error="Slurm does not know the job any more; slurmctld lost it when it crashed, or forgot it after its end",
+            error="Slurm does not know the job any more; "
+            "slurmctld lost it when it crashed, or forgot it after its end",
         )
     return found
 
 
 def _refused(job: Job) -> bool:
-    """A slurmctld that crashed starts again what ran already. A person's scancel leaves a signal, or a job that never had a node."""
+    """A slurmctld that crashed starts again what ran already.
+
+    A person's scancel leaves a signal, or a job that never had a node.
+    """
     return job.state == "CANCELLED" and bool(job.nodes) and not job.exit_code and not job.signal
 
 
 def _completed(job: Job, launches: Sequence[Launch]) -> bool:
-    """COMPLETING says nothing of how a job ends, and it stays so while a node is away: no launcher may say otherwise."""
+    """COMPLETING says nothing of how a job ends, and it stays so while a node is away.
+
+    No launcher may say otherwise.
+    """
     return job.state == "COMPLETED" or (job.state == "COMPLETING" and _all_well(launches))
 
 
@@ -197,7 +214,8 @@ def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | No
     """The first launcher that reported a cause; else one that was killed before it could report."""
     causes = [item for item in launches if item.names_cause]
     if causes:
-        # One for want of memory explains what else was killed: the kernel may take several processes of a node.
+        # One for want of memory explains what else was killed: the kernel may take several
+        # processes of a node.
         first = min(
             causes, key=lambda item: (item.kind != "out-of-memory", _moment(item, launches))
         )
@@ -227,7 +245,10 @@ def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | No
 
 
 def _moment(launch: Launch, launches: Sequence[Launch]) -> float:
-    """By what ends are ordered: each node's clock, or how long each ran where the clocks do not agree on when the job started."""
+    """By what ends are ordered: each node's clock.
+
+    Or how long each ran, where the clocks do not agree on when the job started.
+    """
     starts = [item.started for item in launches if item.started is not None]
     if len(starts) == len(launches) and max(starts) - min(starts) > CLOCKS_DIFFER_SECONDS:
         return (launch.ended or 0.0) - (launch.started or 0.0)
@@ -247,7 +268,10 @@ def _kind(launch: Launch) -> Kind:
 
 
 def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
-    """Without a launcher's word: a traceback that is no consequence, torchrun's summary, the batch script's own end."""
+    """Without a launcher's word.
+
+    A traceback that is no consequence, torchrun's summary, the batch script's own end.
+    """
     error = first_exception(log_tail)
     if error is not None:
         return Diagnosis(
@@ -277,7 +301,7 @@ def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
 
 
 def first_exception(log: str) -> str | None:
-    """The last line of the first Python traceback that is not a mere consequence of a peer's death."""
+    """The last line of the first Python traceback that is no mere consequence of a peer's death."""
     inside = False
     for line in log.splitlines():
         text = _PREFIX.sub("", line)

@@ -1,4 +1,7 @@
-"""Devices as Slurm knows them (GRES): an exclusive job has them all, but its step only those that the job asked for by name."""
+"""Devices as Slurm knows them (GRES).
+
+An exclusive job has them all, but its step only those that the job asked for by name.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ _SHARES = frozenset({"mps", "shard"})
 
 
 def counts(gres: str) -> dict[str, int]:
-    """How many of each there are on a node, by name: `gpu:h100:8(S:0-1),nic:2` has 8 and 2. What is not consumed is left out."""
+    """How many of each there are on a node, by name: `gpu:h100:8(S:0-1),nic:2` has 8 and 2.
+
+    What is not consumed is left out.
+    """
     found: dict[str, int] = {}
     for entry in re.sub(r"\([^)]*\)", "", gres).split(","):
         name, *kinds = entry.split(":")
@@ -23,7 +29,10 @@ def counts(gres: str) -> dict[str, int]:
 
 
 def every(listed: Collection[str]) -> str:
-    """What sbatch's --gres asks for, given what Slurm lists of each node: all that every one of them has; '' if that is nothing."""
+    """What sbatch's --gres asks for, given what Slurm lists of each node.
+
+    All that every one of them has; '' if that is nothing.
+    """
     have = [counts(gres) for gres in listed]
     names = sorted(set.intersection(*map(set, have))) if have else []
     return ",".join(f"{name}:{min(one[name] for one in have)}" for name in names)

@@ -1,4 +1,7 @@
-"""Reads what a job left in its attempt's directory: its log, its launchers' reports, and whether anything can be written there at all."""
+"""Reads what a job left in its attempt's directory: its log, its launchers' reports.
+
+And whether anything can be written there at all.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ def read_launches(directory: Path) -> list[Launch]:
 
 
 def unwritable(directory: Path) -> str | None:
-    """Why nothing can be written there ('No space left on device'), None if it can. A job cannot write that down itself."""
+    """Why nothing can be written there ('No space left on device'), None if it can.
+
+    A job cannot write that down itself.
+    """
     try:
         with tempfile.TemporaryFile(dir=directory) as probe:
             probe.write(b"\0" * PROBE_BYTES)

@@ -1,4 +1,7 @@
-"""Authenticated frames of the link between agents: HMAC challenge-response, then one MAC and counter per message, JSON only."""
+"""Authenticated frames of the link between agents, JSON only.
+
+HMAC challenge-response, then one MAC and counter per message.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ HANDSHAKE_SECONDS = 3.0
 _MAC_BYTES = 32
 
 
-#: A link whose bytes are not acknowledged for this long is over; by the kernel's own patience it would hang for a quarter of an hour,
-#: and be tried again ever more rarely after the network is back.
+#: A link whose bytes are not acknowledged for this long is over; by the kernel's own patience it
+#: would hang for a quarter of an hour, and be tried again ever more rarely after the network is
+#: back.
 UNACKNOWLEDGED_SECONDS = 6.0
 
 
@@ -42,7 +46,10 @@ def mac(key: bytes, *parts: bytes) -> bytes:
 
 
 class Frames:
-    """One direction pair of an authenticated connection. A replayed, reordered or altered frame raises LinkError."""
+    """One direction pair of an authenticated connection.
+
+    A replayed, reordered or altered frame raises LinkError.
+    """
 
     def __init__(
         self,
@@ -141,7 +148,10 @@ def _session(key: bytes, server: bytes, client: bytes, node: bytes) -> tuple[byt
 async def greet_as_server(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes
 ) -> tuple[Frames, str, str]:
-    """Challenge a client; returns (frames, node name, instance id). Raises LinkError, TimeoutError, ConnectionError."""
+    """Challenge a client; returns (frames, node name, instance id).
+
+    Raises LinkError, TimeoutError, ConnectionError.
+    """
     return await asyncio.wait_for(_greet_as_server(reader, writer, key), HANDSHAKE_SECONDS)
 
 
@@ -168,7 +178,10 @@ async def _greet_as_server(
 async def greet_as_client(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes, node: str, instance: str
 ) -> Frames:
-    """Answer the server's challenge and check that it knows the key, too. Raises LinkError, TimeoutError, ConnectionError."""
+    """Answer the server's challenge and check that it knows the key, too.
+
+    Raises LinkError, TimeoutError, ConnectionError.
+    """
     return await asyncio.wait_for(
         _greet_as_client(reader, writer, key, node.encode(), instance.encode()), HANDSHAKE_SECONDS
     )

@@ -1,4 +1,7 @@
-"""Runs the checks, each at its own pace in a thread, and believes a verdict only after it was seen often enough in a row."""
+"""Runs the checks, each at its own pace in a thread.
+
+A verdict is believed only after it was seen often enough in a row.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Believed:
-    """A check's debounced state: what is believed, and how often in a row something else was seen."""
+    """A check's debounced state.
+
+    What is believed, and how often in a row something else was seen.
+    """
 
     verdict: Verdict
     candidate: Severity | None = None
@@ -22,7 +28,11 @@ class Believed:
 
 
 def debounce(believed: Believed, verdict: Verdict, confirm: int) -> Believed:
-    """The next state. A verdict of the same severity renews the detail at once; another must come `confirm` times in a row."""
+    """The next state.
+
+    A verdict of the same severity renews the detail at once; another must come `confirm` times in a
+    row.
+    """
     if verdict.severity == believed.verdict.severity:
         return Believed(verdict)
     seen = believed.seen + 1 if believed.candidate == verdict.severity else 1
@@ -51,7 +61,8 @@ class Health:
                 self._run(check)
 
     def _run(self, check: Check) -> None:
-        # The agent's one place that outlives any error: a check that breaks must not silence the node.
+        # The agent's one place that outlives any error: a check that breaks must not silence the
+        # node.
         try:
             reading = check.read(self._node)
             if reading is None:

@@ -1,4 +1,7 @@
-"""SIGKILL of what older attempts of a run left on this node: their processes and the Slurm step daemons that hold them."""
+"""SIGKILL of what older attempts of a run left on this node.
+
+That is their processes and the Slurm step daemons that hold them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 _STEP_DAEMON = re.compile(rb"^slurmstepd: \[(\d+)\.")
-#: A killed process runs no more, but on a busy node takes a moment to be gone; one that waits for a disk may never be.
+#: A killed process runs no more, but on a busy node takes a moment to be gone; one that waits for a
+#: disk may never be.
 GONE_SECONDS = 1.0
 
 
@@ -23,12 +27,13 @@ def kill_leftovers(
     node_root: str | None = None,
     proc: Path = Path("/proc"),
 ) -> int:
-    """Kill until nothing is left (a process may fork while we look); returns how many processes were killed.
+    """Kill until nothing is left (a process may fork while we look).
 
-    A process belongs to an older attempt if its environment carries the run's id, an attempt number of at most `attempt`, and this
-    node's name (the nodes of a local cloud share one machine). A step daemon writes its title over its environment; what tells whose it
-    is on a shared machine is its working directory, which it has from its slurmd: below `node_root`. None on a machine of our own,
-    where every step daemon of the job is meant.
+    Returns how many processes were killed. A process belongs to an older attempt if its environment
+    carries the run's id, an attempt number of at most `attempt`, and this node's name (the nodes of
+    a local cloud share one machine). A step daemon writes its title over its environment; what
+    tells whose it is on a shared machine is its working directory, which it has from its slurmd:
+    below `node_root`. None on a machine of our own, where every step daemon of the job is meant.
     """
     killed: set[int] = set()
     deadline = time.monotonic() + GONE_SECONDS

@@ -1,4 +1,7 @@
-"""A node's side of the link: beats each second, carries sample and verdicts, and does what the controller's agent asks."""
+"""A node's side of the link.
+
+It beats each second, carries sample and verdicts, and does what the controller's agent asks.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,8 @@ class LinkClient:
 
     async def _session(self) -> None:
         config = self._config
-        # Bound to the own address, so that the controller sees which node speaks also where all share one machine.
+        # Bound to the own address, so that the controller sees which node speaks also where all
+        # share one machine.
         connecting = asyncio.open_connection(
             config.controller_address, config.link_port, local_addr=(config.address, 0)
         )

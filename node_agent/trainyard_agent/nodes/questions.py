@@ -1,4 +1,7 @@
-"""Asks a node's slurmd whether it lives: many overlapping questions, because on a bad link a single answer may take seconds."""
+"""Asks a node's slurmd whether it lives.
+
+Many questions overlap, because on a bad link a single answer may take seconds.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,19 @@ Slurmd = Literal["up", "refused", "silent", "unknown"]
 _OF_THE_NODE = (errno.EHOSTUNREACH, errno.ECONNRESET, errno.ETIMEDOUT, errno.EHOSTDOWN)
 
 ANSWER_SECONDS = 3.0
-#: Between two questions: until it is known what the silence means, after a refusal, and when slurmd answers or is given up.
+#: Between two questions: until it is known what the silence means, after a refusal, and when slurmd
+#: answers or is given up.
 EAGER_SECONDS, AGAIN_SECONDS, CALM_SECONDS = 0.1, 0.05, 2.0
-#: Where many nodes are silent at once, they share this many questions a second: each is an open socket for up to ANSWER_SECONDS.
+#: Where many nodes are silent at once, they share this many questions a second: each is an open
+#: socket for up to ANSWER_SECONDS.
 QUESTIONS_A_SECOND = 150
 
 
 async def ask(address: str, port: int) -> Answer:
-    """'up' is slurmd's own word: it closes a connection whose other side has nothing to say. A kernel accepts for a stopped one, too."""
+    """'up' is slurmd's own word: it closes a connection whose other side has nothing to say.
+
+    A kernel accepts for a stopped one, too.
+    """
     try:
         return await asyncio.wait_for(_ask(address, port), ANSWER_SECONDS)
     except ConnectionRefusedError:
@@ -50,8 +58,9 @@ async def _ask(address: str, port: int) -> Answer:
 class Questions:
     """What was asked of one slurmd since its node was last heard, and what it answered.
 
-    refusals, answers: in a row. open: when those without an answer were asked, oldest first. heard: when slurmd, or the node's
-    kernel for it, last answered; an answer proves that the node lived when it was asked.
+    refusals, answers: in a row. open: when those without an answer were asked, oldest first. heard:
+    when slurmd, or the node's kernel for it, last answered; an answer proves that the node lived
+    when it was asked.
     """
 
     refusals: int = 0
@@ -121,7 +130,10 @@ class Questions:
 
 
 def address_of(known: str, linked: str) -> str:
-    """Slurm's address of a node if it is one; for a name, the address that its agent has: to ask for names takes threads and time."""
+    """Slurm's address of a node if it is one.
+
+    For a name, the address that its agent has: to ask for names takes threads and time.
+    """
     return linked if linked and not _literal(known) else known
 
 
