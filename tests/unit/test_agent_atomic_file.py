@@ -1,4 +1,4 @@
-"""A file that is replaced is the old one or the whole new one, and has the mode that was asked for."""
+"""A file that is replaced is the old one or the whole new one, with the mode that was wanted."""
 
 from __future__ import annotations
 

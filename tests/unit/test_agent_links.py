@@ -22,7 +22,10 @@ HALF = "\\ud800"
 
 
 class Beats:
-    """registry.Registry as far as links go; a beat's sample is read as trustingly as any code might."""
+    """nodes.registry.Registry as far as links go.
+
+    A beat's sample is read as trustingly as any code might.
+    """
 
     def __init__(self) -> None:
         self.seen: asyncio.Queue[str] = asyncio.Queue()
