@@ -25,7 +25,7 @@ from trainyard_agent.checkpoints.checkpoints import (
     listing,
     verify,
 )
-from trainyard_agent.checkpoints.own_files import OwnFile
+from trainyard_agent.checkpoints.own_files import Found, OwnFile
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.errors import CommandRefused
@@ -157,6 +157,28 @@ def _logs(root: Path) -> list[Path]:
     )
 
 
+def _manifest(
+    run_id: str,
+    plan: Plan,
+    objects: list[ExportedObject],
+    output: tuple[Found, int],
+    working: tuple[Found, int],
+) -> ExportManifest:
+    """`output`, `working`: what was found there, and how many of those files were exported."""
+    return ExportManifest(
+        run_id=run_id,
+        created_at=datetime.now(timezone.utc),
+        objects=objects,
+        last_step=plan.last_step,
+        final_model=plan.final_model,
+        output_files=output[1],
+        output_left_out=output[0].left_out,
+        working_files=working[1],
+        working_left_out=working[0].left_out,
+        left_out_bytes=output[0].left_out_bytes + working[0].left_out_bytes,
+    )
+
+
 def _object(key: str, known: Digest) -> ExportedObject:
     return ExportedObject(key=key, bytes=known.size, sha256=known.sha256, checksum=known.checksum)
 
@@ -260,18 +282,9 @@ class Exports:
         )
         objects += [found for found in own if found is not None]
         objects += [_object(key, known) for key, known in zip(logs, digests, strict=True)]
-        manifest = ExportManifest(
-            run_id=run_id,
-            created_at=datetime.now(timezone.utc),
-            objects=objects,
-            last_step=plan.last_step,
-            final_model=plan.final_model,
-            output_files=sum(found is not None for found in own[: len(output.files)]),
-            output_left_out=output.left_out,
-            working_files=sum(found is not None for found in own[len(output.files) :]),
-            working_left_out=working.left_out,
-            left_out_bytes=output.left_out_bytes + working.left_out_bytes,
-        )
+        parts = [own[: len(output.files)], own[len(output.files) :]]
+        kept = [sum(found is not None for found in part) for part in parts]
+        manifest = _manifest(run_id, plan, objects, (output, kept[0]), (working, kept[1]))
         body = manifest.model_dump_json(by_alias=True, indent=1).encode()
         at = destination.under(MANIFEST_KEY)
         written = await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, body)))

@@ -139,36 +139,62 @@ def diagnose(
         return Diagnosis("succeeded", exit_code=0)
     if hollow and not lost and not cancelled:
         return _of_launches(launches, None) or _of_log(log_tail, None, None)
-    if (
-        job is not None
-        and not lost
-        and job.exit_code == 0
-        and job.signal == 0
-        and _completed(job, launches)
-    ):
+    if job is not None and not lost and _well(job, launches):
         return Diagnosis("succeeded", exit_code=0)
-    code, number = (job.exit_code, job.signal or None) if job else (None, None)
-    if job is not None and not lost and not cancelled and not superseded and _refused(job):
+    return (
+        _of_orders(job, lost=lost, cancelled=cancelled, superseded=superseded)
+        or _of_nodes(job, lost)
+        or _of_limits(job)
+        or _of_program(job, launches, log_tail)
+    )
+
+
+def _codes(job: Job | None) -> tuple[int | None, int | None]:
+    """Exit code and signal."""
+    return (job.exit_code, job.signal or None) if job else (None, None)
+
+
+def _well(job: Job, launches: Sequence[Launch]) -> bool:
+    return job.exit_code == 0 and job.signal == 0 and _completed(job, launches)
+
+
+def _of_orders(
+    job: Job | None, *, lost: Sequence[str], cancelled: bool, superseded: bool
+) -> Diagnosis | None:
+    """The job was cancelled: by Slurm itself, by us, or by a person."""
+    explained = bool(lost) or superseded
+    if job is not None and not explained and not cancelled and _refused(job):
         return Diagnosis(
             "failed",
             error="Slurm: a node refused to start the job, so Slurm itself cancelled it",
             error_kind="unknown",
         )
-    if cancelled or (job is not None and job.state == "CANCELLED" and not superseded and not lost):
+    if cancelled or (job is not None and job.state == "CANCELLED" and not explained):
+        code, number = _codes(job)
         return Diagnosis("cancelled", exit_code=code, signal=number)
-    if lost or (job is not None and job.state == "NODE_FAIL"):
-        return Diagnosis(
-            "failed", code, number, error_kind="node", failed_node=lost[0] if lost else None
-        )
-    if job is not None and job.state in ("TIMEOUT", "DEADLINE", "BOOT_FAIL"):
-        words = {"TIMEOUT": "the job's time limit was reached"}
-        return Diagnosis(
-            "failed",
-            code,
-            number,
-            error=f"Slurm: {words.get(job.state, job.state)}",
-            error_kind="unknown",
-        )
+    return None
+
+
+def _of_nodes(job: Job | None, lost: Sequence[str]) -> Diagnosis | None:
+    if not lost and (job is None or job.state != "NODE_FAIL"):
+        return None
+    code, number = _codes(job)
+    node = lost[0] if lost else None
+    return Diagnosis("failed", code, number, error_kind="node", failed_node=node)
+
+
+def _of_limits(job: Job | None) -> Diagnosis | None:
+    if job is None or job.state not in ("TIMEOUT", "DEADLINE", "BOOT_FAIL"):
+        return None
+    words = {"TIMEOUT": "the job's time limit was reached"}
+    error = f"Slurm: {words.get(job.state, job.state)}"
+    code, number = _codes(job)
+    return Diagnosis("failed", code, number, error=error, error_kind="unknown")
+
+
+def _of_program(job: Job | None, launches: Sequence[Launch], log_tail: str) -> Diagnosis:
+    """What the launchers and the log say; Slurm's words where those know less."""
+    code, number = _codes(job)
     found = _of_launches(launches, code) or _of_log(log_tail, code, number)
     if job is not None and job.state == "OUT_OF_MEMORY" and found.error_kind != "out-of-memory":
         return replace(
