@@ -10,7 +10,7 @@ from pathlib import Path
 
 from node import Node, say
 
-from trainyard_agent import slurm_settings
+from trainyard_agent.host import slurm_settings
 
 CONFIGURATION_WAIT_SECONDS = 60.0
 #: HyperPod rewrites the file while nodes come, and may not have seen our lines: so often, and so much later, we look again.

@@ -1,4 +1,7 @@
-"""`trainyard-agent`: a thin, fast client of the daemon's socket; it reads and imports nothing, because the control plane waits for it."""
+"""`trainyard-agent`: a thin, fast client of the daemon's socket.
+
+It reads and imports nothing, because the control plane waits for it.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from trainyard_agent.local_socket import COMMAND_SOCKET, JOB_END_SOCKET, address
+from trainyard_agent.host.local_socket import COMMAND_SOCKET, JOB_END_SOCKET, address
 
 #: How long a command waits for a daemon that is just being restarted.
 PATIENCE_SECONDS = 5.0
-#: A submit takes well below a second; Slurm's own timeouts bound it, so this only guards against a wedged daemon.
+#: A submit takes well below a second; Slurm's own timeouts bound it, so this only guards against a
+#: wedged daemon.
 ANSWER_SECONDS = 120.0
 
 
@@ -30,12 +34,14 @@ def main(argv: list[str] | None = None) -> int:
     except TimeoutError:
         answer = {
             "error": "agent-silent",
-            "message": f"the agent did not answer within {ANSWER_SECONDS:.0f} s; the same command again is safe",
+            "message": f"the agent did not answer within {ANSWER_SECONDS:.0f} s; "
+            "the same command again is safe",
         }
     except OSError as error:
         answer = {
             "error": "agent-not-running",
-            "message": f"no agent answers at {state_dir()}/{COMMAND_SOCKET}: {error}; start the daemon (systemctl start trainyard-agent)",
+            "message": f"no agent answers at {state_dir()}/{COMMAND_SOCKET}: {error}; "
+            "start the daemon (systemctl start trainyard-agent)",
         }
     print(json.dumps(answer))
     return 1 if "error" in answer else 0
@@ -63,7 +69,10 @@ def state_dir() -> str:
 
 
 def ask(words: Sequence[str]) -> dict[str, Any]:
-    """A command's words to the daemon, which reads them (trainyard_contracts.commands), and its answer."""
+    """A command's words to the daemon, and its answer.
+
+    The daemon reads the words (trainyard_contracts.commands).
+    """
     with connect(time.monotonic() + PATIENCE_SECONDS) as connection:
         connection.settimeout(ANSWER_SECONDS)
         connection.sendall(json.dumps({"words": list(words)}).encode() + b"\n")
@@ -79,7 +88,10 @@ def ask(words: Sequence[str]) -> dict[str, Any]:
 
 
 def connect(deadline: float) -> socket.socket:
-    """A connection to the daemon; waits until `deadline` for one that is being started. Raises OSError."""
+    """A connection to the daemon; waits until `deadline` for one that is being started.
+
+    Raises OSError.
+    """
     while True:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -94,7 +106,10 @@ def connect(deadline: float) -> socket.socket:
 
 
 def notify_job_end() -> int:
-    """Tell the daemon that some job ended. Always 0: the daemon polls as well, and an epilog must never fail a job."""
+    """Tell the daemon that some job ended.
+
+    Always 0: the daemon polls as well, and an epilog must never fail a job.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
         try:

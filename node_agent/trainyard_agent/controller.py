@@ -1,4 +1,8 @@
-"""What only the controller's agent does: link server, registry, job control, checkpoints, export, outbox, heartbeat."""
+"""What only the controller's agent does, put together in one place.
+
+Each part gets all that it needs when it is made, so the order here is the order of who needs whom:
+the table of nodes and the links first, then what knows of jobs, then what listens to nodes.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,37 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.attempts import Attempt, Attempts
-from trainyard_agent.checkpoints import Checkpoints
-from trainyard_agent.commands import CommandServer, Handlers
-from trainyard_agent.export import Exports
-from trainyard_agent.health import Health
-from trainyard_agent.heartbeats import portions
-from trainyard_agent.jobs import JobControl
-from trainyard_agent.link_server import LinkServer
-from trainyard_agent.other_jobs import OtherJobsWatch
-from trainyard_agent.outbox import Sender
-from trainyard_agent.registry import Registry
-from trainyard_agent.reporting import Reporter
-from trainyard_agent.s3 import S3
-from trainyard_agent.sampling import Sampler
-from trainyard_agent.settings_watch import SettingsWatch
-from trainyard_agent.slurm import Slurm
-from trainyard_agent.store import Store, set_damaged_aside
+from trainyard_agent.checkpoints.checkpoints import Checkpoints
+from trainyard_agent.checkpoints.export import Exports
+from trainyard_agent.commands.job_control import JobControl
+from trainyard_agent.commands.server import CommandServer, Handlers
+from trainyard_agent.events.heartbeats import portions
+from trainyard_agent.events.outbox import Sender
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store, set_damaged_aside
+from trainyard_agent.host.s3 import S3
+from trainyard_agent.host.sampling import Sampler
+from trainyard_agent.host.settings_watch import SettingsWatch
+from trainyard_agent.host.slurm import Slurm
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.ending import Ending
+from trainyard_agent.jobs.follow import Follower
+from trainyard_agent.jobs.forced_end import ForcedEnd
+from trainyard_agent.jobs.hollow_jobs import HollowJobs
+from trainyard_agent.jobs.hosts import Hosts
+from trainyard_agent.jobs.other_jobs import OtherJobsWatch
+from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.queue_watch import QueueWatch
+from trainyard_agent.jobs.run_logs import RunLogs
+from trainyard_agent.nodes.health import Health
+from trainyard_agent.nodes.link_server import LinkServer
+from trainyard_agent.nodes.links import Links
+from trainyard_agent.nodes.members import Members
+from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_agent.nodes.registry import Registry
+from trainyard_agent.nodes.returns import Returns
+from trainyard_agent.nodes.silence import SilenceWatch
+from trainyard_agent.nodes.verdicts import Verdicts
 from trainyard_contracts import commands
 from trainyard_contracts.events import ClusterHeartbeat
 from trainyard_contracts.files import AgentConfig
@@ -36,45 +54,96 @@ MIN_HEARTBEAT_SECONDS = 0.5
 
 
 class Controller:
-    """Built once; everything in it runs in one event loop, but for the outbox's sender and blocking reads."""
+    """Built once.
+
+    Everything in it runs in one event loop, but for the outbox's sender and blocking reads.
+    """
 
     def __init__(self, config: AgentConfig, key: bytes, sampler: Sampler, health: Health) -> None:
         self._config, self._sampler, self._health = config, sampler, health
         path = Path(config.state_dir) / "outbox.sqlite"
         set_damaged_aside(path)
-        self._store = Store(path)
         self._sender = Sender(path, config.event_bus, config.region, key)
-        self._store.on_commit = self._sender.wake
+        self._store = Store(path, on_commit=self._sender.wake)
         self._reporter = Reporter(config, self._store)
-        slurm, s3 = Slurm(config), S3(config.region)
-        self._attempts = Attempts(config, slurm, self._reporter)
-        self._registry = Registry(config, slurm, self._reporter, self._attempts)
-        self._link = LinkServer(config, key, self._registry)
-        self._registry.link = self._link
+        self._slurm, self._s3 = Slurm(config), S3(config.region)
+        self._table, self._links = NodeTable(self._reporter), Links()
+        self._attempts = Attempts(config, self._reporter)
+        self._silence = SilenceWatch(
+            config, self._reporter, self._table, self._links, self._attempts
+        )
+        self._verdicts = Verdicts(self._reporter, self._attempts)
         self._checkpoints = Checkpoints(config, self._attempts, self._reporter)
-        self._attempts.nodes, self._attempts.on_end, self._attempts.kill = (
-            self._registry,
-            self._attempt_ended,
-            self._link.kill,
-        )
-        self._jobs = JobControl(
+        self._run_logs = RunLogs(config, self._s3)
+        self._progress = ProgressReader(self._reporter, self._attempts)
+        self._forced_end = ForcedEnd(self._slurm, self._attempts, self._links.kill)
+        self._hosts = Hosts(self._attempts, self._table)
+        self._follower = self._make_follower()
+        self._jobs = self._make_jobs()
+        self._members = Members(
             config,
-            slurm,
-            attempts=self._attempts,
-            registry=self._registry,
-            link=self._link,
-            s3=s3,
-            checkpoints=self._checkpoints,
+            self._slurm,
+            self._reporter,
+            self._table,
+            self._attempts,
+            on_change=self._hosts.members_changed,
         )
-        self._registry.on_members, self._registry.on_linked = (
-            self._jobs.members_changed,
-            self._jobs.node_linked,
-        )
-        self._exports = Exports(config, self._attempts, self._checkpoints, self._reporter, s3)
-        self._settings = SettingsWatch(config, slurm)
-        self._others = OtherJobsWatch(slurm, min(60.0, config.heartbeat_seconds))
+        self._link = LinkServer(config, key, self._links, self._make_registry())
+        self._exports = Exports(config, self._attempts, self._checkpoints, self._reporter, self._s3)
+        self._settings = SettingsWatch(config, self._slurm)
+        self._others = OtherJobsWatch(self._slurm, min(60.0, config.heartbeat_seconds))
         self._commands = CommandServer(
             config.state_dir, self._handlers(), self._attempts.job_ended_somewhere
+        )
+
+    def _make_follower(self) -> Follower:
+        ending = Ending(
+            self._config,
+            self._slurm,
+            self._reporter,
+            attempts=self._attempts,
+            progress=self._progress,
+            table=self._table,
+            confirm=self._silence.confirm,
+            kill=self._links.kill,
+            on_end=self._attempt_ended,
+        )
+        return Follower(
+            self._slurm,
+            self._reporter,
+            attempts=self._attempts,
+            progress=self._progress,
+            table=self._table,
+            confirm=self._silence.confirm,
+            queue=QueueWatch(self._slurm, self._reporter, self._attempts, self._table),
+            hollow=HollowJobs(self._table, self._forced_end),
+            ending=ending,
+        )
+
+    def _make_jobs(self) -> JobControl:
+        return JobControl(
+            self._config,
+            self._slurm,
+            attempts=self._attempts,
+            follower=self._follower,
+            progress=self._progress,
+            table=self._table,
+            hosts=self._hosts,
+            link=self._links,
+            s3=self._s3,
+            checkpoints=self._checkpoints,
+        )
+
+    def _make_registry(self) -> Registry:
+        returns = Returns(self._slurm, self._reporter, self._table, self._links, self._attempts)
+        return Registry(
+            self._reporter,
+            self._table,
+            self._silence,
+            returns,
+            self._verdicts,
+            on_linked=self._jobs.node_linked,
+            on_restarted=self._forced_end.restarted,
         )
 
     def _handlers(self) -> Handlers:
@@ -95,15 +164,15 @@ class Controller:
         """Serve, and take up what an earlier daemon left."""
         self._sender.start()
         await self._link.start()
-        self._attempts.resume()
+        self._follower.resume()
         self._jobs.resume()
         self._exports.resume()
         await self._commands.start()
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
         return [
-            self._registry.watch(),
-            self._registry.refresh(),
+            self._silence.watch(),
+            self._members.refresh(),
             self._checkpoints.watch(),
             self._others.watch(),
             self._settings.watch(),
@@ -122,7 +191,7 @@ class Controller:
     async def _attempt_ended(self, attempt: Attempt) -> None:
         """Once more for the checkpoints it committed last; its log goes to S3."""
         await self._checkpoints.look_at(attempt)
-        await self._jobs.upload_log(attempt)
+        await self._run_logs.upload(attempt)
 
     # -- commands ---------------------------------------------------------------------------------
     async def _status(self, given: commands.Status) -> dict[str, Any]:
@@ -135,7 +204,7 @@ class Controller:
         return self._jobs.logs(given.run, given.attempt, given.lines)
 
     async def _nodes(self, _: commands.Nodes) -> dict[str, Any]:
-        samples = self._registry.samples(self._sampler.take())
+        samples = self._table.samples(self._sampler.take())
         return {"nodes": [sample.model_dump(mode="json", by_alias=True) for sample in samples]}
 
     # -- loops ------------------------------------------------------------------------------------
@@ -154,19 +223,19 @@ class Controller:
     async def _changed_or(self, seconds: float) -> None:
         waits = [
             asyncio.create_task(event.wait())
-            for event in (self._registry.changed, self._attempts.changed)
+            for event in (self._table.changed, self._attempts.changed)
         ]
         try:
             await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
-        self._registry.changed.clear()
+        self._table.changed.clear()
         self._attempts.changed.clear()
 
     def _heartbeat(self) -> int:
         """Returns in how many events it went."""
-        samples, runs = self._registry.samples(self._sampler.take()), self._attempts.samples()
+        samples, runs = self._table.samples(self._sampler.take()), self._attempts.samples()
         dropped = self._store.dropped_samples
         parts = portions(samples, runs)
         others = {"other_jobs": self._others.latest}
@@ -182,7 +251,7 @@ class Controller:
         return len(parts)
 
     async def _own_checks(self) -> None:
-        """The controller has no link to itself; its verdicts go straight to the registry."""
+        """The controller has no link to itself, over which its verdicts could come."""
         while True:
             await asyncio.sleep(2.0)
-            self._registry.take_verdicts(self._config.node_name, self._health.verdicts())
+            self._verdicts.take(self._config.node_name, self._health.verdicts())

@@ -1,4 +1,7 @@
-"""Composes the agent of one node: sampler, checks and link everywhere; registry, job control and outbox on the controller."""
+"""Composes the agent of one node: sampler, checks and link everywhere.
+
+On the controller also what controller.py puts together.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainyard_agent.accelerators import Accelerators
 from trainyard_agent.checks import Node, discover
-from trainyard_agent.configuration import load, load_key
-from trainyard_agent.health import Health
-from trainyard_agent.link_client import LinkClient
-from trainyard_agent.sampling import Sampler
+from trainyard_agent.host.accelerators import Accelerators
+from trainyard_agent.host.configuration import load, load_key
+from trainyard_agent.host.sampling import Sampler
+from trainyard_agent.nodes.health import Health
+from trainyard_agent.nodes.link_client import LinkClient
 from trainyard_contracts.files import AgentConfig
 
 if TYPE_CHECKING:
@@ -55,7 +58,10 @@ def run_daemon(config_path: str) -> int:
 
 
 def prepare(config: AgentConfig) -> None:
-    """State directory and log; the directory may be entered by others because the epilog's socket lies in it."""
+    """State directory and log.
+
+    The directory may be entered by others because the epilog's socket lies in it.
+    """
     state = Path(config.state_dir)
     state.mkdir(parents=True, exist_ok=True, mode=0o711)
     handlers: list[logging.Handler] = [logging.StreamHandler()]
@@ -112,7 +118,8 @@ async def serve(config: AgentConfig, key: bytes) -> None:
         parts.append(LinkClient(config, key, sampler.take, health.verdicts).run())
     tasks = [asyncio.create_task(keep_running(part)) for part in parts]
     await stop.wait()
-    # From here on everything is broken off, and what complains of that is no reason to end as if by a fault.
+    # From here on everything is broken off, and what complains of that is no reason to end as if by
+    # a fault.
     asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
     for task in tasks:
         task.cancel()
@@ -124,11 +131,14 @@ async def serve(config: AgentConfig, key: bytes) -> None:
 async def make_controller(
     config: AgentConfig, key: bytes, sampler: Sampler, health: Health, stop: asyncio.Event
 ) -> Controller | None:
-    """Waits where the disk has no room for the outbox: to die and be started again each second would cost the node more. None: stopped."""
+    """Waits where the disk has no room for the outbox. None: stopped.
+
+    To die and be started again each second would cost the node more.
+    """
     from trainyard_agent.controller import (
         Controller,
     )  # workers never load what only the controller needs
-    from trainyard_agent.store import no_room
+    from trainyard_agent.events.store import no_room
 
     while not stop.is_set():
         try:
@@ -151,7 +161,10 @@ def _both(first: Any, second: Any) -> Any:
 
 
 async def keep_running(part: Coroutine[Any, Any, None]) -> None:
-    """A part that breaks ends the whole agent; its supervisor starts it again from its stored state."""
+    """A part that breaks ends the whole agent.
+
+    Its supervisor starts it again from its stored state.
+    """
     try:
         await part
     except asyncio.CancelledError:

@@ -67,6 +67,21 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
             "control plane layers",
         ),
         ("layers/core/trainyard/app/__init__.py", "import trainyard.http", "control plane layers"),
+        (
+            "node_agent/trainyard_agent/nodes/__init__.py",
+            "import trainyard_agent.jobs.attempts",
+            "agent rooms",
+        ),
+        (
+            "node_agent/trainyard_agent/checks/__init__.py",
+            "import trainyard_agent.events.store",
+            "agent rooms",
+        ),
+        (
+            "node_agent/trainyard_agent/nodes/liveness.py",
+            "import trainyard_agent.nodes.questions",
+            "no circles in the agent",
+        ),
         ("layers/core/trainyard/app/__init__.py", "import boto3", "only adapters know AWS"),
         (
             "layers/core/trainyard/app/__init__.py",
@@ -158,6 +173,17 @@ def test_a_rule_fails_when_it_is_broken_on_purpose(
     assert done.returncode != 0
     broken = [text for text in done.stdout.splitlines() if " BROKEN" in text]
     assert any(text.startswith(rule) for text in broken), done.stdout
+
+
+def test_a_module_of_the_agent_without_a_room_is_found(workspace: Path) -> None:
+    stray = workspace / "node_agent/trainyard_agent/stray.py"
+    stray.touch()
+    try:
+        done = _lint(workspace)
+    finally:
+        stray.unlink()
+    assert done.returncode != 0
+    assert "stray" in done.stdout
 
 
 def test_the_domain_and_the_contracts_never_ask_for_time_or_surroundings() -> None:

@@ -37,7 +37,7 @@ from trainyard.http.views import (
     RunView,
     TimelineEntry,
 )
-from trainyard_agent.heartbeats import portions
+from trainyard_agent.events.heartbeats import portions
 from trainyard_contracts import events
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import AgentEvent, Fact

@@ -19,15 +19,15 @@ from tests.local.agent_cluster import Sink
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
-from trainyard_agent import export, own_files, s3
-from trainyard_agent.attempts import Attempts
-from trainyard_agent.checkpoints import Checkpoints
-from trainyard_agent.export import Exports
-from trainyard_agent.reporting import Reporter
-from trainyard_agent.s3 import S3, Location
-from trainyard_agent.signed_http import Refused
-from trainyard_agent.slurm import Slurm
-from trainyard_agent.store import Store
+from trainyard_agent.checkpoints import export, own_files
+from trainyard_agent.checkpoints.checkpoints import Checkpoints
+from trainyard_agent.checkpoints.export import Exports
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
+from trainyard_agent.host import s3
+from trainyard_agent.host.s3 import S3, Location
+from trainyard_agent.host.signed_http import Refused
+from trainyard_agent.jobs.attempts import Attempts
 
 PREFIX = f"data/runs/{RUN}/export"
 
@@ -63,7 +63,7 @@ def run_export(directory: Path, selection: str = "all", *, start: bool = True) -
         settings = config(directory)
         store = Store(directory / "outbox.sqlite")
         reporter = Reporter(settings, store)
-        attempts = Attempts(settings, Slurm(settings), reporter)
+        attempts = Attempts(settings, reporter)
         checkpoints = Checkpoints(settings, attempts, reporter)
         exports = Exports(settings, attempts, checkpoints, reporter, S3("us-east-1"))
         exports.resume()
@@ -186,7 +186,7 @@ def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(
     import boto3
     from moto.server import ThreadedMotoServer
 
-    from trainyard_agent.outbox import Sender
+    from trainyard_agent.events.outbox import Sender
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()

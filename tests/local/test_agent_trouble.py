@@ -23,7 +23,7 @@ from tests.local.agent_cluster import (
 )
 from tests.local.test_agent_jobs import TRAINER, event, node_named, put_bundle, submit
 
-from trainyard_agent.identifiers import ulid
+from trainyard_agent.host.identifiers import ulid
 
 #: Steps of 20 ms, a checkpoint each half second: `seconds` of training.
 STATE_BYTES, SHARED_BYTES = 16 * 1024 * 1024, 32 * 1024 * 1024

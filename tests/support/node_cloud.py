@@ -20,7 +20,8 @@ from tests.support.patience import PATIENCE
 from tests.support.spec_parts import FILESYSTEM
 
 import trainyard_trainers
-from trainyard_agent import slurm_settings
+from trainyard_agent import host
+from trainyard_agent.host import atomic_file, slurm_settings
 from trainyard_local import faults, hyperpod, node_processes, sessions
 from trainyard_local.cloud import Cloud
 from trainyard_local.hyperpod_cluster import LocalCluster, Settings
@@ -265,7 +266,9 @@ def bundle() -> dict[str, bytes]:
     files["cluster.json"] = json.dumps(cluster_json()).encode()
     files["lib/trainyard_agent/__init__.py"] = b""
     files["lib/trainyard_agent/cli.py"] = AGENT.encode()
-    files["lib/trainyard_agent/slurm_settings.py"] = Path(slurm_settings.__file__).read_bytes()
+    for module in (host, atomic_file, slurm_settings):  # what the lifecycle scripts import
+        path = Path(str(module.__file__))
+        files[f"lib/trainyard_agent/host/{path.name}"] = path.read_bytes()
     package = Path(str(trainyard_trainers.__file__)).parent
     for name in TRAINERS_FILES:
         files[f"lib/trainyard_trainers/{name}"] = (package / name).read_bytes()

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from trainyard_agent.identifiers import ulid
+from trainyard_agent.host.identifiers import ulid
 from trainyard_contracts.events import AttemptStarted, ClusterHeartbeat
 from trainyard_contracts.files import AgentConfig
 

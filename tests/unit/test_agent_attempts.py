@@ -13,22 +13,25 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import CredentialRetrievalError
+from tests.unit.agent_parts import job_parts, node_parts
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent import attempts, daemon, hollow_jobs, jobs
-from trainyard_agent.attempt_files import sbatch_options
-from trainyard_agent.attempts import EVIDENCE_NODES, Attempt, Attempts, _first_step_at
-from trainyard_agent.boot import boot_id
-from trainyard_agent.checkpoints import Checkpoints
-from trainyard_agent.evidence import Diagnosis
-from trainyard_agent.gres import every
-from trainyard_agent.jobs import JobControl
-from trainyard_agent.outbox import Sender
-from trainyard_agent.registry import Registry
-from trainyard_agent.reporting import Reporter
-from trainyard_agent.signed_http import Answer, SignedHttp, Unreachable
-from trainyard_agent.slurm import Job, SlurmError, SlurmNode
-from trainyard_agent.store import Store
+from trainyard_agent import daemon
+from trainyard_agent.checkpoints.checkpoints import Checkpoints
+from trainyard_agent.commands import job_control as jobs
+from trainyard_agent.events.outbox import Sender
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
+from trainyard_agent.host.boot import boot_id
+from trainyard_agent.host.signed_http import Answer, SignedHttp, Unreachable
+from trainyard_agent.host.slurm import Job, SlurmError, SlurmNode
+from trainyard_agent.jobs import ending, hollow_jobs
+from trainyard_agent.jobs.attempt_files import sbatch_options
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.ending import EVIDENCE_NODES
+from trainyard_agent.jobs.evidence import Diagnosis
+from trainyard_agent.jobs.gres import every
+from trainyard_agent.jobs.progress import first_step_at
 from trainyard_contracts.commands import Cancelling
 from trainyard_contracts.events import NodeEvidence
 from trainyard_contracts.files import JobBundle, Progress
@@ -63,9 +66,6 @@ class Nodes:
     def set_up(self, name: str) -> bool:
         return True
 
-    async def confirm(self, names: Any) -> None:
-        return
-
     def evidence(self, name: str) -> NodeEvidence:
         lost = self.lost(name)
         return NodeEvidence(
@@ -76,23 +76,25 @@ class Nodes:
 class Controller:
     """The parts of the controller's agent that know of jobs, on one store file that outlives them."""
 
-    def __init__(self, directory: Path, slurm: Any = None) -> None:
+    def __init__(self, directory: Path, slurm: Any = None, *lost: str) -> None:
         self.config = config(directory)
         self.store = Store(directory / "outbox.sqlite")
-        self.attempts = Attempts(self.config, slurm, Reporter(self.config, self.store))
-        self.attempts.nodes = Nodes()
-        self.attempts.kill = self.kill
+        self.reporter = Reporter(self.config, self.store)
         self.killed: list[tuple[int, list[str]]] = []
         self.closed: list[int] = []
-        self.jobs = JobControl(
+        self.asked: list[Any] = []
+        parts = job_parts(
             self.config,
-            slurm,
-            attempts=self.attempts,
-            registry=None,
-            link=None,
-            s3=None,
-            checkpoints=None,
-        )  # type: ignore[arg-type]
+            self.reporter,
+            slurm=slurm,
+            table=Nodes(*lost),
+            link=self,
+            confirm=self.confirm,
+            kill=self.kill,
+            on_end=self.on_end,
+        )
+        self.attempts, self.follower, self.jobs = parts.attempts, parts.follower, parts.control
+        self.ending, self.forced_end = parts.ending, parts.forced_end
 
     def add(self, number: int, state: str, **fields: Any) -> Attempt:
         attempt = Attempt(
@@ -107,6 +109,9 @@ class Controller:
 
     async def on_end(self, attempt: Attempt) -> None:
         self.closed.append(attempt.number)
+
+    async def confirm(self, names: Any) -> None:
+        self.asked.append(names)
 
     async def kill(self, run_id: str, number: int, jobs: list[str]) -> dict[str, int]:
         assert run_id == RUN
@@ -198,9 +203,8 @@ def test_what_follows_the_end_of_an_attempt_is_done_after_a_restart_and_only_onc
         before.store.close()
         for expected in ([1], []):
             after = Controller(tmp_path)
-            after.attempts.on_end = after.on_end
-            after.attempts.resume()
-            await asyncio.gather(*after.attempts._background.tasks)
+            after.follower.resume()
+            await asyncio.gather(*after.follower._background.tasks)
             assert after.closed == expected
             assert after.attempts.known[RUN, 1].state == "ended"
             after.store.close()
@@ -209,11 +213,10 @@ def test_what_follows_the_end_of_an_attempt_is_done_after_a_restart_and_only_onc
 
 
 def test_the_end_of_an_attempt_on_thousands_of_nodes_fits_into_an_event(tmp_path: Path) -> None:
-    controller = Controller(tmp_path)
     names = tuple(f"ip-10-{number // 250}-{number % 250}-7" for number in range(6758))
+    controller = Controller(tmp_path, None, names[-1])
     attempt = controller.add(1, "running", nodes=names)
-    controller.attempts.nodes = Nodes(names[-1])
-    event = controller.attempts._ended_event(attempt, Diagnosis("failed"), "x" * 8192)
+    event = controller.ending._event(attempt, Diagnosis("failed"), "x" * 8192)
     assert len(event.nodes) == EVIDENCE_NODES
     assert event.nodes[0].node == names[-1], "those in doubt come first"
     assert len(event.model_dump_json(by_alias=True)) < 128 * 1024
@@ -368,13 +371,12 @@ def test_a_job_whose_node_was_off_and_is_back_within_seconds_is_ended_at_once_an
     async def story() -> None:
         slurm = OneJob()
         controller = Controller(tmp_path, slurm)
-        controller.attempts.on_end = controller.on_end
         attempt = controller.add(1, "running", nodes=NODES)
-        controller.attempts.follow(attempt)
+        controller.follower.follow(attempt)
         off_at = time.monotonic()
         later = controller.add(2, "running", nodes=NODES)
         for node in ("ip-127-0-0-3", "ip-127-0-0-9"):
-            controller.attempts.restarted(node, off_at)
+            controller.forced_end.restarted(node, off_at)
         await attempt.done.wait()
         assert (slurm.cancelled, controller.killed) == (["101"], [(1, ["101"])])
         assert not later.cut_off_from, "its job began after the node was back"
@@ -394,18 +396,17 @@ def test_a_job_whose_node_was_off_and_is_back_within_seconds_is_ended_at_once_an
 def test_a_job_that_a_person_ended_and_that_does_not_stop_in_time_is_killed_before_its_end_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "EVIDENCE_SECONDS", 0.05)
-    monkeypatch.setattr(attempts, "STOP_SECONDS", 0.3)
+    monkeypatch.setattr(ending, "EVIDENCE_SECONDS", 0.05)
+    monkeypatch.setattr(ending, "STOP_SECONDS", 0.3)
 
     async def story() -> None:
         slurm = OneJob()
         slurm.state = "COMPLETING"
         controller = Controller(tmp_path, slurm)
-        controller.attempts.on_end = controller.on_end
         attempt = controller.add(1, "running", nodes=NODES)
         write_launch(attempt.directory, NODES[0], ended=2.0, exitCode=143, kind="stopped")
         write_launch(attempt.directory, NODES[1])
-        assert await controller.attempts._poll(attempt)
+        assert await controller.follower.poll(attempt)
         assert controller.killed == [(1, ["101"])]
 
     run(story())
@@ -427,24 +428,23 @@ def test_a_job_whose_launchers_ended_well_while_slurm_calls_it_running_is_ended_
     async def story() -> None:
         slurm = OneJob()
         controller = Controller(tmp_path, slurm)
-        controller.attempts.on_end = controller.on_end
         attempt = controller.add(1, "running", nodes=NODES)
         write_launch(attempt.directory, NODES[0], ended=2.0, exitCode=0)
         write_launch(attempt.directory, NODES[1])
         for _ in range(3):
             attempt.looked_at = float("-inf")
-            assert not await controller.attempts._poll(attempt)
+            assert not await controller.follower.poll(attempt)
         assert slurm.cancelled == [], "one launcher goes on"
         write_launch(attempt.directory, NODES[1], ended=3.0, exitCode=0)
         while not slurm.cancelled:
-            assert not await controller.attempts._poll(attempt)
+            assert not await controller.follower.poll(attempt)
             await asyncio.sleep(0.01)
         assert controller.killed == [(1, ["101"])], (
             "what its launchers left does not wait for Slurm's KillWait"
         )
         if restarted:  # between our scancel and the report
             attempt.hollow = False
-        assert await controller.attempts._poll(attempt)
+        assert await controller.follower.poll(attempt)
         [(body,)] = controller.store.connection.execute(
             "SELECT body FROM outbox WHERE kind = 'AttemptEnded'"
         ).fetchall()
@@ -465,10 +465,11 @@ def test_a_node_says_with_its_first_beat_which_boot_it_is(
 
     async def story() -> None:
         controller, restarted = Controller(tmp_path), []
-        controller.attempts.restarted = lambda node, off_at: restarted.append(node)  # type: ignore[method-assign]
-        registry = Registry(
-            controller.config, None, controller.attempts._reporter, controller.attempts
-        )  # type: ignore[arg-type]
+        registry = node_parts(
+            controller.config,
+            controller.reporter,
+            on_restarted=lambda node, off_at: restarted.append(node),
+        ).registry
         for boot in (first, first, second):
             registry.linked("ip-127-0-0-2", "i-2", "127.0.0.2")
             registry.beat("ip-127-0-0-2", {"is": "beat", "boot": boot})
@@ -503,30 +504,21 @@ def test_another_runs_job_that_got_the_number_of_ours_neither_ends_nor_is_killed
         async def job(self, job_id: str) -> Job:
             return Job(job_id, "COMPLETED", 0, 0, NODES, name="run-other-1")
 
-    class Link:
-        killed: list[str] = []
-
-        async def kill(self, run_id: str, attempt: int, job_ids: list[str]) -> dict[str, int]:
-            self.killed += job_ids
-            return {}
-
     async def story() -> None:
         controller = Controller(tmp_path, Others())
-        controller.attempts.on_end = controller.on_end
         ours = controller.add(1, "running", nodes=NODES)
         controller.attempts.save(
             Attempt("run-other", 1, "running", tmp_path / "other", job_id=ours.job_id)
         )
-        controller.attempts.follow(ours)
+        controller.follower.follow(ours)
         await ours.done.wait()
         [(body,)] = controller.store.connection.execute(
             "SELECT body FROM outbox WHERE kind = 'AttemptEnded'"
         ).fetchall()
         assert (json.loads(body)["outcome"], json.loads(body)["errorKind"]) == ("failed", "unknown")
         assert "does not know the job" in json.loads(body)["error"]
-        controller.jobs._link = Link()  # type: ignore[assignment]
         await controller.jobs._end_older(RUN, 2)
-        assert Link.killed == []
+        assert controller.killed == [(1, [])]
 
     run(story())
 
@@ -555,12 +547,10 @@ def test_only_what_slurm_drained_for_a_number_given_out_twice_is_given_back(
 
     async def story() -> None:
         controller, slurm = Controller(tmp_path), Drained()
-        registry = Registry(
-            controller.config, slurm, controller.attempts._reporter, controller.attempts
-        )  # type: ignore[arg-type]
-        registry.linked("ip-127-0-0-2", "i-2", "127.0.0.2")
-        refresh = asyncio.create_task(registry.refresh())
-        while not registry.slurm_nodes:
+        parts = node_parts(controller.config, controller.reporter, slurm=slurm)
+        parts.registry.linked("ip-127-0-0-2", "i-2", "127.0.0.2")
+        refresh = asyncio.create_task(parts.members.refresh())
+        while not parts.table.slurm_nodes:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
         refresh.cancel()
@@ -583,9 +573,8 @@ def test_a_persons_scancel_that_is_seen_while_the_job_completes_is_one(tmp_path:
 
     async def story() -> None:
         controller = Controller(tmp_path, Completing())
-        controller.attempts.on_end = controller.on_end
         attempt = controller.add(1, "running", nodes=NODES)
-        controller.attempts.follow(attempt)
+        controller.follower.follow(attempt)
         await attempt.done.wait()
         [(body,)] = controller.store.connection.execute(
             "SELECT body FROM outbox WHERE kind = 'AttemptEnded'"
@@ -600,29 +589,24 @@ def test_when_training_stands_still_its_nodes_are_asked_at_once_and_once_a_stand
 ) -> None:
     async def story() -> None:
         controller = Controller(tmp_path)
-        asked: list[Any] = []
-
-        async def confirm(names: Any) -> None:
-            asked.append(names)
-
-        controller.attempts.nodes.confirm = confirm  # type: ignore[method-assign]
+        asked = controller.asked
         attempt = controller.add(1, "running", nodes=("ip-1", "ip-2"), step_seconds=0.1)
         attempt.stepped_at = time.monotonic() - 0.3
-        controller.attempts._look_at_steps(attempt)
+        controller.follower._look_at_steps(attempt)
         assert attempt.doubted_at is None, (
             "three steps of 0.1 s are not yet more than a pause may take"
         )
         attempt.stepped_at -= 0.2
         for _ in range(3):
-            controller.attempts._look_at_steps(attempt)
+            controller.follower._look_at_steps(attempt)
             await asyncio.sleep(0)
         assert asked == [("ip-1", "ip-2")]
         attempt.stepped_at += 0.01
-        controller.attempts._look_at_steps(attempt)
+        controller.follower._look_at_steps(attempt)
         await asyncio.sleep(0)
         assert len(asked) == 2, "it stepped, and stands still again"
         attempt.job_ended, attempt.doubted_at = True, None
-        controller.attempts._look_at_steps(attempt)
+        controller.follower._look_at_steps(attempt)
         await asyncio.sleep(0)
         assert len(asked) == 2
 
@@ -645,4 +629,4 @@ def test_the_first_step_is_dated_rightly_also_where_the_clock_of_its_node_is_an_
         first_step_at=now + wrong - 2.0,
         world_size=2,
     )
-    assert _first_step_at(attempt, progress) == pytest.approx(now - 2.0, abs=1.0)
+    assert first_step_at(attempt, progress) == pytest.approx(now - 2.0, abs=1.0)

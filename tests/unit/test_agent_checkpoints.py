@@ -20,9 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent import export
-from trainyard_agent.attempts import Attempt
-from trainyard_agent.checkpoints import (
+from trainyard_agent.checkpoints import export
+from trainyard_agent.checkpoints.checkpoints import (
     Checkpoints,
     NotWhole,
     order,
@@ -33,11 +32,12 @@ from trainyard_agent.checkpoints import (
     to_prune,
     verify,
 )
-from trainyard_agent.export import Exports
-from trainyard_agent.fence import FenceBusy, Fenced, raise_fence, read_fence
-from trainyard_agent.leftovers import kill_leftovers
-from trainyard_agent.reporting import Reporter
-from trainyard_agent.store import Store
+from trainyard_agent.checkpoints.export import Exports
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.fence import FenceBusy, Fenced, raise_fence, read_fence
+from trainyard_agent.nodes.leftovers import kill_leftovers
 from trainyard_contracts.files import JobBundle
 
 
@@ -291,7 +291,7 @@ def test_one_that_cannot_be_removed_is_not_told_again_and_again(
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("trainyard_agent.checkpoints.os.rename", refuse)
+    monkeypatch.setattr("trainyard_agent.checkpoints.checkpoints.os.rename", refuse)
     for _ in range(3):
         watch.look()
     assert watch.told() == ["Committed 10", "Committed 20"]
@@ -342,7 +342,7 @@ def test_a_commit_in_progress_is_waited_for_and_a_stuck_one_is_reported(
 ) -> None:
     import fcntl
 
-    from trainyard_agent import fence
+    from trainyard_agent.jobs import fence
 
     holder = (tmp_path / "fence.lock").open("a")
     fcntl.flock(holder, fcntl.LOCK_EX)
@@ -390,7 +390,7 @@ def test_only_older_attempts_on_this_node_are_killed(tmp_path: Path) -> None:
 def test_step_daemons_are_killed_by_job_and_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainyard_agent import leftovers
+    from trainyard_agent.nodes import leftovers
 
     ours, other = tmp_path / "nodes/i-1/root", tmp_path / "nodes/i-2/root"
     proc = tmp_path / "proc"
@@ -419,8 +419,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def refuse(root: Path, path: Path) -> None:
         raise OSError(code, os.strerror(code), str(path))
 
-    monkeypatch.setattr("trainyard_agent.s3.open_inside", refuse)
-    monkeypatch.setattr("trainyard_agent.job_files.open_inside", refuse)
+    monkeypatch.setattr("trainyard_agent.host.s3.open_inside", refuse)
+    monkeypatch.setattr("trainyard_agent.host.job_files.open_inside", refuse)
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO, errno.ESTALE, errno.ENOMEM])
@@ -428,7 +428,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
 def test_what_cannot_be_read_now_is_not_torn_and_is_looked_at_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, ended: bool
 ) -> None:
-    monkeypatch.setattr("trainyard_agent.checkpoints.FIRST_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("trainyard_agent.checkpoints.checkpoints.FIRST_RETRY_SECONDS", 0.0)
     watch = Watch(tmp_path)
     for step in (10, 20):
         commit(watch.root, step)

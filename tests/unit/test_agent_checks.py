@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.agent_support import config
 
-from trainyard_agent.accelerators import Accelerators, neuron_sample
 from trainyard_agent.checks import (
     Check,
     Node,
@@ -26,7 +25,8 @@ from trainyard_agent.checks import (
     neuron,
     slurm_daemon,
 )
-from trainyard_agent.health import Believed, Health, debounce
+from trainyard_agent.host.accelerators import Accelerators, neuron_sample
+from trainyard_agent.nodes.health import Believed, Health, debounce
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard_agent.evidence import Launch, diagnose, first_exception
-from trainyard_agent.hollow_jobs import is_hollow
-from trainyard_agent.slurm import Job
+from trainyard_agent.host.slurm import Job
+from trainyard_agent.jobs.evidence import Launch, diagnose, first_exception
+from trainyard_agent.jobs.hollow_jobs import is_hollow
 
 A, B = "ip-10-0-0-1", "ip-10-0-0-2"
 FAILED = Job("7", "FAILED", 1, 0, (A, B))

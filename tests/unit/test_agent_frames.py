@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.unit.agent_support import config
 
-from trainyard_agent.frames import (
+from trainyard_agent.nodes.frames import (
     MAX_BYTES,
     UNACKNOWLEDGED_SECONDS,
     Frames,
@@ -21,7 +21,8 @@ from trainyard_agent.frames import (
     greet_as_client,
     greet_as_server,
 )  # fmt: skip
-from trainyard_agent.link_server import LinkServer
+from trainyard_agent.nodes.link_server import LinkServer
+from trainyard_agent.nodes.links import Links
 
 KEY = b"k" * 32
 
@@ -163,7 +164,8 @@ def test_a_node_speaks_for_itself_only_although_all_nodes_have_the_key(
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
-        server = LinkServer(config(tmp_path, address="127.0.0.1", link_port=port), KEY, Beats())
+        settings = config(tmp_path, address="127.0.0.1", link_port=port)
+        server = LinkServer(settings, KEY, Links(), Beats())
         await server.start()
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         frames = await greet_as_client(reader, writer, KEY, name, "i-1")

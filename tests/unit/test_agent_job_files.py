@@ -12,19 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.agent_parts import node_parts
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_checkpoints import commit
 
-from trainyard_agent import daemon, export, hollow_jobs, job_files, link_server, traces
-from trainyard_agent.attempts import Attempt, Attempts
-from trainyard_agent.checkpoints import NotWhole, look, remove, scan, verify
-from trainyard_agent.commands import CommandServer
-from trainyard_agent.fence import raise_fence
-from trainyard_agent.link_server import LinkServer
-from trainyard_agent.registry import Registry
-from trainyard_agent.reporting import Reporter
-from trainyard_agent.store import Store
-from trainyard_agent.traces import read_launches, read_tail
+from trainyard_agent import daemon
+from trainyard_agent.checkpoints import export
+from trainyard_agent.checkpoints.checkpoints import NotWhole, look, remove, scan, verify
+from trainyard_agent.commands.server import CommandServer
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
+from trainyard_agent.host import job_files
+from trainyard_agent.jobs import hollow_jobs, traces
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.fence import raise_fence
+from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.traces import read_launches, read_tail
+from trainyard_agent.nodes import link_server
+from trainyard_agent.nodes.link_server import LinkServer
+from trainyard_agent.nodes.links import Links
 
 SECRET = b"not the job's"
 
@@ -105,7 +111,7 @@ def test_a_checkpoint_that_vanishes_while_it_is_verified_is_no_finding(
         remove(path)
         return found
 
-    monkeypatch.setattr("trainyard_agent.checkpoints.verify", verify_and_lose)
+    monkeypatch.setattr("trainyard_agent.checkpoints.checkpoints.verify", verify_and_lose)
     assert look(directory, f"checkpoints/{directory.name}", RUN, "") is None
 
 
@@ -117,7 +123,7 @@ def test_a_checkpoint_that_cannot_be_removed_is_kept_and_the_watch_goes_on(
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("trainyard_agent.checkpoints.os.rename", refuse)
+    monkeypatch.setattr("trainyard_agent.checkpoints.checkpoints.os.rename", refuse)
     remove(directory)
     verify(directory, RUN)
 
@@ -216,20 +222,22 @@ NONSENSE = [
 
 def test_nonsense_in_progress_is_ignored_and_the_next_progress_is_taken(tmp_path: Path) -> None:
     store = Store(tmp_path / "outbox.sqlite")
-    attempts = Attempts(config(tmp_path), None, Reporter(config(tmp_path), store))  # type: ignore[arg-type]
+    reporter = Reporter(config(tmp_path), store)
+    attempts = Attempts(config(tmp_path), reporter)
+    progress = ProgressReader(reporter, attempts)
     attempt = Attempt(RUN, 1, "running", tmp_path)
     for text in ['{"step": 1, "at": 1}', *NONSENSE]:
         (tmp_path / "new").write_text(text)
         (tmp_path / "new").replace(tmp_path / "progress.json")
-        attempts.read_progress(attempt)
+        progress.read(attempt)
     assert attempt.progress is not None
     assert (attempt.progress.step, attempt.stepped) == (1, False)
     (tmp_path / "progress.json").unlink()
     os.mkfifo(tmp_path / "progress.json")
-    attempts.read_progress(attempt)
+    progress.read(attempt)
     (tmp_path / "new").write_text('{"step": 7, "at": 8, "firstStepAt": 7.5, "loss": NaN}')
     (tmp_path / "new").replace(tmp_path / "progress.json")
-    attempts.read_progress(attempt)
+    progress.read(attempt)
     assert (attempt.progress.step, attempt.stepped) == (7, True)
     [sample] = [sample for sample in attempts.samples() if sample.run_id == RUN]
     assert sample.model_dump_json()
@@ -260,15 +268,16 @@ def test_a_node_that_talks_nonsense_loses_its_link_and_nothing_else_happens(
 
     async def story() -> None:
         store = Store(tmp_path / "outbox.sqlite")
-        registry = Registry(config(tmp_path), None, Reporter(config(tmp_path), store), None)  # type: ignore[arg-type]
-        server = LinkServer(config(tmp_path), b"k", registry)
-        server._orders[1] = asyncio.get_running_loop().create_future()
-        registry.linked("ip-1", "i-1", "127.0.0.1")
+        parts = node_parts(config(tmp_path), Reporter(config(tmp_path), store))
+        links = Links()
+        server = LinkServer(config(tmp_path), b"k", links, parts.registry)
+        links._orders[1] = asyncio.get_running_loop().create_future()
+        parts.registry.linked("ip-1", "i-1", "127.0.0.1")
         with pytest.raises(link_server.NONSENSE):
             server._take("ip-1", await Link().receive())
         assert (
             len(
-                registry.samples(
+                parts.table.samples(
                     {
                         "node": "me",
                         "instanceId": "i",

@@ -11,9 +11,10 @@ import pytest
 from tests.support.ports import free_port
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent.frames import Frames, greet_as_client, greet_as_server
-from trainyard_agent.link_client import LinkClient
-from trainyard_agent.link_server import LinkServer
+from trainyard_agent.nodes.frames import Frames, greet_as_client, greet_as_server
+from trainyard_agent.nodes.link_client import LinkClient
+from trainyard_agent.nodes.link_server import LinkServer
+from trainyard_agent.nodes.links import Links
 from trainyard_contracts.files import AgentConfig
 
 KEY = b"k" * 32
@@ -21,7 +22,10 @@ HALF = "\\ud800"
 
 
 class Beats:
-    """registry.Registry as far as links go; a beat's sample is read as trustingly as any code might."""
+    """nodes.registry.Registry as far as links go.
+
+    A beat's sample is read as trustingly as any code might.
+    """
 
     def __init__(self) -> None:
         self.seen: asyncio.Queue[str] = asyncio.Queue()
@@ -38,17 +42,17 @@ class Beats:
 
 
 def with_server(
-    directory: Path, story: Callable[[AgentConfig, LinkServer, Beats], Awaitable[None]]
+    directory: Path, story: Callable[[AgentConfig, Links, Beats], Awaitable[None]]
 ) -> None:
     async def run() -> None:
         broken: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context))
         settings = config(directory, link_port=free_port())
-        beats = Beats()
-        server = LinkServer(settings, KEY, beats)
+        beats, links = Beats(), Links()
+        server = LinkServer(settings, KEY, links, beats)
         await server.start()
         try:
-            await story(settings, server, beats)
+            await story(settings, links, beats)
         finally:
             server.close()
         assert broken == [], "an error that nobody expected ends an agent"
@@ -79,7 +83,7 @@ async def link(settings: AgentConfig, node: str) -> Frames:
 def test_a_message_of_another_shape_ends_its_own_link_only(
     tmp_path: Path, nonsense: dict[str, Any]
 ) -> None:
-    async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
+    async def story(settings: AgentConfig, links: Links, beats: Beats) -> None:
         bad, good = await link(settings, BAD), await link(settings, GOOD)
         assert {await beats.seen.get(), await beats.seen.get()} == {
             f"{BAD} linked",
@@ -98,25 +102,25 @@ def test_a_message_of_another_shape_ends_its_own_link_only(
 def test_an_answer_that_counts_nothing_ends_the_link_and_the_order_is_given_up(
     tmp_path: Path,
 ) -> None:
-    async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
+    async def story(settings: AgentConfig, links: Links, beats: Beats) -> None:
         bad = await link(settings, BAD)
         await beats.seen.get()
-        order = asyncio.ensure_future(server.kill(RUN, 1, ["7"]))
+        order = asyncio.ensure_future(links.kill(RUN, 1, ["7"]))
         asked = await bad.receive()
         bad.send({"is": "done", "id": asked["id"], "killed": float("inf")})
         assert await beats.seen.get() == f"{BAD} unlinked"
         assert await order == {}
-        assert await server.kill(RUN, 1, ["7"] * 100_000) == {}, "no link is left"
+        assert await links.kill(RUN, 1, ["7"] * 100_000) == {}, "no link is left"
         bad.close()
 
     with_server(tmp_path, story)
 
 
 def test_an_order_that_no_frame_can_hold_is_given_up(tmp_path: Path) -> None:
-    async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
+    async def story(settings: AgentConfig, links: Links, beats: Beats) -> None:
         frames = await link(settings, BAD)
         await beats.seen.get()
-        assert await server.kill(RUN, 1, ["7"] * 100_000) == {}
+        assert await links.kill(RUN, 1, ["7"] * 100_000) == {}
         frames.close()
 
     with_server(tmp_path, story)
@@ -125,10 +129,10 @@ def test_an_order_that_no_frame_can_hold_is_given_up(tmp_path: Path) -> None:
 def test_an_order_without_an_answer_says_why_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
+    async def story(settings: AgentConfig, links: Links, beats: Beats) -> None:
         frames = await link(settings, BAD)
         await beats.seen.get()
-        assert await server.echo([BAD], 0.01) == set()
+        assert await links.echo([BAD], 0.01) == set()
         assert "did not answer the order echo: TimeoutError" in caplog.text
         frames.close()
 
@@ -148,7 +152,7 @@ HANDSHAKES = {
 
 @pytest.mark.parametrize("line", HANDSHAKES.values(), ids=HANDSHAKES.keys())
 def test_a_bad_handshake_ends_neither_the_controllers_agent(tmp_path: Path, line: bytes) -> None:
-    async def story(settings: AgentConfig, server: LinkServer, beats: Beats) -> None:
+    async def story(settings: AgentConfig, links: Links, beats: Beats) -> None:
         reader, writer = await asyncio.open_connection(settings.address, settings.link_port)
         writer.write(line)
         writer.write_eof()
@@ -163,7 +167,7 @@ def test_a_bad_handshake_ends_neither_the_controllers_agent(tmp_path: Path, line
 
 @pytest.mark.parametrize("line", HANDSHAKES.values(), ids=HANDSHAKES.keys())
 def test_nor_a_nodes_agent(tmp_path: Path, line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainyard_agent.link_client.FIRST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("trainyard_agent.nodes.link_client.FIRST_RETRY_SECONDS", 0.01)
 
     async def story() -> None:
         linked: asyncio.Future[str] = asyncio.get_running_loop().create_future()

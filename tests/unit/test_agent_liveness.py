@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard_agent.liveness import HOLD_SECONDS, MAX_QUIET_SECONDS, Signals, judge, quiet_needed
-from trainyard_agent.questions import EAGER_SECONDS
+from trainyard_agent.nodes.liveness import (
+    HOLD_SECONDS,
+    MAX_QUIET_SECONDS,
+    Signals,
+    judge,
+    quiet_needed,
+)
+from trainyard_agent.nodes.questions import EAGER_SECONDS
 
 GONE = Signals(
     unheard=0.5, closed=True, refusals=2, answers=0, questions=0, unanswered=0.0, answered=False, quiet=None, step_seconds=None, job_ended=False, alone=0.2, held=False,

@@ -8,15 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.unit.agent_parts import JobParts, NodeParts, job_parts, node_parts
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent.attempts import Attempt, Attempts
-from trainyard_agent.jobs import JobControl
-from trainyard_agent.questions import Questions
-from trainyard_agent.registry import WATCH_SECONDS, Node, Registry
-from trainyard_agent.reporting import Reporter
-from trainyard_agent.slurm import SlurmNode
-from trainyard_agent.store import Store
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
+from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.nodes.node_table import Node
+from trainyard_agent.nodes.questions import Questions
+from trainyard_agent.nodes.silence import WATCH_SECONDS
 from trainyard_contracts.events import ClusterReady, NodesChanged
 
 
@@ -38,35 +39,39 @@ def nodes(*names: str, state: str = "idle", reason: str = "") -> dict[str, Slurm
     return {name: SlurmNode(name, state, "10.0.0.1", 6818, reason, ("main",)) for name in names}
 
 
-def registry_on(directory: Path, slurm: Slurm) -> tuple[Registry, list[Any]]:
+def parts_on(directory: Path, slurm: Slurm, link: Any = None) -> tuple[NodeParts, list[Any]]:
     reporter, told = Reporter(config(directory), Store(directory / "outbox.sqlite")), []  # type: ignore[var-annotated]
     report = reporter.report
     reporter.report = lambda *events, change=None: (
         told.extend(events),
         report(*events, change=change),
     )[1]  # type: ignore[method-assign]
-    jobs: Any = SimpleNamespace(busy=lambda: False, on_node=lambda _: None)
-    return Registry(config(directory), slurm, reporter, jobs), told  # type: ignore[arg-type]
+    return node_parts(config(directory), reporter, slurm=slurm, link=link), told
 
 
-def look(registry: Registry, known: dict[str, SlurmNode], times: int = 2) -> None:
-    registry.slurm_nodes = known
+def jobs_on(directory: Path, slurm: Slurm, parts: NodeParts) -> JobParts:
+    reporter = Reporter(config(directory), Store(directory / "other.sqlite"))
+    return job_parts(config(directory), reporter, slurm=slurm, table=parts.table)
+
+
+def look(parts: NodeParts, known: dict[str, SlurmNode], times: int = 2) -> None:
+    parts.table.take(known)
     for _ in range(times):
-        registry._follow_members()
+        parts.members.follow()
 
 
 def test_a_changed_list_is_reported_once_two_looks_agree_and_a_lost_node_of_it_is_forgotten(
     tmp_path: Path,
 ) -> None:
-    registry, told = registry_on(tmp_path, Slurm())
-    look(registry, nodes("ip-1", "ip-2"))
+    parts, told = parts_on(tmp_path, Slurm())
+    look(parts, nodes("ip-1", "ip-2"))
     assert told == []
-    registry._set(Node("ip-1"), "lost")
-    registry.nodes["ip-1"] = Node("ip-1", "lost")
-    look(registry, nodes("ip-2"), 1)
-    look(registry, nodes("ip-2", "ip-3"), 1)
+    parts.table.nodes["ip-1"] = Node("ip-1")
+    parts.table.report(parts.table.nodes["ip-1"], "lost")
+    look(parts, nodes("ip-2"), 1)
+    look(parts, nodes("ip-2", "ip-3"), 1)
     assert told == []
-    look(registry, nodes("ip-2", "ip-3"))
+    look(parts, nodes("ip-2", "ip-3"))
     [event] = told
     assert isinstance(event, NodesChanged)
     assert (event.nodes, event.removed, event.added, event.partitions) == (
@@ -75,9 +80,9 @@ def test_a_changed_list_is_reported_once_two_looks_agree_and_a_lost_node_of_it_i
         ["ip-3"],
         {"main": 2},
     )
-    assert "ip-1" not in registry.nodes
-    again, told_again = registry_on(tmp_path, Slurm())
-    assert "ip-1" not in again.nodes
+    assert "ip-1" not in parts.table.nodes
+    again, told_again = parts_on(tmp_path, Slurm())
+    assert "ip-1" not in again.table.nodes
     look(again, nodes("ip-2", "ip-3"))
     assert told_again == []
 
@@ -85,26 +90,26 @@ def test_a_changed_list_is_reported_once_two_looks_agree_and_a_lost_node_of_it_i
 def test_thousands_of_nodes_that_changed_at_once_are_told_in_events_that_aws_takes(
     tmp_path: Path,
 ) -> None:
-    registry, told = registry_on(tmp_path, Slurm())
+    parts, told = parts_on(tmp_path, Slurm())
     old, new = (
         [f"ip-10-{first}-{n // 256}-{n % 256}" for n in range(6758)] for first in (128, 129)
     )
-    look(registry, nodes(*old))
-    look(registry, nodes(*new))
+    look(parts, nodes(*old))
+    look(parts, nodes(*new))
     assert max(len(event.model_dump_json(by_alias=True)) for event in told) < 200 * 1024
     assert sorted(name for event in told for name in event.removed) == sorted(old)
     assert sorted(name for event in told for name in event.added) == sorted(new)
     assert (told[-1].nodes, told[-1].partitions) == (sorted(new), {"main": len(new)})
-    look(registry, nodes(*new))
+    look(parts, nodes(*new))
     assert len(told) == 7
 
 
 def test_a_node_that_is_replaced_right_after_the_cluster_was_ready_is_told(tmp_path: Path) -> None:
-    registry, told = registry_on(tmp_path, Slurm())
-    registry.slurm_nodes = nodes("ip-1", "ip-2")
-    registry.nodes = {name: Node(name, connected=True) for name in ("ip-1", "ip-2")}
-    assert registry._report_ready()
-    look(registry, nodes("ip-1", "ip-3"))
+    parts, told = parts_on(tmp_path, Slurm())
+    parts.table.take(nodes("ip-1", "ip-2"))
+    parts.table.nodes.update({name: Node(name, connected=True) for name in ("ip-1", "ip-2")})
+    assert parts.members._report_ready()
+    look(parts, nodes("ip-1", "ip-3"))
     [ready, event] = told
     assert isinstance(ready, ClusterReady)
     assert isinstance(event, NodesChanged)
@@ -112,32 +117,29 @@ def test_a_node_that_is_replaced_right_after_the_cluster_was_ready_is_told(tmp_p
 
 
 def test_a_node_that_slurm_loses_while_it_is_asked_is_no_error(tmp_path: Path) -> None:
-    registry, _ = registry_on(tmp_path, Slurm())
-    registry.nodes = {"ip-1": Node("ip-1", "linked", connected=True)}
-
     async def echo(names: list[str], seconds: float) -> set[str]:
-        registry.nodes["ip-1"].connected = False
-        assert registry._forget("ip-1")
+        parts.table.nodes["ip-1"].connected = False
+        assert parts.table.forget("ip-1")
         return set()
 
-    registry.link = SimpleNamespace(echo=echo)  # type: ignore[assignment]
-    asyncio.run(registry.confirm(["ip-1"]))
-    assert registry.nodes == {}
+    parts, _ = parts_on(tmp_path, Slurm(), SimpleNamespace(echo=echo))
+    parts.table.nodes["ip-1"] = Node("ip-1", "linked", connected=True)
+    asyncio.run(parts.silence.confirm(["ip-1"]))
+    assert parts.table.nodes == {}
 
 
 def test_a_look_into_a_silence_that_breaks_ends_the_agent_instead_of_leaving_the_node_unjudged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry, _ = registry_on(tmp_path, Slurm())
-    monkeypatch.setattr("trainyard_agent.registry.judge", lambda _: 1 / 0)
+    parts, _ = parts_on(tmp_path, Slurm())
+    monkeypatch.setattr("trainyard_agent.nodes.silence.judge", lambda _: 1 / 0)
     broken: list[Any] = []
 
     async def story() -> None:
         asyncio.get_running_loop().set_exception_handler(
             lambda _, context: broken.append(context["exception"])
         )
-        registry.nodes = {"ip-1": Node("ip-1", "linked")}
-        registry._doubt(registry.nodes["ip-1"], 0.0)
+        parts.silence.doubt(Node("ip-1", "linked"), 0.0)
         while not broken:  # as daemon.break_off is told, though the node keeps its task
             await asyncio.sleep(0)
 
@@ -159,39 +161,40 @@ class Counted(dict[str, Node]):
 def test_thousands_of_silent_nodes_are_looked_into_without_a_round_through_all_for_each(
     tmp_path: Path, number: int, pause: float
 ) -> None:
-    registry, _ = registry_on(tmp_path, Slurm())
+    parts, _ = parts_on(tmp_path, Slurm())
     names = [f"ip-10-0-{n // 256}-{n % 256}" for n in range(number)]
-    registry.slurm_nodes = nodes(*names)
-    registry.nodes = found = Counted({name: Node(name, "silent") for name in names})
+    parts.table.take(nodes(*names))
+    parts.table.nodes = found = Counted({name: Node(name, "silent") for name in names})
     for node in dict.values(found):
         node.questions = Questions(asked=float("inf"))  # nothing is asked in this test
     pauses = {
-        registry._look_at(node, node.questions) for node in dict.values(found) if node.questions
+        parts.silence._look_at(node, node.questions)
+        for node in dict.values(found)
+        if node.questions
     }
     assert pauses == {pause}
     assert found.rounds < 100
 
 
 def test_a_node_is_alone_by_the_others_that_were_heard(tmp_path: Path) -> None:
-    registry, _ = registry_on(tmp_path, Slurm())
-    registry.nodes = {
-        name: Node(name, "linked", heard=heard)
-        for name, heard in (("a", 10.0), ("b", 30.0), ("c", 20.0))
-    }
-    registry.nodes["d"] = Node("d", "lost", heard=40.0)
+    parts, _ = parts_on(tmp_path, Slurm())
+    known = parts.table.nodes
+    for name, heard in (("a", 10.0), ("b", 30.0), ("c", 20.0)):
+        known[name] = Node(name, "linked", heard=heard)
+    known["d"] = Node("d", "lost", heard=40.0)
     found = {
-        name: registry._signals(node, Questions(), 50.0).alone
-        for name, node in registry.nodes.items()
+        name: parts.silence._signals(node, Questions(), 50.0).alone for name, node in known.items()
     }
     assert found == {"a": 20.0, "b": 30.0, "c": 20.0, "d": 20.0}
-    registry.nodes = {"a": Node("a", "linked")}
-    assert registry._signals(registry.nodes["a"], Questions(), 60.0).alone is None
+    for name in ("b", "c", "d"):
+        del known[name]
+    assert parts.silence._signals(known["a"], Questions(), 60.0).alone is None
 
 
 def test_slurm_that_names_no_node_says_nothing(tmp_path: Path) -> None:
-    registry, told = registry_on(tmp_path, Slurm())
-    look(registry, nodes("ip-1"))
-    look(registry, {})
+    parts, told = parts_on(tmp_path, Slurm())
+    look(parts, nodes("ip-1"))
+    look(parts, {})
     assert told == []
 
 
@@ -201,39 +204,18 @@ def test_what_hyperpod_repairs_is_neither_set_down_nor_given_back(
 ) -> None:
     slurm = Slurm()
     slurm.known = nodes("ip-1", state="down", reason=reason) | nodes("ip-2", state="idle*")
-    registry, _ = registry_on(tmp_path, slurm)
-    nothing: Any = None
-    attempts = Attempts(
-        config(tmp_path), slurm, Reporter(config(tmp_path), Store(tmp_path / "other.sqlite"))
-    )  # type: ignore[arg-type]
-    control = JobControl(
-        config(tmp_path),
-        slurm,
-        attempts=attempts,
-        registry=registry,
-        link=nothing,
-        s3=nothing,
-        checkpoints=nothing,
-    )  # type: ignore[arg-type]
+    parts, _ = parts_on(tmp_path, slurm)
+    control = jobs_on(tmp_path, slurm, parts).control
     asyncio.run(control._set_down(["ip-1", "ip-2"]))
-    assert asyncio.run(registry._serves_again("ip-1")) is False
+    assert asyncio.run(parts.returns._serves_again("ip-1")) is False
     assert slurm.calls == [("ip-2", "down")]
 
 
 def test_however_many_nodes_are_lost_slurm_is_told_in_one_call(tmp_path: Path) -> None:
     slurm = Slurm()
     slurm.known = nodes(*(f"ip-10-0-0-{number}" for number in (4, 5, 6, 9)), state="idle*")
-    registry, _ = registry_on(tmp_path, slurm)
-    nothing: Any = None
-    control = JobControl(
-        config(tmp_path),
-        slurm,
-        attempts=nothing,
-        registry=registry,
-        link=nothing,
-        s3=nothing,
-        checkpoints=nothing,
-    )  # type: ignore[arg-type]
+    parts, _ = parts_on(tmp_path, slurm)
+    control = jobs_on(tmp_path, slurm, parts).control
     asyncio.run(control._set_down(["ip-10-0-0-5", "ip-10-0-0-4", "ip-10-0-0-9", "ip-10-0-0-77"]))
     assert slurm.calls == [("ip-10-0-0-[4-5,9]", "down")]
     asyncio.run(control._set_down(["ip-10-0-0-77"]))
@@ -242,26 +224,15 @@ def test_however_many_nodes_are_lost_slurm_is_told_in_one_call(tmp_path: Path) -
 
 def test_a_job_that_waits_learns_the_addresses_of_new_nodes_that_are_set_up(tmp_path: Path) -> None:
     slurm = Slurm()
-    registry, _ = registry_on(tmp_path, slurm)
-    registry.slurm_nodes, registry.nodes = nodes("ip-3", "ip-4"), {"ip-3": Node("ip-3", "linked")}
-    nothing: Any = None
-    attempts = Attempts(
-        config(tmp_path), slurm, Reporter(config(tmp_path), Store(tmp_path / "other.sqlite"))
-    )  # type: ignore[arg-type]
-    attempts.known[RUN, 2] = Attempt(RUN, 2, "submitted", tmp_path, job_id="7")
-    control = JobControl(
-        config(tmp_path),
-        slurm,
-        attempts=attempts,
-        registry=registry,
-        link=nothing,
-        s3=nothing,
-        checkpoints=nothing,
-    )  # type: ignore[arg-type]
+    parts, _ = parts_on(tmp_path, slurm)
+    parts.table.take(nodes("ip-3", "ip-4"))
+    parts.table.nodes["ip-3"] = Node("ip-3", "linked")
+    waiting = jobs_on(tmp_path, slurm, parts)
+    waiting.attempts.known[RUN, 2] = Attempt(RUN, 2, "submitted", tmp_path, job_id="7")
 
     async def change() -> None:
-        control.members_changed()
-        await asyncio.gather(*control._background.tasks)
+        waiting.hosts.members_changed()
+        await asyncio.gather(*waiting.hosts._background.tasks)
 
     asyncio.run(change())
     assert (tmp_path / "hosts").read_text() == "ip-3 10.0.0.1\n"

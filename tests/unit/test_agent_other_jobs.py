@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from trainyard_agent.other_jobs import OtherJobsWatch, parse_queue
-from trainyard_agent.slurm import SlurmError
+from trainyard_agent.host.slurm import SlurmError
+from trainyard_agent.jobs.other_jobs import OtherJobsWatch, parse_queue
 from trainyard_contracts.events import OtherJobs
 
 RUN = "run-01j0000000000000000000000a"

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.agent_support import RUN, config, heartbeat, started
 
-from trainyard_agent import outbox
-from trainyard_agent.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, Sender, backoff, choose
-from trainyard_agent.reporting import Reporter
-from trainyard_agent.signed_http import Refused, Unreachable
-from trainyard_agent.store import RESERVE_BYTES, Store, set_damaged_aside
+from trainyard_agent.events import outbox
+from trainyard_agent.events.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, Sender, backoff, choose
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import RESERVE_BYTES, Store, set_damaged_aside
+from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_contracts import signatures
 from trainyard_contracts.events import NodeEvidence, NodeLost, NodeReturned
 
@@ -164,7 +164,7 @@ def test_samples_go_last_and_the_oldest_are_dropped_first(tmp_path: Path) -> Non
 @pytest.fixture
 def no_own_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the room inside the file were used up."""
-    monkeypatch.setattr("trainyard_agent.store.OWN_BYTES", 0)
+    monkeypatch.setattr("trainyard_agent.events.store.OWN_BYTES", 0)
 
 
 @pytest.mark.usefixtures("no_own_room")

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.agent_parts import NodeParts, node_parts
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_attempts import Controller
 
-from trainyard_agent import questions
-from trainyard_agent.attempts import Attempt
-from trainyard_agent.link_client import LinkClient
-from trainyard_agent.link_server import LinkServer
-from trainyard_agent.questions import Questions, address_of, ask
-from trainyard_agent.registry import Registry
-from trainyard_agent.slurm import SlurmNode
+from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.nodes import questions
+from trainyard_agent.nodes.link_client import LinkClient
+from trainyard_agent.nodes.link_server import LinkServer
+from trainyard_agent.nodes.links import Links
+from trainyard_agent.nodes.questions import Questions, address_of, ask
 
 NODES = ("ip-127-0-0-2", "ip-127-0-0-3")
 
@@ -106,13 +107,16 @@ class Link:
         return self.answers.pop(0) if self.answers else 0
 
 
-def a_registry(tmp_path: Path, port: int, *answering: str) -> tuple[Controller, Registry, Link]:
+def linked_nodes(
+    tmp_path: Path, port: int, *answering: str, **changes: Any
+) -> tuple[Controller, NodeParts, Link]:
     controller, link = Controller(tmp_path), Link(*answering)
-    made = Registry(controller.config, None, controller.attempts._reporter, controller.attempts)  # type: ignore[arg-type]
-    made.link = link
-    made.slurm_nodes = {name: SlurmNode(name, "idle", "127.0.0.1", port) for name in NODES}
+    made = node_parts(
+        config(tmp_path, **changes), controller.reporter, link=link, jobs=controller.attempts
+    )
+    made.table.take({name: SlurmNode(name, "idle", "127.0.0.1", port) for name in NODES})
     for name in NODES:
-        made.linked(name, name.replace("ip", "i"), "127.0.0.1")
+        made.registry.linked(name, name.replace("ip", "i"), "127.0.0.1")
     return controller, made, link
 
 
@@ -127,41 +131,42 @@ async def until(condition: Any) -> None:
 def test_a_node_whose_port_accepts_and_whose_daemons_say_nothing_is_lost(tmp_path: Path) -> None:
     async def story() -> None:
         with listening() as still:
-            controller, made, _ = a_registry(tmp_path, still.getsockname()[1], NODES[0])
-            made._config = config(tmp_path).model_copy(update={"silent_after_seconds": 0.5})
-            await made.confirm(NODES)
-            assert (made.suspicious(NODES[0]), made.suspicious(NODES[1])) == (False, True), (
-                "the other agent answered the echo"
-            )
+            port = still.getsockname()[1]
+            controller, made, _ = linked_nodes(tmp_path, port, NODES[0], silent_after_seconds=0.5)
+            await made.silence.confirm(NODES)
+            assert (made.table.suspicious(NODES[0]), made.table.suspicious(NODES[1])) == (
+                False,
+                True,
+            ), "the other agent answered the echo"
             beating = asyncio.create_task(beat_for_ever(made, NODES[0]))
-            await until(lambda: made.lost(NODES[1]))
+            await until(lambda: made.table.lost(NODES[1]))
             beating.cancel()
-            evidence = made.evidence(NODES[1])
+            evidence = made.table.evidence(NODES[1])
             assert (evidence.agent, evidence.scheduler) == ("silent", "down")
             assert "slurmd does not answer" in evidence.detail
-            assert not made.suspicious(NODES[1])
-            assert not made.lost(NODES[0])
+            assert not made.table.suspicious(NODES[1])
+            assert not made.table.lost(NODES[0])
             controller.store.close()
 
     asyncio.run(story())
 
 
-async def beat_for_ever(made: Registry, name: str) -> None:
+async def beat_for_ever(made: NodeParts, name: str) -> None:
     while True:
-        made.beat(name, {"is": "beat"})
+        made.registry.beat(name, {"is": "beat"})
         await asyncio.sleep(0.05)
 
 
 def test_a_beat_ends_every_doubt(tmp_path: Path) -> None:
     async def story() -> None:
         with listening() as still:
-            _, made, _ = a_registry(tmp_path, still.getsockname()[1])
-            await made.confirm(NODES)
-            assert all(map(made.suspicious, NODES))
+            _, made, _ = linked_nodes(tmp_path, still.getsockname()[1])
+            await made.silence.confirm(NODES)
+            assert all(map(made.table.suspicious, NODES))
             for name in NODES:
-                made.beat(name, {"is": "beat"})
-            assert not any(map(made.suspicious, NODES))
-            assert {made.evidence(name).agent for name in NODES} == {"linked"}
+                made.registry.beat(name, {"is": "beat"})
+            assert not any(map(made.table.suspicious, NODES))
+            assert {made.table.evidence(name).agent for name in NODES} == {"linked"}
 
     asyncio.run(story())
 
@@ -172,19 +177,19 @@ def test_a_node_that_comes_back_is_asked_to_end_what_is_over_and_nothing_that_go
     other = RUN[:-1] + "z"
 
     async def story() -> None:
-        controller, made, link = a_registry(tmp_path, 1)
+        controller, made, link = linked_nodes(tmp_path, 1)
         known = {(RUN, 1): "ended", (RUN, 2): "running", (RUN, 3): "running", (other, 1): "running"}
         controller.attempts.known = {(a.run_id, a.number): a for a in attempts_of(known)}
-        made.nodes[NODES[0]].state = "lost"
+        made.table.nodes[NODES[0]].state = "lost"
         link.answers = [None, 6, 2]
 
         async def yes(_: Any) -> bool:
             return True
 
-        monkeypatch.setattr(made, "_slurmd_answers", yes)
-        monkeypatch.setattr(made, "_serves_again", yes)
-        made.linked(NODES[0], "i-2", "127.0.0.1")
-        await until(lambda: made.serving(NODES[0]))
+        monkeypatch.setattr(made.returns, "_slurmd_answers", yes)
+        monkeypatch.setattr(made.returns, "_serves_again", yes)
+        made.registry.linked(NODES[0], "i-2", "127.0.0.1")
+        await until(lambda: made.table.serving(NODES[0]))
         order = (NODES[0], RUN, 2, ["101", "102"])
         assert link.killed == [order] * 4, (
             "asked again until it found nothing more to kill; attempt 3 and the other run go on"
@@ -229,12 +234,13 @@ def test_an_agent_answers_an_echo_and_its_link_goes_on(tmp_path: Path) -> None:
             port = taken.getsockname()[1]
         here = {"address": "127.0.0.1", "controller_address": "127.0.0.1", "link_port": port}
         configured, beats = config(tmp_path).model_copy(update=here), Beats()
-        server = LinkServer(configured, b"k" * 32, beats)
+        links = Links()
+        server = LinkServer(configured, b"k" * 32, links, beats)
         await server.start()
         client = asyncio.create_task(LinkClient(configured, b"k" * 32, dict, dict).run())
         await until(lambda: configured.node_name in beats.known)
         for _ in range(2):
-            assert await server.echo([configured.node_name, "ip-10-0-0-9"], 5.0) == {
+            assert await links.echo([configured.node_name, "ip-10-0-0-9"], 5.0) == {
                 configured.node_name
             }
         assert configured.node_name in beats.known

@@ -10,9 +10,9 @@ from typing import cast
 import pytest
 from tests.unit.agent_support import config
 
-from trainyard_agent import slurm_settings
-from trainyard_agent.settings_watch import SettingsWatch
-from trainyard_agent.slurm import Slurm
+from trainyard_agent.host import slurm_settings
+from trainyard_agent.host.settings_watch import SettingsWatch
+from trainyard_agent.host.slurm import Slurm
 
 HOOK = "/bin/true"
 

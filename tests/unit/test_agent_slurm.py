@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.agent_support import config
 
-from trainyard_agent import slurm
-from trainyard_agent.attempt_files import BadBundle, parse_bundle, render
-from trainyard_agent.slurm import (
+from trainyard_agent.host import slurm
+from trainyard_agent.host.slurm import (
     Slurm,
     SlurmError,
     SlurmNode,
@@ -25,6 +24,7 @@ from trainyard_agent.slurm import (
     parse_nodes,
     workers,
 )
+from trainyard_agent.jobs.attempt_files import BadBundle, parse_bundle, render
 
 JOB = (
     "JobId=1 JobName=run-1 UserId=root(0) Priority=4294901759 JobState=NODE_FAIL Reason=NodeDown Dependency=(null) Requeue=0 ExitCode=0:9 "

@@ -8,16 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.unit.agent_parts import JobParts, job_parts
 from tests.unit.agent_support import RUN, config
 
 from trainyard_agent import cli
-from trainyard_agent.attempts import Attempt, Attempts
-from trainyard_agent.commands import CommandServer
-from trainyard_agent.jobs import JobControl
-from trainyard_agent.reporting import Reporter
-from trainyard_agent.slurm import Job, Slurm, SlurmError, SlurmNode, expand
-from trainyard_agent.slurm_queue import ahead, parse_queue
-from trainyard_agent.store import Store
+from trainyard_agent.commands.server import CommandServer
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
+from trainyard_agent.host.slurm import Job, Slurm, SlurmError, SlurmNode, expand
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.slurm_queue import ahead, parse_queue
 from trainyard_contracts.commands import Exclude, Excluded
 from trainyard_contracts.events import AttemptQueued
 
@@ -84,31 +84,30 @@ class Queue:
         return True
 
 
-def submitted(tmp_path: Path) -> tuple[Attempts, Attempt, Any, list[Any]]:
+def submitted(tmp_path: Path) -> tuple[JobParts, Attempt, Any, list[Any]]:
     settings, slurm = config(tmp_path), Queue()
     reporter, told = Reporter(settings, Store(tmp_path / "outbox.sqlite")), []  # type: ignore[var-annotated]
-    attempts = Attempts(settings, slurm, reporter)  # type: ignore[arg-type]
-    attempts.nodes = SimpleNamespace(slurm_nodes=NODES)  # type: ignore[assignment]
+    parts = job_parts(settings, reporter, slurm=slurm, table=SimpleNamespace(slurm_nodes=NODES))
     attempt = Attempt(RUN, 1, "submitted", tmp_path, job_id="21")
-    attempts.save(attempt)
+    parts.attempts.save(attempt)
     report = reporter.report
     reporter.report = lambda *events, change=None: (
         told.extend(events),
         report(*events, change=change),
     )[1]  # type: ignore[method-assign]
-    return attempts, attempt, slurm, told
+    return parts, attempt, slurm, told
 
 
 def test_a_job_that_waits_is_told_once_and_again_when_others_are_in_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempts, attempt, slurm, told = submitted(tmp_path)
+    parts, attempt, slurm, told = submitted(tmp_path)
     clock = [attempt.followed_since]
-    monkeypatch.setattr("trainyard_agent.attempts.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("trainyard_agent.jobs.queue_watch.time.monotonic", lambda: clock[0])
 
     def after(seconds: float) -> None:
         clock[0] += seconds
-        assert asyncio.run(attempts._poll(attempt)) is False
+        assert asyncio.run(parts.follower.poll(attempt)) is False
 
     after(1.0)
     assert (told, slurm.asked) == ([], 0)
@@ -116,7 +115,7 @@ def test_a_job_that_waits_is_told_once_and_again_when_others_are_in_its_way(
     [first] = told
     assert isinstance(first, AttemptQueued)
     assert (first.reason, [job.job_id for job in first.ahead]) == ("Resources", ["17", "19"])
-    assert attempts.samples()[0].pending_reason == "Resources"
+    assert parts.attempts.samples()[0].pending_reason == "Resources"
     after(100.0)
     assert len(told) == 1
     slurm.text = QUEUE.replace("alice", "frank")
@@ -130,9 +129,9 @@ def test_a_job_that_waits_is_told_once_and_again_when_others_are_in_its_way(
 def test_a_queue_that_cannot_be_read_now_is_read_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempts, attempt, slurm, told = submitted(tmp_path)
+    parts, attempt, slurm, told = submitted(tmp_path)
     clock = [attempt.followed_since]
-    monkeypatch.setattr("trainyard_agent.attempts.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("trainyard_agent.jobs.queue_watch.time.monotonic", lambda: clock[0])
     answer = slurm.queue
 
     async def refuse() -> str:
@@ -141,22 +140,13 @@ def test_a_queue_that_cannot_be_read_now_is_read_later(
     for queue, expected in ((refuse, 0), (answer, 1)):
         slurm.queue = queue
         clock[0] += 11.0
-        assert asyncio.run(attempts._poll(attempt)) is False
+        assert asyncio.run(parts.follower.poll(attempt)) is False
         assert len(told) == expected
 
 
 def test_a_waiting_job_is_given_other_nodes_and_one_that_runs_is_left_alone(tmp_path: Path) -> None:
-    attempts, attempt, slurm, _ = submitted(tmp_path)
-    nothing: Any = None
-    control = JobControl(
-        config(tmp_path),
-        slurm,
-        attempts=attempts,
-        registry=nothing,
-        link=nothing,
-        s3=nothing,
-        checkpoints=nothing,
-    )
+    parts, attempt, slurm, _ = submitted(tmp_path)
+    control = parts.control
     wanted = ["ip-10-0-0-2", "ip-gone"]
     assert asyncio.run(control.exclude(RUN, 1, wanted)) == Excluded("21", "submitted", True)
     assert slurm.excluded == [("21", ["ip-10-0-0-2"])]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+from tests.unit.agent_parts import job_parts
 from tests.unit.agent_support import RUN, config
 
-from trainyard_agent.attempts import Attempt, Attempts
-from trainyard_agent.configuration import attempt_dir
-from trainyard_agent.jobs import JobControl
-from trainyard_agent.reporting import Reporter
-from trainyard_agent.slurm import SlurmNode
-from trainyard_agent.store import Store
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
+from trainyard_agent.host.configuration import attempt_dir
+from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.nodes.node_table import NodeTable
 from trainyard_contracts.files import JobBundle
 
 
@@ -38,6 +38,17 @@ class Slurm:
         await asyncio.sleep(60)
 
 
+class ServingNodes(NodeTable):
+    """Those that serve are the test's."""
+
+    def __init__(self, reporter: Reporter, serving: tuple[str, ...]) -> None:
+        super().__init__(reporter)
+        self._serving = serving
+
+    def serving(self, name: str) -> bool:
+        return name in self._serving
+
+
 def after_a_crash(
     directory: Path, *serving: str, remembered: bool = True
 ) -> tuple[list[tuple[str, ...]], Attempt]:
@@ -59,23 +70,13 @@ def after_a_crash(
 
     async def story() -> list[tuple[str, ...]]:
         slurm: Any = Slurm()
-        attempts = Attempts(settings, slurm, Reporter(settings, Store(directory / "outbox.sqlite")))
+        table = ServingNodes(Reporter(settings, Store(directory / "nodes.sqlite")), serving)
+        reporter = Reporter(settings, Store(directory / "outbox.sqlite"))
+        parts = job_parts(settings, reporter, slurm=slurm, table=table)
+        attempts = parts.attempts
         if remembered:
             attempts.save(attempt)
-        registry: Any = SimpleNamespace(
-            slurm_nodes={}, nodes={}, unready=set, serving=lambda name: name in serving
-        )
-        nothing: Any = None
-        control = JobControl(
-            settings,
-            slurm,
-            attempts=attempts,
-            registry=registry,
-            link=nothing,
-            s3=nothing,
-            checkpoints=nothing,
-        )
-        control.resume()
+        parts.control.resume()
         while attempts.known[RUN, 2].state == "submitting":
             await asyncio.sleep(0)
         attempt.state, attempt.job_id = attempts.known[RUN, 2].state, attempts.known[RUN, 2].job_id

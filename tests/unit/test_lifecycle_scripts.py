@@ -23,7 +23,7 @@ import pytest
 import tomllib
 from tests.support.spec_parts import FILESYSTEM
 
-from trainyard_agent import slurm_settings
+from trainyard_agent.host import slurm_settings
 from trainyard_contracts.files import AgentConfig
 
 LIFECYCLE = Path(__file__).parents[2] / "node_agent" / "lifecycle"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_agent import slurm
+from trainyard_agent.host import slurm
 from trainyard_trainers.common import failure
 from trainyard_trainers.common.attempt import Attempt
 from trainyard_trainers.launch import allocation, other_parts

@@ -1,4 +1,7 @@
-"""Node checks, one a file: `read` looks at the node and judges nothing, `judge` is pure. A new file here is a new check."""
+"""Node checks, one a file: `read` looks at the node and judges nothing, `judge` is pure.
+
+A new file here is a new check.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainyard_agent.accelerators import Accelerators
+from trainyard_agent.host.accelerators import Accelerators
 from trainyard_contracts.files import AgentConfig
 
 Severity = Literal["healthy", "warning", "error"]
@@ -32,7 +35,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Check:
-    """A check's module: `read(node)` gives a reading or None where the check does not apply, `judge(reading)` a verdict."""
+    """A check's module.
+
+    `read(node)` gives a reading, or None where the check does not apply. `judge(reading)` gives a
+    verdict.
+    """
 
     name: str
     every_seconds: float
@@ -42,7 +49,10 @@ class Check:
 
 
 def discover() -> list[Check]:
-    """Every module of this package. EVERY_SECONDS: how often; CONFIRM: how many equal verdicts in a row make it true."""
+    """Every module of this package.
+
+    EVERY_SECONDS: how often; CONFIRM: how many equal verdicts in a row make it true.
+    """
     found = []
     for info in sorted(pkgutil.iter_modules(__path__), key=lambda item: item.name):
         module = importlib.import_module(f"{__name__}.{info.name}")

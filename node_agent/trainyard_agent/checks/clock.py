@@ -1,4 +1,7 @@
-"""The clock: one that is not synchronised breaks request signatures, Slurm's credentials and the order of logs."""
+"""The clock.
+
+One that is not synchronised breaks request signatures, Slurm's credentials and the order of logs.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +40,13 @@ def read(node: Node) -> Reading | None:
 
 
 def judge(reading: Reading) -> Verdict:
-    # The kernel lets maxerror grow to 16 s while nothing disciplines the clock: that alone is worth a warning, not an error.
+    # The kernel lets maxerror grow to 16 s while nothing disciplines the clock: that alone is worth
+    # a warning, not an error.
     if not reading.synchronised:
         return Verdict(
             "warning",
-            f"the clock is not synchronised (error up to {reading.max_error_seconds:.0f} s); is chronyd running?",
+            f"the clock is not synchronised (error up to {reading.max_error_seconds:.0f} s); "
+            "is chronyd running?",
         )
     if reading.max_error_seconds >= WARNING_SECONDS:
         bad = reading.max_error_seconds >= ERROR_SECONDS

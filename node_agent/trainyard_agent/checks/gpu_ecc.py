@@ -38,7 +38,8 @@ def judge(reading: Reading) -> Verdict:
         if gpu.uncorrected:
             return Verdict(
                 "error",
-                f"GPU {gpu.index}: {gpu.uncorrected} uncorrected ECC errors since the driver started",
+                f"GPU {gpu.index}: {gpu.uncorrected} uncorrected ECC errors "
+                "since the driver started",
             )
     for gpu in reading.gpus:
         if gpu.remap_pending:

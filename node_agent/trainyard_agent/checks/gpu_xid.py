@@ -1,4 +1,7 @@
-"""XID errors the NVIDIA driver writes to the kernel log: which GPU, which code, and what the code means for a job."""
+"""XID errors that the NVIDIA driver writes to the kernel log.
+
+They tell which GPU, which code, and what the code means for a job.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ FATAL = {
     74: "NVLink error", 79: "GPU fell off the bus", 95: "uncontained ECC error", 119: "GSP RPC timeout", 120: "GSP error",
     136: "link training failed", 140: "unrecovered ECC error", 143: "GPU initialisation failed",
 }  # fmt: skip
-#: The application is ended by it; the GPU is fine (94 is a contained ECC error: never a reason to reboot).
+#: The application is ended by it; the GPU is fine (94 is a contained ECC error: never a reason to
+#: reboot).
 APPLICATION = {8, 11, 13, 31, 32, 45, 63, 68, 69, 92, 94}
 _lines: list[tuple[str, int]] = []
 _kmsg: list[int] = []
@@ -52,7 +56,8 @@ def _drain(descriptor: int) -> list[tuple[str, int]]:
         except BlockingIOError:
             return found
         except OSError:
-            # EPIPE: the ring buffer overtook us; the next read goes on with the oldest line still there.
+            # EPIPE: the ring buffer overtook us; the next read goes on with the oldest line still
+            # there.
             continue
 
 

@@ -35,7 +35,10 @@ def read(node: Node) -> Reading:
 
 
 def _answers(path: str) -> bool:
-    """A dead network filesystem blocks stat for ever, so it is asked in a thread that may be left behind (one a path)."""
+    """In a thread that may be left behind (one a path).
+
+    A dead network filesystem blocks stat for ever.
+    """
     if path in _hanging:
         return False
     done = threading.Event()

@@ -1,4 +1,7 @@
-"""Neuron devices: all there, no uncorrected memory error, no hardware error of the runtime (from neuron-monitor)."""
+"""Neuron devices, from neuron-monitor.
+
+All are there, with no uncorrected memory error and no hardware error of the runtime.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,8 @@ def judge(reading: Reading) -> Verdict:
         if memory or sram:
             return Verdict(
                 "error",
-                f"Neuron device {device}: {memory} uncorrected HBM and {sram} uncorrected SRAM errors",
+                f"Neuron device {device}: {memory} uncorrected HBM "
+                f"and {sram} uncorrected SRAM errors",
             )
     if reading.devices < reading.expected:
         return Verdict("error", f"{reading.devices} of {reading.expected} Neuron devices answer")

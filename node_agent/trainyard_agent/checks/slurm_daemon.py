@@ -1,4 +1,7 @@
-"""This node's Slurm daemon listens: slurmd on workers, slurmctld on the controller (read from the kernel's table, not by connecting)."""
+"""This node's Slurm daemon listens: slurmd on workers, slurmctld on the controller.
+
+That is read from the kernel's table, not by connecting.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ def read(node: Node) -> Reading | None:
 
 
 def with_includes(path: Path) -> str:
-    """slurm.conf and the files that it names with Include (one level, as Slurm's own tools write them)."""
+    """slurm.conf and the files that it names with Include.
+
+    One level, as Slurm's own tools write them.
+    """
     text = path.read_text(errors="replace")
     included = (path.parent / name for name in re.findall(r"(?im)^\s*include\s+(\S+)", text))
     return "\n".join(
@@ -51,7 +57,11 @@ def with_includes(path: Path) -> str:
 
 
 def port_of(slurm_conf: str, daemon: str, node_name: str) -> int:
-    """The daemon's TCP port: the node's own Port, else SlurmdPort or SlurmctldPort (a range means its first), else Slurm's default."""
+    """The daemon's TCP port.
+
+    The node's own Port, else SlurmdPort or SlurmctldPort (a range means its first), else Slurm's
+    default.
+    """
     if daemon == "slurmd":
         own = re.search(rf"(?im)^\s*NodeName={re.escape(node_name)}\s.*?\bPort=(\d+)", slurm_conf)
         if own:

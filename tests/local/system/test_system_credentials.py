@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from tests.support.system import System, eventually, light_job
 
-from trainyard_agent.identifiers import ulid
+from trainyard_agent.host.identifiers import ulid
 from trainyard_contracts import signatures
 
 pytestmark = pytest.mark.local

@@ -12,7 +12,7 @@ from trainyard_contracts.files import JobBundle
 # No string of the user's is in this text: program, arguments, environment and files travel in bundle.json and job.json.
 # --kill-on-bad-exit ends the whole step when a node's part fails, so that a dead peer is noticed in seconds; a part that ended well
 # ends nobody: the first rank may still write the final model when the others are done. --wait is the last resort (a day) of a step
-# whose end srun misses; the agent ends such a job within seconds (node_agent/trainyard_agent/hollow_jobs.py).
+# whose end srun misses; the agent ends such a job within seconds (node_agent/trainyard_agent/jobs/hollow_jobs.py).
 # Slurm may choose a node that it has already but that is still being set up: on HyperPod slurmd may run minutes before our script ends.
 # The agent writes a node's line into hosts once the node's own agent is linked, the last thing that happens when a node is set up.
 BATCH_SCRIPT = """\

@@ -1,0 +1,1 @@
+"""The checkpoints of a run: which are whole, and their export."""

@@ -1,0 +1,469 @@
+"""Watches the checkpoints of active runs.
+
+It verifies each new one once, reports it, and prunes, always keeping the newest whole ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import shutil
+import sqlite3
+import stat
+import threading
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Literal
+
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.host.configuration import run_dir
+from trainyard_agent.host.job_files import may_pass, read_small
+from trainyard_agent.host.s3 import Digest, digest
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_contracts.base import relative_path
+from trainyard_contracts.events import CheckpointCommitted, CheckpointPruned, CheckpointRejected
+from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, CheckpointManifest, JobBundle
+
+log = logging.getLogger(__name__)
+
+NAME = re.compile(r"^step-([0-9]{12})-attempt-([0-9]{1,9})$")
+SCAN_SECONDS = 1.0
+#: Room for the names, sizes and hashes of about 100,000 files.
+MANIFEST_BYTES = 16 * 1024 * 1024
+#: This many of the newest are looked at again for changes (a corrupted file changes its time or
+#: size).
+RECHECKED = 2
+#: Between blocks of 1 MiB: at most a good half of one core, however much there is to hash.
+_PAUSE_SECONDS = 0.0005
+_NICENESS = 10
+#: Between two looks at a checkpoint that cannot be read just now, growing.
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0
+
+
+class NotWhole(Exception):
+    """The checkpoint does not verify; the text says which file and how."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One checkpoint looked at; `path` is relative to the run's directory."""
+
+    path: str
+    step: int
+    attempt: int
+    status: Literal["whole", "rejected", "unreadable"]
+    signature: str
+    reason: str = ""
+    bytes: int = 0
+    files: int = 0
+    committed_at: datetime | None = None
+
+
+def verify(
+    directory: Path, run_id: str | None = None
+) -> tuple[CheckpointManifest, dict[str, Digest]]:
+    """Read every file of a checkpoint and compare it with the manifest.
+
+    Raises NotWhole for what its files are, and OSError where one cannot be read just now, which
+    says nothing of it.
+    """
+    manifest = read_manifest(directory, run_id)
+    digests = {}
+    for item in manifest.files:
+        path = directory / item.path
+        try:
+            # The size first: it costs nothing and finds most torn files.
+            size = path.lstat().st_size
+            if size != item.bytes:
+                raise NotWhole(f"{item.path} has {size} bytes, the manifest says {item.bytes}")
+            found = digest(path, below=directory.parent, pause=lambda: time.sleep(_PAUSE_SECONDS))
+        except OSError as error:
+            if may_pass(error):
+                raise
+            raise NotWhole(f"{item.path} cannot be read: {error.strerror or error}") from error
+        if (found.size, found.sha256) != (item.bytes, item.sha256):
+            raise NotWhole(f"{item.path} does not have the hash that the manifest says")
+        digests[item.path] = found
+    return manifest, digests
+
+
+def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
+    """Raises NotWhole, OSError."""
+    try:
+        manifest = CheckpointManifest.model_validate_json(
+            read_small(directory.parent, directory / MANIFEST_NAME, MANIFEST_BYTES)
+        )
+        for item in manifest.files:
+            relative_path(item.path)
+    except FileNotFoundError as error:
+        raise NotWhole("it has no manifest.json") from error
+    except OSError as error:
+        if may_pass(error):
+            raise
+        raise NotWhole(f"manifest.json cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise NotWhole(f"manifest.json is malformed: {str(error).splitlines()[0][:200]}") from error
+    if run_id is not None and manifest.run_id != run_id:
+        raise NotWhole(f"it belongs to run {manifest.run_id}")
+    return manifest
+
+
+def signature(directory: Path) -> str:
+    """Changes when any file of the checkpoint is replaced, written to, or removed.
+
+    '' if the directory is gone.
+    """
+    parts = []
+    try:
+        for root, _, names in os.walk(directory):
+            for name in sorted(names):
+                at = os.stat(os.path.join(root, name))
+                parts.append(
+                    f"{os.path.relpath(os.path.join(root, name), directory)}:{at.st_size}:{at.st_mtime_ns}:{at.st_ino}"
+                )
+    except OSError:
+        return ""
+    return "|".join(parts) if parts or directory.is_dir() else ""
+
+
+def listing(directory: Path) -> list[Path]:
+    """Committed checkpoints, newest (step, then attempt) first.
+
+    Raises OSError where that cannot be read just now.
+    """
+    try:
+        names = [name for name in os.listdir(directory) if NAME.match(name)]
+    except OSError as error:
+        if may_pass(error):
+            raise
+        return []
+    return [directory / name for name in sorted(names, key=order, reverse=True)]
+
+
+def order(name: str) -> tuple[int, int]:
+    match = NAME.match(name.rpartition("/")[2])
+    return (int(match.group(1)), int(match.group(2))) if match else (-1, -1)
+
+
+def scan(
+    root: Path,
+    directory: str,
+    run_id: str,
+    known: Mapping[str, tuple[str, str]],
+    later: Collection[str] = (),
+) -> tuple[list[Finding], set[str]]:
+    """Look at what is new or changed; (findings, paths that exist).
+
+    `known`: path -> (status, signature); `later`: not to look at now.
+    """
+    findings, present = [], set()
+    try:
+        listed = listing(root / directory)
+    except OSError as error:
+        log.warning("%s cannot be listed just now: %s", root / directory, error)
+        return [], set()
+    for position, path in enumerate(listed):
+        name = str(path.relative_to(root))
+        present.add(name)
+        if name in later or (name in known and position >= RECHECKED):
+            continue
+        now = signature(path)
+        if not now and _no_directory(path):
+            continue
+        if name in known and known[name][1] == now:
+            continue
+        finding = look(path, name, run_id, now)
+        if finding is not None:
+            findings.append(finding)
+    return findings, present
+
+
+def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
+    """Verify one checkpoint; None if it was removed meanwhile."""
+    step, attempt = order(name)
+    try:
+        manifest, digests = verify(path, run_id)
+        committed = datetime.fromtimestamp((path / MANIFEST_NAME).stat().st_mtime, timezone.utc)
+    except NotWhole as error:
+        return (
+            None
+            if _no_directory(path)
+            else Finding(name, step, attempt, "rejected", now, str(error))
+        )
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Finding(name, step, attempt, "unreadable", now, error.strerror or str(error))
+    if manifest.step != step:
+        return Finding(
+            name, step, attempt, "rejected", now, f"its manifest is of step {manifest.step}"
+        )
+    size = sum(item.size for item in digests.values())
+    return Finding(name, step, attempt, "whole", now, "", size, len(digests), committed)
+
+
+def to_prune(known: Mapping[str, str], keep: int) -> list[str]:
+    """Paths of the whole checkpoints beyond the `keep` newest; never the last whole one.
+
+    `known`: path -> status.
+    """
+    whole = sorted(
+        (path for path, status in known.items() if status == "whole"), key=order, reverse=True
+    )
+    return whole[max(1, keep) :]
+
+
+def removed(root: Path, missing: Collection[str], present: Collection[str]) -> list[str]:
+    """Those of the missing checkpoints that someone removed, oldest first.
+
+    Pruning, the trainer's and our own, always leaves a newer one. Where none is to be seen, the
+    shared filesystem may be away (an empty mount point is listed without an error): then nothing is
+    known.
+    """
+    newest = max(map(order, present), default=(-1, -1))
+    return sorted(
+        (path for path in missing if order(path) < newest and absent(root / path)), key=order
+    )
+
+
+def absent(path: Path) -> bool:
+    """Whether the filesystem says that there is no such thing; any other error says nothing."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _no_directory(path: Path) -> bool:
+    """Whether the filesystem says that there is none."""
+    try:
+        return not stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def remove(path: Path) -> bool:
+    """Rename first, so that nobody ever sees half of a checkpoint under a valid name.
+
+    False if that failed or it is not to be seen. What stays under the new name, because the agent
+    died here, the next attempt's trainer clears away.
+    """
+    aside = path.with_name(f".old-by-agent-{path.name}")
+    try:
+        os.rename(path, aside)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        log.warning("%s cannot be removed: %s", path, error)
+        return False
+    shutil.rmtree(aside, ignore_errors=True)
+    return True
+
+
+class Checkpoints:
+    """Runs in the event loop; reading and hashing in one thread of low priority."""
+
+    def __init__(self, config: AgentConfig, attempts: Attempts, reporter: Reporter) -> None:
+        self._config, self._attempts, self._reporter = config, attempts, reporter
+        self._pool = ThreadPoolExecutor(1, "checkpoints", initializer=_lower_priority)
+        self._known: dict[str, dict[str, tuple[str, str]]] = {}
+        self.exporting: Counter[str] = Counter()
+        #: (run, path) of what could not be read -> (tries, when to look again).
+        self._unread: dict[tuple[str, str], tuple[int, float]] = {}
+        self._forget_rejections_of_older_agents()
+        query = "SELECT run, path, status, signature FROM checkpoints"
+        for run, path, status, sign in reporter.store.connection.execute(query):
+            self._known.setdefault(run, {})[path] = (status, sign)
+
+    def _forget_rejections_of_older_agents(self) -> None:
+        """Those were also of read errors that pass: what is not whole will be rejected again."""
+        connection = self._reporter.store.connection
+        if connection.execute("SELECT 1 FROM flags WHERE name = 'rejects-content-only'").fetchone():
+            return
+
+        def change(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM checkpoints WHERE status = 'rejected'")
+            db.execute("INSERT OR REPLACE INTO flags VALUES('rejects-content-only', '1')")
+
+        self._reporter.report(change=change)
+
+    def known(self, run_id: str) -> list[dict[str, Any]]:
+        """Newest first, as `status` shows them."""
+        found = self._known.get(run_id, {})
+        paths = sorted(found, key=order, reverse=True)
+        return [
+            {
+                "path": path,
+                "step": order(path)[0],
+                "attempt": order(path)[1],
+                "status": found[path][0],
+            }
+            for path in paths
+        ]
+
+    async def watch(self) -> None:
+        while True:
+            for attempt in [*self._attempts.active(), *self._with_unread()]:
+                await self.look_at(attempt)
+            await asyncio.sleep(SCAN_SECONDS)
+
+    def _with_unread(self) -> list[Attempt]:
+        """Ended attempts of runs whose last checkpoints could not be read yet."""
+        newest = [
+            self._attempts.newest(run_id) for run_id in {run_id for run_id, _ in self._unread}
+        ]
+        return [attempt for attempt in newest if attempt is not None and not attempt.active]
+
+    async def look_at(self, attempt: Attempt) -> None:
+        """Scan one run; report what is new; prune."""
+        bundle = bundle_of(attempt)
+        if bundle is None:
+            return
+        root = run_dir(self._config, attempt.run_id)
+        known = self._known.setdefault(attempt.run_id, {})
+        loop = asyncio.get_running_loop()
+        later = {
+            path
+            for (run, path), (_, due) in self._unread.items()
+            if run == attempt.run_id and due > time.monotonic()
+        }
+        findings, present = await loop.run_in_executor(
+            self._pool, scan, root, bundle.checkpoint_directory, attempt.run_id, dict(known), later
+        )  # fmt: skip
+        for finding in sorted(findings, key=lambda item: (item.step, item.attempt)):
+            if finding.status == "unreadable":
+                self._look_again(attempt.run_id, finding)
+            else:
+                self._unread.pop((attempt.run_id, finding.path), None)
+                self._record(attempt.run_id, finding)
+        unread = {path for run, path in self._unread if run == attempt.run_id}
+        if missing := (set(known) | unread) - present:
+            for path in await loop.run_in_executor(self._pool, removed, root, missing, present):
+                self._gone(attempt.run_id, path)
+        await self._prune(attempt.run_id, root, bundle.checkpoint_keep, present)
+
+    def _look_again(self, run_id: str, finding: Finding) -> None:
+        """Unreadable now is not torn: nothing is said of it until its files can be read."""
+        tries = self._unread.get((run_id, finding.path), (0, 0.0))[0]
+        pause = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2**tries)
+        self._unread[run_id, finding.path] = (min(tries + 1, 32), time.monotonic() + pause)
+        log.warning(
+            "%s: checkpoint %s cannot be read just now (%s): again in %.0f s",
+            run_id,
+            finding.path,
+            finding.reason,
+            pause,
+        )
+
+    def _record(self, run_id: str, finding: Finding) -> None:
+        before = self._known[run_id].get(finding.path)
+        self._known[run_id][finding.path] = (finding.status, finding.signature)
+        row = (
+            run_id,
+            finding.path,
+            finding.step,
+            finding.attempt,
+            finding.status,
+            finding.signature,
+        )
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO checkpoints VALUES(?, ?, ?, ?, ?, ?)", row)
+
+        if before is not None and before[0] == finding.status:
+            return self._reporter.report(change=change)
+        facts = {
+            "run_id": run_id,
+            "attempt": max(1, finding.attempt),
+            "step": finding.step,
+            "path": finding.path,
+        }
+        if finding.status == "whole":
+            event: Any = self._reporter.make(
+                CheckpointCommitted,
+                **facts,
+                bytes=finding.bytes,
+                files=finding.files,
+                committed_at=finding.committed_at,
+            )
+        else:
+            event = self._reporter.make(CheckpointRejected, **facts, reason=finding.reason)
+            log.warning("%s: checkpoint %s is not whole: %s", run_id, finding.path, finding.reason)
+        return self._reporter.report(event, change=change)
+
+    def _gone(self, run_id: str, path: str) -> None:
+        """Forget a checkpoint that was removed, and report it once if it was whole.
+
+        A rejected one stays rejected for everyone.
+        """
+        self._unread.pop((run_id, path), None)
+        before = self._known[run_id].pop(path, None)
+        if before is None:
+            return
+        step, attempt = order(path)
+        event = self._reporter.make(
+            CheckpointPruned, run_id=run_id, attempt=max(1, attempt), step=step, path=path
+        )
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM checkpoints WHERE run = ? AND path = ?", (run_id, path))
+
+        self._reporter.report(*([event] if before[0] == "whole" else []), change=change)
+
+    async def _prune(self, run_id: str, root: Path, keep: int, present: Collection[str]) -> None:
+        """Of those that are to be seen only: what is missing must not count as kept."""
+        statuses = {
+            path: status for path, (status, _) in self._known[run_id].items() if path in present
+        }
+        for path in to_prune(statuses, keep):
+            if await asyncio.get_running_loop().run_in_executor(
+                self._pool, self._remove, run_id, root / path
+            ):
+                self._gone(run_id, path)
+
+    def _remove(self, run_id: str, path: Path) -> bool:
+        """In the thread, where it may have waited behind much hashing.
+
+        An export that began meanwhile needs the checkpoint.
+        """
+        return not self.exporting[run_id] and remove(path)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def bundle_of(attempt: Attempt) -> JobBundle | None:
+    """The attempt's bundle, also after a restart."""
+    if attempt.bundle is None:
+        try:
+            attempt.bundle = JobBundle.model_validate_json(
+                read_small(attempt.directory, attempt.directory / "bundle.json", MANIFEST_BYTES)
+            )
+        except (OSError, ValueError) as error:
+            log.warning(
+                "the bundle of %s attempt %d cannot be read: %s",
+                attempt.run_id,
+                attempt.number,
+                error,
+            )
+    return attempt.bundle
+
+
+def _lower_priority() -> None:
+    """On Linux a thread has a niceness of its own: training comes first."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+    except OSError:
+        pass

@@ -1,0 +1,203 @@
+"""Finds what a program wrote beside Trainyard's checkpoints.
+
+That is its output directory, and the working directories of its attempts.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainyard_agent.checkpoints.checkpoints import NAME
+from trainyard_agent.host.job_files import may_pass, read_small
+from trainyard_contracts.files import OUTPUT_NAME, JobBundle
+
+#: Every object is read, hashed, and looked at from the control plane: more files than this belong
+#: into archives.
+OUTPUT_FILES = 20_000
+#: A working directory may hold anything, also what nobody wants to keep: all attempts' together,
+#: newest attempt first.
+WORKING_FILES = 10_000
+WORKING_BYTES = 20 * 1024**3
+_BUNDLE_BYTES = 16 * 1024 * 1024
+#: S3's limit of a key is 1024 bytes with the export's prefix.
+_KEY_BYTES = 800
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A regular file of the program's; `key` is relative to the export's prefix."""
+
+    key: str
+    path: Path
+    size: int
+
+
+@dataclass
+class Found:
+    """Files to export, and how much was left out."""
+
+    files: list[OwnFile] = field(default_factory=list)
+    left_out: int = 0
+    left_out_bytes: int = 0
+    bytes: int = 0
+
+    def leave(self, size: int = 0) -> None:
+        self.left_out += 1
+        self.left_out_bytes += size
+
+
+def output(root: Path) -> Found:
+    """What the program put into its output directory, which is the same for every attempt.
+
+    Raises OSError, as `working` does, where something cannot be seen just now.
+    """
+    found = Found()
+    for file in _walk(root / OUTPUT_NAME, OUTPUT_NAME, found):
+        if len(found.files) < OUTPUT_FILES:
+            found.files.append(file)
+        else:
+            found.leave(file.size)
+    return found
+
+
+def working(root: Path, checkpoint_directory: str) -> Found:
+    """What is in the run's directory and not ours, then what the attempts left, newest first.
+
+    They left it in their working directories. Not: what the submission brought there, and
+    checkpoints, which are verified and exported as such.
+    """
+    found = Found()
+    ours = {root / name for name in (OUTPUT_NAME, "attempts", "final", "fence", "fence.lock")}
+    _take(
+        _walk(
+            root,
+            "working/run",
+            found,
+            skip=lambda path: (
+                path in ours or _checkpoint_of_ours(path, root / checkpoint_directory)
+            ),
+        ),
+        found,
+    )
+    for attempt in _attempts(root, found):
+        brought = _brought(attempt)
+        own = _walk(attempt / "files", f"working/attempt-{attempt.name}", found)
+        _take((file for file in own if not _is_brought(attempt, file, brought)), found)
+    return found
+
+
+def _take(files: Iterable[OwnFile], found: Found) -> None:
+    for file in files:
+        if len(found.files) < WORKING_FILES and found.bytes + file.size <= WORKING_BYTES:
+            found.files.append(file)
+            found.bytes += file.size
+        else:
+            found.leave(file.size)
+
+
+def _checkpoint_of_ours(path: Path, checkpoints: Path) -> bool:
+    """Committed ones, and those (hidden) that are being written or removed.
+
+    A program may keep others beside them.
+    """
+    return path.parent in (checkpoints, checkpoints.parent) and (
+        path.name.startswith(".") or bool(NAME.match(path.name))
+    )
+
+
+def _attempts(root: Path, found: Found) -> list[Path]:
+    try:
+        names = [name for name in os.listdir(root / "attempts") if name.isdecimal()]
+    except OSError as error:
+        _not_seen(error, found)
+        return []
+    return [root / "attempts" / name for name in sorted(names, key=int, reverse=True)]
+
+
+def _not_seen(error: OSError, found: Found) -> None:
+    """What was removed since is nobody's result any more; what nobody may see counts as left out.
+
+    Raises what may pass.
+    """
+    if isinstance(error, PermissionError):
+        found.leave()
+    elif may_pass(error):
+        raise error
+
+
+def _brought(attempt: Path) -> Mapping[str, str]:
+    """The files of the submission, by name."""
+    try:
+        return JobBundle.model_validate_json(
+            read_small(attempt, attempt / "bundle.json", _BUNDLE_BYTES)
+        ).files
+    except (OSError, ValueError):
+        return {}
+
+
+def _is_brought(attempt: Path, file: OwnFile, brought: Mapping[str, str]) -> bool:
+    text = brought.get(str(file.path.relative_to(attempt / "files")))
+    if text is None or file.size != len(text.encode()):
+        return False
+    try:
+        return read_small(attempt, file.path, file.size + 1) == text.encode()
+    except OSError:
+        return False
+
+
+def _walk(
+    top: Path, prefix: str, found: Found, *, skip: Callable[[Path], bool] = lambda _: False
+) -> Iterator[OwnFile]:
+    """Regular files below `top`, in order of their names.
+
+    No link is followed; one that leads out of `top` counts as left out.
+    """
+    if top.is_symlink():
+        found.leave()
+        return
+    for directory, directories, names in os.walk(
+        top, onerror=lambda error: _not_seen(error, found)
+    ):
+        here = Path(directory)
+        directories[:] = sorted(
+            name for name in directories if name != "__pycache__" and not skip(here / name)
+        )
+        for name in [*directories, *sorted(names)]:
+            path = here / name
+            if skip(path):
+                continue
+            try:
+                about = path.lstat()
+            except OSError as error:
+                _not_seen(error, found)
+                continue
+            if stat.S_ISLNK(about.st_mode):
+                if not _stays(path, top):
+                    found.leave()
+            elif stat.S_ISREG(about.st_mode):
+                key = _key(prefix, path.relative_to(top))
+                if key:
+                    yield OwnFile(key, path, about.st_size)
+                else:
+                    found.leave(about.st_size)
+
+
+def _stays(link: Path, top: Path) -> bool:
+    """Whether what a link means is exported anyway, under its own name."""
+    try:
+        return link.resolve(strict=True).is_relative_to(top.resolve())
+    except (OSError, RuntimeError):
+        return True  # it leads nowhere: there is nothing to lose
+
+
+def _key(prefix: str, name: Path) -> str:
+    """'' for a name that cannot be an object's."""
+    key = f"{prefix}/{name}"
+    try:
+        return key if len(key.encode()) <= _KEY_BYTES and key.isprintable() else ""
+    except UnicodeEncodeError:
+        return ""

@@ -1,0 +1,389 @@
+"""Submit, cancel, status, logs: what the control plane asks of the controller.
+
+Each is safe to repeat after a crash at any line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trainyard_agent.checkpoints.checkpoints import Checkpoints, bundle_of
+from trainyard_agent.host.background import Background
+from trainyard_agent.host.configuration import attempt_dir, run_dir, runs_root
+from trainyard_agent.host.errors import CommandRefused
+from trainyard_agent.host.s3 import S3, parse_uri
+from trainyard_agent.host.signed_http import Refused, Unreachable
+from trainyard_agent.host.slurm import Slurm, SlurmError, compress
+from trainyard_agent.jobs.attempt_files import (
+    job_environment,
+    parse_bundle,
+    sbatch_options,
+    write_attempt,
+)
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.fence import raise_fence
+from trainyard_agent.jobs.follow import Follower
+from trainyard_agent.jobs.hosts import Hosts
+from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.traces import read_tail
+from trainyard_agent.nodes.links import Links
+from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_contracts.commands import Cancelling, Excluded, Submitted, Tail
+from trainyard_contracts.files import AgentConfig, JobBundle
+
+log = logging.getLogger(__name__)
+
+#: Between the request to stop and the end by force: time for a checkpoint at the next step.
+CANCEL_GRACE_SECONDS = 20.0
+#: Between two tries of a scancel that Slurm did not take, growing.
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 10.0
+MAX_LOG_BYTES = 256 * 1024
+#: Why a node is down, in Slurm's words; returns.OUR_REASONS knows it.
+REASON = "trainyard: node lost"
+
+
+class JobControl:
+    """Commands about runs. One command at a time for each run."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        slurm: Slurm,
+        *,
+        attempts: Attempts,
+        follower: Follower,
+        progress: ProgressReader,
+        table: NodeTable,
+        hosts: Hosts,
+        link: Links,
+        s3: S3,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self._config, self._slurm, self._attempts = config, slurm, attempts
+        self._follower, self._progress, self._table = follower, progress, table
+        self._hosts, self._link, self._s3, self._checkpoints = hosts, link, s3, checkpoints
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._background = Background()
+
+    # -- submit -----------------------------------------------------------------------------------
+    async def submit(
+        self, run_id: str, number: int, bundle_uri: str, sha256: str = ""
+    ) -> Submitted:
+        """Submit the attempt's job, or say which job it already has.
+
+        `sha256`: of the bundle, in hexadecimal; empty: not checked.
+        """
+        async with self._locks[run_id]:
+            attempt = self._attempts.known.get((run_id, number))
+            if attempt is None or not attempt.job_id:
+                attempt = await self._submit(run_id, number, bundle_uri, sha256, attempt)
+            return Submitted(attempt.job_id, attempt.state, number)
+
+    async def _submit(
+        self, run_id: str, number: int, bundle_uri: str, sha256: str, before: Attempt | None
+    ) -> Attempt:
+        self._refuse_older(run_id, number)
+        body = await self._fetch(bundle_uri, sha256)
+        bundle = parse_bundle(body, run_id, number, self._config.cluster_name)
+        directory = attempt_dir(self._config, run_id, number)
+        attempt = before or Attempt(run_id, number, "intent", directory, bundle_uri)
+        attempt.bundle = bundle
+        if attempt.state == "submitting" and await self._take_up(attempt):
+            return attempt
+        self._attempts.save(attempt, must=True, state="intent")
+        await self._end_older(run_id, number)
+        script = await asyncio.to_thread(self._prepare, attempt, bundle, self._hosts.addresses())
+        unready = await self._hand_in(attempt, bundle, script)
+        self._follower.follow(attempt)
+        self._hosts.rewrite(attempt)
+        for node in unready - self._table.unready():  # set up in the meantime
+            self._background.spawn(self._admit(attempt, node))
+        self._background.spawn(self._cancel_older(run_id, number))
+        return attempt
+
+    def _refuse_older(self, run_id: str, number: int) -> None:
+        newest = self._attempts.newest(run_id)
+        if newest is not None and newest.number > number:
+            raise CommandRefused(
+                "fenced",
+                f"attempt {newest.number} of {run_id} exists already; "
+                f"attempt {number} must not run",
+            )
+
+    async def _hand_in(self, attempt: Attempt, bundle: JobBundle, script: Path) -> set[str]:
+        """sbatch; returns the nodes that the job must not use, since they are still set up."""
+        # From here on a job may exist that we do not know of. After a crash it is looked for by
+        # its name.
+        self._attempts.save(attempt, must=True, state="submitting")
+        root, directory = run_dir(self._config, attempt.run_id), attempt.directory
+        environment = job_environment(self._config, bundle, root, directory)
+        known = await self._slurm.nodes()
+        self._table.take(known)
+        unready = self._table.unready()
+        options = sbatch_options(bundle, directory, known, unready)
+        job_id = await self._slurm.submit(options, str(script), environment)
+        # Not before: Slurm starts waiting jobs the moment another one ended on its last node, but
+        # a job that is new after up to a second (up to three with SchedulerParameters that are
+        # not ours).
+        await self._set_down(bundle.down_nodes)
+        self._attempts.save(attempt, state="submitted", job_id=job_id)
+        excluded = bundle.exclude_nodes or "nothing"
+        log.info("%s: submitted as job %s, excluding %s", attempt, job_id, excluded)
+        return unready
+
+    async def exclude(self, run_id: str, number: int, nodes: Sequence[str]) -> Excluded:
+        """Which nodes the attempt's waiting job must not use, all of them.
+
+        One that runs or ended keeps what it had.
+        """
+        async with self._locks[run_id]:
+            attempt = self._attempts.known.get((run_id, number))
+            if attempt is not None and attempt.state == "submitting":
+                await self._take_up(attempt)
+            if attempt is None or attempt.state != "submitted":
+                return Excluded(
+                    attempt.job_id if attempt else "", attempt.state if attempt else "unknown"
+                )
+            known = await self._slurm.nodes()  # which refuses to exclude any other
+            waits = await self._slurm.exclude(
+                attempt.job_id, sorted(node for node in set(nodes) if node in known)
+            )
+            attempt.wake.set()
+            named = ",".join(nodes) or "nothing"
+            log.info("%s: job %s excludes %s now", attempt, attempt.job_id, named)
+            return Excluded(attempt.job_id, attempt.state, waits)
+
+    async def _fetch(self, uri: str, sha256: str) -> bytes:
+        try:
+            body = await asyncio.to_thread(self._s3.get, parse_uri(uri))
+        except Unreachable as error:
+            raise CommandRefused(
+                "unreachable", f"S3 does not answer: {error}; the same command again is safe"
+            ) from error
+        except Refused as error:
+            raise CommandRefused("bundle-refused", f"S3 refuses {uri}: {error}") from error
+        if body is None:
+            raise CommandRefused("bundle-missing", f"there is no object {uri}")
+        found = hashlib.sha256(body).hexdigest()
+        if sha256 and found != sha256:
+            raise CommandRefused(
+                "bundle-changed",
+                f"{uri} was overwritten after Trainyard wrote it (SHA-256 {found[:16]}..., "
+                f"not {sha256[:16]}...), so nothing of it is run; find out who else may write "
+                "there (CloudTrail's data events of the bucket tell)",
+            )
+        return body
+
+    async def _end_older(self, run_id: str, number: int) -> None:
+        """SIGKILL what older attempts left on every node that answers.
+
+        What is on a silent node is kept out by the fence.
+        """
+        older = [a for (run, n), a in self._attempts.known.items() if run == run_id and n < number]
+        if number > 1 or older:
+            # After a slurmctld crashed, an older job's number may be another run's by now.
+            others = {a.job_id for a in self._attempts.active() if a.run_id != run_id}
+            killed = await self._link.kill(
+                run_id, number - 1, [a.job_id for a in older if a.job_id not in ("", *others)]
+            )
+            log.info("%s: leftovers killed: %s", run_id, killed)
+
+    def _prepare(self, attempt: Attempt, bundle: JobBundle, hosts: dict[str, str]) -> Path:
+        """In a thread: files, then the fence."""
+        root = run_dir(self._config, attempt.run_id)
+        root.mkdir(parents=True, exist_ok=True)
+        script = write_attempt(attempt.directory, bundle, self._config, hosts)
+        raise_fence(root, attempt.number)
+        return script
+
+    def node_linked(self, name: str, first: bool) -> None:
+        """`first`: it is set up now, so a job in Slurm's queue that spared it may use it."""
+        self._hosts.members_changed()
+        if first:
+            for attempt in self._attempts.active():
+                self._background.spawn(self._admit(attempt, name))
+
+    async def _admit(self, attempt: Attempt, name: str) -> None:
+        async with self._locks[attempt.run_id]:
+            try:
+                job = (
+                    await self._slurm.job(attempt.job_id) if attempt.state == "submitted" else None
+                )
+                if (
+                    job is not None
+                    and name in job.excluded
+                    and await self._slurm.exclude(job.job_id, sorted({*job.excluded} - {name}))
+                ):
+                    words = "%s: job %s may use %s, which is set up now"
+                    log.info(words, attempt, job.job_id, name)
+            except SlurmError as error:
+                log.warning("%s: its job may still not use %s: %s", attempt, name, error)
+
+    async def _set_down(self, nodes: list[str]) -> None:
+        """Slurm then ends what ran on the dead node, instead of waiting for it.
+
+        One that is back meanwhile stays up.
+        """
+        if nodes:  # HyperPod may have begun to repair one of them a moment ago
+            self._table.take(await self._slurm.nodes())
+        found = [(node, self._table.slurm_nodes.get(node)) for node in nodes]
+        gone = [
+            node
+            for node, known in found
+            if known is not None and not known.under_repair and not self._table.serving(node)
+        ]
+        if gone:
+            await self._slurm.set_node(compress(gone), "down", REASON)
+
+    async def _take_up(self, attempt: Attempt) -> bool:
+        """Finish a submission that was cut short; whether there is a job of it."""
+        bundle = bundle_of(attempt)
+        await self._set_down(bundle.down_nodes if bundle else [])
+        found = await self._follower.adopt(attempt)
+        if found:
+            self._follower.follow(attempt)
+            self._hosts.rewrite(attempt)
+        return found
+
+    async def _cancel_older(self, run_id: str, number: int) -> None:
+        """After the new job is in: older jobs that still wait or run are ended.
+
+        Before it, this would cost seconds (measured).
+        """
+        new = self._attempts.known[run_id, number]
+        for (run, n), older in list(self._attempts.known.items()):
+            # A slurmctld that crashed may give the same number to the next job.
+            if (
+                run == run_id
+                and n < number
+                and older.job_id not in ("", new.job_id)
+                and not older.done.is_set()
+            ):
+                await self._cancel_job(older)
+                older.eager_until = time.monotonic() + 10.0
+                older.wake.set()
+
+    # -- cancel -----------------------------------------------------------------------------------
+    async def cancel(self, run_id: str) -> Cancelling:
+        """Ask the job to stop; end it by force if it does not in time."""
+        async with self._locks[run_id]:
+            attempt = self._attempts.newest(run_id)
+            if attempt is None:
+                return Cancelling("none")
+            if attempt.state == "submitting":
+                await self._take_up(attempt)
+            if not attempt.active:
+                return Cancelling("ended")
+            if not self._attempts.cancelled(attempt):
+                self._attempts.request_cancel(attempt)
+                self._background.spawn(self._stop(attempt))
+            return Cancelling("cancelling")
+
+    def resume(self) -> None:
+        """After a restart: find the jobs of submissions that were cut short.
+
+        And go on with what was being cancelled or replaced.
+        """
+        if not self._attempts.known:
+            self._recall()
+        for attempt in self._attempts.known.values():
+            if attempt.state == "submitting":
+                self._background.spawn(self._adopt(attempt))
+            elif attempt.active and self._attempts.cancelled(attempt):
+                self._background.spawn(self._stop(attempt))
+        for run_id in {attempt.run_id for attempt in self._attempts.active()}:
+            newest = self._attempts.newest(run_id)
+            if newest is not None and newest.job_id:
+                self._background.spawn(self._cancel_older(run_id, newest.number))
+
+    def _recall(self) -> None:
+        """Without a memory, since its file was damaged.
+
+        The newest attempt of each run on the shared filesystem may have a job.
+        """
+        for path in runs_root(self._config).glob("run-*/attempts/*/bundle.json"):
+            run_id, number = path.parents[2].name, path.parent.name
+            newest = self._attempts.newest(run_id)
+            if number.isdecimal() and (newest is None or newest.number < int(number)):
+                self._attempts.known[run_id, int(number)] = Attempt(
+                    run_id, int(number), "submitting", path.parent
+                )
+
+    async def _adopt(self, attempt: Attempt) -> None:
+        """Under the run's lock, because the control plane repeats a submit that was cut short."""
+        while True:
+            try:
+                async with self._locks[attempt.run_id]:
+                    if attempt.state == "submitting":
+                        await self._take_up(attempt)
+                    return
+            except SlurmError:
+                await asyncio.sleep(1.0)  # Slurm may be starting together with us
+
+    async def _stop(self, attempt: Attempt) -> None:
+        if attempt.state == "running":
+            # A job that waits for a node to be set up has no step yet: its script alone can hear.
+            waits = not set(attempt.nodes) <= set(self._hosts.addresses())
+            await self._cancel_job(attempt, "--signal=TERM", *(["--batch"] if waits else []))
+            try:
+                await asyncio.wait_for(attempt.done.wait(), CANCEL_GRACE_SECONDS)
+                return
+            except asyncio.TimeoutError:
+                log.warning(
+                    "%s did not stop within %.0f s: killing it",
+                    attempt.run_id,
+                    CANCEL_GRACE_SECONDS,
+                )
+            await self._link.kill(attempt.run_id, attempt.number, [attempt.job_id])
+        await self._cancel_job(attempt)
+        attempt.wake.set()
+
+    async def _cancel_job(self, attempt: Attempt, *options: str) -> None:
+        """scancel, until Slurm took it or the job is over.
+
+        Given up, it would leave a job running for nobody.
+        """
+        pause = FIRST_PAUSE_SECONDS
+        while not attempt.done.is_set():
+            try:
+                await self._slurm.cancel(attempt.job_id, *options)
+                return
+            except SlurmError as error:
+                log.warning(
+                    "job %s of %s cannot be cancelled yet: %s",
+                    attempt.job_id,
+                    attempt.run_id,
+                    error,
+                )
+                await asyncio.sleep(pause)
+                pause = min(LAST_PAUSE_SECONDS, 2 * pause)
+
+    # -- looking ----------------------------------------------------------------------------------
+    def status(self, run_id: str) -> dict[str, Any]:
+        """Where the run's newest attempt stands."""
+        attempt = self._attempts.newest(run_id)
+        if attempt is None:
+            raise CommandRefused("run-not-found", f"this cluster has no attempt of {run_id}")
+        self._progress.read(attempt)
+        progress = attempt.progress
+        return {
+            "attempt": attempt.number,
+            "jobId": attempt.job_id,
+            "state": attempt.state,
+            "jobState": attempt.job_state,
+            "step": progress.step if progress else None,
+            "loss": progress.loss if progress else None,
+            "checkpoints": self._checkpoints.known(run_id),
+        }
+
+    def logs(self, run_id: str, number: int, lines: int) -> Tail:
+        """The tail of the attempt's log."""
+        text = read_tail(attempt_dir(self._config, run_id, number) / "job.log", MAX_LOG_BYTES)
+        return Tail("\n".join(text.splitlines()[-max(1, lines) :]))

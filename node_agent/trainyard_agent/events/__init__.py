@@ -1,0 +1,1 @@
+"""What the agent tells the control plane, kept until the bus has it."""

@@ -1,0 +1,225 @@
+"""The few S3 calls that the agent needs.
+
+Each upload has a SHA-256 that S3 itself checks and that HeadObject gives back.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+
+from trainyard_agent.host.job_files import open_inside
+from trainyard_agent.host.signed_http import Refused, SignedHttp
+
+_URI = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.+)$")
+_BLOCK = 1024 * 1024
+#: S3's limit of one PutObject; larger files go up in parts of PART_BYTES, and their checksum is the
+#: composite of the parts'.
+SINGLE_PUT_BYTES = 5 * 1024**3
+PART_BYTES = 512 * 1024**2
+
+
+@dataclass(frozen=True)
+class Location:
+    """A bucket and a key (or a prefix) in it."""
+
+    bucket: str
+    key: str
+
+    def under(self, name: str) -> Location:
+        return Location(self.bucket, f"{self.key.rstrip('/')}/{name}")
+
+
+def parse_uri(uri: str) -> Location:
+    """Raises ValueError."""
+    match = _URI.match(uri)
+    if match is None or len(uri) > 1024:
+        raise ValueError(f"{uri[:200]!r} is not an S3 address; it must look like s3://bucket/key")
+    return Location(match.group(1), match.group(2))
+
+
+@dataclass(frozen=True)
+class Digest:
+    """Size and SHA-256 of a file.
+
+    `checksum` is what S3 shows for it (base64, with '-parts' where it was uploaded in parts).
+    """
+
+    size: int
+    sha256: str
+    checksum: str
+
+
+def digest(
+    path: Path, *, below: Path | None = None, pause: Callable[[], None] | None = None
+) -> Digest:
+    """Read a file once, in blocks; `pause` is called between blocks.
+
+    No link is followed on the way from `below` (its directory).
+    """
+    whole, part, parts, size = sha256(), sha256(), [], 0
+    with open_inside(below or path.parent, path) as stream:
+        while block := stream.read(_BLOCK):
+            whole.update(block)
+            part.update(block)
+            size += len(block)
+            if size % PART_BYTES == 0:
+                parts.append(part.digest())
+                part = sha256()
+            if pause is not None:
+                pause()
+    if size <= SINGLE_PUT_BYTES:
+        return Digest(size, whole.hexdigest(), b64encode(whole.digest()).decode())
+    if size % PART_BYTES:
+        parts.append(part.digest())
+    composite = b64encode(sha256(b"".join(parts)).digest()).decode()
+    return Digest(size, whole.hexdigest(), f"{composite}-{len(parts)}")
+
+
+class Slice:
+    """A part of an open file as a stream of its own, so that a part is never held in memory."""
+
+    def __init__(self, stream: IO[bytes], start: int, size: int) -> None:
+        self._stream, self._start, self.size = stream, start, size
+        self.seek(0)
+
+    def seek(self, position: int) -> None:
+        self._stream.seek(self._start + position)
+        self._left = self.size - position
+
+    def read(self, count: int = -1) -> bytes:
+        block = self._stream.read(min(_BLOCK, self._left) if count < 0 else min(count, self._left))
+        self._left -= len(block)
+        return block
+
+
+class S3:
+    """Thread safe. Every method raises Unreachable (try again) or Refused (for good)."""
+
+    def __init__(self, region: str) -> None:
+        self._http = SignedHttp("s3", region)
+        self._aws = self._http.endpoint.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+        self._empty = sha256(b"").hexdigest()
+
+    def get(self, at: Location) -> bytes | None:
+        """The object, or None if there is none."""
+        answer = self._call("GET", at)
+        return None if answer[0] == 404 else answer[2]
+
+    def head(self, at: Location) -> tuple[int, str | None] | None:
+        """(bytes, SHA-256 checksum in S3's form), or None if there is no such object."""
+        status, headers, _ = self._call("HEAD", at, headers={"x-amz-checksum-mode": "ENABLED"})
+        if status == 404:
+            return None
+        return int(headers["content-length"]), headers.get("x-amz-checksum-sha256")
+
+    def put_bytes(self, at: Location, body: bytes) -> Digest:
+        hashed = sha256(body)
+        known = Digest(len(body), hashed.hexdigest(), b64encode(hashed.digest()).decode())
+        self._call(
+            "PUT",
+            at,
+            headers=self._checksum(known.checksum),
+            body=body,
+            payload_sha256=known.sha256,
+        )
+        return known
+
+    def put_file(self, at: Location, path: Path, known: Digest) -> None:
+        """Upload a file whose digest is known; S3 refuses it if what arrives is not that."""
+        with open_inside(path.parent, path) as stream:
+            if known.size > SINGLE_PUT_BYTES:
+                self._put_parts(at, stream, known)
+                return
+            headers = {**self._checksum(known.checksum), "Content-Length": str(known.size)}
+            body = Slice(
+                stream, 0, known.size
+            )  # never more than was announced, should the file have grown
+            self._call("PUT", at, headers=headers, body=body, payload_sha256=known.sha256)
+
+    def _put_parts(self, at: Location, stream: IO[bytes], known: Digest) -> None:
+        created = self._call(
+            "POST", at, query="uploads=", headers={"x-amz-checksum-algorithm": "SHA256"}
+        )
+        found = re.search(rb"<UploadId>([^<]+)</UploadId>", created[2])
+        if found is None:
+            raise Refused(created[0], "CreateMultipartUpload gave no upload id")
+        upload = found.group(1).decode()
+        parts = []
+        try:
+            for number, start in enumerate(range(0, known.size, PART_BYTES), start=1):
+                parts.append(
+                    self._put_part(
+                        at,
+                        upload,
+                        number,
+                        Slice(stream, start, min(PART_BYTES, known.size - start)),
+                    )
+                )
+            listing = "".join(
+                f"<Part><ChecksumSHA256>{checksum}</ChecksumSHA256><ETag>{etag}</ETag><PartNumber>{n}</PartNumber></Part>"
+                for n, (etag, checksum) in enumerate(parts, start=1)
+            )
+            body = f"<CompleteMultipartUpload>{listing}</CompleteMultipartUpload>".encode()
+            self._call(
+                "POST",
+                at,
+                query=f"uploadId={upload}",
+                body=body,
+                payload_sha256=sha256(body).hexdigest(),
+            )
+        except BaseException:
+            self._call("DELETE", at, query=f"uploadId={upload}")
+            raise
+
+    def _put_part(self, at: Location, upload: str, number: int, part: Slice) -> tuple[str, str]:
+        hashed = sha256()
+        while block := part.read():
+            hashed.update(block)
+        part.seek(0)
+        checksum = b64encode(hashed.digest()).decode()
+        headers = {**self._checksum(checksum), "Content-Length": str(part.size)}
+        query = f"partNumber={number}&uploadId={upload}"
+        answer = self._call(
+            "PUT", at, query=query, headers=headers, body=part, payload_sha256=hashed.hexdigest()
+        )
+        return answer[1]["etag"], checksum
+
+    @staticmethod
+    def _checksum(checksum: str) -> dict[str, str]:
+        # The second header is what SDKs send with the first; some S3 implementations only keep the
+        # checksum when it is there.
+        return {"x-amz-checksum-sha256": checksum, "x-amz-sdk-checksum-algorithm": "SHA256"}
+
+    def _call(
+        self,
+        method: str,
+        at: Location,
+        *,
+        query: str = "",
+        headers: dict[str, str] | None = None,
+        body: bytes | IO[bytes] | Slice = b"",
+        payload_sha256: str | None = None,
+    ) -> tuple[int, dict[str, str], bytes]:
+        # Virtual-hosted addresses on AWS (dots in a bucket's name break their certificate), path
+        # style anywhere else.
+        virtual = self._aws and "." not in at.bucket
+        host = f"{at.bucket}.{self._http.endpoint.removeprefix('https://')}" if virtual else None
+        path = f"/{at.key}" if virtual else f"/{at.bucket}/{at.key}"
+        answer = self._http.request(
+            method,
+            path,
+            query=query,
+            host=host,
+            headers=headers or {},
+            body=body,
+            payload_sha256=payload_sha256 or self._empty,
+        )
+        if answer.status == 404 and method not in ("GET", "HEAD"):
+            raise Refused(404, answer.body[:300].decode(errors="replace"))
+        return answer.status, dict(answer.headers), answer.body

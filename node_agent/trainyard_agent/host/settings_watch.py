@@ -1,0 +1,83 @@
+"""Puts our settings of Slurm back in force when somebody rewrote slurm.conf without them.
+
+HyperPod may do so whenever nodes come or go. Our own file is looked after as well: a slurmctld that
+is started while slurm.conf includes a file that is not there never comes up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+
+from trainyard_agent.host import slurm_settings
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_contracts.files import AgentConfig
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+
+
+class SettingsWatch:
+    """Looks at slurm.conf and our file when they changed and then stood still for one look.
+
+    Nobody may be in the middle of writing them.
+    """
+
+    def __init__(self, config: AgentConfig, slurm: Slurm) -> None:
+        self._config, self._slurm = config, slurm
+        self._seen: tuple[int, ...] = ()
+        self._judged: tuple[int, ...] = ()
+        self._told = True
+
+    async def watch(self) -> None:
+        if not self._config.slurm_conf or not self._config.job_end_hook:
+            return
+        while True:
+            try:
+                await self.look(Path(self._config.slurm_conf))
+            except FileNotFoundError:
+                pass  # HyperPod has not written it yet, or is about to rename another to its place
+            except OSError as error:
+                log.warning(
+                    "slurm.conf cannot be read or extended: %s; "
+                    "jobs come back more slowly without our settings",
+                    error,
+                )
+            except SlurmError as error:
+                log.warning("Slurm was not told of its settings, which is tried again: %s", error)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self, conf: Path) -> None:
+        """Raises OSError, SlurmError."""
+        now = _state(conf)
+        settled, self._seen = now == self._seen, now
+        if (
+            settled
+            and now != self._judged
+            and slurm_settings.complete(slurm_settings.text_of(conf))
+        ):
+            if slurm_settings.keep(conf, self._config.expected_workers, self._config.job_end_hook):
+                log.warning(
+                    "%s, or our file beside it, was rewritten without our settings: "
+                    "they are in force again",
+                    conf,
+                )
+                self._told = False
+            self._judged = self._seen = _state(conf)
+        if not self._told:
+            await self._slurm.reconfigure()
+            self._told = True
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes with every rewriting of slurm.conf or of our file beside it.
+
+    In place or by a rename. Raises OSError without slurm.conf.
+    """
+    found = [path.stat()]
+    with contextlib.suppress(FileNotFoundError):
+        found.append(path.with_name(slurm_settings.NAME).stat())
+    return tuple(number for one in found for number in (one.st_ino, one.st_size, one.st_mtime_ns))

@@ -1,0 +1,1 @@
+"""Attempts and their jobs: followed, ended, and told how they went."""

@@ -1,0 +1,188 @@
+"""Lays out an attempt's directory from its bundle: everything that the job will read.
+
+No string of the user's is in the script.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from trainyard_agent.host.atomic_file import replace_file
+from trainyard_agent.host.slurm import SlurmNode, as_argument
+from trainyard_agent.jobs import gres
+from trainyard_contracts.base import relative_path
+from trainyard_contracts.files import OUTPUT_NAME, AgentConfig, JobBundle
+
+NODE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$")
+_PARTITION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
+
+
+class BadBundle(ValueError):
+    """The bundle is not what was asked for, or would leave its directory."""
+
+
+def parse_bundle(body: bytes, run_id: str, attempt: int, cluster_name: str) -> JobBundle:
+    """Raises BadBundle (also for pydantic's errors, in one line)."""
+    try:
+        bundle = JobBundle.model_validate_json(body)
+    except ValueError as error:
+        raise BadBundle(f"the bundle is malformed: {str(error)[:500]}") from error
+    if (bundle.run_id, bundle.attempt) != (run_id, attempt):
+        raise BadBundle(
+            f"the bundle is of {bundle.run_id} attempt {bundle.attempt}, "
+            f"not of {run_id} attempt {attempt}"
+        )
+    if bundle.cluster_name != cluster_name:
+        raise BadBundle(
+            f"the bundle is for cluster {bundle.cluster_name!r}, this is {cluster_name!r}"
+        )
+    for node in [*bundle.exclude_nodes, *bundle.down_nodes]:
+        if not NODE_NAME.fullmatch(node):
+            raise BadBundle(f"{node!r} is not a node's name")
+    if bundle.partition is not None and not _PARTITION.fullmatch(bundle.partition):
+        raise BadBundle(f"{bundle.partition!r} is not a partition's name")
+    try:
+        relative_path(bundle.checkpoint_directory)
+        for path in bundle.files:
+            relative_path(path)
+    except ValueError as error:
+        raise BadBundle(f"the bundle names a path that leaves its root: {error}") from error
+    return bundle
+
+
+def write_attempt(
+    directory: Path, bundle: JobBundle, config: AgentConfig, hosts: Mapping[str, str]
+) -> Path:
+    """Write everything, again and again with the same result; returns the batch script's path.
+
+    Raises OSError.
+    """
+    files = directory / "files"
+    files.mkdir(parents=True, exist_ok=True)
+    for name, text in bundle.files.items():
+        path = files / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text.encode())
+    document = bundle.model_dump_json(by_alias=True, indent=1).encode()
+    replace_file(directory / "bundle.json", document)
+    launch = {
+        name: value
+        for name, value in json.loads(document).items()
+        if name not in ("batchScript", "files")
+    }
+    replace_file(directory / "job.json", json.dumps(launch, indent=1).encode())
+    write_hosts(directory, hosts)
+    script = directory / "job.sbatch"
+    replace_file(script, render(bundle.batch_script, config, directory).encode())
+    return script
+
+
+def write_hosts(directory: Path, hosts: Mapping[str, str]) -> None:
+    """The addresses of the nodes that are set up, by Slurm name.
+
+    The job starts once all of its own are here. Raises OSError.
+    """
+    replace_file(
+        directory / "hosts",
+        "".join(f"{name} {address}\n" for name, address in sorted(hosts.items())).encode(),
+    )
+
+
+def render(script: str, config: AgentConfig, directory: Path) -> str:
+    """Put this node's own paths, quoted, into the fixed text."""
+    values = {
+        "@PYTHON@": config.python,
+        "@LIBRARY@": config.library_dir,
+        "@ATTEMPT_DIR@": str(directory),
+    }
+    for mark, value in values.items():
+        script = script.replace(mark, shlex.quote(value))
+    return script
+
+
+def job_environment(
+    config: AgentConfig, bundle: JobBundle, run_dir: Path, directory: Path
+) -> dict[str, str]:
+    """The attempt's variables.
+
+    The user's own reach the program through job.json, past every shell.
+    """
+    optional = {
+        "TRAINYARD_CHECKPOINT_EVERY_SECONDS": bundle.checkpoint_every_seconds,
+        "TRAINYARD_CHECKPOINT_EVERY_STEPS": bundle.checkpoint_every_steps,
+        "TRAINYARD_SECONDS_BETWEEN_FAILURES": bundle.seconds_between_failures,
+    }
+    return {
+        "TRAINYARD_RUN_ID": bundle.run_id,
+        "TRAINYARD_ATTEMPT": str(bundle.attempt),
+        "TRAINYARD_RUN_DIR": str(run_dir),
+        "TRAINYARD_ATTEMPT_DIR": str(directory),
+        "TRAINYARD_OUTPUT_DIR": str(run_dir / OUTPUT_NAME),
+        "TRAINYARD_CHECKPOINT_DIR": str(run_dir / bundle.checkpoint_directory),
+        "TRAINYARD_CHECKPOINT_KEEP": str(bundle.checkpoint_keep),
+        **{name: str(value) for name, value in optional.items() if value is not None},
+    }
+
+
+def sbatch_options(
+    bundle: JobBundle,
+    directory: Path,
+    known: Mapping[str, SlurmNode],
+    unready: Collection[str] = (),
+) -> list[str]:
+    """What sbatch is told; stronger than the script's own directives.
+
+    `known`: Slurm's nodes by name, {} if it did not tell them yet. `unready`: those that are still
+    being set up, left out where others are enough.
+    """
+    options = [
+        f"--job-name={job_name(bundle.run_id, bundle.attempt)}",
+        f"--nodes={bundle.nodes}",
+        "--no-requeue",
+        "--open-mode=append",
+        # Slurm would hand the agent's own limits on; a job has those of its node: EFA locks memory
+        # without limit.
+        "--propagate=NONE",
+        # An exclusive job has all cores and devices of its nodes, but only as much memory as it
+        # asks for: all.
+        "--mem=0",
+        f"--output={directory / 'job.log'}",
+        f"--chdir={directory}",
+        "--export=ALL",
+    ]
+    if bundle.partition:
+        options.append(f"--partition={bundle.partition}")
+    bad, usable = choose_nodes(bundle, known, unready)
+    if devices := gres.every([node.gres for node in usable]):
+        # An exclusive job has its nodes' devices, but its step none that the job did not ask for
+        # (srun(1), --gres).
+        options.append(f"--gres={devices}")
+    if bad:
+        options.append(f"--exclude={as_argument(sorted(bad))}")
+    return options
+
+
+def choose_nodes(
+    bundle: JobBundle, known: Mapping[str, SlurmNode], unready: Collection[str]
+) -> tuple[set[str], list[SlurmNode]]:
+    """The nodes that the job must not use, and those that it may."""
+    unwanted = {*bundle.exclude_nodes, *bundle.down_nodes}
+    bad = {node for node in unwanted if not known or node in known}  # Slurm refuses any other
+    usable = [
+        node
+        for name, node in known.items()
+        if name not in bad and (not bundle.partition or bundle.partition in node.partitions)
+    ]
+    ready = [node for node in usable if node.name not in unready]
+    if len(ready) >= bundle.nodes:
+        bad, usable = bad | {*unready}, ready
+    return bad, usable
+
+
+def job_name(run_id: str, attempt: int) -> str:
+    """By this name a job is found again after a crash between sbatch and the note of its id."""
+    return f"{run_id}-{attempt}"

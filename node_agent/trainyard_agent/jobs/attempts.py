@@ -1,0 +1,262 @@
+"""The controller's book of attempts: in memory and in the store, changed together with events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.host.configuration import attempt_dir
+from trainyard_agent.nodes.activity import Activity
+from trainyard_contracts.events import AttemptQueued, RunSample
+from trainyard_contracts.files import AgentConfig, JobBundle, Progress
+
+log = logging.getLogger(__name__)
+
+State = Literal["intent", "submitting", "submitted", "running", "ended"]
+#: In the store only: ended, and everything that follows the end was done.
+CLOSED = "closed"
+_QUERY = """
+SELECT run, attempt, state, bundle, job, nodes, stepped FROM attempts ORDER BY run, attempt
+"""
+#: A node that comes back is asked to end what is left of so many of the runs that used it, the
+#: newest.
+LEFTOVER_RUNS = 20
+#: An ended attempt still explains for this long why its nodes fell silent.
+RECENT_SECONDS = 60.0
+#: After a hint that a job ended, active jobs are looked at closely for so long.
+HINT_SECONDS = 5.0
+
+
+@dataclass
+class Attempt:
+    """One attempt in this agent's memory.
+
+    `state`, `job_id`, `nodes` and `stepped` are in the store as well.
+    """
+
+    run_id: str
+    number: int
+    state: State
+    directory: Path
+    bundle_uri: str = ""
+    job_id: str = ""
+    nodes: tuple[str, ...] = ()
+    stepped: bool = False
+    job_state: str = ""
+    progress: Progress | None = None
+    progress_seen: tuple[int, int] = (0, 0)
+    stepped_at: float | None = None
+    step_seconds: float | None = None
+    doubted_at: float | None = None
+    """The step after which training stood still so long that its nodes were asked."""
+    job_ended: bool = False
+    closed: bool = False
+    ended_at: float | None = None
+    running_since: float = field(default_factory=time.monotonic)
+    cut_off_from: str = ""
+    followed_since: float = field(default_factory=time.monotonic)
+    pending_reason: str = ""
+    queue_asked_at: float = float("-inf")
+    queue_told: AttemptQueued | None = None
+    queue_told_at: float = float("-inf")
+    looked_at: float = float("-inf")
+    hollow_since: float | None = None
+    hollow: bool = False
+    eager_until: float = 0.0
+    hosts_stale: bool = False
+    writes_hosts: bool = False
+    bundle: JobBundle | None = None
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def active(self) -> bool:
+        return self.state in ("submitted", "running")
+
+    def __str__(self) -> str:
+        """As the log names it."""
+        return f"{self.run_id} attempt {self.number}"
+
+
+class Attempts:
+    """All attempts this controller knows."""
+
+    def __init__(self, config: AgentConfig, reporter: Reporter) -> None:
+        self._config, self._reporter = config, reporter
+        self.changed = asyncio.Event()
+        self.known: dict[tuple[str, int], Attempt] = {}
+        self._cancels: dict[str, int] = {}
+        self._load()
+
+    def _load(self) -> None:
+        connection = self._reporter.store.connection
+        for run, number, state, uri, job, nodes, stepped in connection.execute(_QUERY):
+            attempt = Attempt(
+                run,
+                number,
+                "ended" if state == CLOSED else state,
+                attempt_dir(self._config, run, number),
+                uri,
+                job,
+                tuple(json.loads(nodes)),
+                bool(stepped),
+            )
+            attempt.closed = state == CLOSED
+            attempt.job_ended = attempt.state == "ended"
+            if attempt.job_ended:
+                attempt.done.set()
+            self.known[run, number] = attempt
+        self._cancels = dict(connection.execute("SELECT run, attempt FROM cancels").fetchall())
+
+    # -- the store --------------------------------------------------------------------------------
+    def save(self, attempt: Attempt, *events: Any, must: bool = False, **changes: Any) -> None:
+        """Change an attempt and report it, in one transaction.
+
+        `must`: raise sqlite3.OperationalError if it cannot reach the disk.
+        """
+        before = {name: getattr(attempt, name) for name in changes}
+        _assign(attempt, changes)
+        row = _row(attempt)
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO attempts VALUES(?, ?, ?, ?, ?, ?, ?)", row)
+
+        try:
+            if must:
+                self._reporter.store.apply_now(change)
+            else:
+                self._reporter.report(*events, change=change)
+        except sqlite3.OperationalError:
+            _assign(attempt, before)
+            raise
+        self.known[attempt.run_id, attempt.number] = attempt
+        self.changed.set()
+
+    def request_cancel(self, attempt: Attempt) -> None:
+        """Note that a person wants this attempt to end; later attempts of the run are not meant."""
+        self._cancels[attempt.run_id] = attempt.number
+        row = (attempt.run_id, attempt.number)
+        self._reporter.report(
+            change=lambda db: db.execute("INSERT OR REPLACE INTO cancels VALUES(?, ?)", row)
+        )
+
+    def cancelled(self, attempt: Attempt) -> bool:
+        return self._cancels.get(attempt.run_id) == attempt.number
+
+    def newest(self, run_id: str) -> Attempt | None:
+        """The run's newest attempt."""
+        return max(
+            (a for (run, _), a in self.known.items() if run == run_id),
+            key=lambda a: a.number,
+            default=None,
+        )
+
+    def superseded(self, attempt: Attempt) -> bool:
+        """A newer attempt of the run exists."""
+        newest = self.newest(attempt.run_id)
+        return newest is not None and newest.number > attempt.number
+
+    def active(self) -> list[Attempt]:
+        return [attempt for attempt in self.known.values() if attempt.active]
+
+    # -- what others ask (activity.Jobs) ----------------------------------------------------------
+    def on_node(self, node: str) -> Activity | None:
+        """The attempt whose job is on the node, else the one that ended there a moment ago."""
+        return activity_on(node, self.known.values(), time.monotonic())
+
+    def busy(self) -> bool:
+        return bool(self.active())
+
+    def leftovers(self, node: str) -> list[tuple[str, int, list[str]]]:
+        return leftovers_on(node, self.known.values())
+
+    def samples(self) -> list[RunSample]:
+        """Where every active run stands."""
+        return [_sample(attempt) for attempt in self.active()]
+
+    def job_ended_somewhere(self) -> None:
+        """The epilog's hint: look at every active job now, and closely for a while."""
+        for attempt in self.active():
+            attempt.eager_until = time.monotonic() + HINT_SECONDS
+            attempt.wake.set()
+
+
+def activity_on(node: str, attempts: Collection[Attempt], now: float) -> Activity | None:
+    """Of those that use the node or did a moment ago, the one that says most about it.
+
+    Attempts' numbers count within a run.
+    """
+    using = [
+        a
+        for a in attempts
+        if node in a.nodes and (a.active or (a.ended_at or -1e9) > now - RECENT_SECONDS)
+    ]
+    if not using:
+        return None
+    last = max(using, key=lambda a: (a.active, not a.job_ended, a.ended_at or 0.0, a.number))
+    return Activity(last.run_id, last.number, last.job_ended, last.stepped_at, last.step_seconds)
+
+
+def leftovers_on(node: str, attempts: Collection[Attempt]) -> list[tuple[str, int, list[str]]]:
+    """What the node may still run of attempts that are over, as activity.Jobs says.
+
+    Never the newest attempt of a run while that goes on, nor a job whose number another run has by
+    now.
+    """
+    newest: dict[str, int] = {}
+    for attempt in attempts:
+        newest[attempt.run_id] = max(attempt.number, newest.get(attempt.run_id, 0))
+    over: dict[str, list[Attempt]] = {}
+    alive = {""}
+    for attempt in attempts:
+        if attempt.active and attempt.number == newest[attempt.run_id]:
+            alive.add(attempt.job_id)
+        elif node in attempt.nodes:
+            over.setdefault(attempt.run_id, []).append(attempt)
+    newest_runs = sorted(over, reverse=True)[:LEFTOVER_RUNS]  # their ids begin with the time
+    return [
+        (
+            run,
+            max(a.number for a in over[run]),
+            [a.job_id for a in over[run] if a.job_id not in alive],
+        )
+        for run in newest_runs
+    ]
+
+
+def _sample(attempt: Attempt) -> RunSample:
+    progress = attempt.progress
+    return RunSample(
+        run_id=attempt.run_id,
+        attempt=attempt.number,
+        job_state=attempt.job_state,
+        pending_reason=attempt.pending_reason,
+        step=progress.step if progress else None,
+        loss=progress.loss if progress else None,
+    )
+
+
+def _row(attempt: Attempt) -> tuple[str, int, str, str, str, str, int]:
+    """The attempt as the store keeps it."""
+    return (
+        attempt.run_id,
+        attempt.number,
+        CLOSED if attempt.closed else attempt.state,
+        attempt.bundle_uri,
+        attempt.job_id,
+        json.dumps(attempt.nodes),
+        int(attempt.stepped),
+    )
+
+
+def _assign(attempt: Attempt, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(attempt, name, value)

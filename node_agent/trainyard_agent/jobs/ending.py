@@ -1,0 +1,191 @@
+"""Reports how an attempt ended, with its evidence, once: the source of AttemptEnded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from typing import Any
+
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.host.slurm import Job, Slurm, SlurmError
+from trainyard_agent.jobs import hollow_jobs
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.evidence import LOG_TAIL_BYTES, Diagnosis, diagnose
+from trainyard_agent.jobs.forced_end import Kill
+from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.traces import read_launches, read_tail, unwritable
+from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_contracts.events import AttemptEnded, NodeEvidence
+from trainyard_contracts.files import AgentConfig
+
+log = logging.getLogger(__name__)
+
+EVIDENCE_SECONDS = 1.5
+#: So long a job may save that a person ended, as one that we were asked to cancel.
+STOP_SECONDS = 20.0
+#: Beyond the time after which an agent counts as silent: until it is known whether a node of a job
+#: that failed is lost.
+DOUBT_SECONDS = 2.5
+LOOK_SECONDS = 0.05
+#: AttemptEnded carries the evidence of this many nodes at most, the doubtful ones first: PutEvents
+#: takes 256 KB an event.
+EVIDENCE_NODES = 200
+
+#: Doubts those of these nodes that do not answer now (silence.SilenceWatch.confirm).
+Confirm = Callable[[Collection[str]], Coroutine[Any, Any, None]]
+
+
+class Ending:
+    """From the moment when Slurm says that a job is over until nothing is left to do about it."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        slurm: Slurm,
+        reporter: Reporter,
+        *,
+        attempts: Attempts,
+        progress: ProgressReader,
+        table: NodeTable,
+        confirm: Confirm,
+        kill: Kill,
+        on_end: Callable[[Attempt], Awaitable[None]],
+    ) -> None:
+        self._config, self._slurm, self._reporter = config, slurm, reporter
+        self._attempts, self._progress, self._table = attempts, progress, table
+        self._confirm, self._kill, self._on_end = confirm, kill, on_end
+
+    async def end(self, attempt: Attempt, job: Job | None) -> None:
+        """Gather evidence for a moment, then report once."""
+        job = await self._await_evidence(attempt, job)
+        attempt.job_state = job.state if job else "UNKNOWN"
+        self._progress.read(attempt)
+        lost = [name for name in attempt.nodes if self._table.lost(name)]
+        tail = read_tail(attempt.directory / "job.log", LOG_TAIL_BYTES)
+        diagnosis = self._diagnose(attempt, job, tail, lost)
+        if diagnosis.outcome == "failed" and diagnosis.error_kind != "node":
+            diagnosis = diagnosis.because(await asyncio.to_thread(unwritable, attempt.directory))
+        if not lost and not self._attempts.cancelled(attempt):
+            diagnosis = with_restart(diagnosis, attempt.cut_off_from)
+        attempt.ended_at = time.monotonic()
+        self._attempts.save(attempt, self._event(attempt, diagnosis, tail), state="ended")
+        log.info("%s ended: %s", attempt, diagnosis)
+        attempt.done.set()
+        await self.close(attempt)
+
+    async def close(self, attempt: Attempt) -> None:
+        """What follows the end; done again after a restart that came in between."""
+        await self._on_end(attempt)
+        self._attempts.save(attempt, closed=True)
+
+    def _diagnose(self, attempt: Attempt, job: Job | None, tail: str, lost: list[str]) -> Diagnosis:
+        superseded = self._attempts.superseded(attempt)
+        launches = read_launches(attempt.directory)
+        return diagnose(
+            job,
+            [one for one in launches if one.node in attempt.nodes or not attempt.nodes],
+            tail,
+            lost=lost,
+            cancelled=self._attempts.cancelled(attempt),
+            superseded=superseded,
+            hollow=attempt.hollow or hollow_jobs.is_marked(attempt.directory),
+        )
+
+    async def _await_evidence(self, attempt: Attempt, job: Job | None) -> Job | None:
+        """Wait until no node of a job that failed is in doubt and Slurm has made up its mind.
+
+        But not long.
+        """
+        began = time.monotonic()
+        failed = job is None or job.state != "COMPLETED"
+        if failed:
+            await self._confirm(attempt.nodes)
+        patience = EVIDENCE_SECONDS
+        while True:
+            waited = time.monotonic() - began
+            doubt = failed and self._in_doubt(attempt, waited)
+            undecided = is_undecided(attempt, job)
+            if undecided and EVIDENCE_SECONDS <= waited < STOP_SECONDS and self._may_save(attempt):
+                patience = waited + EVIDENCE_SECONDS
+            if not doubt and not (undecided and waited < patience):
+                break
+            await asyncio.sleep(LOOK_SECONDS)
+            if undecided:
+                job = await self._ask(attempt) or job
+        if patience > STOP_SECONDS:
+            words = "job %s did not stop within %.0f s: killing it"
+            log.warning(words, attempt.job_id, STOP_SECONDS)
+            await self._kill(attempt.run_id, attempt.number, [attempt.job_id])
+        return job
+
+    async def _ask(self, attempt: Attempt) -> Job | None:
+        """None if Slurm does not answer, too."""
+        try:
+            return await self._slurm.job(attempt.job_id)
+        except SlurmError as error:
+            log.warning("Slurm does not answer for job %s: %s", attempt.job_id, error)
+            return None
+
+    def _in_doubt(self, attempt: Attempt, waited: float) -> bool:
+        patience = self._config.silent_after_seconds + DOUBT_SECONDS
+        return waited < patience and any(map(self._table.suspicious, attempt.nodes))
+
+    def _may_save(self, attempt: Attempt) -> bool:
+        """A job that somebody ended (scancel, a time limit) may write a checkpoint.
+
+        It has the time of Slurm's KillWait.
+        """
+        if any(map(self._table.lost, attempt.nodes)) or self._attempts.superseded(attempt):
+            return False
+        launches = read_launches(attempt.directory)
+        return any(one.ended is None and one.node in attempt.nodes for one in launches)
+
+    def _event(self, attempt: Attempt, diagnosis: Diagnosis, tail: str) -> AttemptEnded:
+        return self._reporter.make(
+            AttemptEnded,
+            run_id=attempt.run_id,
+            attempt=attempt.number,
+            job_id=attempt.job_id,
+            outcome=diagnosis.outcome,
+            exit_code=diagnosis.exit_code,
+            signal=diagnosis.signal,
+            error=diagnosis.error,
+            error_kind=diagnosis.error_kind,
+            failed_node=diagnosis.failed_node,
+            last_step=attempt.progress.step if attempt.progress else None,
+            nodes=doubtful_first([self._table.evidence(name) for name in attempt.nodes]),
+            log_tail=tail,
+        )
+
+
+def with_restart(diagnosis: Diagnosis, node: str) -> Diagnosis:
+    """A job that did not succeed and that was cut off from a node failed because of that."""
+    if not node or diagnosis.outcome == "succeeded":
+        return diagnosis
+    text = f"{node} was restarted"
+    return Diagnosis("failed", None, int(signal.SIGKILL), text, "signal", node)
+
+
+def doubtful_first(found: list[NodeEvidence]) -> list[NodeEvidence]:
+    """As many as an event can carry."""
+    ordered = sorted(found, key=lambda node: (node.agent, node.scheduler) == ("linked", "up"))
+    return ordered[:EVIDENCE_NODES]
+
+
+def is_undecided(attempt: Attempt, job: Job | None) -> bool:
+    """Slurm is still ending the job, and nothing explains yet why it ended."""
+    return job is not None and job.state == "COMPLETING" and not is_explained(attempt, job)
+
+
+def is_explained(attempt: Attempt, job: Job) -> bool:
+    """What Slurm says now stays.
+
+    Zero may still become CANCELLED, and so may the exit code with which a job answers a person's
+    scancel.
+    """
+    return bool(job.exit_code or job.signal) and any(
+        launch.names_cause for launch in read_launches(attempt.directory)
+    )

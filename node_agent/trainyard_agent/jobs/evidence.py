@@ -1,0 +1,349 @@
+"""Why an attempt ended, root cause before consequence.
+
+A pure reading of what Slurm, the launchers, the log and the nodes say.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from trainyard_agent.host.slurm import Job
+
+Kind = Literal["python-error", "signal", "out-of-memory", "node", "checkpoint", "unknown"]
+
+#: A rank whose peer died raises one of these: a consequence, never the cause.
+_CONSEQUENCES = (
+    "connection closed by peer", "connection reset by peer", "connection refused", "connectfullmesh failed", "gloo/transport",
+    "socket closed", "broken pipe", "timed out waiting", "nccl error", "distbackenderror", "distnetworkerror", "diststoreerror",
+    "childfailederror", "signalexception", "rendezvousconnectionerror", "rendezvousclosederror", "keyboardinterrupt",
+)  # fmt: skip
+_EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?::\s?(.*))?$")
+_PREFIX = re.compile(r"^(?:\d+: ?)?(?:\[(?:rank|default)\d+\]: ?)?")
+_ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
+#: Python's own words for it, PyTorch's, of the device and of the host.
+_NO_MEMORY = re.compile(
+    r"OutOfMemoryError|\bMemoryError\b|CUDA out of memory|DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory"
+)
+#: What Slurm's commands say when Slurm itself ended a step or a job.
+_SLURM_ENDED = re.compile(r"srun: Force Terminated |slurmstepd: error: \*\*\* ")
+_MAX_ERROR = 500
+LOG_TAIL_BYTES = 8192
+#: The launchers of a job start within moments.
+CLOCKS_DIFFER_SECONDS = 60.0
+#: A trainer's exit code: a checkpoint cannot be written.
+CHECKPOINT_FAILED = 74
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launcher's report of its node (launch-<node>.json).
+
+    Without `ended` it was killed itself.
+    """
+
+    node: str
+    ended: float | None
+    exit_code: int | None = None
+    signal: int | None = None
+    kind: str | None = None
+    error: str | None = None
+    started: float | None = None
+
+    @property
+    def names_cause(self) -> bool:
+        """It says why the job ended; others tell only that something ended them."""
+        return self.ended is not None and self.kind in (
+            "signal",
+            "out-of-memory",
+            "python-error",
+            "checkpoint",
+        )
+
+    @classmethod
+    def from_json(cls, document: Any) -> Launch:
+        """Raises KeyError, TypeError, ValueError on a file that is none."""
+        if not isinstance(document, dict):
+            raise TypeError("it is not a JSON object")
+        ended, started = document.get("ended"), document.get("started")
+        return cls(
+            node=str(document["node"]),
+            ended=float(ended) if ended is not None else None,
+            exit_code=_whole(document.get("exitCode")),
+            signal=_whole(document.get("signal")),
+            kind=_line(document.get("kind")),
+            error=_line(document.get("error")),
+            started=float(started) if isinstance(started, (int, float)) else None,
+        )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and abs(value) < 2**31 else None
+
+
+def _line(value: object) -> str | None:
+    """Text that can be sent: half a surrogate pair cannot."""
+    return value[:_MAX_ERROR].encode(errors="replace").decode() if isinstance(value, str) else None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The fields of AttemptEnded that need judgement."""
+
+    outcome: Literal["succeeded", "failed", "cancelled"]
+    exit_code: int | None = None
+    signal: int | None = None
+    error: str | None = None
+    error_kind: Kind | None = None
+    failed_node: str | None = None
+
+    def because(self, unwritable: str | None) -> Diagnosis:
+        """With the shared filesystem's own trouble, which a job that met it could not write down.
+
+        Its launchers then seem killed.
+        """
+        if unwritable is None:
+            return self
+        trouble = f"the shared filesystem cannot be written: {unwritable}"
+        if self.error_kind == "signal":
+            return replace(self, signal=None, error=trouble, error_kind="unknown", failed_node=None)
+        if unwritable in (self.error or ""):
+            return self
+        return replace(
+            self,
+            error=f"{self.error[: _MAX_ERROR - len(trouble) - 2]}; {trouble}"
+            if self.error
+            else trouble,
+        )
+
+
+def diagnose(
+    job: Job | None,
+    launches: Sequence[Launch],
+    log_tail: str,
+    *,
+    lost: Sequence[str],
+    cancelled: bool,
+    superseded: bool,
+    hollow: bool = False,
+) -> Diagnosis:
+    """`lost`: nodes of the job that are lost; `cancelled`: we were asked to.
+
+    `superseded`: a newer attempt ended this one. `hollow`: we ended the job because its launchers
+    had ended, so Slurm's words are about our scancel.
+    """
+    if hollow and _told_by_all(job, launches) and _all_well(launches):
+        return Diagnosis("succeeded", exit_code=0)
+    if hollow and not lost and not cancelled:
+        return _of_launches(launches, None) or _of_log(log_tail, None, None)
+    if job is not None and not lost and _well(job, launches):
+        return Diagnosis("succeeded", exit_code=0)
+    return (
+        _of_orders(job, lost=lost, cancelled=cancelled, superseded=superseded)
+        or _of_nodes(job, lost)
+        or _of_limits(job)
+        or _of_program(job, launches, log_tail)
+    )
+
+
+def _codes(job: Job | None) -> tuple[int | None, int | None]:
+    """Exit code and signal."""
+    return (job.exit_code, job.signal or None) if job else (None, None)
+
+
+def _well(job: Job, launches: Sequence[Launch]) -> bool:
+    return job.exit_code == 0 and job.signal == 0 and _completed(job, launches)
+
+
+def _of_orders(
+    job: Job | None, *, lost: Sequence[str], cancelled: bool, superseded: bool
+) -> Diagnosis | None:
+    """The job was cancelled: by Slurm itself, by us, or by a person."""
+    explained = bool(lost) or superseded
+    if job is not None and not explained and not cancelled and _refused(job):
+        return Diagnosis(
+            "failed",
+            error="Slurm: a node refused to start the job, so Slurm itself cancelled it",
+            error_kind="unknown",
+        )
+    if cancelled or (job is not None and job.state == "CANCELLED" and not explained):
+        code, number = _codes(job)
+        return Diagnosis("cancelled", exit_code=code, signal=number)
+    return None
+
+
+def _of_nodes(job: Job | None, lost: Sequence[str]) -> Diagnosis | None:
+    if not lost and (job is None or job.state != "NODE_FAIL"):
+        return None
+    code, number = _codes(job)
+    node = lost[0] if lost else None
+    return Diagnosis("failed", code, number, error_kind="node", failed_node=node)
+
+
+def _of_limits(job: Job | None) -> Diagnosis | None:
+    if job is None or job.state not in ("TIMEOUT", "DEADLINE", "BOOT_FAIL"):
+        return None
+    words = {"TIMEOUT": "the job's time limit was reached"}
+    error = f"Slurm: {words.get(job.state, job.state)}"
+    code, number = _codes(job)
+    return Diagnosis("failed", code, number, error=error, error_kind="unknown")
+
+
+def _of_program(job: Job | None, launches: Sequence[Launch], log_tail: str) -> Diagnosis:
+    """What the launchers and the log say; Slurm's words where those know less."""
+    code, number = _codes(job)
+    found = _of_launches(launches, code) or _of_log(log_tail, code, number)
+    if job is not None and job.state == "OUT_OF_MEMORY" and found.error_kind != "out-of-memory":
+        return replace(
+            found,
+            error="Slurm: a process of the job was killed for want of memory",
+            error_kind="out-of-memory",
+        )
+    if job is None and found.error_kind == "unknown" and found.exit_code is None:
+        return replace(
+            found,
+            error="Slurm does not know the job any more; "
+            "slurmctld lost it when it crashed, or forgot it after its end",
+        )
+    return found
+
+
+def _refused(job: Job) -> bool:
+    """A slurmctld that crashed starts again what ran already.
+
+    A person's scancel leaves a signal, or a job that never had a node.
+    """
+    return job.state == "CANCELLED" and bool(job.nodes) and not job.exit_code and not job.signal
+
+
+def _completed(job: Job, launches: Sequence[Launch]) -> bool:
+    """COMPLETING says nothing of how a job ends, and it stays so while a node is away.
+
+    No launcher may say otherwise.
+    """
+    return job.state == "COMPLETED" or (job.state == "COMPLETING" and _all_well(launches))
+
+
+def _told_by_all(job: Job | None, launches: Sequence[Launch]) -> bool:
+    """A report that is missing, because it cannot be read just now, may say otherwise."""
+    return bool(launches) and {launch.node for launch in launches} >= set(job.nodes if job else ())
+
+
+def _all_well(launches: Sequence[Launch]) -> bool:
+    return all(item.ended is not None and item.kind is None for item in launches)
+
+
+def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | None:
+    """The first launcher that reported a cause; else one that was killed before it could report."""
+    causes = [item for item in launches if item.names_cause]
+    if causes:
+        # One for want of memory explains what else was killed: the kernel may take several
+        # processes of a node.
+        first = min(
+            causes, key=lambda item: (item.kind != "out-of-memory", _moment(item, launches))
+        )
+        return Diagnosis(
+            "failed",
+            first.exit_code,
+            first.signal,
+            _one_line(first.error),
+            _kind(first),
+            first.node,
+        )
+    vanished = [item for item in launches if item.ended is None]
+    if vanished and len(vanished) < len(launches):
+        return Diagnosis("failed", code, int(signal.SIGKILL), None, "signal", vanished[0].node)
+    plain = [item for item in launches if item.ended is not None and item.kind == "exit"]
+    if plain:
+        first = min(plain, key=lambda item: _moment(item, launches))
+        return Diagnosis(
+            "failed",
+            first.exit_code,
+            None,
+            f"the program exited with {first.exit_code}",
+            "unknown",
+            first.node,
+        )
+    return None
+
+
+def _moment(launch: Launch, launches: Sequence[Launch]) -> float:
+    """By what ends are ordered: each node's clock.
+
+    Or how long each ran, where the clocks do not agree on when the job started.
+    """
+    starts = [item.started for item in launches if item.started is not None]
+    if len(starts) == len(launches) and max(starts) - min(starts) > CLOCKS_DIFFER_SECONDS:
+        return (launch.ended or 0.0) - (launch.started or 0.0)
+    return launch.ended or 0.0
+
+
+def _kind(launch: Launch) -> Kind:
+    if launch.kind == "python-error":
+        return "out-of-memory" if _NO_MEMORY.search(launch.error or "") else "python-error"
+    return (
+        "signal"
+        if launch.kind == "signal"
+        else "out-of-memory"
+        if launch.kind == "out-of-memory"
+        else "checkpoint"
+    )
+
+
+def _of_log(log_tail: str, code: int | None, number: int | None) -> Diagnosis:
+    """Without a launcher's word.
+
+    A traceback that is no consequence, torchrun's summary, the batch script's own end.
+    """
+    error = first_exception(log_tail)
+    if error is not None:
+        return Diagnosis(
+            "failed",
+            code,
+            number,
+            error,
+            "out-of-memory" if _NO_MEMORY.search(error) else "python-error",
+        )
+    root = _ROOT_CAUSE.search(log_tail)
+    if root is not None and int(root.group(2)) < 0:
+        return Diagnosis("failed", code, -int(root.group(2)), None, "signal")
+    if number:
+        return Diagnosis("failed", code, number, None, "signal")
+    if code is not None and 128 < code < 160 and code != 128 + signal.SIGTERM:
+        return Diagnosis("failed", code, code - 128, None, "signal")
+    last = next((line.strip() for line in reversed(log_tail.splitlines()) if line.strip()), None)
+    if last is not None and _SLURM_ENDED.match(last):
+        return Diagnosis("failed", code, number, _one_line(f"Slurm: {last}"), "unknown")
+    return Diagnosis(
+        "failed",
+        code,
+        number,
+        _one_line(last),
+        "checkpoint" if code == CHECKPOINT_FAILED else "unknown",
+    )
+
+
+def first_exception(log: str) -> str | None:
+    """The last line of the first Python traceback that is no mere consequence of a peer's death."""
+    inside = False
+    for line in log.splitlines():
+        text = _PREFIX.sub("", line)
+        if text.startswith("Traceback (most recent call last)"):
+            inside = True
+        elif inside and text and not text.startswith((" ", "\t")):
+            inside = False
+            if _EXCEPTION.match(text) and not is_consequence(text):
+                return _one_line(text)
+    return None
+
+
+def is_consequence(text: str) -> bool:
+    """The error says that another process went away."""
+    return any(part in text.lower() for part in _CONSEQUENCES)
+
+
+def _one_line(text: str | None) -> str | None:
+    return text.strip().splitlines()[0][:_MAX_ERROR] if text and text.strip() else None

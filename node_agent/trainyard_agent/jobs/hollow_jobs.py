@@ -1,0 +1,90 @@
+"""Ends a job that Slurm calls running though its launchers have ended.
+
+It is so where a step's daemon was killed: srun waits for it for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.jobs.evidence import Launch
+from trainyard_agent.jobs.forced_end import ForcedEnd
+from trainyard_agent.jobs.traces import read_launches
+from trainyard_agent.nodes.node_table import NodeTable
+
+log = logging.getLogger(__name__)
+
+#: srun needs a moment to end after the last launcher, and to kill the others after one that failed.
+GRACE_SECONDS = 5.0
+#: Reports that are read each second at most, however many nodes a job has.
+REPORTS_PER_SECOND = 100
+#: In the attempt's directory: we ended this job because it was hollow. Its launchers then say how
+#: it went, and not Slurm.
+_MARK = "hollow"
+
+
+class HollowJobs:
+    """Looks at the launchers' reports of a running job now and then."""
+
+    def __init__(self, table: NodeTable, forced_end: ForcedEnd) -> None:
+        self._table, self._forced_end = table, forced_end
+
+    async def look_inside(self, attempt: Attempt) -> None:
+        """End a job of which nothing runs any more; a node in doubt would explain more."""
+        now = time.monotonic()
+        if attempt.state != "running":
+            return
+        if now - attempt.looked_at < seconds_between_looks(attempt.nodes):
+            return
+        attempt.looked_at = now
+        launches = await asyncio.to_thread(read_launches, attempt.directory)
+        if self._in_doubt(attempt.nodes) or not is_hollow(attempt.nodes, launches):
+            attempt.hollow_since = None
+            return
+        attempt.hollow_since = attempt.hollow_since or now
+        if now - attempt.hollow_since >= GRACE_SECONDS:
+            await self._end(attempt)
+
+    def _in_doubt(self, nodes: Collection[str]) -> bool:
+        return any(self._table.suspicious(name) or self._table.lost(name) for name in nodes)
+
+    async def _end(self, attempt: Attempt) -> None:
+        """Asked again at each look until Slurm has ended it."""
+        words = "%s: its launchers have ended, but job %s runs on: it is ended"
+        log.warning(words, attempt, attempt.job_id)
+        attempt.hollow = True
+        await asyncio.to_thread(mark, attempt.directory)
+        await self._forced_end.try_once(attempt)
+        attempt.wake.set()
+
+
+def is_hollow(nodes: Collection[str], launches: Sequence[Launch]) -> bool:
+    """All launchers have ended, or one failed: srun (--kill-on-bad-exit) then ends the others."""
+    ended = [launch for launch in launches if launch.ended is not None and launch.node in nodes]
+    failed = any(launch.kind not in (None, "stopped") for launch in ended)
+    return bool(nodes) and (failed or {launch.node for launch in ended} == set(nodes))
+
+
+def seconds_between_looks(nodes: Collection[str]) -> float:
+    return max(GRACE_SECONDS / 2, len(nodes) / REPORTS_PER_SECOND)
+
+
+def mark(directory: Path) -> None:
+    """Before the job is ended.
+
+    An agent that is restarted just then would else take our scancel for a person's.
+    """
+    with contextlib.suppress(OSError):
+        (directory / _MARK).touch()
+
+
+def is_marked(directory: Path) -> bool:
+    """Not, as far as anybody can say, where that cannot be read."""
+    return os.path.exists(directory / _MARK)

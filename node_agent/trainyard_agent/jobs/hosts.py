@@ -1,0 +1,71 @@
+"""Tells a job the addresses of its nodes, also of those that are set up while it waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping
+
+from trainyard_agent.host.background import Background
+from trainyard_agent.jobs.attempt_files import write_hosts
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.nodes.node_table import NodeTable
+
+log = logging.getLogger(__name__)
+
+#: Nodes that are linked within this time are told to a job together.
+HOSTS_SECONDS = 0.05
+LAST_PAUSE_SECONDS = 10.0
+
+
+class Hosts:
+    """Writes the file `hosts` of the attempts that may wait for a node."""
+
+    def __init__(self, attempts: Attempts, table: NodeTable) -> None:
+        self._attempts, self._table = attempts, table
+        self._background = Background()
+
+    def addresses(self) -> dict[str, str]:
+        """Of the nodes that are set up: a job on any other waits for it."""
+        unready = self._table.unready()
+        known = self._table.slurm_nodes.items()
+        hosts = {name: node.address for name, node in known if name not in unready}
+        hosts |= {name: node.address for name, node in self._table.nodes.items() if node.address}
+        return with_addresses(hosts)
+
+    def members_changed(self) -> None:
+        """Slurm has other nodes than before, or one is set up: a job may wait for it."""
+        for attempt in self._attempts.active():
+            if not attempt.stepped:
+                self.rewrite(attempt)
+
+    def rewrite(self, attempt: Attempt) -> None:
+        attempt.hosts_stale = True
+        if not attempt.writes_hosts:
+            attempt.writes_hosts = True
+            self._background.spawn(self._write(attempt))
+
+    async def _write(self, attempt: Attempt) -> None:
+        """In a moment, and again until it is done.
+
+        After a restart of this agent thousands of nodes are linked within a second.
+        """
+        pause = HOSTS_SECONDS
+        while attempt.hosts_stale and attempt.active:
+            await asyncio.sleep(pause)
+            attempt.hosts_stale = False
+            try:
+                await asyncio.to_thread(write_hosts, attempt.directory, self.addresses())
+            except OSError as error:
+                words = "the addresses of new nodes cannot be written for %s yet: %s"
+                log.warning(words, attempt.run_id, error)
+                attempt.hosts_stale, pause = True, min(LAST_PAUSE_SECONDS, 2 * pause)
+        attempt.writes_hosts = False
+
+
+def with_addresses(hosts: Mapping[str, str]) -> dict[str, str]:
+    """Without those of which Slurm knows a name only."""
+    return {
+        name: address for name, address in hosts.items() if re.fullmatch(r"[0-9a-fA-F.:]+", address)
+    }

@@ -1,0 +1,87 @@
+"""Takes up what a training says of its steps (progress.json): the source of AttemptStepped."""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import datetime, timezone
+
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.host import job_files
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_contracts.events import AttemptStepped
+from trainyard_contracts.files import Progress
+
+log = logging.getLogger(__name__)
+
+#: Clocks of a cluster's nodes differ by less, or one of them is wrong.
+CLOCK_SECONDS = 5.0
+#: How much the newest step counts in what a step usually takes.
+NEWEST_SHARE = 0.3
+
+
+class ProgressReader:
+    """Reads the file again when it changed."""
+
+    def __init__(self, reporter: Reporter, attempts: Attempts) -> None:
+        self._reporter, self._attempts = reporter, attempts
+
+    def read(self, attempt: Attempt) -> None:
+        """Take up progress.json if it changed; report the first step."""
+        path = attempt.directory / "progress.json"
+        try:
+            stat = path.stat()
+            if (stat.st_mtime_ns, stat.st_ino) == attempt.progress_seen:
+                return
+            progress = Progress.model_validate_json(job_files.read_small(attempt.directory, path))
+        except (OSError, ValueError):
+            return
+        attempt.progress_seen = (stat.st_mtime_ns, stat.st_ino)
+        note_step(attempt, progress, time.monotonic())
+        if progress.first_step_at is not None and not attempt.stepped:
+            self._report_first(attempt, progress)
+
+    def _report_first(self, attempt: Attempt, progress: Progress) -> None:
+        event = self._reporter.make(
+            AttemptStepped,
+            run_id=attempt.run_id,
+            attempt=attempt.number,
+            step=progress.step,
+            resumed_from=progress.resumed_from,
+            stepped_at=datetime.fromtimestamp(first_step_at(attempt, progress), timezone.utc),
+        )
+        self._attempts.save(attempt, event, stepped=True)
+        words = "%s: first step %d, resumed from %s"
+        log.info(words, attempt, progress.step, progress.resumed_from)
+
+
+def note_step(attempt: Attempt, progress: Progress, now: float) -> None:
+    """Keep a report of a step: when training last stepped, and how long its steps take."""
+    before, attempt.progress = attempt.progress, progress
+    if before is None or progress.step == before.step:
+        return
+    attempt.stepped_at = now
+    if progress.step > before.step and progress.at > before.at:
+        seconds = (progress.at - before.at) / (progress.step - before.step)
+        attempt.step_seconds = smoothed(attempt.step_seconds, seconds)
+
+
+def smoothed(before: float | None, seconds: float) -> float:
+    """How long a step usually takes, after one more."""
+    return seconds if before is None else (1 - NEWEST_SHARE) * before + NEWEST_SHARE * seconds
+
+
+def first_step_at(attempt: Attempt, progress: Progress) -> float:
+    """When the first step was.
+
+    A node's clock that puts it before the attempt or into the future is wrong: only its
+    differences count.
+    """
+    now, told = time.time(), progress.first_step_at or progress.at
+    try:
+        made = (attempt.directory / "bundle.json").stat().st_mtime
+    except OSError:
+        made = 0.0
+    if made - CLOCK_SECONDS <= told <= now + CLOCK_SECONDS:
+        return told
+    return now - max(0.0, progress.at - told)

@@ -1,0 +1,66 @@
+"""Tells why a job waits in Slurm's queue, and who is in its way: the source of AttemptQueued."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.host.slurm import Slurm, SlurmError
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.slurm_queue import ahead, parse_queue
+from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_contracts.events import AttemptQueued, JobAhead
+
+log = logging.getLogger(__name__)
+
+#: A job that Slurm has not started by then waits for something. Who is in its way is asked for and
+#: told so often at most.
+QUEUED_SECONDS, ASK_QUEUE_SECONDS, TELL_QUEUE_SECONDS = 3.0, 10.0, 60.0
+
+
+class QueueWatch:
+    """Asks for the queue on behalf of a job that waits."""
+
+    def __init__(
+        self, slurm: Slurm, reporter: Reporter, attempts: Attempts, table: NodeTable
+    ) -> None:
+        self._slurm, self._reporter = slurm, reporter
+        self._attempts, self._table = attempts, table
+
+    async def look_at(self, attempt: Attempt) -> None:
+        """The job waits: tell why, and again when other jobs are in its way."""
+        now = time.monotonic()
+        if now - attempt.followed_since < QUEUED_SECONDS:
+            return
+        if now - attempt.queue_asked_at < ASK_QUEUE_SECONDS:
+            return
+        attempt.queue_asked_at = now
+        try:
+            queue = parse_queue(await self._slurm.queue())
+        except SlurmError as error:
+            log.warning("for whom job %s waits cannot be read now: %s", attempt.job_id, error)
+            return
+        in_the_way = ahead(attempt.job_id, queue, self._table.slurm_nodes)
+        if worth_telling(attempt, in_the_way, now):
+            self._tell(attempt, in_the_way, now)
+
+    def _tell(self, attempt: Attempt, in_the_way: list[JobAhead], now: float) -> None:
+        reason = attempt.pending_reason
+        event = self._reporter.make(
+            AttemptQueued,
+            run_id=attempt.run_id,
+            attempt=attempt.number,
+            job_id=attempt.job_id,
+            reason=reason,
+            ahead=in_the_way,
+        )
+        self._attempts.save(attempt, event, queue_told=event, queue_told_at=now)
+        log.info("%s: job %s waits (%s)", attempt, attempt.job_id, reason)
+
+
+def worth_telling(attempt: Attempt, in_the_way: list[JobAhead], now: float) -> bool:
+    """It was not told already, nor anything else of this job a moment ago."""
+    told, reason = attempt.queue_told, attempt.pending_reason
+    same = told is not None and told.ahead == in_the_way and told.reason == reason
+    return not same and now - attempt.queue_told_at >= TELL_QUEUE_SECONDS

@@ -1,0 +1,71 @@
+"""Reads what a job left in its attempt's directory: its log, its launchers' reports.
+
+And whether anything can be written there at all.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from pathlib import Path
+
+from trainyard_agent.host import job_files
+from trainyard_agent.jobs.evidence import Launch
+
+log = logging.getLogger(__name__)
+
+#: What a filesystem must take to count as writable.
+PROBE_BYTES = 64 * 1024
+
+
+def log_tail(path: Path, limit: int) -> str:
+    """The last `limit` bytes of a text file at most, whole lines. Raises OSError."""
+    body = job_files.read_tail(path.parent, path, limit + 1)
+    if len(body) > limit:
+        body = body[1:].partition(b"\n")[2] or body[1:]
+    return body.decode(errors="replace").encode()[-limit:].decode(errors="ignore")
+
+
+def read_tail(path: Path, limit: int) -> str:
+    """The same; '' if there is none, or it cannot be read."""
+    try:
+        return log_tail(path, limit)
+    except OSError:
+        return ""
+
+
+def read_launches(directory: Path) -> list[Launch]:
+    """Every launcher's report; one that cannot be read says nothing."""
+    try:
+        names = [
+            name
+            for name in os.listdir(directory)
+            if name.startswith("launch-") and name.endswith(".json")
+        ]
+    except OSError as error:
+        log.warning("the launchers' reports in %s cannot be listed: %s", directory, error)
+        return []
+    found = []
+    for path in (directory / name for name in sorted(names)):
+        try:
+            found.append(Launch.from_json(json.loads(job_files.read_small(directory, path))))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            log.warning("%s cannot be read: %s", path, error)
+    return found
+
+
+def unwritable(directory: Path) -> str | None:
+    """Why nothing can be written there ('No space left on device'), None if it can.
+
+    A job cannot write that down itself.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=directory) as probe:
+            probe.write(b"\0" * PROBE_BYTES)
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

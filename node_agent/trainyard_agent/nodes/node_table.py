@@ -1,0 +1,172 @@
+"""The controller's one table of nodes: every part of it that knows of a node knows it from here."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.nodes.questions import Questions, Slurmd
+from trainyard_contracts.events import AgentEvent, NodeEvidence, NodeSample
+
+_SLURMD = {
+    "up": "slurmd answers",
+    "refused": "slurmd's port is closed",
+    "silent": "slurmd does not answer",
+    "unknown": "slurmd was not asked or has not answered yet",
+}
+
+
+@dataclass
+class Node:
+    """What is known of one node.
+
+    `state` is what was reported: 'unknown' never linked, 'linked', 'silent' (AgentSilent), 'lost'
+    (NodeLost).
+    """
+
+    name: str
+    state: Literal["unknown", "linked", "silent", "lost"] = "unknown"
+    instance_id: str = ""
+    address: str = ""
+    connected: bool = False
+    last_beat: float = field(default_factory=time.monotonic)
+    silent_since: float = field(default_factory=time.monotonic)
+    heard: float = field(default_factory=time.monotonic)
+    sample: dict[str, Any] | None = None
+    boot: str = ""
+    slurmd: Slurmd = "unknown"
+    #: While its silence is looked into.
+    questions: Questions | None = None
+    held: bool = False
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def suspect(self) -> bool:
+        """Not heard, and it is not yet known what that means.
+
+        A daemon that dies may still seem to answer once.
+        """
+        return (
+            self.state in ("linked", "silent")
+            and self.questions is not None
+            and self.questions.answers < 2
+        )
+
+    def stop(self) -> None:
+        """End what is going on about it."""
+        if self.task is not None:
+            self.task.cancel()
+        self.task = self.questions = None
+
+
+class NodeTable:
+    """Nodes by their names in Slurm; `slurm_nodes` is what Slurm said last of its own.
+
+    `changed` is set when a node's state was reported, for the heartbeat; `look` for the look at
+    Slurm's nodes, which then comes at once.
+    """
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self.slurm_nodes: Mapping[str, SlurmNode] = {}
+        self.changed, self.look = asyncio.Event(), asyncio.Event()
+        rows = reporter.store.connection.execute("SELECT node, state, instance FROM nodes")
+        self.nodes = {name: Node(name, state, instance) for name, state, instance in rows}
+
+    def take(self, known: Mapping[str, SlurmNode]) -> None:
+        """What Slurm says of its nodes now."""
+        self.slurm_nodes = known
+
+    def report(
+        self, node: Node, state: Literal["linked", "silent", "lost"], *events: AgentEvent
+    ) -> None:
+        """Change a node's state, and report it in the same transaction."""
+        node.state = state
+        row = (node.name, state, node.instance_id)
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR REPLACE INTO nodes VALUES(?, ?, ?)", row)
+
+        self._reporter.report(*events, change=change)
+        self.changed.set()
+        self.look.set()
+
+    def forget(self, name: str) -> bool:
+        """Whether a node that Slurm no longer knows is forgotten; one that is linked is not."""
+        node = self.nodes.get(name)
+        if node is None or node.connected:
+            return False
+        if node.task is not None:
+            node.task.cancel()
+        del self.nodes[name]
+        return True
+
+    def suspicious(self, name: str) -> bool:
+        """It is not yet known whether this node lives."""
+        node = self.nodes.get(name)
+        return node is not None and node.suspect
+
+    def set_up(self, name: str) -> bool:
+        """Its agent, which is the last thing that starts on a new node, was linked once."""
+        return name in self.nodes
+
+    def unready(self) -> set[str]:
+        """Nodes that Slurm has already and that are still being set up."""
+        return {name for name in self.slurm_nodes if not self.set_up(name)}
+
+    def lost(self, name: str) -> bool:
+        node = self.nodes.get(name)
+        return node is not None and node.state == "lost"
+
+    def serving(self, name: str) -> bool:
+        """It is linked now, and not only just coming back."""
+        node = self.nodes.get(name)
+        return node is not None and node.connected and node.state == "linked"
+
+    def evidence(self, name: str) -> NodeEvidence:
+        """What is known of a node now."""
+        node = self.nodes.get(name, Node(name))
+        return evidence_of(node, in_slurm=name in self.slurm_nodes, now=time.monotonic())
+
+    def samples(self, own: dict[str, Any]) -> list[NodeSample]:
+        """The newest sample of every node, this controller's own first."""
+        names = sorted(set(self.nodes) | set(self.slurm_nodes))
+        return [NodeSample.model_validate(own), *(self._sample(name, own["at"]) for name in names)]
+
+    def _sample(self, name: str, at: Any) -> NodeSample:
+        """The node's own newest words, below what Slurm and its link say."""
+        node, evidence = self.nodes.get(name, Node(name)), self.evidence(name)
+        known = self.slurm_nodes.get(name)
+        scheduler = known.state if known is not None else "unknown"
+        base = {"node": name, "instanceId": node.instance_id, "role": "worker", "at": at}
+        said = {
+            "agent": evidence.agent,
+            "scheduler": "down" if evidence.scheduler == "down" else scheduler,
+        }
+        return NodeSample.model_validate(base | (node.sample or {}) | said)
+
+
+def evidence_of(node: Node, *, in_slurm: bool, now: float) -> NodeEvidence:
+    """The same of one node; `in_slurm`: Slurm knows it."""
+    agent: Literal["linked", "silent", "unknown"] = (
+        "linked" if node.connected else "unknown" if node.state == "unknown" else "silent"
+    )
+    scheduler: Literal["up", "down", "unknown"] = "unknown"
+    if not node.connected and node.slurmd in ("refused", "silent"):
+        scheduler = "down"
+    elif in_slurm and (node.connected or node.slurmd == "up"):
+        scheduler = "up"
+    beats = f"no beat for {now - node.last_beat:.1f} s; {_SLURMD[node.slurmd]}"
+    return NodeEvidence(
+        node=node.name,
+        instance_id=node.instance_id,
+        agent=agent,
+        scheduler=scheduler,
+        detail="" if node.connected else beats,
+    )

@@ -1,0 +1,263 @@
+"""Looks into the silence of nodes, and reports who is silent or lost: the source of NodeLost."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.host.background import Background
+from trainyard_agent.nodes.activity import Activity, Jobs, named
+from trainyard_agent.nodes.liveness import Signals, judge
+from trainyard_agent.nodes.node_table import Node, NodeTable
+from trainyard_agent.nodes.questions import Questions, address_of
+from trainyard_contracts.events import AgentSilent, NodeEvidence, NodeLost
+from trainyard_contracts.files import AgentConfig
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS = 0.2
+#: A beat that is late by half an interval is reason to ask.
+LATE_BEATS = 1.5
+#: How long an agent may take for the answer to an echo before its node is doubted.
+ECHO_SECONDS = 0.3
+#: This much later than planned, this process itself stood still, or its machine did. What it knows
+#: is then old.
+STILL_SECONDS = 0.5
+#: Where thousands are silent at once, all of them together get so many looks a second.
+LOOKS_A_SECOND = 2000
+#: What is known of all nodes together is counted anew after so long for each of them.
+CENSUS_SECONDS_A_NODE = 0.0001
+
+
+class Link(Protocol):
+    def drop(self, node: str) -> None:
+        """Close a connection that is open but says nothing any more."""
+        ...
+
+    async def echo(self, nodes: Collection[str], seconds: float) -> set[str]:
+        """Those whose agents answer at once."""
+        ...
+
+
+@dataclass(frozen=True)
+class Census:
+    """All nodes at a moment.
+
+    silent: how many are being looked into. heard: the two that were heard last, the newest first.
+    """
+
+    at: float
+    silent: int
+    heard: Sequence[tuple[float, str]]
+
+
+class SilenceWatch:
+    """Asks and judges, from the first doubt of a node until it is heard again or lost."""
+
+    def __init__(
+        self, config: AgentConfig, reporter: Reporter, table: NodeTable, link: Link, jobs: Jobs
+    ) -> None:
+        self._config, self._reporter = config, reporter
+        self._table, self._link, self._jobs = table, link, jobs
+        self._counted = Census(float("-inf"), 0, ())
+        self._background = Background()
+
+    async def confirm(self, names: Collection[str]) -> None:
+        """Doubt those of these nodes whose agents do not answer now.
+
+        A job that ended may have ended because of one of them.
+        """
+        nodes = self._table.nodes
+        linked = [name for name in names if (node := nodes.get(name)) and _unasked(node)]
+        for name in set(linked) - await self._link.echo(linked, ECHO_SECONDS):
+            node = nodes.get(name)  # Slurm may have lost it meanwhile
+            if node is not None and _unasked(node) and node.state != "lost":
+                self.doubt(node, node.last_beat)
+
+    def doubt(self, node: Node, silent_since: float) -> None:
+        """Look into a node's silence from now on."""
+        node.stop()
+        node.silent_since, node.slurmd, node.held = silent_since, "unknown", False
+        node.questions = Questions()
+        node.task = self._background.spawn(self._investigate(node, node.questions))
+
+    async def _investigate(self, node: Node, questions: Questions) -> None:
+        """Ask and judge until the node is heard again (this task is cancelled) or lost."""
+        pause = 0.0
+        try:
+            while True:
+                began = time.monotonic()
+                await questions.wait(pause)
+                if time.monotonic() - began > pause + STILL_SECONDS:
+                    # This process stood still; what was silent meanwhile is not known.
+                    questions.forget()
+                    node.silent_since = time.monotonic()
+                pause = self._look_at(node, questions)
+                if node.state == "lost":
+                    return
+        finally:
+            questions.close()
+
+    def _look_at(self, node: Node, questions: Questions) -> float:
+        """Judge, report, ask once more if it is time; seconds until the next look."""
+        now = time.monotonic()
+        node.heard, node.slurmd = max(node.heard, questions.heard), questions.slurmd(now)
+        verdict = judge(self._signals(node, questions, now))
+        node.held = verdict == "held"
+        if verdict == "again":
+            node.silent_since = now
+            questions.forget()
+        unheard = now - node.last_beat
+        if node.connected and (verdict != "wait" or unheard > self._config.silent_after_seconds):
+            log.warning("%s is connected, but has not beaten for %.1f s", node.name, unheard)
+            node.connected = False
+            self._link.drop(node.name)
+        if verdict == "lost":
+            self._report_lost(node)
+            return 0.0
+        if verdict in ("silent", "held") and node.state != "silent":
+            self._report_silent(node, held=verdict == "held")
+        return self._ask(node, questions, now)
+
+    def _ask(self, node: Node, questions: Questions, now: float) -> float:
+        """One more question, if it is time; seconds until the next."""
+        known, silent = self._table.slurm_nodes.get(node.name), self._census(now).silent
+        look = max(WATCH_SECONDS, silent / LOOKS_A_SECOND)
+        if known is None:
+            return look
+        calm = node.state == "silent"
+        if questions.pause(now, silent, calm=calm) <= 0:
+            questions.ask(address_of(known.address, node.address), known.port)
+        return min(look, questions.pause(now, silent, calm=calm))
+
+    def _census(self, now: float) -> Census:
+        """Kept for a moment.
+
+        For each of thousands of silent nodes to go through all of them, a second is too short.
+        """
+        nodes = self._table.nodes
+        if now - self._counted.at > CENSUS_SECONDS_A_NODE * len(nodes):
+            self._counted = census(nodes.values(), now)
+        return self._counted
+
+    def _signals(self, node: Node, questions: Questions, now: float) -> Signals:
+        others = [heard for heard, name in self._census(now).heard if name != node.name]
+        return signals_of(
+            node,
+            questions,
+            self._jobs.on_node(node.name),
+            alone=now - others[0] if others else None,
+            silent_after=self._config.silent_after_seconds,
+            now=now,
+        )
+
+    def _report_lost(self, node: Node) -> None:
+        activity = self._jobs.on_node(node.name)
+        evidence = self._table.evidence(node.name)
+        if activity is not None:
+            evidence = evidence.changed(detail=f"{evidence.detail}; training stands still or ended")
+        node.task = node.questions = None
+        event = self._reporter.make(NodeLost, about=evidence, **named(activity))
+        self._table.report(node, "lost", event)
+        log.warning("node %s is lost: %s", node.name, evidence.detail)
+
+    def _report_silent(self, node: Node, *, held: bool) -> None:
+        activity, evidence = self._jobs.on_node(node.name), self._table.evidence(node.name)
+        why = why_not_lost(activity, evidence, held=held, now=time.monotonic())
+        if why:
+            evidence = evidence.changed(detail=f"{evidence.detail}; {why}")
+        event = self._reporter.make(AgentSilent, about=evidence, **named(activity))
+        self._table.report(node, "silent", event)
+        log.warning("the agent of %s is silent: %s", node.name, evidence.detail)
+
+    async def watch(self) -> None:
+        """Notice beats that stop on an open connection.
+
+        And nodes that never came back after this agent's own restart.
+        """
+        for node in self._table.nodes.values():
+            if not node.connected and node.state in ("linked", "silent") and node.task is None:
+                node.last_beat = time.monotonic()
+                self.doubt(node, node.last_beat)
+        before = time.monotonic()
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            now = time.monotonic()
+            if now - before > WATCH_SECONDS + STILL_SECONDS:
+                # The beats lie unread in the sockets, so nobody was silent.
+                for node in self._table.nodes.values():
+                    node.last_beat = max(node.last_beat, now)
+            before = now
+            late = LATE_BEATS * self._config.beat_seconds
+            for node in self._table.nodes.values():
+                if _unasked(node) and now - node.last_beat > late:
+                    self._late(node)
+
+    def _late(self, node: Node) -> None:
+        if node.state != "lost":
+            self.doubt(node, node.last_beat)
+        elif time.monotonic() - node.last_beat > self._config.silent_after_seconds:
+            # It was coming back, and fell silent again.
+            node.connected = False
+            node.stop()
+            self._link.drop(node.name)
+
+
+def _unasked(node: Node) -> bool:
+    """It is linked, and its silence is not being looked into."""
+    return node.connected and node.questions is None
+
+
+def census(nodes: Iterable[Node], now: float) -> Census:
+    """Count all nodes once."""
+    known = list(nodes)
+    answering = ((node.heard, node.name) for node in known if node.state in ("linked", "silent"))
+    silent = sum(node.questions is not None for node in known)
+    return Census(now, silent, heapq.nlargest(2, answering))
+
+
+def signals_of(
+    node: Node,
+    questions: Questions,
+    activity: Activity | None,
+    *,
+    alone: float | None,
+    silent_after: float,
+    now: float,
+) -> Signals:
+    """What speaks for and against a node that is not heard; `alone` as in Signals."""
+    quiet = None
+    if activity is not None:
+        quiet = now - max(node.silent_since, activity.stepped_at or 0.0)
+    return Signals(
+        unheard=now - node.silent_since,
+        closed=not node.connected,
+        refusals=questions.refusals,
+        answers=questions.answers,
+        questions=len(questions.open),
+        unanswered=questions.unanswered(now),
+        answered=questions.heard > 0,
+        quiet=quiet,
+        step_seconds=activity.step_seconds if activity else None,
+        job_ended=bool(activity and activity.ended),
+        alone=alone,
+        held=node.held,
+        silent_after=silent_after,
+    )
+
+
+def why_not_lost(
+    activity: Activity | None, evidence: NodeEvidence, *, held: bool, now: float
+) -> str:
+    """Why a node counts as silent only, where its slurmd does not say so; '' where it does."""
+    if held:
+        return "no other node is heard either, so it may be this controller's own link"
+    if evidence.scheduler == "up" or activity is None or activity.stepped_at is None:
+        return ""
+    return f"training stepped {now - activity.stepped_at:.1f} s ago"
