@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.memory import MemoryClusters, MemoryRuns, MemoryWaits
+from tests.support.memory import MemoryBackend, MemoryClusters, MemoryRuns, MemoryWaits
 from tests.support.story import Story, cluster_spec, in_training, make_cluster
 
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.facts.record_fact import record_fact
 from trainyard.app.sweep.sweep import UNKNOWN_CLUSTER, Swept, sweep
+from trainyard.domain.errors import RetryableError
 from trainyard.domain.facts import UnsavedRun
 from trainyard.domain.orphans import allowed
 from trainyard.domain.records import Cluster
@@ -243,3 +245,24 @@ def test_the_role_of_a_cluster_that_is_gone_is_removed_and_no_other() -> None:
     story.world.clock.tick(601)
     assert ("remains deleted", "gone") in acts(story.sweep())
     assert set(backend.beside) == {("here", 1), ("here", 7)}, "AWS has a cluster of that name"
+
+
+def test_each_backend_is_asked_for_its_own_and_only_its_own_is_removed_there() -> None:
+    story = Story()
+    other = MemoryBackend(story.world.clock, "test", "other")
+    ports = replace(story.world.ports, backends={**story.world.ports.backends, "other": other})
+    for backend in (story.world.backend, other):
+        backend.beside["gone", 1] = story.world.clock.now()
+    story.world.backend.refuse["clean_up"] = RetryableError("AWS is away")
+    story.world.clock.tick(601)
+    done = [(swept.action, swept.subject) for swept in sweep(ports)]
+    assert done == [("failed", "left_over gone"), ("remains deleted", "gone")]
+    assert (list(story.world.backend.beside), list(other.beside)) == ([("gone", 1)], [])
+
+
+def test_a_cluster_is_served_by_the_backend_that_its_spec_names() -> None:
+    story = Story()
+    cluster = make_cluster(story)
+    other = MemoryBackend(story.world.clock, "test", "other")
+    ports = replace(story.world.ports, backends={"other": other, cluster.spec.backend: "its own"})
+    assert ports.backend(cluster) == ports.backend(cluster.spec) == "its own"

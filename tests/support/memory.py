@@ -338,10 +338,13 @@ class MemoryWaits:
 
 
 class MemoryBackend:
-    """One HyperPod in memory. Tests move a cluster's state with `advance`, or make calls fail through `refuse`."""
+    """One backend in memory.
 
-    def __init__(self, clock: MemoryClock, stage: str) -> None:
-        self.clock, self.stage = clock, stage
+    Tests move a cluster's state with `advance`, or make calls fail through `refuse`.
+    """
+
+    def __init__(self, clock: MemoryClock, stage: str, name: str = "hyperpod") -> None:
+        self.clock, self.stage, self.name = clock, stage, name
         self.clusters: dict[str, BackendCluster] = {}
         self.beside: dict[tuple[str, int], datetime] = {}
         self.node_lists: dict[str, list[ClusterNode]] = {}
@@ -375,7 +378,7 @@ class MemoryBackend:
         arn = f"arn:aws:sagemaker:us-east-1:123456789012:cluster/c{self.made:011d}"
         tags = {STAGE_TAG: self.stage, RECORD_TAG: record_mark(cluster)}
         self.clusters[cluster.name] = BackendCluster(
-            cluster.backend,
+            self.name,
             arn,
             cluster.name,
             BackendStatus.CREATING,
@@ -405,7 +408,7 @@ class MemoryBackend:
 
     def remains(self) -> list[Remains]:
         return [
-            Remains("hyperpod", name, generation, at)
+            Remains(self.name, name, generation, at)
             for (name, generation), at in self.beside.items()
         ]
 

@@ -76,7 +76,10 @@ class BackendEvent:
 
 @dataclass(frozen=True)
 class Product:
-    """What AWS's price list bills a node as: any of `filters` finds it, and `usage_type` matches."""
+    """What AWS's price list bills a node as.
+
+    Any of `filters` finds it, and `usage_type` matches.
+    """
 
     service: str
     filters: tuple[Mapping[str, str], ...]
@@ -408,7 +411,10 @@ class Secrets(Protocol):
         ...
 
     def read(self, name: str, *, fresh: bool = False) -> str | None:
-        """The secret, or None if there is none. It may be some minutes old, or seconds with `fresh`."""
+        """The secret, or None if there is none.
+
+        It may be some minutes old, or seconds with `fresh`.
+        """
         ...
 
     def delete(self, name: str) -> None:
@@ -418,7 +424,10 @@ class Secrets(Protocol):
 
 @dataclass(frozen=True)
 class NodeRole:
-    """A role that the nodes of one cluster act under; `policy` is all it may do, within `boundary`."""
+    """A role that the nodes of one cluster act under.
+
+    `policy` is all it may do, within `boundary`.
+    """
 
     name: str
     path: str
@@ -472,7 +481,10 @@ class Prices(Protocol):
 
 @dataclass(frozen=True)
 class Config:
-    """What use cases must know of this deployment; `trainyard.wiring` fills it from the environment."""
+    """What use cases must know of this deployment.
+
+    `trainyard.wiring` fills it from the environment.
+    """
 
     heartbeat_seconds: float
     secret_prefix: str

@@ -40,7 +40,7 @@ def each_nodes_address_is_told_by_describe_cluster_node(world: World) -> Seen:
     if without:
         return Seen(
             "A-015", "broken", f"DescribeClusterNode gives no PrivatePrimaryIp of {', '.join(without)}",
-            "Nodes have no names then: see aws/backends HyperPod._address, and report what DescribeClusterNode answered",
+            "Nodes have no names then: see HyperPod._address (backends/hyperpod/backend.py), and report what DescribeClusterNode answered",
         )  # fmt: skip
     also = "; ListClusterNodes has them too" if listed else ""
     return held(

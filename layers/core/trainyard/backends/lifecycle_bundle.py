@@ -1,4 +1,7 @@
-"""The files that every node of a cluster downloads: the lifecycle scripts and our Python packages, as the layers unpack them."""
+"""The files that every node of a cluster downloads.
+
+The lifecycle scripts and our Python packages, as the layers unpack them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class BundleSources:
 
     @classmethod
     def of_layers(cls) -> BundleSources:
-        """Where the layers lie: /opt in a Lambda, found through a package that is always a layer's."""
+        """Where the layers lie: /opt in a Lambda; a package that is always a layer's tells."""
         contracts = Path(trainyard_contracts.__file__).parent
         opt = contracts.parents[1]
         return cls(
@@ -64,6 +67,7 @@ def _sources(tree: Path) -> Iterator[Path]:
     ]
     if not found:
         raise BundleIncomplete(
-            f"{tree} holds no files; template.yaml must give this function the node and trainers layers"
+            f"{tree} holds no files; "
+            "template.yaml must give this function the node and trainers layers"
         )
     yield from found

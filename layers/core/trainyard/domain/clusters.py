@@ -17,14 +17,18 @@ from trainyard_contracts.events import ClusterReady, Fact
 LOOK_SECONDS = 60
 #: A new cluster may not be visible to DescribeCluster at once.
 VISIBLE_SECONDS = 120
-#: Continuous provisioning repeats a failing lifecycle script without end and bills for it: so many failures are enough, or as many
-#: as there are workers, since of a thousand nodes three may fail for a reason that passes.
+#: Continuous provisioning repeats a failing lifecycle script without end and bills for it: so many
+#: failures are enough, or as many as there are workers, since of a thousand nodes three may fail
+#: for a reason that passes.
 LIFECYCLE_FAILURES = 3
 
 
 @dataclass(frozen=True)
 class ClusterDecision:
-    """Where the cluster's machine goes next. `stop`: the cluster is ready already, or someone deletes it."""
+    """Where the cluster's machine goes next.
+
+    `stop`: the cluster is ready already, or someone deletes it.
+    """
 
     next: Literal["await", "ready", "fail", "stop"]
     reason: str
@@ -35,7 +39,10 @@ class ClusterDecision:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the backend says of the cluster and its controller; None instead where there is no such cluster."""
+    """What the backend says of the cluster and its controller.
+
+    None instead where there is no such cluster.
+    """
 
     status: BackendStatus
     failure_message: str = ""
@@ -85,7 +92,8 @@ def _failure(
     if seen is not None and seen.controller == NodeState.FAILURE:
         return problem(
             "cluster-failed",
-            f"The controller of cluster '{cluster.name}' was lost before the cluster was ready: it is in Failure.",
+            f"The controller of cluster '{cluster.name}' was lost before the cluster was ready: "
+            "it is in Failure.",
         )
     broken = book.of(LifecycleFailed)
     if len(broken) >= max(LIFECYCLE_FAILURES, cluster.spec.worker_count()):
@@ -110,7 +118,10 @@ def _failure(
 
 
 def _overdue(book: Book, late: str) -> Problem:
-    """Continuous provisioning never fails: it tries again without end. Why it did not succeed in time, its events say."""
+    """Continuous provisioning never fails: it tries again without end.
+
+    Why it did not succeed in time, its events say.
+    """
     told = [fact.failure_message for fact in book.of(ClusterEvent) if fact.failure_message]
     capacity = [reason for reason in told if "sufficient capacity" in reason.lower()]
     if capacity:

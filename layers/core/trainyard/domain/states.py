@@ -1,4 +1,7 @@
-"""The port's own words for where a cluster and a node stand; a backend translates its words into them."""
+"""The port's own words for where a cluster and a node stand.
+
+A backend translates its words into them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from enum import StrEnum
 
 
 class BackendStatus(StrEnum):
-    """Where a backend's cluster stands. A word that nobody knows yet is UNKNOWN, and decides nothing."""
+    """Where a backend's cluster stands.
+
+    A word that nobody knows yet is UNKNOWN, and decides nothing.
+    """
 
     CREATING = "creating"
     IN_SERVICE = "in-service"

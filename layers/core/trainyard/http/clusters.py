@@ -22,6 +22,12 @@ from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
 
 TAGS = ["clusters"]
+Force = Annotated[
+    bool,
+    Query(
+        description="give up people's jobs on it, and what was not exported; never an active run"
+    ),
+]
 
 
 def _accepted(cluster: Cluster) -> Response[str]:
@@ -59,12 +65,7 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
                    responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409))  # fmt: skip
     def delete(
         cluster_name: ClusterPath,
-        force: Annotated[
-            bool,
-            Query(
-                description="give up people's jobs on it, and what was not exported; never an active run"
-            ),
-        ] = False,
+        force: Force = False,
     ) -> Response[str]:
         return _accepted(delete_cluster(ports(), known(cluster_name), force=force))
 

@@ -1,4 +1,7 @@
-"""Whether a cluster may be deleted now, asked of everything that is known: runs, what only it holds, and people's jobs."""
+"""Whether a cluster may be deleted now, asked of everything that is known.
+
+Runs, what only it holds, and people's jobs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from trainyard_contracts.events import OtherJobs
 
 #: What a controller said so long ago about people's jobs says nothing about now.
 KNOWN_SECONDS = 3600
-#: Queued jobs keep a cluster so long after it was used last: where none started in that time, none will.
+#: Queued jobs keep a cluster so long after it was used last: where none started in that time, none
+#: will.
 QUEUED_SECONDS = 86400
 
 

@@ -23,16 +23,17 @@ def create_cluster(
     owner_run: str | None = None,
     idempotency_key: str | None = None,
 ) -> Cluster:
-    """Store the cluster's record and start its machine. The same key and spec again answer with the same cluster.
+    """Store the cluster's record and start its machine.
 
-    Raises InvalidRequest, ClusterExists, IdempotencyConflict.
+    The same key and spec again answer with the same cluster. Raises InvalidRequest, ClusterExists,
+    IdempotencyConflict.
     """
     check_spec(ports, spec)
     now = ports.clock.now()
     named = spec.changed(name=name) if name else spec
     record = Cluster(
-        name=named.name, spec=named, created_at=now, updated_at=now, owner_run=owner_run, last_used_at=now, idempotency_key=idempotency_key,
-        signs_events=True,
+        name=named.name, spec=named, created_at=now, updated_at=now, owner_run=owner_run,
+        last_used_at=now, idempotency_key=idempotency_key, signs_events=True,
     )  # fmt: skip
     stored = _repeated(ports, record)
     if stored is None:
@@ -48,25 +49,37 @@ def create_cluster(
 
 
 def check_spec(ports: Ports, spec: ClusterSpec, prefix: str = "") -> None:
-    """Refuse what this stack cannot make, or must not. Raises InvalidRequest; fields begin with `prefix`."""
+    """Refuse what this stack cannot make, or must not.
+
+    Raises InvalidRequest; fields begin with `prefix`.
+    """
     _check_network(ports, spec, prefix)
     _check_mounts(ports, spec, prefix)
 
 
 def _check_network(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
-    """A cluster that neither its spec nor the stack puts into a network never reaches its filesystem."""
+    """A cluster without a network, of its own or the stack's, never reaches its filesystem."""
     if spec.network is None and not ports.config.has_network:
         field = f"{prefix}network"
-        message = "is needed, for the stack names none; give subnetIds and securityGroupIds from which the sharedFilesystem is reached"
+        message = (
+            "is needed, for the stack names none; give subnetIds and securityGroupIds "
+            "from which the sharedFilesystem is reached"
+        )
         raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])
 
 
 def _check_mounts(ports: Ports, spec: ClusterSpec, prefix: str) -> None:
-    """Nodes read the runs of their own cluster only; a mount of the stack's bucket would show them everybody's."""
+    """Nodes read the runs of their own cluster only.
+
+    A mount of the stack's bucket would show them everybody's.
+    """
     for number, mount in enumerate(spec.s3_mounts):
         if mount.bucket == ports.config.data_bucket:
             field = f"{prefix}s3Mounts.{number}.bucket"
-            message = f"'{mount.bucket}' is Trainyard's own bucket, with every cluster's runs; copy what is needed to another one"
+            message = (
+                f"'{mount.bucket}' is Trainyard's own bucket, with every cluster's runs; "
+                "copy what is needed to another one"
+            )
             raise InvalidRequest(f"{field}: {message}", errors=[FieldError(field, message)])
 
 
@@ -103,7 +116,10 @@ def start_cluster(ports: Ports, cluster: Cluster) -> None:
 
 
 def start_teardown(ports: Ports, cluster: Cluster) -> None:
-    """Start the machine that deletes the cluster, unless it runs. One that ended (blocked, or dead) is followed by another."""
+    """Start the machine that deletes the cluster, unless it runs.
+
+    One that ended (blocked, or dead) is followed by another.
+    """
     name = names.cluster_execution(cluster.name, cluster.generation, cluster.machine_tries)
     if ports.executions.status("teardown", name) not in (None, "RUNNING"):
         cluster = ports.clusters.put(cluster.changed(machine_tries=cluster.machine_tries + 1))

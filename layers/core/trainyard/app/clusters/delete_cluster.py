@@ -9,15 +9,18 @@ from trainyard.domain.records import Cluster
 from trainyard.ports import Ports
 
 NEXT_STEP = (
-    "Wait for its runs and people's jobs to end, cancel or export the runs (POST /v1/runs/{id}:export); "
+    "Wait for its runs and people's jobs to end, "
+    "cancel or export the runs (POST /v1/runs/{id}:export); "
     "or with force=true (--force) give up the jobs and what was not exported."
 )
 
 
 def delete_cluster(ports: Ports, name: str, *, force: bool = False) -> Cluster:
-    """Start the teardown machine. `force` gives up what only the cluster holds, and people's jobs on it; never an active run.
+    """Start the teardown machine.
 
-    Raises ClusterNotFound, ClusterInUse (active runs, people's jobs, results that are not exported).
+    `force` gives up what only the cluster holds, and people's jobs on it; never an active run.
+    Raises ClusterNotFound, ClusterInUse (active runs, people's jobs, results that are not
+    exported).
     """
     cluster = ports.clusters.get(name)
     if cluster.status == "Deleted":

@@ -8,7 +8,8 @@ from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.ports import Ports
 from trainyard_contracts.events import ClusterHeartbeat, NodeSample
 
-#: Agents that do not yet say in how many parts a look at the cluster comes put so many nodes into one.
+#: Agents that do not yet say in how many parts a look at the cluster comes put so many nodes into
+#: one.
 _NODES_OF_AN_UNCOUNTED_PART = 300
 
 
@@ -32,7 +33,10 @@ def newest_heartbeats(ports: Ports, cluster_name: str, count: int) -> list[Clust
 
 
 def _samples(ports: Ports, cluster: Cluster) -> dict[str, NodeSample]:
-    """Each node's newest sample; a large cluster's are in several heartbeats, of which the newest may still be on their way."""
+    """Each node's newest sample.
+
+    A large cluster's are in several heartbeats, of which the newest may still be on their way.
+    """
     beats = newest_heartbeats(ports, cluster.name, 1)
     nodes = sum(group.count + group.spares for group in cluster.spec.instance_groups)
     parts = max([1 + nodes // _NODES_OF_AN_UNCOUNTED_PART, *[2 * beat.parts - 1 for beat in beats]])

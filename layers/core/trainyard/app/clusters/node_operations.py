@@ -8,7 +8,10 @@ from trainyard.ports import BatchResult, Ports
 
 
 def replace_node(ports: Ports, cluster_name: str, instance_id: str) -> BatchResult:
-    """Replace a worker node; its disks are lost. Raises ClusterNotFound, NodeNotFound, ConflictError."""
+    """Replace a worker node; its disks are lost.
+
+    Raises ClusterNotFound, NodeNotFound, ConflictError.
+    """
     cluster, node = _node(ports, cluster_name, instance_id)
     if node.role == "controller":
         raise ConflictError(

@@ -1,4 +1,7 @@
-"""Record what happened, once, and wake the machine that waits for it; nothing else. So nothing races."""
+"""Record what happened, once, and wake the machine that waits for it; nothing else.
+
+So nothing races.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ from trainyard_contracts.events import (
 
 @dataclass(frozen=True)
 class Recorded:
-    """What became of an event: `recorded` or `dropped`, and why. A dropped event changed nothing and is not retried."""
+    """What became of an event: `recorded` or `dropped`, and why.
+
+    A dropped event changed nothing and is not retried.
+    """
 
     result: str
     reason: str
@@ -45,7 +51,10 @@ class Recorded:
 
 
 def record_fact(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
-    """Record one EventBridge event. Malformed, foreign or late events are dropped with a reason, never raised."""
+    """Record one EventBridge event.
+
+    Malformed, foreign or late events are dropped with a reason, never raised.
+    """
     if envelope.get("source") == SOURCE:
         return _agent_event(ports, envelope)
     for backend in ports.backends.values():
@@ -94,12 +103,16 @@ def _heartbeat(ports: Ports, cluster: Cluster, event: ClusterHeartbeat) -> Recor
 
 
 def _in_use(event: ClusterHeartbeat) -> bool:
-    """A run trains, or a person's job runs. Queued ones keep the cluster too, but not for ever (app/clusters/cluster_use.py)."""
+    """A run trains, or a person's job runs.
+
+    Queued ones keep the cluster too, but not for ever (app/clusters/cluster_use.py).
+    """
     return bool(event.runs) or (event.other_jobs is not None and event.other_jobs.running > 0)
 
 
 def _tell_return(ports: Ports, cluster: Cluster, last: datetime, now: datetime) -> None:
-    message = f"The controller of cluster '{cluster.name}' is heard again, after {(now - last).total_seconds():.0f} s of silence."
+    silence = f"{(now - last).total_seconds():.0f} s of silence"
+    message = f"The controller of cluster '{cluster.name}' is heard again, after {silence}."
     entry = TimelineEntry(
         id=f"controller-back-{cluster.name}-{last:%Y%m%dT%H%M%S%f}",
         at=now,
@@ -157,16 +170,20 @@ def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded
 
 
 def _as_met_by(run: Run, event: AgentEvent) -> AgentEvent:
-    """What happened on a cluster met the attempt of one of its runs; to the others it says nothing of any."""
+    """What happened on a cluster met the attempt of one of its runs.
+
+    To the others it says nothing of any.
+    """
     if attempt_of(event) is None or getattr(event, "run_id", None) == run.id:
         return event
     return event.changed(run_id=None, attempt=None)
 
 
 def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPruned) -> Recorded:
-    """No fact: a long run commits a hundred thousand, and every decision reads all facts; it reads the newest checkpoints instead.
+    """No fact: a long run commits a hundred thousand, and every decision reads all facts.
 
-    An ended run's list is kept true, too: the last ones are verified, and the oldest pruned, after the job's end was reported.
+    It reads the newest checkpoints instead. An ended run's list is kept true, too: the last ones
+    are verified, and the oldest pruned, after the job's end was reported.
     """
     ports.runs.put_checkpoint(run.id, _checkpoint(event))
     if isinstance(event, CheckpointCommitted):  # that an old one made room is no news
@@ -195,9 +212,10 @@ def _run_fact(ports: Ports, run: Run, event: AgentEvent) -> Recorded:
 
 
 def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
-    """The event at a time that it can have happened at by our clock: after its cluster was made, and not in the future.
+    """The event at a time that it can have happened at by our clock.
 
-    A node's clock may be wrong. Then the event happened when it came, as far as anybody knows, and every time in it moves along.
+    After its cluster was made, and not in the future. A node's clock may be wrong. Then the event
+    happened when it came, as far as anybody knows, and every time in it moves along.
     """
     if made_at <= event.at <= now:
         return event

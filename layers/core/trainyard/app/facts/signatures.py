@@ -1,4 +1,7 @@
-"""Who may speak for a cluster: only who holds its key, for every node of every cluster may put events on the bus."""
+"""Who may speak for a cluster.
+
+Only who holds its key, for every node of every cluster may put events on the bus.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from trainyard_contracts.signatures import is_signed
 def refusal(ports: Ports, cluster: Cluster, kind: str, detail: Mapping[str, Any]) -> str:
     """'' if the cluster's own agent said this, or why it is not believed.
 
-    A cluster that was made before agents signed is believed unsigned. The key is looked up again once, because another
-    cluster of this name may have had another one.
+    A cluster that was made before agents signed is believed unsigned. The key is looked up again
+    once, because another cluster of this name may have had another one.
     """
     if not cluster.signs_events:
         return ""

@@ -25,7 +25,10 @@ def cluster_of(ports: Ports, run: Run) -> Cluster | None:
 
 
 def silent_since(ports: Ports, cluster: Cluster) -> datetime | None:
-    """The last heartbeat of a ready cluster that is silent now; it names this silence. None if it is not silent."""
+    """The last heartbeat of a ready cluster that is silent now; it names this silence.
+
+    None if it is not silent.
+    """
     last = cluster.last_heartbeat_at or cluster.ready_at
     limit = timedelta(seconds=SILENT_INTERVALS * ports.config.heartbeat_seconds)
     return (
@@ -36,7 +39,10 @@ def silent_since(ports: Ports, cluster: Cluster) -> datetime | None:
 
 
 def still(ports: Ports, run_id: str, next_: Next) -> bool:
-    """Whether the run would still go that way. Asked after a failure: repeating it may have lost its sense meanwhile."""
+    """Whether the run would still go that way.
+
+    Asked after a failure: repeating it may have lost its sense meanwhile.
+    """
     return think(ports, ports.runs.get(run_id)).next == next_
 
 

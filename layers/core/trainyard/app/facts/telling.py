@@ -10,7 +10,10 @@ from trainyard_contracts.events import Fact
 
 
 def tell_runs(ports: Ports, cluster: Cluster, fact: Fact) -> list[str]:
-    """Record the cluster's fact on its active runs and wake those that wait for it; returns their ids."""
+    """Record the cluster's fact on its active runs and wake those that wait for it.
+
+    Returns their ids.
+    """
     runs = ports.runs.on_cluster(cluster.name)
     for run in runs:
         ports.runs.record(run.id, fact, sentence(fact))

@@ -10,10 +10,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StepInput:
-    """Payload of StepsFunction (docs/reference/state-machines.md). `token` is there only in waits, `error` only in trouble.
+    """Payload of StepsFunction (docs/reference/state-machines.md).
 
-    `entered_at` (in both) is when the state machine entered the state, a microsecond more for each retry: the same for every delivery
-    of the same call, later for every later one. `spent` (in decide): events of the execution's history, about.
+    `token` is there only in waits, `error` only in trouble. `entered_at` (in both) is when the
+    state machine entered the state, a microsecond more for each retry: the same for every delivery
+    of the same call, later for every later one. `spent` (in decide): events of the execution's
+    history, about.
     """
 
     step: str

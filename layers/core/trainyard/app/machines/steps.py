@@ -1,4 +1,7 @@
-"""The steps of the three state machines by name. Every step may be repeated, at any point, any number of times."""
+"""The steps of the three state machines by name.
+
+Every step may be repeated, at any point, any number of times.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +59,8 @@ STEPS: Mapping[str, Step] = {
 def run_step(ports: Ports, event: Mapping[str, Any]) -> dict[str, Any]:
     """Run one step.
 
-    Step Functions matches errors by the name of the class itself, so every retryable error leaves as RetryableError and every
-    conflict as ConflictError.
+    Step Functions matches errors by the name of the class itself, so every retryable error leaves
+    as RetryableError and every conflict as ConflictError.
     """
     given = StepInput.of(event)
     try:

@@ -1,4 +1,4 @@
-"""A step failed for good: write down what failed, and let the decision find the best way to an end."""
+"""A step failed for good: write down what failed; the decision finds the best way to an end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ CODES = {"submit": "submit-failed", "ensure-cluster": "cluster-failed", "export"
 
 
 def trouble(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Change the run so that the next decision goes another way, and count; after too many troubles the run just ends.
+    """Change the run so that the next decision goes another way, and count.
 
-    A repair or an export that failed is given up and nothing more: it never counts against training. Step Functions may repeat this
-    step, too: the moment it entered the state tells whether this trouble is counted already.
+    After too many troubles the run just ends. A repair or an export that failed is given up and
+    nothing more: it never counts against training. Step Functions may repeat this step, too: the
+    moment it entered the state tells whether this trouble is counted already.
     """
     run = ports.runs.get(given.run_id)
     if run.terminal or given.generation < run.generation:

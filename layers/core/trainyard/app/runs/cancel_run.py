@@ -1,4 +1,7 @@
-"""Ask a run to stop: record the request as a fact and wake the machine, which alone changes the run."""
+"""Ask a run to stop.
+
+Record the request as a fact and wake the machine, which alone changes the run.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ PLACEHOLDER = "run-00000000000000000000000000"
 
 @dataclass(frozen=True)
 class DryRun:
-    """`operation` and `request` are the backend's exact call, or None and {} when nothing would be created."""
+    """`operation` and `request` are the backend's exact call.
+
+    They are None and {} when nothing would be created.
+    """
 
     operation: str | None
     request: dict[str, Any]

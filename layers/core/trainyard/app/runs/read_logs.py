@@ -1,4 +1,7 @@
-"""The tail of a run's job log (live from the node, or from S3 when the attempt ended) or of its cluster's lifecycle log."""
+"""The tail of a run's job log or of its cluster's lifecycle log.
+
+A job's log is read live from the node, or from S3 when the attempt ended.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from trainyard_contracts import commands
 
 @dataclass(frozen=True)
 class LogTail:
-    """`source` says where the text comes from: 'node', 's3', 'cloudwatch', or 'none' when there is no log yet."""
+    """`source` says where the text comes from.
+
+    'node', 's3', 'cloudwatch', or 'none' when there is no log yet.
+    """
 
     kind: Literal["job", "lifecycle"]
     attempt: int | None
@@ -52,7 +58,8 @@ def _check_attempt(run: Run, attempt: int | None) -> None:
     if attempt is None or attempt in known:
         return
     there = (
-        f"the run has {'attempt' if len(known) == 1 else 'attempts'} {', '.join(map(str, known[-20:]))}"
+        f"the run has {'attempt' if len(known) == 1 else 'attempts'} "
+        f"{', '.join(map(str, known[-20:]))}"
         if known
         else "the run has none yet"
     )

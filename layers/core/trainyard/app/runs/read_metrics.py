@@ -1,4 +1,7 @@
-"""A run's series: one per node of its cluster and one of its training, from the stored heartbeats, thinned to what an answer holds."""
+"""A run's series: one per node of its cluster and one of its training.
+
+They are made of the stored heartbeats and thinned to what an answer holds.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ T = TypeVar("T")
 class Metrics:
     """`run` pairs each sample with the time of the heartbeat that carried it.
 
-    `thinned`: points or nodes are left out, so that the answer stays small. `node_count`: nodes that have samples, shown or not.
+    `thinned`: points or nodes are left out, so that the answer stays small. `node_count`: nodes
+    that have samples, shown or not.
     """
 
     nodes: dict[str, list[NodeSample]] = field(default_factory=dict)
@@ -84,7 +88,10 @@ def _beats(
 def _fitting(
     series: dict[str, list[NodeSample]], first: Sequence[str]
 ) -> dict[str, list[NodeSample]]:
-    """The series with as many points as there is room for; where even few are too many, the run's nodes before others."""
+    """The series with as many points as there is room for.
+
+    Where even few are too many, the run's nodes before others.
+    """
     if not series:
         return {}
     largest = max(

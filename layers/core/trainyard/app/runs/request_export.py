@@ -14,9 +14,10 @@ from trainyard.ports import Ports
 
 
 def request_export(ports: Ports, run_id: str) -> Run:
-    """Export in the background while the run trains; of an ended run, export what its cluster still holds.
+    """Export in the background while the run trains.
 
-    Raises RunNotFound, ConflictError (nothing is left to export from).
+    Of an ended run, export what its cluster still holds. Raises RunNotFound, ConflictError (nothing
+    is left to export from).
     """
     run = ports.runs.get(run_id)
     if run.terminal:
@@ -42,7 +43,8 @@ def _export_ended(ports: Ports, run: Run) -> Run:
     cluster = cluster_of(ports, run)
     if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
         raise ConflictError(
-            f"Run {run.id} is {run.status} and cluster '{run.cluster_name}' holds nothing of it any more.",
+            f"Run {run.id} is {run.status} and cluster '{run.cluster_name}' "
+            "holds nothing of it any more.",
             next_step=f"Look under {run.export_prefix} in the data bucket for what was exported.",
         )
     reason = "A person asked for an export of the ended run."

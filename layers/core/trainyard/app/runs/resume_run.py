@@ -16,7 +16,8 @@ from trainyard_contracts import places
 def resume_run(ports: Ports, run_id: str) -> Run:
     """Resume a failed or cancelled run from its newest whole checkpoint.
 
-    Raises RunNotFound, RunActive, RunFinished (it succeeded), ConflictError (its checkpoints went with its cluster).
+    Raises RunNotFound, RunActive, RunFinished (it succeeded), ConflictError (its checkpoints went
+    with its cluster).
     """
     run = ports.runs.get(run_id)
     if not run.terminal:
@@ -35,7 +36,10 @@ def resume_run(ports: Ports, run_id: str) -> Run:
 
 
 def _below_its_cluster(run: Run) -> Run:
-    """Nodes reach objects below their own cluster's prefix only; a run from before that rule gets one there, for all that follows."""
+    """Nodes reach objects below their own cluster's prefix only.
+
+    A run from before that rule gets one there, for all that follows.
+    """
     return run.changed(
         objects_prefix=run.objects_prefix
         or places.run_prefix(places.runs_prefix(run.cluster_name), run.id)
@@ -43,7 +47,10 @@ def _below_its_cluster(run: Run) -> Run:
 
 
 def _active(ports: Ports, run: Run) -> Run:
-    """A repeated request finds the run active because of itself: start again what a crash may have left unstarted."""
+    """A repeated request finds the run active because of itself.
+
+    Start again what a crash may have left unstarted.
+    """
     if run.status == "Pending" and run.life > 1:
         start_run(ports, run)
         return run
@@ -61,6 +68,8 @@ def _check_checkpoints(ports: Ports, run: Run) -> None:
     cluster = cluster_of(ports, run)
     if cluster is None or cluster.status != "Ready" or not left_on(run, cluster):
         raise ConflictError(
-            f"No cluster '{run.cluster_name}' is Ready that holds the run's checkpoints; what was exported is under {run.export_prefix}.",
-            next_step=f"Create a cluster of this name on the filesystem that holds them ({run.filesystem}), or submit a new run.",
+            f"No cluster '{run.cluster_name}' is Ready that holds the run's checkpoints; "
+            f"what was exported is under {run.export_prefix}.",
+            next_step="Create a cluster of this name on the filesystem that holds them "
+            f"({run.filesystem}), or submit a new run.",
         )

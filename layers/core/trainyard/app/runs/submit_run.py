@@ -1,4 +1,7 @@
-"""Accept a run: one conditional write, then StartExecution; both may be repeated, so a client's retry repairs a crash between them."""
+"""Accept a run: one conditional write, then StartExecution.
+
+Both may be repeated, so a client's retry repairs a crash between them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
     try:
         check_cluster(ports, spec)
     except (ClusterNotFound, ClusterInUse, InvalidRequest):
-        # Who only lost our answer gets their run, whatever became of its cluster since. Where nothing is refused, `create` knows the key.
+        # Who only lost our answer gets their run, whatever became of its cluster since. Where
+        # nothing is refused, `create` knows the key.
         stored = _known(ports, spec, idempotency_key)
         if stored is None:
             raise
@@ -68,13 +72,16 @@ def start_run(ports: Ports, run: Run) -> None:
 
 
 def body_hash(spec: RunSpec) -> str:
-    """Hash of the meaning of a request, so that the same request written differently is the same."""
+    """Hash of the meaning of a request: the same request written differently is the same."""
     text = json.dumps(spec.model_dump(mode="json", by_alias=True), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
-    """Refuse a run whose named cluster is unknown, going away, too small, or of the wrong kind, or whose own is in no network."""
+    """Refuse a run whose cluster cannot serve it.
+
+    A named one may be unknown, going away, too small, or of the wrong kind; its own in no network.
+    """
     if spec.cluster.spec is not None:
         check_spec(ports, spec.cluster.spec, "cluster.spec.")
         return None
@@ -84,13 +91,15 @@ def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     except ClusterNotFound as missing:
         field = FieldError(
             "cluster.name",
-            f"no cluster is named '{spec.cluster.name}'; name one of GET /v1/clusters or give cluster.spec",
+            f"no cluster is named '{spec.cluster.name}'; "
+            "name one of GET /v1/clusters or give cluster.spec",
         )
         raise ClusterNotFound(missing.detail, errors=[field]) from None
     if cluster.status in ("Failed", "Deleting", "Deleted"):
         raise ClusterInUse(
             f"Cluster '{cluster.name}' is {cluster.status}; it takes no new run.",
-            next_step="Name a cluster that is Ready, or give cluster.spec so that one is made for this run.",
+            next_step="Name a cluster that is Ready, "
+            "or give cluster.spec so that one is made for this run.",
         )
     _check_fit(cluster, spec)
     return cluster

@@ -1,4 +1,7 @@
-"""Clusters that carry our tag and that no living record accounts for: deleted on proof, else kept and told to a person."""
+"""Clusters that carry our tag and that no living record accounts for.
+
+Deleted on proof, else kept and told to a person.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,18 @@ from trainyard.ports import BackendCluster, Ports
 HEARD_SECONDS = 3600
 HEARD_INTERVALS = 60
 REMEDY = (
-    "It is not deleted. If its records are lost, restore the table; if nobody needs it, look at its nodes, save what they hold, "
+    "It is not deleted. If its records are lost, restore the table; "
+    "if nobody needs it, look at its nodes, save what they hold, "
     "and delete it by hand (docs/operations.md, Clusters without a record)."
 )
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A cluster with our tag beside the records, and why it is kept; '' = it is proven to be an orphan."""
+    """A cluster with our tag beside the records, and why it is kept.
+
+    '' = it is proven to be an orphan.
+    """
 
     seen: BackendCluster
     kept: str
@@ -34,7 +41,10 @@ class Suspect:
 
 
 def suspects(ports: Ports) -> Sequence[Suspect]:
-    """Every cluster with our tag that no living record accounts for and that is old enough. Looks at each again, by its name."""
+    """Every cluster with our tag that no living record accounts for and that is old enough.
+
+    Looks at each again, by its name.
+    """
     tagged = [seen for backend in ports.backends.values() for seen in backend.tagged()]
     known = {cluster.name: cluster.arn for cluster in ports.clusters.active()}
     unknown = [
@@ -51,7 +61,10 @@ def suspects(ports: Ports) -> Sequence[Suspect]:
 
 
 def _settled(ports: Ports, seen: BackendCluster) -> bool:
-    """Old enough that its record must be there, and there still: a list may be older than the truth."""
+    """Old enough that its record must be there, and there still.
+
+    A list may be older than the truth.
+    """
     if seen.created_at is None or ports.clock.now() - seen.created_at < timedelta(
         seconds=ports.config.orphan_seconds
     ):
@@ -63,7 +76,7 @@ def _settled(ports: Ports, seen: BackendCluster) -> bool:
 
 
 def _accounted(ports: Ports, seen: BackendCluster) -> bool:
-    """Whether a living record, read by its name and not from an index, is this cluster's after all."""
+    """Whether a living record, read by its name and not from an index, is this cluster's."""
     record = _record(ports, seen.name)
     return record is not None and record.status != "Deleted" and record.arn in (None, seen.arn)
 
@@ -97,5 +110,8 @@ def _few(found: Sequence[Suspect], tagged: int) -> Sequence[Suspect]:
     proven = sum(not suspect.kept for suspect in found)
     if proven <= orphans.allowed(tagged):
         return found
-    why = f"{proven} of {tagged} clusters with our tag look like orphans at once, which is more likely wrong records than truth"
+    why = (
+        f"{proven} of {tagged} clusters with our tag look like orphans at once, "
+        "which is more likely wrong records than truth"
+    )
     return [suspect if suspect.kept else replace(suspect, kept=why) for suspect in found]

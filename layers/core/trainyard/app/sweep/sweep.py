@@ -1,4 +1,4 @@
-"""Each minute: repair what lost events, crashes between two calls, and dead machines left behind."""
+"""Each minute: repair what lost events, crashes between calls, and dead machines left behind."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ class Swept:
 
 
 def sweep(ports: Ports) -> list[Swept]:
-    """Do every duty for everything it looks after; what fails is reported and keeps nothing else from its turn."""
+    """Do every duty for everything it looks after.
+
+    What fails is reported and keeps nothing else from its turn.
+    """
     done: list[Swept] = []
     for listing, duty in DUTIES:
         try:
@@ -84,7 +87,7 @@ def _name(item: Wait | Run | Cluster | Suspect | Remains | DeadLetter) -> str:
 
 
 def lost_wake(ports: Ports, wait: Wait) -> Iterator[Swept]:
-    """A wait whose wake-up was lost: woken but still stored, or something to do that no event told."""
+    """A wait whose wake-up was lost: woken but still stored, or there is something to do."""
     now = ports.clock.now()
     if wait.woken_at is not None and now - wait.woken_at > timedelta(seconds=WOKEN_SECONDS):
         ports.executions.succeed(wait.token, {})
@@ -120,9 +123,10 @@ def _export_ended(ports: Ports, run: Run) -> bool:
 
 
 def dead_run(ports: Ports, run: Run) -> Iterator[Swept]:
-    """A run that never started, or whose execution died: the next generation goes on where the run stands.
+    """A run that never started, or whose execution died.
 
-    StartExecution of a run's own generation may be on its way; only the sweep itself starts the one after a dead execution.
+    The next generation goes on where the run stands. StartExecution of a run's own generation may
+    be on its way; only the sweep itself starts the one after a dead execution.
     """
     for generation in range(run.generation, run.generation + RESTART_LIMIT):
         status = ports.executions.status("run", names.run_execution(run.id, generation))
@@ -132,7 +136,8 @@ def dead_run(ports: Ports, run: Run) -> Iterator[Swept]:
         yield Swept(
             "failed",
             run.id,
-            f"{RESTART_LIMIT} executions died before their first step was done; look at the newest one",
+            f"{RESTART_LIMIT} executions died before their first step was done; "
+            "look at the newest one",
         )
         return
     died = generation > run.generation and not ports.runs.get(run.id).terminal
@@ -147,7 +152,10 @@ def _old(ports: Ports, moment: datetime) -> bool:
 
 
 def dead_machine(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
-    """A cluster whose machine never started or died. A deletion is tried again for ever, the making of a cluster is not."""
+    """A cluster whose machine never started or died.
+
+    A deletion is tried again for ever, the making of a cluster is not.
+    """
     if cluster.status == "Ready":
         return
     making = cluster.status in ("Pending", "Creating", "InService")
@@ -178,9 +186,10 @@ def dead_machine(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
 
 def silent_controller(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
-    """A controller that sends no heartbeat is lost only if the backend says so too: unreachable is not dead.
+    """A controller that sends no heartbeat is lost only if the backend says so too.
 
-    Each silence is told once: its last heartbeat names it, so that a controller that came back may be lost again.
+    Unreachable is not dead. Each silence is told once: its last heartbeat names it, so that a
+    controller that came back may be lost again.
     """
     last = silent_since(ports, cluster)
     if last is None:
@@ -202,8 +211,9 @@ def silent_controller(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 def _tell_silence(ports: Ports, cluster: Cluster, entry_id: str, last: datetime) -> None:
     now = ports.clock.now()
     message = (
-        f"The controller of cluster '{cluster.name}' has sent no heartbeat since {last:%H:%M:%S} UTC, but AWS says that it runs: "
-        "nothing is done to the job, and what happens to it is not known until the controller's agent reports again."
+        f"The controller of cluster '{cluster.name}' has sent no heartbeat since "
+        f"{last:%H:%M:%S} UTC, but AWS says that it runs: nothing is done to the job, and what "
+        "happens to it is not known until the controller's agent reports again."
     )
     for run in ports.runs.on_cluster(cluster.name):
         ports.runs.note(
@@ -235,7 +245,10 @@ def _backend_says(ports: Ports, cluster: Cluster) -> str | None:
 
 
 def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
-    """A cluster that no run used for its limit is deleted, unless something would be lost; one that is gone is closed."""
+    """A cluster that no run used for its limit is deleted, unless something would be lost.
+
+    One that is gone is closed.
+    """
     if cluster.status != "Ready":
         return
     used = max(
@@ -266,7 +279,10 @@ def idle_cluster(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
 
 def _surely_idle(ports: Ports, cluster: Cluster) -> bool:
-    """Silence says that nobody uses the cluster only after a while in which we listened: a restored table knows no newer heartbeat."""
+    """Silence says that nobody uses the cluster only after a while in which we listened.
+
+    A restored table knows no newer heartbeat.
+    """
     last = silent_since(ports, cluster)
     if last is None:
         return True
@@ -280,7 +296,10 @@ def _surely_idle(ports: Ports, cluster: Cluster) -> bool:
 
 
 def overdue_teardown(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
-    """A cluster whose run is over and wanted it deleted: its teardown failed for good, or another run used the cluster then."""
+    """A cluster whose run is over and wanted it deleted.
+
+    Its teardown failed for good, or another run used the cluster then.
+    """
     owner = _owner(ports, cluster)
     if owner is None or not teardown.overdue(cluster, owner):
         return
@@ -331,7 +350,10 @@ def stray_job(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
 
 def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
-    """A cluster with our tag and without a living record: deleted on proof that we ended with it, else kept and told each time."""
+    """A cluster with our tag and without a living record.
+
+    Deleted on proof that we ended with it, else kept and told each time.
+    """
     if suspect.kept:
         yield Swept(
             UNKNOWN_CLUSTER,
@@ -352,7 +374,10 @@ def _remains(ports: Ports) -> list[Remains]:
 
 
 def left_over(ports: Ports, remains: Remains) -> Iterator[Swept]:
-    """What was made beside a cluster that is gone: its record was lost, or its deletion died between two calls."""
+    """What was made beside a cluster that is gone.
+
+    Its record was lost, or its deletion died between two calls.
+    """
     if ports.clock.now() - remains.created_at < timedelta(
         seconds=ports.config.orphan_seconds
     ) or _in_use(ports, remains):
@@ -364,7 +389,10 @@ def left_over(ports: Ports, remains: Remains) -> Iterator[Swept]:
 
 
 def _in_use(ports: Ports, remains: Remains) -> bool:
-    """A record may be lost, old, or ahead of AWS: nothing is removed while AWS has a cluster of this name."""
+    """A record may be lost, old, or ahead of AWS.
+
+    Nothing is removed while AWS has a cluster of this name.
+    """
     try:
         cluster = ports.clusters.get(remains.name)
         coming = cluster.generation == remains.generation and cluster.status != "Deleted"
@@ -374,7 +402,10 @@ def _in_use(ports: Ports, remains: Remains) -> bool:
 
 
 def unneeded_wait(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
-    """The wait of a machine that makes a cluster which someone deletes: its wake-up may have been lost."""
+    """The wait of a machine that makes a cluster which someone deletes.
+
+    Its wake-up may have been lost.
+    """
     wait = ports.waits.get(names.cluster_owner(cluster.name))
     if cluster.status == "Deleting" and wait is not None and wait.woken_at is None:
         wake_cluster(ports, cluster.name)
@@ -382,12 +413,15 @@ def unneeded_wait(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
 
 def dead_letter(ports: Ports, letter: DeadLetter) -> Iterator[Swept]:
-    """An event that on-fact failed to record, or that never reached it: recorded now, late as it is."""
+    """An event that on-fact failed to record, or that never reached it.
+
+    Recorded now, late as it is.
+    """
     try:
         result = _recorded_late(ports, letter.body)
     except TrainyardError:
         raise
-    except Exception as error:  # noqa: BLE001  (a defect: the letter stays, and keeps no other from its turn)
+    except Exception as error:  # noqa: BLE001  (the letter stays, and keeps no other from its turn)
         yield Swept("failed", _name(letter), f"a dead letter cannot be recorded: {error!r}")
         return
     ports.dead_letters.forget(letter)

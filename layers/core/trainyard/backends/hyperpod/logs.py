@@ -11,7 +11,10 @@ _STREAMS = 50
 
 
 def lifecycle_tail(logs: Any, cluster: Cluster, lines: int, instance_id: str | None) -> str:
-    """The last lines of one instance's log, of the newest log if no instance is named; '' if there is none."""
+    """The last lines of one instance's log, of the newest log if no instance is named.
+
+    '' if there is none.
+    """
     group = f"/aws/sagemaker/Clusters/{cluster.name}/{cluster.id}"
     try:
         with translated("read the lifecycle log"):

@@ -1,4 +1,7 @@
-"""The CreateCluster request and the files every node reads, made of a ClusterSpec: pure, so that `dryrun` shows exactly what is sent."""
+"""The CreateCluster request and the files every node reads, made of a ClusterSpec.
+
+Pure, so that `dryrun` shows exactly what is sent.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,8 @@ def account_arn(settings: HyperPodSettings, service: str, region: str | None = N
 def role_arn(cluster: Cluster, settings: HyperPodSettings) -> str:
     """The role of this generation's nodes, known before it is made."""
     path = names.node_role_path(settings.stage, cluster.name, cluster.generation)
-    return f"{account_arn(settings, 'iam', '')}:role{path}{names.node_role(settings.stage, cluster.name, cluster.generation)}"
+    name = names.node_role(settings.stage, cluster.name, cluster.generation)
+    return f"{account_arn(settings, 'iam', '')}:role{path}{name}"
 
 
 def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]:
@@ -114,7 +118,10 @@ def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> ClusterFile:
 
 
 def provisioning_parameters(spec: ClusterSpec) -> dict[str, Any]:
-    """HyperPod's `provisioning_parameters.json`, for clusters whose Slurm is not set up through the API."""
+    """HyperPod's `provisioning_parameters.json`.
+
+    It is for clusters whose Slurm is not set up through the API.
+    """
     workers = [
         {"instance_group_name": group.name, "partition_name": spec.partition_of(group)}
         for group in _workers(spec)
@@ -168,12 +175,18 @@ def _group(spec: ClusterSpec, group: InstanceGroup, source: str, role_arn: str) 
 
 
 def _entry_point(spec: ClusterSpec) -> str:
-    """After the image's own set-up of Slurm and mounts, or instead of it (Developer Guide, getting started with the CLI): never both."""
+    """After the image's own set-up of Slurm and mounts, or instead of it: never both.
+
+    (Developer Guide, getting started with the CLI.)
+    """
     return "OnInitComplete" if spec.slurm_setup == "SlurmConfig" else "OnCreate"
 
 
 def _strategy(spec: ClusterSpec) -> dict[str, str]:
-    """With Continuous any strategy is refused, without it one is required; Merge keeps our lines of slurm.conf."""
+    """With Continuous any strategy is refused, without it one is required.
+
+    Merge keeps our lines of slurm.conf.
+    """
     return {} if spec.provisioning == "Continuous" else {"SlurmConfigStrategy": "Merge"}
 
 

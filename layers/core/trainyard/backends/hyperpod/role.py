@@ -1,4 +1,7 @@
-"""The role of one cluster's nodes: what a node, and so any job on it, may do; pure, and tied to its own cluster."""
+"""The role of one cluster's nodes: what a node, and so any job on it, may do.
+
+Pure, and tied to its own cluster.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,8 @@ def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, 
             ["s3:PutObject", "s3:AbortMultipartUpload"],
             [f"{runs}/*/{places.LOGS}/*", f"{runs}/*/{places.EXPORT}/*"],
         ),
-        # HyperPod lists the lifecycle scripts, and without it S3 says 403 and not 404 of an object that is not there.
+        # HyperPod lists the lifecycle scripts, and without it S3 says 403 and not 404 of an object
+        # that is not there.
         _allow("ListData", ["s3:ListBucket"], bucket),
         # Secrets Manager ends a secret's ARN with six characters of its own.
         _allow(
@@ -74,7 +78,10 @@ def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, 
 
 
 def _platform(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
-    """What AmazonSageMakerClusterInstanceRolePolicy allows, but for its reading of every bucket named sagemaker-*."""
+    """What AmazonSageMakerClusterInstanceRolePolicy allows.
+
+    Its reading of every bucket named sagemaker-* is left out.
+    """
     group = f"{account_arn(settings, 'logs')}:log-group:/aws/sagemaker/Clusters/{cluster.name}/*"
     channels = [
         f"ssmmessages:{verb}{kind}Channel"
@@ -119,7 +126,8 @@ def _mounts(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]
 def _network(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, Any]]:
     """The calls that HyperPod documents for nodes in a network of the user's."""
     chosen = network(cluster.spec, settings)
-    ec2 = f"{_partition(settings)}:ec2:{settings.region}:*"  # a shared subnet belongs to another account
+    # Any account: a shared subnet belongs to another one.
+    ec2 = f"{_partition(settings)}:ec2:{settings.region}:*"
     interfaces = f"{ec2}:network-interface/*"
     subnets = [f"{ec2}:subnet/{subnet}" for subnet in chosen["Subnets"]]
     groups = [f"{ec2}:security-group/{group}" for group in chosen["SecurityGroupIds"]]

@@ -1,4 +1,4 @@
-"""HyperPod's words for the state of clusters and nodes, translated into the port's, here and nowhere else."""
+"""HyperPod's words for clusters and nodes, translated into the port's, here and nowhere else."""
 
 from __future__ import annotations
 

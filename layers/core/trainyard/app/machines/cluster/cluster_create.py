@@ -13,7 +13,10 @@ from trainyard_contracts import places
 
 
 def cluster_create(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Create; the backend is idempotent by name, so a crash between the call and its record is repaired by repeating it."""
+    """Create the cluster.
+
+    The backend is idempotent by name: repeating repairs a crash between the call and its record.
+    """
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.status != "Pending" or cluster.generation != given.generation:
         return {"created": False}

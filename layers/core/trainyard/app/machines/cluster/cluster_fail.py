@@ -1,4 +1,7 @@
-"""The cluster failed: keep AWS's reason and the end of the lifecycle log, then delete it, so that nothing keeps running."""
+"""Keeps AWS's reason of a cluster that failed and the end of its lifecycle log, then deletes it.
+
+So nothing keeps running.
+"""
 
 from __future__ import annotations
 

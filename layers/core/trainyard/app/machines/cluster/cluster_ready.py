@@ -11,7 +11,10 @@ from trainyard_contracts.events import ClusterReady
 
 
 def cluster_ready(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Mark the cluster Ready. Waking twice does no harm, so a crash after the mark is repaired by repeating."""
+    """Mark the cluster Ready.
+
+    Waking twice does no harm, so a crash after the mark is repaired by repeating.
+    """
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.generation != given.generation or cluster.status not in (
         "Creating",

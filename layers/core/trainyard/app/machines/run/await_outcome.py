@@ -1,4 +1,7 @@
-"""Wait until something happens to the run that asks for a decision. Healthy training costs nothing here."""
+"""Wait until something happens to the run that asks for a decision.
+
+Healthy training costs nothing here.
+"""
 
 from __future__ import annotations
 

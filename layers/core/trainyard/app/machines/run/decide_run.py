@@ -20,7 +20,10 @@ MOST_ACTIONS = 100
 
 
 def decide_run(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Decide and save. The lines of a decision are written with the run or not at all: of two decisions at once only one is told."""
+    """Decide and save. The lines of a decision are written with the run or not at all.
+
+    Of two decisions at once only one is told.
+    """
     run = ports.runs.get(given.run_id)
     if given.generation < run.generation:
         return _superseded(given, "A newer execution owns the run.")

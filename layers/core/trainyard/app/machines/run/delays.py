@@ -1,4 +1,7 @@
-"""What holds a step up is told once: Step Functions repeats it for minutes, and whoever looks at the run meanwhile wants to know why."""
+"""What holds a step up is told once.
+
+Step Functions repeats it for minutes, and whoever looks at the run meanwhile wants to know why.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from trainyard.ports import Ports
 
 
 def tell_delay(ports: Ports, run_id: str, key: str, what: str, error: TrainyardError) -> None:
-    """One line in the run's timeline; `key` names what is delayed, so that its repetitions are not told again."""
+    """One line in the run's timeline.
+
+    `key` names what is delayed, so that its repetitions are not told again.
+    """
     message = f"{what}: {error.detail.rstrip('.')[:800]}. It is tried again."
     ports.runs.note(
         run_id,

@@ -14,7 +14,7 @@ from trainyard.ports import Ports
 
 
 def ensure_cluster(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Create the run's own cluster if there is none, then wait until it is ready, failed, or gone."""
+    """Create the run's own cluster if there is none; wait until it is ready, failed, or gone."""
     run = ports.runs.get(given.run_id)
     if superseded(ports, run, given.generation, given.token):
         return {"clusterName": run.cluster_name}
@@ -28,7 +28,10 @@ def ensure_cluster(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 
 def _own_cluster(ports: Ports, run: Run) -> Cluster:
-    """The run's cluster as it is, or a new one. An earlier life's cluster that is still going away is waited for first."""
+    """The run's cluster as it is, or a new one.
+
+    An earlier life's cluster that is still going away is waited for first.
+    """
     cluster = cluster_of(ports, run)
     spec = run.spec.cluster.spec
     again = cluster is not None and cluster.status == "Deleted" and run.cluster_generation is None

@@ -39,7 +39,10 @@ class Ended:
 
 
 def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Ask the agent for the export, or conclude it when the agent has reported its end. Waits only when training is over."""
+    """Ask the agent for the export, or conclude it when the agent has reported its end.
+
+    Waits only when training is over.
+    """
     run = ports.runs.get(given.run_id)
     if superseded(ports, run, given.generation, given.token):
         return {"export": "superseded"}
@@ -62,7 +65,8 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
             done(ports, owner, given.token)
             return {"export": "given up"}
     if finished is not None and run.export is not None:
-        # Also of one that is only 'requested' as far as the record says: the step may have died between asking and writing that down.
+        # Also of one that is only 'requested' as far as the record says: the step may have died
+        # between asking and writing that down.
         run = _save(ports, run, conclude(ports, run, run.export, finished))
     if (
         run.outcome is None
@@ -100,7 +104,10 @@ def conclude(ports: Ports, run: Run, export: Export, ended: Ended) -> Export:
 
 
 def _lacking(ports: Ports, run: Run, export: Export, manifest: ExportManifest) -> str:
-    """An export of an empty directory verifies, too: '' if the last one holds the final model or the newest checkpoint that we know of."""
+    """An export of an empty directory verifies, too.
+
+    '' if the last one holds the final model or the newest checkpoint that we know of.
+    """
     if not export.final or manifest.final_model or run.spec.export.checkpoints == "none":
         return ""
     known = [
@@ -167,7 +174,10 @@ def _finished(ports: Ports, run: Run, export: Export) -> Ended | None:
 
 
 def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None]:
-    """Tell the agent to export. The same export id does not start a second one, so asking again finds an end that no event told."""
+    """Tell the agent to export.
+
+    The same export id does not start a second one, so asking again finds an end that no event told.
+    """
     cluster = ports.clusters.get(run.cluster_name)
     destination = names.s3_uri(ports.blobs.bucket, run.export_prefix)
     command = commands.Export(run.id, export.id, destination, run.spec.export.checkpoints)
@@ -191,7 +201,8 @@ def _save(ports: Ports, run: Run, export: Export) -> Run:
 
 
 def _entry(ports: Ports, export: Export) -> TimelineEntry:
-    verified = f"Export verified: {counted(export.objects, 'object')}, {size(export.bytes)}; size and SHA-256 of each checked."
+    found = f"{counted(export.objects, 'object')}, {size(export.bytes)}"
+    verified = f"Export verified: {found}; size and SHA-256 of each checked."
     if export.left_behind:
         verified += f" Not exported: {export.left_behind}."
     message = (

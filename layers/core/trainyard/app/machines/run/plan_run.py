@@ -11,11 +11,17 @@ from trainyard.ports import Ports
 
 
 def plan_run(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Fence older executions by the generation; say it in the timeline when a machine was started again."""
+    """Fence older executions by the generation.
+
+    Say it in the timeline when a machine was started again.
+    """
     run = ports.runs.get(given.run_id)
     if given.generation > run.generation:
         now = ports.clock.now()
-        message = f"The run's state machine was started again (generation {given.generation}); it goes on where the run stands."
+        message = (
+            f"The run's state machine was started again (generation {given.generation}); "
+            "it goes on where the run stands."
+        )
         ports.runs.note(run.id, _entry(given, "MachineRestarted", message, now))
         ports.runs.put(run.changed(generation=given.generation))
     elif run.life == 1 and given.generation == 1:

@@ -1,4 +1,4 @@
-"""Do one decided action: stop the job, or ask the backend for another node behind the run's back."""
+"""Do one decided action: stop the job, exclude nodes, or ask the backend for another node."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from trainyard.domain.states import BEING_REPLACED
 from trainyard.ports import BatchResult, Ports
 from trainyard_contracts import commands
 
-#: The agent answers at once and stops the job in the background; well within the function's own limit.
+#: The agent answers at once and stops the job in the background; well within the function's own
+#: limit.
 CANCEL_SECONDS = 60.0
 EXCLUDE_SECONDS = 60.0
 
 
 def repair(ports: Ports, given: StepInput) -> dict[str, object]:
-    """Do the action and take it off the run. What AWS refuses is said in the timeline; it never stops the run."""
+    """Do the action and take it off the run.
+
+    What AWS refuses is said in the timeline; it never stops the run.
+    """
     action = Action.model_validate(given.action)
     run = ports.runs.get(given.run_id)
     if all(planned.id != action.id for planned in run.actions):
@@ -50,7 +54,10 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
 
 
 def _exclude(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
-    """Change which nodes a waiting job may use; the attempt, its number and its fence stay what they are."""
+    """Change which nodes a waiting job may use.
+
+    The attempt, its number and its fence stay what they are.
+    """
     assert action.attempt is not None
     command = commands.Exclude(run.id, action.attempt, tuple(action.nodes))
     try:
@@ -72,7 +79,8 @@ def _replace(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str:
     except (BackendRejected, ConflictError) as refused:
         return f"AWS did not replace {action.node}: {refused.detail}"
     if node.instance_id in result.failed and _find(ports, cluster, action) is None:
-        return f"{action.node} is being replaced already."  # by another invocation of this very step, or by a person
+        # By another invocation of this very step, or by a person.
+        return f"{action.node} is being replaced already."
     return _said(
         result,
         node,
@@ -94,7 +102,10 @@ def _cancel_job(ports: Ports, cluster: Cluster, run: Run, action: Action) -> str
 
 
 def _find(ports: Ports, cluster: Cluster, action: Action) -> ClusterNode | None:
-    """The very instance that was lost; a replaced node has the same Slurm name but another instance id."""
+    """The very instance that was lost.
+
+    A replaced node has the same Slurm name but another instance id.
+    """
     for node in ports.backend(cluster).nodes(cluster):
         found = (
             node.instance_id == action.instance_id

@@ -1,4 +1,7 @@
-"""Whether a cluster holds the only copy of a run's checkpoints is a fact of the cluster; teardown asks for it."""
+"""Whether a cluster holds the only copy of a run's checkpoints is a fact of the cluster.
+
+Teardown asks for it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Submit the planned attempt: its bundle to S3, then one short command to the controller's agent."""
+"""Submit the planned attempt: its bundle to S3, then one command to the controller's agent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class BundleChanged(RetryableError):
 
 
 def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Submit the newest attempt if it still is to be submitted. The agent gives the same job for the same attempt."""
+    """Submit the newest attempt if it still is to be submitted.
+
+    The agent gives the same job for the same attempt.
+    """
     run = ports.runs.get(given.run_id)
     attempt = run.attempt
     if (
@@ -66,7 +69,10 @@ def submit_attempt(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 
 def _ask(ports: Ports, cluster: Cluster, command: Submit) -> Submitted:
-    """Name the bundle's hash too, so that nobody can put another one in its place between our write and the agent's read."""
+    """Name the bundle's hash, too.
+
+    Nobody can put another one in its place between our write and the agent's read.
+    """
     result = ports.commands.run(cluster, command.argv(), timeout_seconds=SUBMIT_SECONDS)
     if result.exit_code != 0 and f"--sha256 {UNKNOWN_OPTION}" in result.stdout:
         result = ports.commands.run(
@@ -76,7 +82,10 @@ def _ask(ports: Ports, cluster: Cluster, command: Submit) -> Submitted:
 
 
 def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
-    """The agent's JSON answer. Raises RetryableError, or CommandFailed when a repetition would not help."""
+    """The agent's JSON answer.
+
+    Raises RetryableError, or CommandFailed when a repetition would not help.
+    """
     answer = answer_of(result.stdout)
     if answer is None:
         if result.exit_code == 0:  # nobody knows what was done
@@ -98,14 +107,18 @@ def agent_answer(result: CommandResult, command: str) -> dict[str, Any]:
 def _save(
     ports: Ports, run: Run, attempt: Attempt, filesystem: str, job_id: str, asked_at: datetime
 ) -> dict[str, Any]:
-    """Its line stands at the time of asking: Slurm may start the job before the answer is here, and a cause comes before its effect."""
+    """Its line stands at the time of asking.
+
+    Slurm may start the job before the answer is here, and a cause comes before its effect.
+    """
     now = ports.clock.now()
     without = f" without {listed(attempt.exclude)}" if attempt.exclude else ""
     ports.runs.note(
         run.id,
         TimelineEntry(
-            id=f"status-submitted-{attempt.number}", at=asked_at, kind="status", type="AttemptSubmitted", attempt=attempt.number,
-            message=f"Attempt {attempt.number} is submitted to Slurm as job {job_id}{without}.", data={"jobId": job_id},
+            id=f"status-submitted-{attempt.number}", at=asked_at, kind="status",
+            type="AttemptSubmitted", attempt=attempt.number, data={"jobId": job_id},
+            message=f"Attempt {attempt.number} is submitted to Slurm as job {job_id}{without}.",
         ),
     )  # fmt: skip
     submitted = attempt.changed(submitted_at=now, job_id=job_id)

@@ -33,7 +33,10 @@ def teardown_run(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 
 def _kept(ports: Ports, run: Run, reason: str) -> Run:
-    """Another run uses the cluster, or it holds something: it is deleted later, when it is idle and nothing is lost by it."""
+    """Another run uses the cluster, or it holds something.
+
+    It is deleted later, when it is idle and nothing is lost by it.
+    """
     now = ports.clock.now()
     message = f"The cluster is kept for now. {reason}"
     line = TimelineEntry(

@@ -1,4 +1,7 @@
-"""Wait until the cluster is gone; AWS sends no event for that, so the wait is short and looks again."""
+"""Wait until the cluster is gone.
+
+AWS sends no event for that, so the wait is short and looks again.
+"""
 
 from __future__ import annotations
 

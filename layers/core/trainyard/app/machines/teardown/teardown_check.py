@@ -13,7 +13,8 @@ from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendCluster, Ports
 
-#: Deletion takes seconds locally and minutes on AWS: look again after a third of the time it took so far.
+#: Deletion takes seconds locally and minutes on AWS: look again after a third of the time it took
+#: so far.
 FIRST_LOOK_SECONDS = 2
 LAST_LOOK_SECONDS = 60
 SETTLE_SECONDS = 45
@@ -46,7 +47,10 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
 
 
 def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
-    """The backend's cluster if it is the one we made. Without an ARN (a crash after create), only its tags tell."""
+    """The backend's cluster if it is the one we made.
+
+    Without an ARN (a crash after create), only its tags tell.
+    """
     if cluster.arn is None:
         tagged = ports.backend(cluster).tagged() if cluster.create_requested else []
         return next(
@@ -58,7 +62,10 @@ def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
 
 
 def _may_still_appear(ports: Ports, cluster: Cluster) -> bool:
-    """CreateCluster may be on its way at this very moment: without an ARN, absence is believed after a while only."""
+    """CreateCluster may be on its way at this very moment.
+
+    Without an ARN, absence is believed after a while only.
+    """
     age = (ports.clock.now() - cluster.updated_at).total_seconds()
     return (
         cluster.create_requested

@@ -12,7 +12,10 @@ from trainyard.ports import Ports
 
 
 def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Delete; teardown-check made sure that it is ours and not needed. A conflict with another operation is told and retried."""
+    """Delete; teardown-check made sure that it is ours and not needed.
+
+    A conflict with another operation is told and retried.
+    """
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.status != "Deleting" or cluster.generation != given.generation:
         return {"asked": False}
@@ -32,7 +35,10 @@ def teardown_delete(ports: Ports, given: StepInput) -> dict[str, Any]:
 def _tell_refusal(
     ports: Ports, cluster: Cluster, status: BackendStatus, refused: ConflictError
 ) -> None:
-    """AWS deletes no cluster that it still makes or changes: the timeline says why the run does not end, once."""
+    """AWS deletes no cluster that it still makes or changes.
+
+    The timeline says why the run does not end, once.
+    """
     state = "being created" if status == BackendStatus.CREATING else "being changed"
     message = (
         f"AWS refuses to delete cluster '{cluster.name}' while it is {state}; "

@@ -16,7 +16,7 @@ from trainyard_contracts import places
 
 
 def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
-    """Mark the cluster Deleted, then tell and wake; repeating it tells again and changes nothing."""
+    """Mark the cluster Deleted, then tell and wake; a repetition changes nothing."""
     cluster = ports.clusters.get(given.cluster_name)
     if cluster.generation != given.generation or cluster.status not in ("Deleting", "Deleted"):
         return {"status": cluster.status}
@@ -36,13 +36,17 @@ def teardown_done(ports: Ports, given: StepInput) -> dict[str, Any]:
     ports.clusters.record(cluster.name, fact)
     tell_runs(ports, cluster, fact)
     _tell_ended_owner(ports, cluster, fact)
-    # A wait whose time ran out stays stored, since nobody else comes by: AWS has no event for a deletion.
+    # A wait whose time ran out stays stored, since nobody else comes by: AWS has no event for a
+    # deletion.
     wake_cluster(ports, cluster.name)
     return {"status": "Deleted"}
 
 
 def _tell_ended_owner(ports: Ports, cluster: Cluster, fact: ClusterDeleted) -> None:
-    """The run that the cluster was made for may have ended before it: no machine of its own will note the deletion."""
+    """The run that the cluster was made for may have ended before it.
+
+    No machine of its own will note the deletion.
+    """
     try:
         owner = ports.runs.get(cluster.owner_run) if cluster.owner_run else None
     except RunNotFound:
