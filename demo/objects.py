@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainyard_contracts.files import ExportManifest
-
-MANIFEST = "export-manifest.json"
+from trainyard_contracts.places import EXPORT_MANIFEST
 
 
 @dataclass
@@ -33,11 +32,11 @@ def verify_export(s3: Any, bucket: str, run_id: str, objects_prefix: str = "") -
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         for item in page.get("Contents", [])
     }
-    if MANIFEST not in listed:
-        found.wrong.append(f"s3://{bucket}/{prefix}{MANIFEST} is missing")
+    if EXPORT_MANIFEST not in listed:
+        found.wrong.append(f"s3://{bucket}/{prefix}{EXPORT_MANIFEST} is missing")
         return found
     manifest = ExportManifest.model_validate_json(
-        s3.get_object(Bucket=bucket, Key=prefix + MANIFEST)["Body"].read()
+        s3.get_object(Bucket=bucket, Key=prefix + EXPORT_MANIFEST)["Body"].read()
     )
     found.last_step = manifest.last_step
     if manifest.run_id != run_id:
@@ -55,7 +54,7 @@ def verify_export(s3: Any, bucket: str, run_id: str, objects_prefix: str = "") -
             found.final[item.key] = body
     found.wrong += [
         f"{key} is not in the manifest"
-        for key in listed.keys() - {MANIFEST} - {item.key for item in manifest.objects}
+        for key in listed.keys() - {EXPORT_MANIFEST} - {item.key for item in manifest.objects}
     ]
     if not manifest.objects:
         found.wrong.append("the manifest is empty")

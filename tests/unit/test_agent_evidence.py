@@ -38,20 +38,22 @@ def test_a_job_that_ended_with_zero_succeeded() -> None:
     assert run(Job("7", "COMPLETING", 0, 0, (A,))).outcome == "succeeded"
     assert (
         run(
-            Job("7", "COMPLETING", 0, 0, (A, B)), [Launch(A, ended=2.0), Launch(B, ended=2.0)]
+            Job("7", "COMPLETING", 0, 0, (A, B)),
+            [Launch(node=A, ended=2.0), Launch(node=B, ended=2.0)],
         ).outcome
         == "succeeded"
     )
     assert (
         run(
-            Job("7", "COMPLETING", 0, 0, (A, B)), [Launch(A, ended=2.0), Launch(B, ended=None)]
+            Job("7", "COMPLETING", 0, 0, (A, B)),
+            [Launch(node=A, ended=2.0), Launch(node=B, ended=None)],
         ).outcome
         == "failed"
     )
     assert (
         run(
             Job("7", "COMPLETING", 0, 0, (A,)),
-            [Launch(A, ended=2.0, exit_code=143, kind="stopped")],
+            [Launch(node=A, ended=2.0, exit_code=143, kind="stopped")],
         ).outcome
         == "failed"
     )
@@ -65,7 +67,7 @@ def test_zero_on_a_lost_node_is_no_success() -> None:
 @pytest.mark.parametrize("wrong", [-3600.0, 0.0, 3600.0])
 def test_who_failed_first_is_known_also_where_a_nodes_clock_is_an_hour_off(wrong: float) -> None:
     first = Launch(
-        A,
+        node=A,
         ended=1012.0,
         exit_code=1,
         kind="python-error",
@@ -73,7 +75,7 @@ def test_who_failed_first_is_known_also_where_a_nodes_clock_is_an_hour_off(wrong
         started=1000.0,
     )
     later = Launch(
-        B,
+        node=B,
         ended=1013.0 + wrong,
         exit_code=1,
         kind="python-error",
@@ -81,21 +83,23 @@ def test_who_failed_first_is_known_also_where_a_nodes_clock_is_an_hour_off(wrong
         started=1000.5 + wrong,
     )
     assert run(launches=[later, first]).error == "ValueError: bad batch"
-    plain = [Launch(A, ended=1012.0, exit_code=3, kind="exit", started=1000.0)]
-    plain.append(Launch(B, ended=1013.0 + wrong, exit_code=4, kind="exit", started=1000.5 + wrong))
+    plain = [Launch(node=A, ended=1012.0, exit_code=3, kind="exit", started=1000.0)]
+    plain.append(
+        Launch(node=B, ended=1013.0 + wrong, exit_code=4, kind="exit", started=1000.5 + wrong)
+    )
     assert run(launches=plain).exit_code == 3
 
 
 def test_memory_is_named_by_whoever_says_it() -> None:
     killed = Launch(
-        B,
+        node=B,
         ended=3.0,
         exit_code=137,
         signal=9,
         kind="out-of-memory",
         error="the kernel's killer ended process 7",
     )
-    first = Launch(A, ended=2.0, exit_code=137, signal=9, kind="signal")
+    first = Launch(node=A, ended=2.0, exit_code=137, signal=9, kind="signal")
     found = run(launches=[first, killed])
     assert (found.error_kind, found.failed_node, found.signal, found.error) == (
         "out-of-memory",
@@ -120,7 +124,7 @@ def test_memory_is_named_by_whoever_says_it() -> None:
 def test_errors_for_want_of_memory_are_known_by_their_words(error: str, kind: str) -> None:
     assert (
         run(
-            launches=[Launch(A, ended=2.0, exit_code=1, kind="python-error", error=error)]
+            launches=[Launch(node=A, ended=2.0, exit_code=1, kind="python-error", error=error)]
         ).error_kind
         == kind
     )
@@ -131,7 +135,7 @@ CANCELLED = Job("7", "CANCELLED", 0, 15, (A, B))
 
 
 def test_of_a_job_that_we_ended_because_its_launchers_had_the_launchers_say_how_it_went() -> None:
-    well = [Launch(A, ended=2.0), Launch(B, ended=3.0)]
+    well = [Launch(node=A, ended=2.0), Launch(node=B, ended=3.0)]
     assert run(CANCELLED, well, hollow=True).outcome == "succeeded"
     assert run(CANCELLED, well, hollow=True, lost=[B]).outcome == "succeeded", (
         "what is done, no lost node undoes"
@@ -140,8 +144,8 @@ def test_of_a_job_that_we_ended_because_its_launchers_had_the_launchers_say_how_
     for told in ([], well[:1]):  # what cannot be read just now may say otherwise
         assert run(CANCELLED, told, hollow=True).outcome == "failed"
     killed = [
-        Launch(A, ended=2.0, exit_code=137, signal=9, kind="signal", error="why"),
-        Launch(B, ended=None),
+        Launch(node=A, ended=2.0, exit_code=137, signal=9, kind="signal", error="why"),
+        Launch(node=B, ended=None),
     ]
     found = run(CANCELLED, killed, hollow=True)
     assert (found.outcome, found.error_kind, found.failed_node, found.error) == (
@@ -155,15 +159,15 @@ def test_of_a_job_that_we_ended_because_its_launchers_had_the_launchers_say_how_
 
 
 def test_a_job_is_hollow_when_all_its_launchers_have_ended_or_one_failed() -> None:
-    nodes, well, runs = (A, B), Launch(A, ended=2.0), Launch(B, ended=None)
-    failed = Launch(A, ended=2.0, exit_code=1, kind="peer")
-    stopped = Launch(A, ended=2.0, exit_code=143, kind="stopped")
-    assert is_hollow(nodes, [well, Launch(B, ended=9.0)])
+    nodes, well, runs = (A, B), Launch(node=A, ended=2.0), Launch(node=B, ended=None)
+    failed = Launch(node=A, ended=2.0, exit_code=1, kind="peer")
+    stopped = Launch(node=A, ended=2.0, exit_code=143, kind="stopped")
+    assert is_hollow(nodes, [well, Launch(node=B, ended=9.0)])
     assert is_hollow(nodes, [failed, runs])
     assert not is_hollow(nodes, [well, runs]), "the other one may still write the final model"
     assert not is_hollow(nodes, [stopped, runs])
     assert not is_hollow(nodes, [well]), "the other launcher has not written its first word yet"
-    assert not is_hollow(nodes, [well, Launch("ip-of-nobody", ended=1.0, kind="signal")])
+    assert not is_hollow(nodes, [well, Launch(node="ip-of-nobody", ended=1.0, kind="signal")])
     assert not is_hollow((), [well])
 
 
@@ -184,13 +188,13 @@ def test_a_lost_node_outweighs_what_its_peers_say() -> None:
 def test_the_first_cause_wins_over_consequences() -> None:
     launches = [
         Launch(
-            A,
+            node=A,
             ended=10.0,
             exit_code=1,
             kind="peer",
             error="RuntimeError: gloo: Connection closed by peer",
         ),
-        Launch(B, ended=10.5, exit_code=137, signal=9, kind="signal"),
+        Launch(node=B, ended=10.5, exit_code=137, signal=9, kind="signal"),
     ]
     found = run(launches=launches, log=GLOO)
     assert (found.error_kind, found.signal, found.failed_node) == ("signal", 9, B)
@@ -198,9 +202,9 @@ def test_the_first_cause_wins_over_consequences() -> None:
 
 def test_the_earlier_of_two_causes_wins() -> None:
     launches = [
-        Launch(A, ended=11.0, exit_code=1, kind="python-error", error="KeyError: 'b'"),
+        Launch(node=A, ended=11.0, exit_code=1, kind="python-error", error="KeyError: 'b'"),
         Launch(
-            B,
+            node=B,
             ended=10.0,
             exit_code=1,
             kind="python-error",
@@ -217,7 +221,10 @@ def test_the_earlier_of_two_causes_wins() -> None:
 
 def test_a_launcher_that_was_killed_itself_is_a_signal_on_its_node() -> None:
     found = run(
-        launches=[Launch(A, ended=10.0, exit_code=143, kind="stopped"), Launch(B, ended=None)]
+        launches=[
+            Launch(node=A, ended=10.0, exit_code=143, kind="stopped"),
+            Launch(node=B, ended=None),
+        ]
     )
     assert (found.error_kind, found.signal, found.failed_node) == ("signal", 9, B)
 
@@ -225,14 +232,21 @@ def test_a_launcher_that_was_killed_itself_is_a_signal_on_its_node() -> None:
 def test_a_shared_disk_that_takes_nothing_explains_launchers_that_could_not_report() -> None:
     full = "No space left on device"
     vanished = run(
-        launches=[Launch(A, ended=10.0, exit_code=143, kind="stopped"), Launch(B, ended=None)]
+        launches=[
+            Launch(node=A, ended=10.0, exit_code=143, kind="stopped"),
+            Launch(node=B, ended=None),
+        ]
     ).because(full)
     assert (vanished.error_kind, vanished.signal, vanished.failed_node) == ("unknown", None, None)
     assert vanished.error == f"the shared filesystem cannot be written: {full}"
     said = run(
         launches=[
             Launch(
-                A, ended=1.0, exit_code=1, kind="python-error", error=f"OSError: [Errno 28] {full}"
+                node=A,
+                ended=1.0,
+                exit_code=1,
+                kind="python-error",
+                error=f"OSError: [Errno 28] {full}",
             )
         ]
     )
@@ -277,7 +291,7 @@ def test_a_job_slurm_forgot_is_a_failure_with_what_is_known() -> None:
     assert run(None).outcome == "failed"
     assert run(None, log=BUG).error_kind == "python-error"
     assert "does not know the job" in (
-        run(None, [Launch(A, ended=None)], log="rank 1 on ip-10-0-0-2 from step 0").error or ""
+        run(None, [Launch(node=A, ended=None)], log="rank 1 on ip-10-0-0-2 from step 0").error or ""
     )
 
 

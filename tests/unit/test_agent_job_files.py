@@ -173,19 +173,21 @@ def test_of_a_huge_log_only_the_end_is_read(tmp_path: Path) -> None:
 
 def test_nonsense_in_launch_reports_is_no_evidence(tmp_path: Path) -> None:
     wild = {
-        "node": 5,
+        "node": "a",
         "ended": 1e300,
         "exitCode": "z",
         "signal": 1e9,
         "kind": [],
         "error": "half a pair: \ud800" + "x" * 9999,
     }
-    for number, text in enumerate(["[]", "{}", "[" * 100_000, "null", "\0", json.dumps(wild)]):
+    for number, text in enumerate(
+        ["[]", "{}", "[" * 100_000, "null", "\0", '{"node": 5}', json.dumps(wild)]
+    ):
         (tmp_path / f"launch-{number}.json").write_text(text)
     os.mkfifo(tmp_path / "launch-pipe.json")
     (tmp_path / "launch-large.json").write_bytes(b" " * (job_files.SMALL_BYTES + 1))
     [launch] = read_launches(tmp_path)
-    assert (launch.node, launch.exit_code, launch.signal, launch.kind) == ("5", None, None, None)
+    assert (launch.node, launch.exit_code, launch.signal, launch.kind) == ("a", None, None, None)
     assert str(launch.error).encode()[:16] == b"half a pair: ?xx"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from .base import Lenient, Sha256Hex
 from .cluster_base import ClusterUser, PythonEnvironment, S3Mount, SharedFilesystem
@@ -66,6 +66,47 @@ class Progress(Lenient):
         default=None, ge=0, lt=LATEST, description="when this attempt finished its first step"
     )
     world_size: int = Field(default=1, ge=1)
+
+
+def _code(value: object) -> int | None:
+    return value if isinstance(value, int) and abs(value) < 2**31 else None
+
+
+def _text(value: object) -> str | None:
+    """What can be sent on: half a surrogate pair cannot, and a program may have said a megabyte."""
+    return (
+        value[:ERROR_CHARACTERS].encode(errors="replace").decode()
+        if isinstance(value, str)
+        else None
+    )
+
+
+#: The most of an error's words that is read of a launcher's report.
+ERROR_CHARACTERS = 500
+_Moment = Annotated[
+    float | None, BeforeValidator(lambda value: value if isinstance(value, int | float) else None)
+]
+_Code = Annotated[int | None, BeforeValidator(_code)]
+_Text = Annotated[str | None, BeforeValidator(_text)]
+
+
+class LaunchReport(Lenient):
+    """launch-<node>.json: how the launcher of one node began and, unless it was killed itself, ended.
+
+    A job can write there: what is not of its type is not there.
+    """
+
+    node: str
+    started: _Moment = Field(default=None, description="seconds since the epoch")
+    ended: float | None = Field(default=None, description="None: the launcher was killed, or runs")
+    exit_code: _Code = None
+    signal: _Code = None
+    kind: _Text = Field(
+        default=None,
+        description="None: it ended well; signal, out-of-memory, python-error, peer, checkpoint, "
+        "fenced, stopped or exit",
+    )
+    error: _Text = Field(default=None, description="in one line")
 
 
 class JobBundle(Lenient):

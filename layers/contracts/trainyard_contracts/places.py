@@ -37,6 +37,10 @@ def launch_report(node: str) -> str:
     return f"launch-{node}.json"
 
 
+def is_launch_report(name: str) -> bool:
+    return name.startswith("launch-") and name.endswith(".json")
+
+
 def runs_prefix(cluster: str) -> str:
     """Where the runs of a cluster keep their objects; its nodes reach no other cluster's."""
     return f"clusters/{cluster}/runs"
@@ -52,9 +56,14 @@ def bundle_key(run: str, attempt: int) -> str:
     return f"{run}/attempts/{attempt}/{BUNDLE}"
 
 
+def log_name(attempt: int | str) -> str:
+    """Of an attempt's whole log, in a run's prefix and in its export."""
+    return f"{LOGS}/attempt-{attempt}.log"
+
+
 def log_key(run: str, attempt: int) -> str:
-    """Of an attempt's whole log, below a `run_prefix`."""
-    return f"{run}/{LOGS}/attempt-{attempt}.log"
+    """The same, below a `run_prefix`."""
+    return f"{run}/{log_name(attempt)}"
 
 
 def export_prefix(run: str) -> str:

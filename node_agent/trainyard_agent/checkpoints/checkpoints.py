@@ -27,6 +27,7 @@ from trainyard_agent.host.configuration import run_dir
 from trainyard_agent.host.job_files import may_pass, read_small
 from trainyard_agent.host.s3 import Digest, digest
 from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_contracts import places
 from trainyard_contracts.base import relative_path
 from trainyard_contracts.events import CheckpointCommitted, CheckpointPruned, CheckpointRejected
 from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, CheckpointManifest, JobBundle
@@ -449,7 +450,7 @@ def bundle_of(attempt: Attempt) -> JobBundle | None:
     if attempt.bundle is None:
         try:
             attempt.bundle = JobBundle.model_validate_json(
-                read_small(attempt.directory, attempt.directory / "bundle.json", MANIFEST_BYTES)
+                read_small(attempt.directory, attempt.directory / places.BUNDLE, MANIFEST_BYTES)
             )
         except (OSError, ValueError) as error:
             log.warning(

@@ -33,6 +33,7 @@ from trainyard_agent.host.job_files import may_pass, read_tail
 from trainyard_agent.host.s3 import S3, Digest, Location, digest, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs.attempts import Attempts
+from trainyard_contracts import places
 from trainyard_contracts.commands import Exporting
 from trainyard_contracts.events import ExportFinished
 from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, ExportedObject, ExportManifest
@@ -40,7 +41,6 @@ from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, ExportedObject
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-MANIFEST_KEY = "export-manifest.json"
 AT_ONCE = 4
 LOG_BYTES = 64 * 1024 * 1024
 TRIES = 8
@@ -249,7 +249,7 @@ class Exports:
                 run_id,
                 export_id,
                 ok=True,
-                manifest_key=destination.under(MANIFEST_KEY).key,
+                manifest_key=destination.under(places.EXPORT_MANIFEST).key,
                 **copied,
             )
         except (ExportFailed, Refused, OSError, ValueError) as error:
@@ -276,7 +276,7 @@ class Exports:
             )
         )
         # Logs grow while a job runs, so each is copied as it is at this moment.
-        logs = {f"logs/attempt-{path.parent.name}.log": path for path in _logs(root)}
+        logs = {places.log_name(path.parent.name): path for path in _logs(root)}
         digests = await asyncio.gather(
             *(self._verified_bytes(destination.under(key), path) for key, path in logs.items())
         )
@@ -286,7 +286,7 @@ class Exports:
         kept = [sum(found is not None for found in part) for part in parts]
         manifest = _manifest(run_id, plan, objects, (output, kept[0]), (working, kept[1]))
         body = manifest.model_dump_json(by_alias=True, indent=1).encode()
-        at = destination.under(MANIFEST_KEY)
+        at = destination.under(places.EXPORT_MANIFEST)
         written = await self._patiently(lambda: self._prove(at, self._s3.put_bytes(at, body)))
         return {
             "objects": len(objects),

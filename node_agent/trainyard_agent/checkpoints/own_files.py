@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trainyard_agent.checkpoints.checkpoints import NAME
 from trainyard_agent.host.job_files import may_pass, read_small
+from trainyard_contracts import places
 from trainyard_contracts.files import OUTPUT_NAME, JobBundle
 
 #: Every object is read, hashed, and looked at from the control plane: more files than this belong
@@ -133,7 +134,7 @@ def _brought(attempt: Path) -> Mapping[str, str]:
     """The files of the submission, by name."""
     try:
         return JobBundle.model_validate_json(
-            read_small(attempt, attempt / "bundle.json", _BUNDLE_BYTES)
+            read_small(attempt, attempt / places.BUNDLE, _BUNDLE_BYTES)
         ).files
     except (OSError, ValueError):
         return {}

@@ -14,6 +14,7 @@ from pathlib import Path
 from trainyard_agent.host.atomic_file import replace_file
 from trainyard_agent.host.slurm import SlurmNode, as_argument
 from trainyard_agent.jobs import gres
+from trainyard_contracts import places
 from trainyard_contracts.base import relative_path
 from trainyard_contracts.files import OUTPUT_NAME, AgentConfig, JobBundle
 
@@ -68,13 +69,13 @@ def write_attempt(
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text.encode())
     document = bundle.model_dump_json(by_alias=True, indent=1).encode()
-    replace_file(directory / "bundle.json", document)
+    replace_file(directory / places.BUNDLE, document)
     launch = {
         name: value
         for name, value in json.loads(document).items()
         if name not in ("batchScript", "files")
     }
-    replace_file(directory / "job.json", json.dumps(launch, indent=1).encode())
+    replace_file(directory / places.JOB, json.dumps(launch, indent=1).encode())
     write_hosts(directory, hosts)
     script = directory / "job.sbatch"
     replace_file(script, render(bundle.batch_script, config, directory).encode())

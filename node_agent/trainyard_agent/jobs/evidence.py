@@ -9,9 +9,10 @@ import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from trainyard_agent.host.slurm import Job
+from trainyard_contracts.files import LaunchReport
 
 Kind = Literal["python-error", "signal", "out-of-memory", "node", "checkpoint", "unknown"]
 
@@ -38,55 +39,17 @@ CLOCKS_DIFFER_SECONDS = 60.0
 CHECKPOINT_FAILED = 74
 
 
-@dataclass(frozen=True)
-class Launch:
-    """A launcher's report of its node (launch-<node>.json).
-
-    Without `ended` it was killed itself.
-    """
-
-    node: str
-    ended: float | None
-    exit_code: int | None = None
-    signal: int | None = None
-    kind: str | None = None
-    error: str | None = None
-    started: float | None = None
+class Launch(LaunchReport):
+    """A launcher's report, read for its cause."""
 
     @property
     def names_cause(self) -> bool:
         """It says why the job ended; others tell only that something ended them."""
-        return self.ended is not None and self.kind in (
-            "signal",
-            "out-of-memory",
-            "python-error",
-            "checkpoint",
-        )
-
-    @classmethod
-    def from_json(cls, document: Any) -> Launch:
-        """Raises KeyError, TypeError, ValueError on a file that is none."""
-        if not isinstance(document, dict):
-            raise TypeError("it is not a JSON object")
-        ended, started = document.get("ended"), document.get("started")
-        return cls(
-            node=str(document["node"]),
-            ended=float(ended) if ended is not None else None,
-            exit_code=_whole(document.get("exitCode")),
-            signal=_whole(document.get("signal")),
-            kind=_line(document.get("kind")),
-            error=_line(document.get("error")),
-            started=float(started) if isinstance(started, (int, float)) else None,
-        )
+        return self.ended is not None and self.kind in CAUSES
 
 
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and abs(value) < 2**31 else None
-
-
-def _line(value: object) -> str | None:
-    """Text that can be sent: half a surrogate pair cannot."""
-    return value[:_MAX_ERROR].encode(errors="replace").decode() if isinstance(value, str) else None
+#: Kinds of a launcher's end that are causes and no consequences.
+CAUSES = ("signal", "out-of-memory", "python-error", "checkpoint")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host import job_files
 from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_contracts import places
 from trainyard_contracts.events import AttemptStepped
 from trainyard_contracts.files import Progress
 
@@ -28,7 +29,7 @@ class ProgressReader:
 
     def read(self, attempt: Attempt) -> None:
         """Take up progress.json if it changed; report the first step."""
-        path = attempt.directory / "progress.json"
+        path = attempt.directory / places.PROGRESS
         try:
             stat = path.stat()
             if (stat.st_mtime_ns, stat.st_ino) == attempt.progress_seen:
@@ -79,7 +80,7 @@ def first_step_at(attempt: Attempt, progress: Progress) -> float:
     """
     now, told = time.time(), progress.first_step_at or progress.at
     try:
-        made = (attempt.directory / "bundle.json").stat().st_mtime
+        made = (attempt.directory / places.BUNDLE).stat().st_mtime
     except OSError:
         made = 0.0
     if made - CLOCK_SECONDS <= told <= now + CLOCK_SECONDS:

@@ -10,6 +10,7 @@ from trainyard_agent.host.s3 import S3, Location, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.jobs.traces import log_tail
+from trainyard_contracts import places
 from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,6 @@ class RunLogs:
                 return
 
     def _location(self, attempt: Attempt) -> Location:
-        bucket, prefix = self._config.data_bucket, self._config.runs_prefix
-        name = f"logs/attempt-{attempt.number}.log"
-        return parse_uri(f"s3://{bucket}/{prefix}/{attempt.run_id}/{name}")
+        run = places.run_prefix(self._config.runs_prefix, attempt.run_id)
+        key = places.log_key(run, attempt.number)
+        return parse_uri(f"s3://{self._config.data_bucket}/{key}")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trainyard_agent.host import job_files
 from trainyard_agent.jobs.evidence import Launch
+from trainyard_contracts import places
 
 log = logging.getLogger(__name__)
 
@@ -39,19 +40,15 @@ def read_tail(path: Path, limit: int) -> str:
 def read_launches(directory: Path) -> list[Launch]:
     """Every launcher's report; one that cannot be read says nothing."""
     try:
-        names = [
-            name
-            for name in os.listdir(directory)
-            if name.startswith("launch-") and name.endswith(".json")
-        ]
+        names = [name for name in os.listdir(directory) if places.is_launch_report(name)]
     except OSError as error:
         log.warning("the launchers' reports in %s cannot be listed: %s", directory, error)
         return []
     found = []
     for path in (directory / name for name in sorted(names)):
         try:
-            found.append(Launch.from_json(json.loads(job_files.read_small(directory, path))))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            found.append(Launch.model_validate(json.loads(job_files.read_small(directory, path))))
+        except (OSError, ValueError, RecursionError) as error:
             log.warning("%s cannot be read: %s", path, error)
     return found
 
