@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from trainyard.app.facts.record_fact import record_fact
 from trainyard.wiring import ports
@@ -20,8 +19,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     told = {**asdict(recorded), "eventId": event.get("id")}
     if recorded.result == "dropped":
         logger.warning(f"dropped: {recorded.reason}", extra=told)
-        with single_metric(name="EventsDropped", unit=MetricUnit.Count, value=1):
-            pass
+        ports().metrics.put("EventsDropped", 1)
     elif recorded.type != "ClusterHeartbeat":
         logger.info(f"recorded: {recorded.reason}", extra=told)
     return {"result": recorded.result, "reason": recorded.reason}

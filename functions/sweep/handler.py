@@ -6,10 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from trainyard.app.sweep.sweep import UNKNOWN_CLUSTER, sweep
-from trainyard.settings import Settings
 from trainyard.wiring import ports
 
 logger = Logger(service="sweep")
@@ -20,17 +18,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     done = sweep(ports())
     for swept in done:
         logger.info(f"{swept.action}: {swept.reason}", extra=asdict(swept))
-    _count_unknown(sum(swept.action == UNKNOWN_CLUSTER for swept in done))
+    if unknown := sum(swept.action == UNKNOWN_CLUSTER for swept in done):
+        ports().metrics.put("UnknownClusters", unknown)  # template.yaml, UnknownClustersAlarm
     failed = [swept for swept in done if swept.action == "failed"]
     if failed:
         raise RuntimeError("; ".join(f"{swept.subject}: {swept.reason}" for swept in failed))
     return {"done": len(done)}
-
-
-def _count_unknown(clusters: int) -> None:
-    """CloudWatch reads the metric from the log (template.yaml, UnknownClustersAlarm)."""
-    if clusters:
-        with single_metric(
-            name="UnknownClusters", unit=MetricUnit.Count, value=clusters, namespace="Trainyard"
-        ) as metric:
-            metric.add_dimension("stack", Settings.from_env().stage)

@@ -430,3 +430,8 @@ def _dashboard(maker: Maker, want: Wanted) -> Made:
     name = want.name("DashboardName")
     json.loads(want.properties["DashboardBody"])  # a body that is no JSON fails on AWS too
     return name, {}
+
+
+@update_of("AWS::CloudWatch::Dashboard")
+def _update_dashboard(maker: Maker, want: Wanted, physical_id: str) -> None:
+    json.loads(want.properties["DashboardBody"])

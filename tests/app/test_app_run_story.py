@@ -99,6 +99,12 @@ def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> No
     story.end(lastStep=200)
     assert story.run.status == "Succeeded"
     assert_nothing_left(story)
+    [(recovery, seconds, cause), ended] = story.world.metrics.told
+    assert (recovery, cause) == ("RecoverySeconds", {"cause": "node-lost"})
+    [incident] = story.run.incidents
+    assert incident.resumed_at is not None
+    assert seconds == (incident.resumed_at - incident.started_at).total_seconds()
+    assert ended == ("RunsEnded", 1, {"status": "Succeeded"})
 
 
 def test_the_restart_goes_first_and_the_replacement_is_asked_for_behind_the_runs_back() -> None:

@@ -582,6 +582,16 @@ class MemorySecrets:
         self.names.discard(name)
 
 
+class MemoryMetrics:
+    """ports.Metrics: what was told, in order, as (name, value, dimensions)."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, float, dict[str, str]]] = []
+
+    def put(self, name: str, value: float, unit: str = "Count", **dimensions: str) -> None:
+        self.told.append((name, value, dimensions))
+
+
 class MemoryPrices:
     def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
         return 1.5 * sum(group.count + group.spares for group in spec.instance_groups)
@@ -602,6 +612,7 @@ class World:
     executions: MemoryExecutions = field(default_factory=MemoryExecutions)
     dead_letters: MemoryDeadLetters = field(default_factory=MemoryDeadLetters)
     secrets: MemorySecrets = field(default_factory=MemorySecrets)
+    metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
     backend: MemoryBackend = field(init=False)
     ports: Ports = field(init=False)
 
@@ -613,6 +624,6 @@ class World:
             runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits), backends={"hyperpod": wrap(self.backend)},
             commands=wrap(self.commands), blobs=wrap(self.blobs), executions=wrap(self.executions),
             dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets),
-            prices=MemoryPrices(), clock=self.clock, ids=self.ids,
+            prices=MemoryPrices(), metrics=self.metrics, clock=self.clock, ids=self.ids,
             config=Config(heartbeat_seconds=60, secret_prefix="trainyard/test", data_bucket="trainyard-data"),
         )  # fmt: skip

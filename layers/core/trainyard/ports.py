@@ -470,6 +470,17 @@ class Remains:
     created_at: datetime
 
 
+MetricUnit = Literal["Count", "Seconds"]
+
+
+class Metrics(Protocol):
+    """Figures for dashboards and alarms. One may be lost with the process that would tell it."""
+
+    def put(self, name: str, value: float, unit: MetricUnit = "Count", **dimensions: str) -> None:
+        """One figure of now. Never raises: nothing waits for a figure."""
+        ...
+
+
 class Prices(Protocol):
     def hourly_usd(self, spec: ClusterSpec, product_of: Callable[[str], Product]) -> float | None:
         """On-demand price of the whole cluster per hour, or None if the price list does not say.
@@ -512,6 +523,7 @@ class Ports:
     dead_letters: DeadLetters
     secrets: Secrets
     prices: Prices
+    metrics: Metrics
     clock: Clock
     ids: Ids
     config: Config

@@ -28,6 +28,7 @@ def build(settings: Settings) -> Ports:
     from trainyard.aws.clusters import TableClusters
     from trainyard.aws.dead_letters import QueueDeadLetters
     from trainyard.aws.executions import StateMachines
+    from trainyard.aws.metrics import LogMetrics
     from trainyard.aws.pricing import PriceList
     from trainyard.aws.runs import TableRuns
     from trainyard.aws.secrets import SecretKeys
@@ -47,6 +48,7 @@ def build(settings: Settings) -> Ports:
         executions=StateMachines(Lazy("stepfunctions", settings.region), _machines(settings)),
         dead_letters=QueueDeadLetters(Lazy("sqs", settings.region), settings.dead_letters_url),
         secrets=SecretKeys(Lazy("secretsmanager", settings.region), settings.stage),
+        metrics=LogMetrics(settings.stage),
         prices=PriceList(Lazy("pricing", "us-east-1"), settings.region),
         clock=clock,
         ids=Ulids(),

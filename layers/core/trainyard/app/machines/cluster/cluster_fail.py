@@ -32,6 +32,7 @@ def cluster_fail(ports: Ports, given: StepInput) -> dict[str, Any]:
         )
         update = {"status": "Failed", "problem": found}
         cluster = ports.clusters.put(cluster.changed(**update))
+        ports.metrics.put("ClustersFailed", 1, code=found.code)
     reason = brief(cluster.problem) if cluster.problem else "unknown"
     fact_id = f"cluster-failed-{cluster.name}-{cluster.generation}"
     fact = ClusterFailed(

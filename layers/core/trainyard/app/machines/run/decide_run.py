@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from trainyard.app.facts.situation import think
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
 from trainyard.domain.decisions import Decision
-from trainyard.domain.records import Action, Run
+from trainyard.domain.records import Action, Incident, Run
 from trainyard.ports import Ports
 
 #: An execution may have 25,000 events and then fails; the room left is for repeated tasks.
@@ -59,7 +60,18 @@ def _told(action: Action) -> dict[str, Any]:
 def save(ports: Ports, run: Run, decision: Decision) -> Run:
     """Store what was decided; an unchanged run is not written."""
     if decision.run != run:
-        return ports.runs.put(decision.run, decision.notes)
+        saved = ports.runs.put(decision.run, decision.notes)
+        for seconds, incident in resumed(run, decision.run):
+            ports.metrics.put("RecoverySeconds", seconds, "Seconds", cause=incident.cause)
+        return saved
     for note in decision.notes:
         ports.runs.note(run.id, note)
     return run
+
+
+def resumed(before: Run, after: Run) -> Iterator[tuple[float, Incident]]:
+    """The incidents that this decision closed, with the seconds from the fault to the first step."""
+    open_before = {one.fact_id for one in before.incidents if one.resumed_at is None}
+    for one in after.incidents:
+        if one.fact_id in open_before and one.resumed_at is not None:
+            yield max(0.0, (one.resumed_at - one.started_at).total_seconds()), one

@@ -34,6 +34,7 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
         id=f"status-end-{run.life}", at=now, kind="status", type=ended.status, message=message
     )
     ports.runs.put(ended, [line])
+    ports.metrics.put("RunsEnded", 1, status=ended.status)
     return {"status": ended.status}
 
 
