@@ -1,4 +1,6 @@
-"""`python -m trainyard_trainers` is the command `trainyard-trainers`, also where no console script was installed."""
+"""`python -m trainyard_trainers` is the command `trainyard-trainers`, also where no console script
+was installed.
+"""
 
 import sys
 

@@ -1,4 +1,6 @@
-"""Sentence pairs as the Microsoft Research Paraphrase Corpus has them, and batches of their tokens."""
+"""Sentence pairs as the Microsoft Research Paraphrase Corpus has them, and batches of their
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,16 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: Path, key: str) -> list[Pair]:
-    """The pairs of a tab-separated file with MRPC's header line. A quotation mark is a character like any other.
+    """The pairs of a tab-separated file with MRPC's header line. A quotation mark is a character
+    like any other.
 
     Raises ConfigError that names `key`, the file and the line.
     """
     lines = _lines(path, key)
     if next(lines, (1, ""))[1].split("\t") != list(COLUMNS):
         raise ConfigError(
-            f"{key}: {path}, line 1: it must be the header: {', '.join(COLUMNS)}, with a tab between each two"
+            f"{key}: {path}, line 1: it must be the header: {', '.join(COLUMNS)}, with a tab "
+            "between each two"
         )
     pairs = [_pair(line, f"{key}: {path}, line {number}") for number, line in lines]
     if not pairs:
@@ -41,12 +45,16 @@ def read_pairs(path: Path, key: str) -> list[Pair]:
 
 
 def _lines(path: Path, key: str) -> Iterator[tuple[int, str]]:
-    """(number from 1, text) of each line. The corpus begins with a byte order mark and ends its lines as Windows does."""
+    """(number from 1, text) of each line.
+
+    The corpus begins with a byte order mark and ends its lines as Windows does.
+    """
     try:
         content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
     except OSError as error:
         raise ConfigError(
-            f"{key}: {path} cannot be read: {error.strerror}; give the path of a file in MRPC's format"
+            f"{key}: {path} cannot be read: {error.strerror}; give the path of a file in MRPC's "
+            "format"
         ) from error
     for number, line in enumerate(content.split(b"\n"), 1):
         try:
@@ -73,7 +81,9 @@ def _pair(line: str, place: str) -> Pair:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Tokens of all pairs: rows of different lengths, with the segment (0 or 1) of each token where the model wants it."""
+    """Tokens of all pairs: rows of different lengths, with the segment (0 or 1) of each token where
+    the model wants it.
+    """
 
     tokens: list[list[int]]
     segments: list[list[int]] | None
@@ -84,7 +94,9 @@ class Encoded:
         return len(self.tokens)
 
     def batch(self, indices: Sequence[int]) -> tuple[dict[str, Tensor], Tensor]:
-        """A model's inputs, each (len(indices), tokens of the longest of them), and labels (len(indices),)."""
+        """A model's inputs, each (len(indices), tokens of the longest of them), and labels
+        (len(indices),).
+        """
         rows = [self.tokens[index] for index in indices]
         inputs = {
             "input_ids": padded(rows, self.pad),
@@ -95,7 +107,9 @@ class Encoded:
         return inputs, self.labels[list(indices)]
 
     def digest(self) -> str:
-        """Of the tokens and labels in their order: two runs with the same digest see the same samples."""
+        """Of the tokens and labels in their order: two runs with the same digest see the same
+        samples.
+        """
         return hashlib.sha256(repr((self.tokens, self.labels.tolist())).encode()).hexdigest()
 
 
@@ -106,7 +120,9 @@ def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
 
 
 def encode(tokenizer: Any, pairs: Sequence[Pair], max_tokens: int) -> Encoded:
-    """Tokens of the pairs by a Hugging Face tokenizer; of a pair that is too long the longer sentence is cut."""
+    """Tokens of the pairs by a Hugging Face tokenizer; of a pair that is too long the longer
+    sentence is cut.
+    """
     found = tokenizer(
         [pair.first for pair in pairs],
         [pair.second for pair in pairs],

@@ -1,9 +1,11 @@
-"""Fine-tunes BERT, or another encoder of a Hugging Face directory, to tell whether two sentences say the same (MRPC).
+"""Fine-tunes BERT, or another encoder of a Hugging Face directory, to tell whether two sentences
+say the same (MRPC).
 
     torchrun --nproc-per-node 2 -m trainyard_trainers.bert --model DIRECTORY --train train.tsv --validation dev.tsv
 
-J. Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding" (2019); W. B. Dolan and C. Brockett,
-"Automatically Constructing a Corpus of Sentential Paraphrases" (2005). Resume is exact, dropout included.
+J. Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding"
+(2019); W. B. Dolan and C. Brockett, "Automatically Constructing a Corpus of Sentential Paraphrases"
+(2005). Resume is exact, dropout included.
 """
 
 from __future__ import annotations
@@ -39,10 +41,11 @@ LABELS = {0: "different", 1: "paraphrase"}
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig(loop.LoopConfig):
-    """`model`: a Hugging Face directory; `train`, `validation`: files in MRPC's format; `batch`: pairs a rank and step.
+    """`model`: a Hugging Face directory; `train`, `validation`: files in MRPC's format; `batch`:
+    pairs a rank and step.
 
-    `evaluate_every`: steps between two evaluations, 0 for one at the end only. `precision`: of the matrix products; weights and optimizer
-    state stay float32.
+    `evaluate_every`: steps between two evaluations, 0 for one at the end only. `precision`: of the
+    matrix products; weights and optimizer state stay float32.
     """
 
     model: Path
@@ -62,12 +65,15 @@ class BertConfig(loop.LoopConfig):
         super().__post_init__()
         if self.warmup_steps > self.steps:
             raise ValueError(
-                f"warmup_steps: {self.warmup_steps} are more than all steps; use at most {self.steps}"
+                f"warmup_steps: {self.warmup_steps} are more than all steps; use at most "
+                f"{self.steps}"
             )
 
 
 def rate_factor(settings: BertConfig, step: int) -> float:
-    """What the learning rate of a step (from 1) is multiplied with: up in a line, then down to nearly 0 in a line or half a cosine."""
+    """What the learning rate of a step (from 1) is multiplied with: up in a line, then down to
+    nearly 0 in a line or half a cosine.
+    """
     if step <= settings.warmup_steps:
         return step / settings.warmup_steps
     done = (step - settings.warmup_steps) / (settings.steps - settings.warmup_steps + 1)
@@ -75,9 +81,11 @@ def rate_factor(settings: BertConfig, step: int) -> float:
 
 
 def load_pretrained(directory: Path, max_tokens: int) -> tuple[Any, Any]:
-    """(model with a head for two classes, tokenizer) of a local directory; never asks the network. Raises ConfigError.
+    """(model with a head for two classes, tokenizer) of a local directory; never asks the network.
+    Raises ConfigError.
 
-    A head that the directory does not have is drawn at random; any other weight that is missing is an error.
+    A head that the directory does not have is drawn at random; any other weight that is missing is
+    an error.
     """
     _check_directory(directory)
     os.environ.setdefault(
@@ -107,7 +115,8 @@ def load_pretrained(directory: Path, max_tokens: int) -> tuple[Any, Any]:
 def _check_directory(directory: Path) -> None:
     if not directory.is_dir():
         raise ConfigError(
-            f"model: {directory} is no directory; give one that save_pretrained wrote (models are not downloaded)"
+            f"model: {directory} is no directory; give one that save_pretrained wrote (models are "
+            "not downloaded)"
         )
     for what, names in (
         ("configuration", ("config.json",)),
@@ -116,7 +125,8 @@ def _check_directory(directory: Path) -> None:
     ):
         if not any((directory / name).is_file() for name in names):
             raise ConfigError(
-                f"model: {directory} has no {what}: {' or '.join(names)} is missing; save_pretrained writes it there"
+                f"model: {directory} has no {what}: {' or '.join(names)} is missing; "
+                "save_pretrained writes it there"
             )
 
 
@@ -131,28 +141,34 @@ def _check_loaded(
     )
     if missing:
         raise ConfigError(
-            f"model: the weights in {directory} lack {len(missing)} tensors that config.json asks for, {missing[0]} first; "
+            f"model: the weights in {directory} lack {len(missing)} tensors that config.json asks "
+            f"for, {missing[0]} first; "
             "give weights and config.json of one model"
         )
     if len(tokenizer) > model.config.vocab_size:
         raise ConfigError(
-            f"model: the tokenizer in {directory} has {len(tokenizer)} tokens, but config.json's vocab_size is {model.config.vocab_size}; "
+            f"model: the tokenizer in {directory} has {len(tokenizer)} tokens, but config.json's "
+            f"vocab_size is {model.config.vocab_size}; "
             "give tokenizer and weights of one model"
         )
     if tokenizer.pad_token_id is None:
         raise ConfigError(
-            f"model: the tokenizer in {directory} has no pad_token, which batches need; set it and save_pretrained again"
+            f"model: the tokenizer in {directory} has no pad_token, which batches need; set it and "
+            "save_pretrained again"
         )
     longest = getattr(model.config, "max_position_embeddings", max_tokens)
     if max_tokens > longest:
         raise ConfigError(
-            f"max_tokens: {max_tokens} are more than the model's max_position_embeddings; use at most {longest}"
+            f"max_tokens: {max_tokens} are more than the model's max_position_embeddings; use at "
+            f"most {longest}"
         )
 
 
 @dataclass(frozen=True)
 class Score:
-    """How well a model of a step does on the validation pairs; `loss` is the mean cross-entropy in nats, F1 is of the paraphrases."""
+    """How well a model of a step does on the validation pairs; `loss` is the mean cross-entropy in
+    nats, F1 is of the paraphrases.
+    """
 
     step: int
     accuracy: float
@@ -162,7 +178,9 @@ class Score:
 
     @classmethod
     def of(cls, step: int, counts: Tensor) -> Score:
-        """Of `counts` (5,): pairs, right ones, true positives, false ones of either kind, sum of losses."""
+        """Of `counts` (5,): pairs, right ones, true positives, false ones of either kind, sum of
+        losses.
+        """
         pairs, right, hits, slips, loss = counts.tolist()
         return cls(
             step,
@@ -197,7 +215,8 @@ class Bert:
         self.optimizer = torch.optim.AdamW(self._groups(), lr=settings.learning_rate)
         if self.rank == 0:
             print(
-                f"{len(self.train)} pairs, {len(self.validation)} for validation; {data_parallel.size(self.model)}",
+                f"{len(self.train)} pairs, {len(self.validation)} for validation; "
+                f"{data_parallel.size(self.model)}",
                 flush=True,
             )
         self.step = 0
@@ -208,7 +227,9 @@ class Bert:
         )  # from here on every rank draws dropout of its own
 
     def _groups(self) -> list[dict[str, Any]]:
-        """Weight decay is for matrices: on biases and norms it would pull the outputs themselves to 0."""
+        """Weight decay is for matrices: on biases and norms it would pull the outputs themselves to
+        0.
+        """
         parameters = list(self.model.parameters())
         matrices = [parameter for parameter in parameters if parameter.ndim > 1]
         others = [parameter for parameter in parameters if parameter.ndim <= 1]
@@ -249,7 +270,10 @@ class Bert:
 
     @torch.no_grad()
     def evaluate(self) -> Score:
-        """Of every validation pair, each counted once by one rank. All ranks must call it; it draws no random number."""
+        """Of every validation pair, each counted once by one rank.
+
+        All ranks must call it; it draws no random number.
+        """
         self.model.eval()
         counts = torch.zeros(5, dtype=torch.float64)
         own = list(range(self.rank, len(self.validation), self.world_size))
@@ -273,7 +297,9 @@ class Bert:
         return torch.tensor(values, dtype=torch.float64)
 
     def _evaluate(self) -> None:
-        """Keep the score of this step; the best is the one with the highest F1, then the highest accuracy, then the first."""
+        """Keep the score of this step; the best is the one with the highest F1, then the highest
+        accuracy, then the first.
+        """
         self.last = self.evaluate()
         if self.best is None or (self.last.f1, self.last.accuracy) > (
             self.best.f1,
@@ -282,7 +308,8 @@ class Bert:
             self.best = self.last
         if self.rank == 0:
             print(
-                f"validation after step {self.step}: accuracy {self.last.accuracy:.4f} f1 {self.last.f1:.4f} loss {self.last.loss:.4f}",
+                f"validation after step {self.step}: accuracy {self.last.accuracy:.4f} f1 "
+                f"{self.last.f1:.4f} loss {self.last.loss:.4f}",
                 flush=True,
             )
 
@@ -306,7 +333,8 @@ class Bert:
         task = load(saved, "task.pt")
         if task["train"] != self.train.digest():
             raise ConfigError(
-                f"train: {self.settings.train} or its tokenizer is not what {saved.path.name} was trained on; put it back"
+                f"train: {self.settings.train} or its tokenizer is not what {saved.path.name} was "
+                "trained on; put it back"
             )
         self.model.load_state_dict(load(saved, "model.pt"))
         self.optimizer.load_state_dict(load(saved, "optimizer.pt"))

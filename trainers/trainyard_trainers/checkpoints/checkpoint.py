@@ -1,7 +1,9 @@
-"""Checkpoints that exist whole or not at all: files first, manifest last, one rename under the run's fence.
+"""Checkpoints that exist whole or not at all: files first, manifest last, one rename under the
+run's fence.
 
-A process may be killed at any line. Whatever it leaves behind is either a committed directory whose manifest verifies, or a
-dot directory that nobody reads. Needs the standard library only; `checkpointer.py` does the same with all ranks of a job.
+A process may be killed at any line. Whatever it leaves behind is either a committed directory whose
+manifest verifies, or a dot directory that nobody reads. Needs the standard library only;
+`checkpointer.py` does the same with all ranks of a job.
 """
 
 from __future__ import annotations
@@ -34,9 +36,11 @@ MANIFEST = "manifest.json"
 _NAME = re.compile(r"^step-(\d{12})-attempt-(\d+)$")
 _LEFTOVER = re.compile(r"^\.(?:tmp|old)-.*attempt-(\d+)$")
 _CHUNK = 1 << 20
-#: So long a start waits for checkpoints that cannot be read just now; the other ranks wait for it in a collective of 300 s at most.
+#: So long a start waits for checkpoints that cannot be read just now; the other ranks wait for it
+#: in a collective of 300 s at most.
 READ_SECONDS, _FIRST_PAUSE, _LAST_PAUSE = 120.0, 0.5, 10.0
-#: What is wrong with the files themselves. Any other error (EMFILE, EIO, ESTALE while a file system fails over) may pass.
+#: What is wrong with the files themselves. Any other error (EMFILE, EIO, ESTALE while a file system
+#: fails over) may pass.
 _OF_THE_FILES = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
 )
@@ -67,7 +71,9 @@ class Saved:
 
 
 class _HashingFile:
-    """Counts and hashes what is written, so that a large file is never read back or held in memory twice."""
+    """Counts and hashes what is written, so that a large file is never read back or held in memory
+    twice.
+    """
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -126,21 +132,26 @@ def read_fence(run_dir: Path) -> int:
         return 0
     if not text.isdigit():
         raise CheckpointFailed(
-            f"{run_dir / 'fence'}: '{text[:40]}' is not an attempt's number, so nothing may be committed"
+            f"{run_dir / 'fence'}: '{text[:40]}' is not an attempt's number, so nothing may be "
+            "committed"
         )
     return int(text)
 
 
 @contextlib.contextmanager
 def holding_fence(attempt: Attempt) -> Iterator[None]:
-    """Hold the run's fence lock; raises Fenced if a newer attempt exists. The agent raises the fence under the same lock."""
+    """Hold the run's fence lock; raises Fenced if a newer attempt exists.
+
+    The agent raises the fence under the same lock.
+    """
     descriptor = os.open(attempt.run_dir / "fence.lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         newest = read_fence(attempt.run_dir)
         if newest > attempt.number:
             raise Fenced(
-                f"attempt {attempt.number} is fenced: attempt {newest} of run {attempt.run_id} exists; nothing was committed"
+                f"attempt {attempt.number} is fenced: attempt {newest} of run {attempt.run_id} "
+                "exists; nothing was committed"
             )
         yield
     finally:
@@ -148,7 +159,9 @@ def holding_fence(attempt: Attempt) -> Iterator[None]:
 
 
 def lock(attempt: Attempt) -> int | None:
-    """A descriptor that keeps a second job of the same attempt out while it is open; it goes with the process. Raises CheckpointFailed, OSError."""
+    """A descriptor that keeps a second job of the same attempt out while it is open; it goes with
+    the process. Raises CheckpointFailed, OSError.
+    """
     path = attempt.attempt_dir / "lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -157,7 +170,8 @@ def lock(attempt: Attempt) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         raise CheckpointFailed(
-            f"{path}: attempt {attempt.number} of run {attempt.run_id} is running already; end it, or give another TRAINYARD_RUN_DIR"
+            f"{path}: attempt {attempt.number} of run {attempt.run_id} is running already; end it, "
+            "or give another TRAINYARD_RUN_DIR"
         ) from None
     except OSError:  # a file system without locks
         os.close(descriptor)
@@ -176,7 +190,9 @@ def parse_name(name: str) -> tuple[int, int] | None:
 
 
 def temporary_directory(target: Path, attempt: Attempt) -> Path:
-    """Where the files of `target` are written before the commit; the attempt's own, so that attempts never mix."""
+    """Where the files of `target` are written before the commit; the attempt's own, so that
+    attempts never mix.
+    """
     name = target.name if parse_name(target.name) else f"{target.name}-attempt-{attempt.number}"
     return target.with_name(f".tmp-{name}")
 
@@ -184,9 +200,11 @@ def temporary_directory(target: Path, attempt: Attempt) -> Path:
 def commit(
     attempt: Attempt, target: Path, step: int, world_size: int, files: Sequence[FileEntry]
 ) -> None:
-    """Write the manifest of what lies in `temporary_directory(target)` and rename it into place: the rename is the commit.
+    """Write the manifest of what lies in `temporary_directory(target)` and rename it into place:
+    the rename is the commit.
 
-    An existing `target` is set aside first (only `final` can exist already). Raises Fenced and OSError; then nothing is committed.
+    An existing `target` is set aside first (only `final` can exist already). Raises Fenced and
+    OSError; then nothing is committed.
     """
     temporary = temporary_directory(target, attempt)
     manifest = {
@@ -240,11 +258,13 @@ def _check_file(directory: Path, entry: Any, quick: bool) -> None:
 
 
 def verify(directory: Path, *, run_id: str | None = None, quick: bool = False) -> Saved:
-    """Check a directory against its manifest: the run, every size and every SHA-256, or with `quick` every CRC-32 where there is one.
+    """Check a directory against its manifest: the run, every size and every SHA-256, or with
+    `quick` every CRC-32 where there is one.
 
-    CRC-32 finds what a disk or a copy damages, eight times as fast, and training waits for it; a forger is kept out by the file
-    system's permissions. Raises ValueError with the reason why the checkpoint is not whole, and OSError where a file of it cannot be
-    read just now, which says nothing of it.
+    CRC-32 finds what a disk or a copy damages, eight times as fast, and training waits for it; a
+    forger is kept out by the file system's permissions. Raises ValueError with the reason why the
+    checkpoint is not whole, and OSError where a file of it cannot be read just now, which says
+    nothing of it.
     """
     try:
         manifest = json.loads((directory / MANIFEST).read_bytes())
@@ -288,10 +308,12 @@ def _committed(checkpoint_dir: Path) -> list[tuple[int, int, Path]]:
 def find_newest(
     checkpoint_dir: Path, *, run_id: str | None = None
 ) -> tuple[Saved | None, dict[Path, str]]:
-    """The newest (step, then attempt) whole checkpoint, and the newer ones that are not whole with their reasons.
+    """The newest (step, then attempt) whole checkpoint, and the newer ones that are not whole with
+    their reasons.
 
-    Those are named on stderr and left where they are: they are evidence. One that cannot be read is tried again for READ_SECONDS in all
-    before an older one is taken. Raises CheckpointFailed where none can be read: a start from nothing would throw training away.
+    Those are named on stderr and left where they are: they are evidence. One that cannot be read is
+    tried again for READ_SECONDS in all before an older one is taken. Raises CheckpointFailed where
+    none can be read: a start from nothing would throw training away.
     """
     rejected: dict[Path, str] = {}
     patience = _Patience(READ_SECONDS)
@@ -315,13 +337,16 @@ def find_newest(
             )
     if unread is not None:
         raise CheckpointFailed(
-            f"{checkpoint_dir}: there are checkpoints, but none can be read, so nothing is trained anew: {unread}"
+            f"{checkpoint_dir}: there are checkpoints, but none can be read, so nothing is trained "
+            f"anew: {unread}"
         )
     return None, rejected
 
 
 class _Patience:
-    """Tries again what fails with an error that may pass; one span of time for all that is tried."""
+    """Tries again what fails with an error that may pass; one span of time for all that is
+    tried.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
@@ -337,7 +362,8 @@ class _Patience:
                 if left <= 0:
                     raise
                 print(
-                    f"trainyard: {path.name} cannot be read just now ({error}): trying again for {left:.0f} s",
+                    f"trainyard: {path.name} cannot be read just now ({error}): trying again for "
+                    f"{left:.0f} s",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -346,7 +372,9 @@ class _Patience:
 
 
 def read_ahead(checkpoint_dir: Path) -> None:
-    """Have the kernel read the newest checkpoint's files while something else goes on; what cannot be read will be told by who needs it."""
+    """Have the kernel read the newest checkpoint's files while something else goes on; what cannot
+    be read will be told by who needs it.
+    """
     with contextlib.suppress(OSError):
         for file in [
             file
@@ -361,9 +389,11 @@ def read_ahead(checkpoint_dir: Path) -> None:
 def prune(
     checkpoint_dir: Path, keep: int, attempt: Attempt, spare: frozenset[Path] = frozenset()
 ) -> None:
-    """Remove all but the `keep` newest checkpoints. Those in `spare` (not whole: evidence) neither count nor go.
+    """Remove all but the `keep` newest checkpoints. Those in `spare` (not whole: evidence) neither
+    count nor go.
 
-    Each is renamed to a dot name first, so that nobody ever sees half of a checkpoint under a valid name.
+    Each is renamed to a dot name first, so that nobody ever sees half of a checkpoint under a valid
+    name.
     """
     whole = [path for _, _, path in _committed(checkpoint_dir) if path not in spare]
     for path in whole[max(keep, 1) :]:
@@ -376,7 +406,8 @@ def prune(
 def clean_leftovers(attempt: Attempt) -> list[str]:
     """Remove temporary directories of this attempt, which has just begun, and of older ones.
 
-    Of those only once the fence stands at this attempt, so that none of them can still commit. Returns the removed names. Raises Fenced.
+    Of those only once the fence stands at this attempt, so that none of them can still commit.
+    Returns the removed names. Raises Fenced.
     """
     removed: list[str] = []
     with holding_fence(attempt):

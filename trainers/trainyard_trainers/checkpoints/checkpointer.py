@@ -1,4 +1,6 @@
-"""Checkpoints of a whole job: staged and written beside training, committed once, and known to all ranks at the same step."""
+"""Checkpoints of a whole job: staged and written beside training, committed once, and known to all
+ranks at the same step.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,12 @@ from .checkpoint import Saved
 from .staging import Staged
 from .writer import Answer, Part, Writer, WriterDied
 
-#: So many saves may fail in a row (a full disk may be freed by `keep`) before training stops rather than run on unprotected.
+#: So many saves may fail in a row (a full disk may be freed by `keep`) before training stops rather
+#: than run on unprotected.
 FAILED_SAVES_LIMIT = 3
 
-#: Name in the checkpoint -> nested dicts and lists of tensors and plain values (written by torch.save), or bytes (written as they are).
+#: Name in the checkpoint -> nested dicts and lists of tensors and plain values (written by
+#: torch.save), or bytes (written as they are).
 Files = Mapping[str, object]
 
 
@@ -42,7 +46,8 @@ def load(saved: Saved, name: str) -> Any:
 
 
 def load_own(saved: Saved, seed: int) -> Any:
-    """What this rank kept (`rank_file`), its random state restored; every trainer's `restore` uses it.
+    """What this rank kept (`rank_file`), its random state restored; every trainer's `restore` uses
+    it.
 
     On another number of ranks no rank has a file of its own: each takes that of rank 0 for the
     position in the data, draws new random numbers, and rank 0 says so.
@@ -67,7 +72,10 @@ def other_ranks(before: int, now: int) -> str:
 
 @dataclass
 class _Flight:
-    """A save on its way. `word` is the last that this rank's writer has said of it, "" before the first."""
+    """A save on its way.
+
+    `word` is the last that this rank's writer has said of it, "" before the first.
+    """
 
     part: Part
     began: float
@@ -84,10 +92,12 @@ class _Flight:
 
 
 class Checkpointer:
-    """The checkpoints of one attempt. `save`, `finish`, `newest` and `settle` are collective: all ranks call them at the same step.
+    """The checkpoints of one attempt. `save`, `finish`, `newest` and `settle` are collective: all
+    ranks call them at the same step.
 
-    With a `writer` a save costs the step a copy of the state to host memory, and its outcome is known some steps later (`flags`, `settle`);
-    without one `save` returns when the checkpoint is committed.
+    With a `writer` a save costs the step a copy of the state to host memory, and its outcome is
+    known some steps later (`flags`, `settle`); without one `save` returns when the checkpoint is
+    committed.
     """
 
     def __init__(self, attempt: Attempt, writing: Writer | None = None) -> None:
@@ -110,7 +120,10 @@ class Checkpointer:
 
     # -- finding ----------------------------------------------------------------------------------
     def newest(self) -> Saved | None:
-        """The newest whole checkpoint, the same on every rank. Raises Fenced or CheckpointFailed on every rank alike."""
+        """The newest whole checkpoint, the same on every rank.
+
+        Raises Fenced or CheckpointFailed on every rank alike.
+        """
         found: dict[str, Any] = {}
         if self._rank == 0:
             found = self._find()
@@ -141,12 +154,15 @@ class Checkpointer:
             return {"word": "failed", "reason": str(error)}
         self._rejected = frozenset(rejected)
         place = {**asdict(saved), "path": str(saved.path)} if saved else {}
-        # What an earlier process of the same attempt, begun again by hand, left of its saves is never taken for one of these.
+        # What an earlier process of the same attempt, begun again by hand, left of its saves is
+        # never taken for one of these.
         return {"word": "committed", "reason": "", "serial": secrets.randbits(48), **place}
 
     # -- saving -----------------------------------------------------------------------------------
     def due(self, step: int) -> bool:
-        """Whether a checkpoint is due after `step`, by this rank's clock: ask rank 0 only, and tell the others."""
+        """Whether a checkpoint is due after `step`, by this rank's clock: ask rank 0 only, and tell
+        the others.
+        """
         if self._flight is not None and not self._flight.over:
             return False  # the last one is still being written
         every = self._attempt.every_steps
@@ -155,10 +171,12 @@ class Checkpointer:
         return by_steps or (seconds is not None and time.monotonic() - self._last_at >= seconds)
 
     def save(self, step: int, files: Files, *, must: bool = False) -> None:
-        """Begin to save this step; does nothing if that is done already. With `must` it returns when the checkpoint is committed.
+        """Begin to save this step; does nothing if that is done already. With `must` it returns
+        when the checkpoint is committed.
 
-        A failure (disk full) is said on stderr and training goes on, up to FAILED_SAVES_LIMIT times in a row; with `must` it is raised at
-        once. Raises Fenced and CheckpointFailed on every rank alike.
+        A failure (disk full) is said on stderr and training goes on, up to FAILED_SAVES_LIMIT times
+        in a row; with `must` it is raised at once. Raises Fenced and CheckpointFailed on every rank
+        alike.
         """
         if step == self._last_step:
             if must and self._flight is not None:
@@ -185,21 +203,28 @@ class Checkpointer:
         return target
 
     def before_update(self) -> None:
-        """Call it before the weights change: it returns when the save that began has copied them."""
+        """Call it before the weights change: it returns when the save that began has copied
+        them.
+        """
         if self._flight is not None and self._flight.staged is not None:
             began = time.monotonic()
             self._wait_staged(self._flight)
             self._every.stalled(time.monotonic() - began)
 
     def flags(self) -> tuple[float, float]:
-        """(failed, fenced) of this rank's save, 0 or 1 each: sum them over all ranks and give the sums to `settle`."""
+        """(failed, fenced) of this rank's save, 0 or 1 each: sum them over all ranks and give the
+        sums to `settle`.
+        """
         if self._flight is None:
             return 0.0, 0.0
         self._listen(self._flight, 0.0)
         return float(self._flight.word == "failed"), float(self._flight.word == "fenced")
 
     def settle(self, failed: float, fenced: float) -> None:
-        """Act on what the writers of all ranks reported. Raises Fenced and CheckpointFailed on every rank alike."""
+        """Act on what the writers of all ranks reported.
+
+        Raises Fenced and CheckpointFailed on every rank alike.
+        """
         if failed or fenced:
             self._land(must=False)
 
@@ -269,7 +294,9 @@ class Checkpointer:
             self._every.written(time.monotonic() - flight.began)
 
     def _listen(self, flight: _Flight, timeout: float | None) -> None:
-        """Take in what the writer says of this flight; with timeout None until it has said `written` or worse."""
+        """Take in what the writer says of this flight; with timeout None until it has said
+        `written` or worse.
+        """
         while self._writer is not None and not (flight.over or (timeout is None and flight.word)):
             try:
                 answer = self._writer.answer(timeout)
@@ -281,9 +308,12 @@ class Checkpointer:
             self._note(flight, answer)
 
     def _without_writer(self, flight: _Flight) -> None:
-        """Somebody killed the writing process: this save fails, and from the next on this process writes itself."""
+        """Somebody killed the writing process: this save fails, and from the next on this process
+        writes itself.
+        """
         print(
-            "trainyard: the writing process is gone; training waits for its checkpoints from now on",
+            "trainyard: the writing process is gone; training waits for its checkpoints from now "
+            "on",
             file=sys.stderr,
             flush=True,
         )

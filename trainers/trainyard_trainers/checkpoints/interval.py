@@ -7,17 +7,20 @@ from dataclasses import dataclass, field
 
 from ..common.attempt import Attempt
 
-#: Before anything is measured; short, so that the first failure costs little and the measurement comes soon.
+#: Before anything is measured; short, so that the first failure costs little and the measurement
+#: comes soon.
 FIRST_AUTO_SECONDS = 30.0
 #: A save should be done well before the next one begins, whatever the formula says.
 _WRITES_APART = 2.0
 
 
 def young_daly(cost: float, between_failures: float) -> float:
-    """Seconds of training between two checkpoints that lose the least time; all arguments in seconds.
+    """Seconds of training between two checkpoints that lose the least time; all arguments in
+    seconds.
 
-    Daly's higher-order estimate, which is Young's sqrt(2 * cost * between_failures) for a cheap save: J. T. Daly, "A higher order estimate of
-    the optimum checkpoint interval for restart dumps", Future Generation Computer Systems 22 (2006), equation 37.
+    Daly's higher-order estimate, which is Young's sqrt(2 * cost * between_failures) for a cheap
+    save: J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart
+    dumps", Future Generation Computer Systems 22 (2006), equation 37.
     """
     if cost >= 2 * between_failures:
         return between_failures
@@ -27,7 +30,9 @@ def young_daly(cost: float, between_failures: float) -> float:
 
 @dataclass
 class Interval:
-    """`every` seconds, or chosen (`auto`) from the mean seconds `between_failures`; None = not by time."""
+    """`every` seconds, or chosen (`auto`) from the mean seconds `between_failures`; None = not by
+    time.
+    """
 
     every: float | None
     between_failures: float | None = None

@@ -1,6 +1,8 @@
-"""Host memory that the trainer shares with its writing process: a checkpoint's tensors are copied there, and training goes on.
+"""Host memory that the trainer shares with its writing process: a checkpoint's tensors are copied
+there, and training goes on.
 
-The copy runs in a thread beside the next forward and backward pass; only the next update of the weights has to wait for its end.
+The copy runs in a thread beside the next forward and backward pass; only the next update of the
+weights has to wait for its end.
 """
 
 from __future__ import annotations
@@ -44,14 +46,19 @@ def identity(tensor: Tensor) -> tuple[object, ...]:
 
 
 class SharedMemory:
-    """Memory of one trainer and its writer, which inherits it by fork. It grows with the largest checkpoint and is never given back."""
+    """Memory of one trainer and its writer, which inherits it by fork.
+
+    It grows with the largest checkpoint and is never given back.
+    """
 
     def __init__(self) -> None:
         self._descriptor = os.memfd_create("trainyard-staging")
         self._map: mmap.mmap | None = None
 
     def tensor(self, placed: Placed) -> Tensor:
-        """The tensor at this place; a view, so the memory must not be staged into again while it is read."""
+        """The tensor at this place; a view, so the memory must not be staged into again while it is
+        read.
+        """
         count = torch.Size(placed.shape).numel()
         if count == 0:
             return torch.empty(placed.shape, dtype=placed.dtype)
@@ -72,7 +79,10 @@ class SharedMemory:
 
 
 def _check_room(more: int) -> None:
-    """Shared memory has no limit of its own: too much of it would get the trainer killed. Raises OSError."""
+    """Shared memory has no limit of its own: too much of it would get the trainer killed.
+
+    Raises OSError.
+    """
     with open("/proc/meminfo", encoding="ascii") as lines:
         free = next(
             int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
@@ -80,12 +90,16 @@ def _check_room(more: int) -> None:
     if more > free:
         raise OSError(
             errno.ENOMEM,
-            f"{more} bytes are needed to stage the checkpoint, and {free} are free; use asynchronous=false",
+            f"{more} bytes are needed to stage the checkpoint, and {free} are free; use "
+            "asynchronous=false",
         )
 
 
 class Staged:
-    """One checkpoint's content on its way into the shared memory. `skeleton` is the content with a `Placed` for every tensor."""
+    """One checkpoint's content on its way into the shared memory.
+
+    `skeleton` is the content with a `Placed` for every tensor.
+    """
 
     def __init__(self, memory: SharedMemory, content: object) -> None:
         self._copies: list[tuple[Tensor, Placed]] = []
@@ -116,7 +130,10 @@ class Staged:
         self._thread.start()
 
     def wait(self) -> None:
-        """Until every tensor is copied: from then on the originals may change. Raises what went wrong in the thread."""
+        """Until every tensor is copied: from then on the originals may change.
+
+        Raises what went wrong in the thread.
+        """
         if self._thread.is_alive() or self._thread.ident is not None:
             self._thread.join()
         if self._error is not None:

@@ -1,7 +1,9 @@
-"""Writes a checkpoint's files beside training: a process of each rank, forked before anything else is started in it.
+"""Writes a checkpoint's files beside training: a process of each rank, forked before anything else
+is started in it.
 
-Every rank's writer puts its files and, last, a report of them (its part) into the temporary directory; the first rank's waits for the parts
-of all ranks, writes the manifest and renames. No training step waits for any of it.
+Every rank's writer puts its files and, last, a report of them (its part) into the temporary
+directory; the first rank's waits for the parts of all ranks, writes the manifest and renames. No
+training step waits for any of it.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Part:
-    """One rank's share of a checkpoint. `files` maps names to nested dicts and lists of tensors and plain values, or to bytes."""
+    """One rank's share of a checkpoint.
+
+    `files` maps names to nested dicts and lists of tensors and plain values, or to bytes.
+    """
 
     target: Path
     step: int
@@ -53,7 +58,10 @@ class Part:
 
 
 class Answer(NamedTuple):
-    """How far a part has come. `written`: this rank's files are durable; `committed`: the whole checkpoint is there."""
+    """How far a part has come.
+
+    `written`: this rank's files are durable; `committed`: the whole checkpoint is there.
+    """
 
     serial: int
     word: Literal["written", "committed", "failed", "fenced"]
@@ -65,7 +73,10 @@ class Answer(NamedTuple):
 
 
 def write(attempt: Attempt, part: Part) -> Answer:
-    """Write this rank's files and the report of them. Never raises: the answer is `written` or `failed`."""
+    """Write this rank's files and the report of them.
+
+    Never raises: the answer is `written` or `failed`.
+    """
     temporary = checkpoint.temporary_directory(part.target, attempt)
     try:
         temporary.mkdir(parents=True, exist_ok=True)
@@ -80,14 +91,18 @@ def write(attempt: Attempt, part: Part) -> Answer:
 
 
 def content_writer(content: object) -> checkpoint.Writer:
-    """Writes bytes as they are and everything else by torch.save; the same content gives the same bytes."""
+    """Writes bytes as they are and everything else by torch.save; the same content gives the same
+    bytes.
+    """
     if isinstance(content, bytes):
         return lambda stream: stream.write(content)
     return lambda stream: torch.save(_canonical(content), stream)
 
 
 def _canonical(content: object) -> object:
-    """The same values once pickled and read: which equal strings are one object would show in the bytes."""
+    """The same values once pickled and read: which equal strings are one object would show in the
+    bytes.
+    """
     tensors: list[torch.Tensor] = []
     known: dict[object, Placed] = {}
 
@@ -107,7 +122,9 @@ def _canonical(content: object) -> object:
 
 
 def _alone(tensor: torch.Tensor) -> torch.Tensor:
-    """Without what it shares memory with: of a view torch.save would write everything around it, too."""
+    """Without what it shares memory with: of a view torch.save would write everything around it,
+    too.
+    """
     alone = (
         tensor.is_contiguous()
         and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
@@ -116,7 +133,10 @@ def _alone(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def commit(attempt: Attempt, part: Part, given_up: Callable[[], bool]) -> Answer:
-    """Wait for the parts of all ranks, commit, and prune older checkpoints. Never raises; unless `committed`, nothing is left."""
+    """Wait for the parts of all ranks, commit, and prune older checkpoints.
+
+    Never raises; unless `committed`, nothing is left.
+    """
     temporary = checkpoint.temporary_directory(part.target, attempt)
     try:
         entries: list[FileEntry] = []
@@ -161,7 +181,10 @@ class WriterDied(Exception):
 
 
 class Writer:
-    """The writing process as its trainer sees it. Start it before process groups, threads and devices: it is a fork."""
+    """The writing process as its trainer sees it.
+
+    Start it before process groups, threads and devices: it is a fork.
+    """
 
     def __init__(self, attempt: Attempt) -> None:
         self.memory = SharedMemory()
@@ -189,7 +212,10 @@ class Writer:
             raise WriterDied from error
 
     def answer(self, timeout: float | None) -> Answer | None:
-        """The next answer; None if there is none within `timeout` seconds (None: wait for it). Raises WriterDied."""
+        """The next answer; None if there is none within `timeout` seconds (None: wait for it).
+
+        Raises WriterDied.
+        """
         try:
             if timeout is not None and not self._connection.poll(timeout):
                 return None
@@ -201,7 +227,10 @@ class Writer:
         return answer
 
     def until_free(self) -> None:
-        """Wait for the end of a part that was given up: its content is still in the shared memory. Raises WriterDied."""
+        """Wait for the end of a part that was given up: its content is still in the shared memory.
+
+        Raises WriterDied.
+        """
         while self._busy is not None:
             self.answer(None)
 
@@ -216,7 +245,10 @@ class Writer:
 
 
 def _serve(attempt: Attempt, memory: SharedMemory, connection: Connection) -> NoReturn:
-    """The process itself, until its trainer ends. It leaves without the clean-up of what it inherited."""
+    """The process itself, until its trainer ends.
+
+    It leaves without the clean-up of what it inherited.
+    """
     code = 1
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,9 +1,11 @@
-"""Trains an image classifier, a multilayer perceptron or a small convolutional network, on handwritten digits or a file of images.
+"""Trains an image classifier, a multilayer perceptron or a small convolutional network, on
+handwritten digits or a file of images.
 
     torchrun --nproc-per-node 2 -m trainyard_trainers.classify --model conv --steps 300
 
-Data are the 1,797 digits of 8 x 8 pixels that scikit-learn ships, or a .pt or .npz file. Gradients are averaged by
-DistributedDataParallel; the validation accuracy counts each held-out image once, over all ranks. Resume is exact, dropout included.
+Data are the 1,797 digits of 8 x 8 pixels that scikit-learn ships, or a .pt or .npz file. Gradients
+are averaged by DistributedDataParallel; the validation accuracy counts each held-out image once,
+over all ranks. Resume is exact, dropout included.
 """
 
 from __future__ import annotations
@@ -33,10 +35,12 @@ DIGITS = "digits"
 
 @dataclass(frozen=True)
 class ClassifyConfig(loop.LoopConfig):
-    """`data`: 'digits', or a file with `images` (count, height, width) or (count, channels, height, width) and `labels` (count,).
+    """`data`: 'digits', or a file with `images` (count, height, width) or (count, channels, height,
+    width) and `labels` (count,).
 
-    `batch`: images a rank and step; `validation_share`: of all images, held out by `seed`; `hidden`: units of the hidden layer;
-    `evaluate_every`: steps between two looks at the accuracy, 0 for one at the end only.
+    `batch`: images a rank and step; `validation_share`: of all images, held out by `seed`;
+    `hidden`: units of the hidden layer; `evaluate_every`: steps between two looks at the accuracy,
+    0 for one at the end only.
     """
 
     model: Literal["mlp", "conv"] = "mlp"
@@ -80,7 +84,10 @@ class Images:
 
 
 def read_images(data: str) -> Images:
-    """The digits, or the images of a file. Raises ConfigError that names `data`, and PackageMissing."""
+    """The digits, or the images of a file.
+
+    Raises ConfigError that names `data`, and PackageMissing.
+    """
     if data == DIGITS:
         found = packages.needed("sklearn.datasets", "data: 'digits'", "scikit-learn").load_digits()
         return Images(
@@ -92,8 +99,10 @@ def read_images(data: str) -> Images:
     images, labels = content["images"], content["labels"]
     if images.dim() not in (3, 4) or labels.shape != images.shape[:1] or not len(labels):
         raise ConfigError(
-            f"data: {data} has images of shape {tuple(images.shape)} and labels of shape {tuple(labels.shape)}; "
-            "images must be (count, height, width) or (count, channels, height, width), with one label each"
+            f"data: {data} has images of shape {tuple(images.shape)} and labels of shape "
+            f"{tuple(labels.shape)}; "
+            "images must be (count, height, width) or (count, channels, height, width), with one "
+            "label each"
         )
     if labels.is_floating_point() or int(labels.min()) < 0:
         raise ConfigError(f"data: the labels in {data} must be whole numbers from 0")
@@ -127,11 +136,14 @@ def _content(path: Path) -> dict[str, Tensor]:
 
 
 def split(found: Images, share: float, seed: int) -> tuple[Images, Images]:
-    """(training, validation) images, standardised by the training images' mean and deviation; the same on every rank. Raises ConfigError."""
+    """(training, validation) images, standardised by the training images' mean and deviation; the
+    same on every rank. Raises ConfigError.
+    """
     held_out = round(len(found) * share)
     if not 0 < held_out < len(found):
         raise ConfigError(
-            f"validation_share: {share} of {len(found)} images leaves none to train or to validate on; give more images"
+            f"validation_share: {share} of {len(found)} images leaves none to train or to validate "
+            "on; give more images"
         )
     order = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))
     training = found.images[order[held_out:]]
@@ -140,14 +152,18 @@ def split(found: Images, share: float, seed: int) -> tuple[Images, Images]:
 
 
 def make_model(settings: ClassifyConfig, shape: torch.Size, classes: int) -> nn.Module:
-    """A network from images of `shape` (channels, height, width) to logits (count, classes). Raises ConfigError."""
+    """A network from images of `shape` (channels, height, width) to logits (count, classes).
+
+    Raises ConfigError.
+    """
     channels, height, width = shape
     if settings.model == "mlp":
         body: list[nn.Module] = [nn.Flatten(), nn.Linear(shape.numel(), settings.hidden), nn.ReLU()]
     else:
         if min(height, width) < 2:
             raise ConfigError(
-                f"model: conv needs images of 2 x 2 pixels or more, and these are {height} x {width}; use mlp"
+                f"model: conv needs images of 2 x 2 pixels or more, and these are {height} x "
+                f"{width}; use mlp"
             )
         body = [
             nn.Conv2d(channels, 16, 3, padding=1),
@@ -207,7 +223,10 @@ class Classify:
 
     @torch.no_grad()
     def accuracy(self) -> float:
-        """Share of the validation images that are told right. All ranks call it; it draws no random number, and rank 0 prints it."""
+        """Share of the validation images that are told right.
+
+        All ranks call it; it draws no random number, and rank 0 prints it.
+        """
         self.model.eval()
         right = torch.zeros(1, dtype=torch.float64)
         own = torch.arange(self.rank, len(self.validation), self.world_size)
@@ -221,7 +240,8 @@ class Classify:
         share = float(right) / len(self.validation)
         if self.rank == 0:
             print(
-                f"validation after step {self.step}: accuracy {share:.4f} of {len(self.validation)} images",
+                f"validation after step {self.step}: accuracy {share:.4f} of "
+                f"{len(self.validation)} images",
                 flush=True,
             )
         return share
@@ -250,7 +270,8 @@ class Classify:
                 )
         if task["data"] != self.fingerprint:
             raise ConfigError(
-                f"data: {self.settings.data} is not what {saved.path.name} was trained on; put it back, or use a new run"
+                f"data: {self.settings.data} is not what {saved.path.name} was trained on; put it "
+                "back, or use a new run"
             )
 
     def restore(self, saved: Saved) -> None:

@@ -37,7 +37,9 @@ class Agreement(NamedTuple):
 
 
 def exchange(value: Any) -> list[Any]:
-    """Every rank's JSON value, in the order of ranks. torch's own object collectives need numpy, which a node may not have."""
+    """Every rank's JSON value, in the order of ranks. torch's own object collectives need numpy,
+    which a node may not have.
+    """
     text = bytearray(json.dumps(value).encode())
     sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size())]
     dist.all_gather(sizes, torch.tensor([len(text)], dtype=torch.int64))

@@ -1,4 +1,6 @@
-"""What a process of a run must know about its attempt: read once from the environment that `launch` sets."""
+"""What a process of a run must know about its attempt: read once from the environment that `launch`
+sets.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def _number(environment: Mapping[str, str], name: str, *, whole: bool = False) -
         value = math.nan
     if not 0 < value < math.inf or (whole and not value.is_integer()):
         raise ConfigError(
-            f"{name}: '{text}' is not a {'whole ' if whole else ''}number above 0; unset it or give one"
+            f"{name}: '{text}' is not a {'whole ' if whole else ''}number above 0; unset it or "
+            "give one"
         )
     return value
 
@@ -34,7 +37,8 @@ DAY_SECONDS = 86400.0
 class Attempt:
     """One attempt of a run, and when it commits checkpoints. Times are in seconds.
 
-    With `every_auto` the time between two checkpoints follows from what one costs and from `seconds_between_failures` of the whole job.
+    With `every_auto` the time between two checkpoints follows from what one costs and from
+    `seconds_between_failures` of the whole job.
     """
 
     run_id: str
@@ -52,7 +56,8 @@ class Attempt:
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Attempt:
         """The attempt of this process; outside Trainyard a run of its own below ./trainyard-run.
 
-        With neither TRAINYARD_CHECKPOINT_EVERY_SECONDS nor _STEPS a checkpoint is due every 60 seconds.
+        With neither TRAINYARD_CHECKPOINT_EVERY_SECONDS nor _STEPS a checkpoint is due every 60
+        seconds.
         """
         env = os.environ if environment is None else environment
         run_dir = Path(env.get("TRAINYARD_RUN_DIR") or "trainyard-run").absolute()

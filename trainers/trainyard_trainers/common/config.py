@@ -1,4 +1,5 @@
-"""A trainer's configuration: a frozen dataclass, filled from a file and the command line, with errors that name the key.
+"""A trainer's configuration: a frozen dataclass, filled from a file and the command line, with
+errors that name the key.
 
 --config file.json          (or .toml, .yaml)
 --learning-rate 0.1         a field of the dataclass
@@ -25,11 +26,16 @@ T = TypeVar("T")
 
 
 class ConfigError(ValueError):
-    """A key or value that does not fit; the message names the key, what was wrong and what would be right."""
+    """A key or value that does not fit; the message names the key, what was wrong and what would be
+    right.
+    """
 
 
 def parse(kind: type[T], argv: Sequence[str] | None = None, *, prog: str = "") -> T:
-    """The configuration of a command line (sys.argv's by default). Prints the error and ends with status 2 where argparse would, too."""
+    """The configuration of a command line (sys.argv's by default).
+
+    Prints the error and ends with status 2 where argparse would, too.
+    """
     words = sys.argv[1:] if argv is None else list(argv)
     if {"-h", "--help"} & set(words):
         print(f"usage: {prog} [--config FILE] [--KEY VALUE ...]\n\n" + "\n".join(describe(kind)))
@@ -57,7 +63,9 @@ def describe(kind: type[Any], prefix: str = "") -> list[str]:
 
 
 def read_words(kind: type[Any], words: Sequence[str]) -> dict[str, Any]:
-    """Nested values of `--key value` and `--key=value`; what stands later wins, and the command line over the file."""
+    """Nested values of `--key value` and `--key=value`; what stands later wins, and the command
+    line over the file.
+    """
     from_file: dict[str, Any] = {}
     given: dict[str, Any] = {}
     rest = list(words)
@@ -82,7 +90,9 @@ def read_words(kind: type[Any], words: Sequence[str]) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The mapping in a JSON, TOML or YAML file; TOML takes Python 3.11 or tomli, YAML takes PyYAML."""
+    """The mapping in a JSON, TOML or YAML file; TOML takes Python 3.11 or tomli, YAML takes
+    PyYAML.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".toml":
@@ -100,7 +110,8 @@ def read_file(path: Path) -> dict[str, Any]:
             path.suffix, "the package PyYAML"
         )
         raise ConfigError(
-            f"config: {path.name} needs {needed}, which is not here ({error}); add it, or give a .json file"
+            f"config: {path.name} needs {needed}, which is not here ({error}); add it, or give a "
+            ".json file"
         ) from error
     except Exception as error:  # three parsers, three trees of errors
         raise ConfigError(f"config: {path} is not well formed: {error}") from error
@@ -119,7 +130,10 @@ def _toml(text: str) -> Any:
 
 
 def build(kind: type[T], values: Mapping[str, Any], prefix: str = "") -> T:
-    """The dataclass of these values; strings are converted to the fields' types. Raises ConfigError."""
+    """The dataclass of these values; strings are converted to the fields' types.
+
+    Raises ConfigError.
+    """
     hints = typing.get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     ready: dict[str, Any] = {}
@@ -141,15 +155,12 @@ def build(kind: type[T], values: Mapping[str, Any], prefix: str = "") -> T:
             ready[name] = build(nested, value, f"{prefix}{name}.")
         else:
             ready[name] = _convert(f"{prefix}{name}", value, hints[name])
-    missing = [
-        name
-        for name, field in fields.items()
-        if _default(field) == "(required)" and name not in ready
-    ]
-    if missing:
-        raise ConfigError(
-            f"{prefix}{missing[0]}: it is missing and has no default; give --{(prefix + missing[0]).replace('_', '-')}"
-        )
+    for name, field in fields.items():
+        if _default(field) == "(required)" and name not in ready:
+            raise ConfigError(
+                f"{prefix}{name}: it is missing and has no default; give "
+                f"--{(prefix + name).replace('_', '-')}"
+            )
     try:
         return kind(**ready)
     except ConfigError:
@@ -252,7 +263,8 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
         values = values.setdefault(name, {})
         if not isinstance(values, dict):
             raise ConfigError(
-                f"{'.'.join(path[:place])}: it is given a value and, with {'.'.join(path)}, keys of its own; give one of them"
+                f"{'.'.join(path[:place])}: it is given a value and, with {'.'.join(path)}, keys "
+                "of its own; give one of them"
             )
     if isinstance(values.get(path[-1]), dict):
         raise ConfigError(

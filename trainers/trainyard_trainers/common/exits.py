@@ -4,9 +4,11 @@ from __future__ import annotations
 
 #: Training is complete and the final model is committed.
 COMPLETE = 0
-#: The configuration does not fit the data, the checkpoint or this machine: the message names the key. The same status as for a bad command line.
+#: The configuration does not fit the data, the checkpoint or this machine: the message names the
+#: key. The same status as for a bad command line.
 MISCONFIGURED = 2
-#: A checkpoint could not be written or read (disk full, permission, shared filesystem gone); EX_IOERR.
+#: A checkpoint could not be written or read (disk full, permission, shared filesystem gone);
+#: EX_IOERR.
 CHECKPOINT_FAILED = 74
 #: A newer attempt of this run exists: this process must not write any more.
 FENCED = 79

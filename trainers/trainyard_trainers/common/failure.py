@@ -1,4 +1,6 @@
-"""What a failed process leaves for the diagnosis: its exception in an error file, and one word for the kind of failure."""
+"""What a failed process leaves for the diagnosis: its exception in an error file, and one word for
+the kind of failure.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from typing import Any
 
 from .exits import CHECKPOINT_FAILED, FENCED, STOPPED
 
-#: Texts of errors that a healthy rank raises because another one went away: a consequence, never a cause.
+#: Texts of errors that a healthy rank raises because another one went away: a consequence, never a
+#: cause.
 _PEER_TEXTS = (
     "another rank failed first",
     "connection closed by peer",
@@ -35,7 +38,8 @@ _PEER_TEXTS = (
 
 @dataclass(frozen=True)
 class Failure:
-    """How a node's part of a job ended. `rank`, `error` and `pid` are of the first process that failed there.
+    """How a node's part of a job ended. `rank`, `error` and `pid` are of the first process that
+    failed there.
 
     `out_of_memory`: what the kernel says of it, where it was killed for want of memory.
     """
@@ -50,7 +54,9 @@ class Failure:
 
     @property
     def kind(self) -> str | None:
-        """stopped, fenced, checkpoint, out-of-memory, signal, peer (another rank vanished), python-error or exit; None = no failure."""
+        """stopped, fenced, checkpoint, out-of-memory, signal, peer (another rank vanished),
+        python-error or exit; None = no failure.
+        """
         by_code = {0: None, STOPPED: "stopped", FENCED: "fenced", CHECKPOINT_FAILED: "checkpoint"}
         if self.signal is not None:
             return "signal" if self.out_of_memory is None else "out-of-memory"
@@ -75,7 +81,8 @@ class Failure:
 def record_exception(error: BaseException) -> None:
     """Write the exception to $TORCHELASTIC_ERROR_FILE in torchelastic's format, if that is set.
 
-    This is what torch's own @record does; without importing torch, so that plain programs get it too.
+    This is what torch's own @record does; without importing torch, so that plain programs get it
+    too.
     """
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if not path:
@@ -123,10 +130,13 @@ def of_status(status: int, pid: int | None = None) -> Failure:
 def of_worker(
     exit_code: int, rank: int | None, error_file: Path | None, pid: int | None = None
 ) -> Failure:
-    """From the exit code of a torchrun worker (negative: killed by that signal) and its error file."""
+    """From the exit code of a torchrun worker (negative: killed by that signal) and its error
+    file.
+    """
     error, stack = read_error_file(error_file) if error_file else (None, None)
     if exit_code < 0:
-        # SIGTERM comes from torchrun or Slurm when something else failed or somebody asked: a stop, no crash.
+        # SIGTERM comes from torchrun or Slurm when something else failed or somebody asked: a stop,
+        # no crash.
         number = -exit_code
         return (
             Failure(STOPPED, rank=rank)

@@ -1,4 +1,6 @@
-"""Files that are replaced at once, so that a reader, or a crash, finds the old content or the new one."""
+"""Files that are replaced at once, so that a reader, or a crash, finds the old content or the new
+one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Packages that only some trainers need: imported when they are, with one error that says what to install."""
+"""Packages that only some trainers need: imported when they are, with one error that says what to
+install.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,16 @@ class PackageMissing(ImportError):
 
 
 def needed(module: str, purpose: str, install: str = "") -> Any:
-    """The module; `install` is the name of its package where that is another. Raises PackageMissing."""
+    """The module; `install` is the name of its package where that is another.
+
+    Raises PackageMissing.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = install or module.partition(".")[0]
         raise PackageMissing(
-            f"{purpose} needs the package {package}, which cannot be imported here ({error}); add it to the environment's requirements, "
+            f"{purpose} needs the package {package}, which cannot be imported here ({error}); add "
+            "it to the environment's requirements, "
             f"or: pip install {package}"
         ) from error

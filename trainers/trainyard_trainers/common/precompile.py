@@ -1,10 +1,13 @@
-"""Compilation for Trainium as a step of its own: the training command under AWS's neuron_parallel_compile, and a record of how it went.
+"""Compilation for Trainium as a step of its own: the training command under AWS's
+neuron_parallel_compile, and a record of how it went.
 
     python -m trainyard_trainers.precompile --output precompile.json -- torchrun --nproc-per-node 32 -m trainyard_trainers.llm.train ...
 
-neuron_parallel_compile runs the command once without computing anything, to collect its graphs, compiles them all at once into the cache
-(NEURON_COMPILE_CACHE_URL, or --cache_dir of NEURON_CC_FLAGS), and prints a summary. What the command itself puts out in that mode means
-nothing. Training compiles nothing more if its command and flags are the same. For PyTorch/XLA only; never run on Trainium.
+neuron_parallel_compile runs the command once without computing anything, to collect its graphs,
+compiles them all at once into the cache (NEURON_COMPILE_CACHE_URL, or --cache_dir of
+NEURON_CC_FLAGS), and prints a summary. What the command itself puts out in that mode means nothing.
+Training compiles nothing more if its command and flags are the same. For PyTorch/XLA only; never
+run on Trainium.
 https://awsdocs-neuron.readthedocs-hosted.com/en/latest/frameworks/torch/torch-neuronx/api-reference-guide/training/pytorch-neuron-parallel-compile.html
 """
 
@@ -28,18 +31,24 @@ from .files import write_text
 PROGRAM = "neuron_parallel_compile"
 #: Set by neuron_parallel_compile for the command that it runs.
 _MODE = "NEURON_EXTRACT_GRAPHS_ONLY"
-#: So many steps show every graph: the first steps differ (the optimizer's state is made), later ones do not.
+#: So many steps show every graph: the first steps differ (the optimizer's state is made), later
+#: ones do not.
 STEPS = 5
 _TOTALS = re.compile(r"Total (graphs|successful compilations|failed compilations):\s*(\d+)")
 
 
 class NotCompiled(Exception):
-    """Some graph is not in the cache, so training would stop to compile it, on every node, and maybe fail; the message says why."""
+    """Some graph is not in the cache, so training would stop to compile it, on every node, and
+    maybe fail; the message says why.
+    """
 
 
 @dataclass(frozen=True)
 class Record:
-    """How a compilation ended. `failed` is "unknown" when the command ended before its summary, or ended badly after it."""
+    """How a compilation ended.
+
+    `failed` is "unknown" when the command ended before its summary, or ended badly after it.
+    """
 
     command: tuple[str, ...]
     exit_code: int
@@ -64,7 +73,9 @@ class Record:
 
 
 def compile_only(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether this process only shows its graphs to the compiler: it must neither save nor report anything."""
+    """Whether this process only shows its graphs to the compiler: it must neither save nor report
+    anything.
+    """
     value = (os.environ if environment is None else environment).get(_MODE, "")
     return value.lower() not in ("", "0", "false")
 
@@ -83,7 +94,8 @@ class Summary:
 def parse(output: str) -> Summary | None:
     """The summary in what neuron_parallel_compile printed; None if there is none.
 
-    It comes twice: as JSON with a report of every module, and in lines with totals. A failure in either counts.
+    It comes twice: as JSON with a report of every module, and in lines with totals. A failure in
+    either counts.
     """
     totals = {"graphs": 0, "successful compilations": 0, "failed compilations": 0}
     lines = _TOTALS.findall(output)
@@ -132,14 +144,18 @@ def judge(command: Sequence[str], exit_code: int, output: str) -> Record:
     cache = os.environ.get("NEURON_COMPILE_CACHE_URL", "")
     summary = parse(output)
     if summary is None:
-        reason = f"{PROGRAM} ended with {_ending(exit_code)} and printed no summary; its last words are in the log"
+        reason = (
+            f"{PROGRAM} ended with {_ending(exit_code)} and printed no summary; its last words are "
+            "in the log"
+        )
         return Record(tuple(command), exit_code, 0, 0, "unknown", reason=reason, cache=cache)
     failed: int | Literal["unknown"] = summary.failed
     reason = f"{failed} of {summary.graphs} graphs failed to compile" if failed else ""
     if exit_code and not failed:
         failed, reason = (
             "unknown",
-            f"{PROGRAM} ended with {_ending(exit_code)} although no compilation failed: graphs may be missing",
+            f"{PROGRAM} ended with {_ending(exit_code)} although no compilation failed: graphs "
+            "may be missing",
         )
     elif not summary.graphs:
         failed, reason = (
@@ -164,11 +180,15 @@ def _ending(exit_code: int) -> str:
 
 # -- the step ------------------------------------------------------------------------------------
 def compile_command(command: Sequence[str]) -> Record:
-    """Run a training command under neuron_parallel_compile; what it says is passed on. Raises NotCompiled if that is not installed."""
+    """Run a training command under neuron_parallel_compile; what it says is passed on.
+
+    Raises NotCompiled if that is not installed.
+    """
     program = shutil.which(PROGRAM)
     if program is None:
         raise NotCompiled(
-            f"{PROGRAM} is not on PATH; it comes with torch-neuronx from https://pip.repos.neuron.amazonaws.com "
+            f"{PROGRAM} is not on PATH; it comes with torch-neuronx from "
+            "https://pip.repos.neuron.amazonaws.com "
             "(trainers/neuron/requirements-neuron-legacy.txt)"
         )
     lines: list[str] = []
@@ -211,7 +231,8 @@ def require_compiled(record: Path) -> None:
     if failed != 0:
         modules = ", ".join(document.get("failedModules", [])[:3])
         raise NotCompiled(
-            f"{reason or f'{failed} compilations failed'}{f' ({modules})' if modules else ''}; see {record} and the job's log"
+            f"{reason or f'{failed} compilations failed'}{f' ({modules})' if modules else ''}; see "
+            f"{record} and the job's log"
         )
 
 
@@ -221,7 +242,10 @@ def default_record() -> Path:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry of `python -m trainyard_trainers.precompile`. Returns 0 when every graph is compiled, 1 when not."""
+    """Entry of `python -m trainyard_trainers.precompile`.
+
+    Returns 0 when every graph is compiled, 1 when not.
+    """
     words = sys.argv[1:] if argv is None else list(argv)
     parser = argparse.ArgumentParser(
         prog="trainyard_trainers.precompile", usage="%(prog)s [--output FILE] -- COMMAND ..."

@@ -1,4 +1,6 @@
-"""Tells the node agent and people where training stands: `progress.json`, replaced atomically, and `steps.jsonl`, a line a step."""
+"""Tells the node agent and people where training stands: `progress.json`, replaced atomically, and
+`steps.jsonl`, a line a step.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from .files import write_text
 
 
 class StepReport(NamedTuple):
-    """One finished step. Seconds are of rank 0; `samples` are tokens or samples of all ranks; loss is their mean."""
+    """One finished step.
+
+    Seconds are of rank 0; `samples` are tokens or samples of all ranks; loss is their mean.
+    """
 
     step: int
     loss: float | None
@@ -23,10 +28,12 @@ class StepReport(NamedTuple):
 
 
 class Progress:
-    """Writes finished steps; rank 0 only. About ten times a second at most, but the first step and the last at once.
+    """Writes finished steps; rank 0 only. About ten times a second at most, but the first step and
+    the last at once.
 
-    `steps.jsonl` has every step of this attempt: step, loss (null if not finite), samplesPerSecond (tokens for language models),
-    stepSeconds, dataSeconds (waiting for data), at (seconds since the epoch).
+    `steps.jsonl` has every step of this attempt: step, loss (null if not finite), samplesPerSecond
+    (tokens for language models), stepSeconds, dataSeconds (waiting for data), at (seconds since the
+    epoch).
     """
 
     def __init__(
@@ -81,7 +88,8 @@ class Progress:
                 )
             write_text(self._path, json.dumps(document), durable=False)
             self._failed = False
-        except OSError as error:  # a full disk, which checkpoints decide about: training is worth more than its report
+        # a full disk, which checkpoints decide about: training is worth more than its report
+        except OSError as error:
             if not self._failed:
                 print(
                     f"trainyard: progress cannot be reported from step {done.step} on: {error}",

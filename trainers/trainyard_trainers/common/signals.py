@@ -1,4 +1,6 @@
-"""Turns signals into requests that the training loop serves at its next step boundary, and shows where a process that hangs stands."""
+"""Turns signals into requests that the training loop serves at its next step boundary, and shows
+where a process that hangs stands.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ FORWARDED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Requests:
-    """What the outside asked of this process: SIGTERM = checkpoint and stop, SIGUSR2 = checkpoint and go on."""
+    """What the outside asked of this process: SIGTERM = checkpoint and stop, SIGUSR2 = checkpoint
+    and go on.
+    """
 
     def __init__(self) -> None:
         self.stop = False
@@ -19,7 +23,9 @@ class Requests:
 
     @classmethod
     def install(cls) -> Requests:
-        """Take over SIGTERM and SIGUSR2 of the main thread; SIGUSR1 writes every thread's stack to stderr, also of one that hangs."""
+        """Take over SIGTERM and SIGUSR2 of the main thread; SIGUSR1 writes every thread's stack to
+        stderr, also of one that hangs.
+        """
         requests = cls()
         signal.signal(signal.SIGTERM, requests._on_stop)
         signal.signal(signal.SIGUSR2, requests._on_checkpoint)

@@ -1,7 +1,9 @@
-"""Adds up a short vector over all ranks in microseconds, for models so small that the ordinary all-reduce costs more than their training.
+"""Adds up a short vector over all ranks in microseconds, for models so small that the ordinary
+all-reduce costs more than their training.
 
-Within a node the ranks share a page of memory; between nodes the first rank of each sends the rows of its node to the first rank of every
-other. Every rank then adds all rows in the order of ranks, so the sum has the same bits on every rank and however the ranks are placed.
+Within a node the ranks share a page of memory; between nodes the first rank of each sends the rows
+of its node to the first rank of every other. Every rank then adds all rows in the order of ranks,
+so the sum has the same bits on every rank and however the ranks are placed.
 """
 
 from __future__ import annotations
@@ -24,23 +26,29 @@ import torch.distributed as dist
 from ..common.agreement import exchange
 from ..parallel import node_memory
 
-#: A reduction that takes longer than this has lost a rank that nobody saw dying; the process group's own time, too.
+#: A reduction that takes longer than this has lost a rank that nobody saw dying; the process
+#: group's own time, too.
 DEADLINE_SECONDS = 300.0
-#: What one node sends another at a step must fit into a socket's buffers: all send before any receives.
+#: What one node sends another at a step must fit into a socket's buffers: all send before any
+#: receives.
 _MOST_BYTES = 32768
-#: How a rank waits. With a core of its own it looks again and again; where ranks share cores it soon sleeps, for the scheduler gives those
-#: who slept the next turn (sched_yield alone was slower with eight ranks on two cores), and longer each time.
+#: How a rank waits. With a core of its own it looks again and again; where ranks share cores it
+#: soon sleeps, for the scheduler gives those who slept the next turn (sched_yield alone was slower
+#: with eight ranks on two cores), and longer each time.
 _LOOKS_ALONE, _LOOKS_SHARED = 400, 4
 _NAP_SECONDS, _LONGEST_NAP_SECONDS = 0.0001, 0.001
 _LOOK_SECONDS = 0.05
-#: A launcher that looks every 0.05 s shall see the rank that died before it sees those that fail because of it.
+#: A launcher that looks every 0.05 s shall see the rank that died before it sees those that fail
+#: because of it.
 _CAUSE_FIRST_SECONDS = 0.3
 _CONNECT_SECONDS = 60.0
 _FLOAT, _LINE, _TOKEN_BYTES = 4, 64, 16
 
 
 class Vector:
-    """`width` numbers of float32, as a tensor and as plain numbers: reading or writing one of these costs a tenth of a tensor's item."""
+    """`width` numbers of float32, as a tensor and as plain numbers: reading or writing one of these
+    costs a tenth of a tensor's item.
+    """
 
     def __init__(self, width: int) -> None:
         memory = bytearray(width * _FLOAT)
@@ -56,14 +64,19 @@ class Reduction(Protocol):
     total: Vector
 
     def add_up(self) -> None:
-        """Put the sum of all ranks' `mine` into `total`. Raises ConnectionError when another rank is gone, TimeoutError when it hangs."""
+        """Put the sum of all ranks' `mine` into `total`.
+
+        Raises ConnectionError when another rank is gone, TimeoutError when it hangs.
+        """
 
     def close(self) -> None:
         """Let go of memory and connections."""
 
 
 class Gathered:
-    """The same sum, bit for bit, by the process group's all-gather: where the ranks of a node cannot share memory."""
+    """The same sum, bit for bit, by the process group's all-gather: where the ranks of a node
+    cannot share memory.
+    """
 
     def __init__(self, width: int) -> None:
         self.mine, self.total = Vector(width), Vector(width)
@@ -79,7 +92,9 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Place:
-    """Where this rank stands: `nodes` has the ranks of every node, `pids` the process of every rank."""
+    """Where this rank stands: `nodes` has the ranks of every node, `pids` the process of every
+    rank.
+    """
 
     rank: int
     nodes: tuple[range, ...]
@@ -105,7 +120,10 @@ class NotHere(Exception):
 
 
 def connect(width: int) -> Reduction:
-    """The fastest reduction of `width` numbers that all ranks can take part in. Collective, after the process group is there."""
+    """The fastest reduction of `width` numbers that all ranks can take part in.
+
+    Collective, after the process group is there.
+    """
     if dist.get_world_size() > 1 and dist.get_backend() != "gloo":
         return Gathered(width)
     try:
@@ -124,7 +142,8 @@ def find_place() -> Place:
     """Who is on which node. Collective. Raises NotHere on every rank alike."""
     told = exchange([node_memory.node(), os.getpid(), platform.machine()])
     if others := sorted({machine for _, _, machine in told} - {"x86_64"}):
-        # Rows and the marks that announce them are plain stores: only x86 shows them to other cores in the order they were made.
+        # Rows and the marks that announce them are plain stores: only x86 shows them to other cores
+        # in the order they were made.
         raise NotHere(f"shared memory is used on x86_64 only, and this is {', '.join(others)}")
     starts = [
         rank for rank, (node, _, _) in enumerate(told) if rank == 0 or told[rank - 1][0] != node
@@ -140,8 +159,9 @@ def find_place() -> Place:
 class Shared:
     """Rows of all ranks in memory that the ranks of a node share.
 
-    Rows and marks exist twice, for even and odd steps. A rank that is a step ahead writes to the other half, and it cannot be two ahead: for
-    that it would need the row of the very rank that still reads. So nobody waits for readers, and a mark is a byte that counts steps.
+    Rows and marks exist twice, for even and odd steps. A rank that is a step ahead writes to the
+    other half, and it cannot be two ahead: for that it would need the row of the very rank that
+    still reads. So nobody waits for readers, and a mark is a byte that counts steps.
     """
 
     def __init__(self, width: int, place: Place) -> None:
@@ -168,7 +188,9 @@ class Shared:
 
     # -- setting up -------------------------------------------------------------------------------
     def _lay_out(self, width: int) -> None:
-        """Offsets in bytes: token, marks of the ranks (twice), mark of the other nodes' rows (twice), rows (twice)."""
+        """Offsets in bytes: token, marks of the ranks (twice), mark of the other nodes' rows
+        (twice), rows (twice).
+        """
         world = len(self._place.pids)
         self._row_bytes = width * _FLOAT
         self._marks = [node_memory.START, node_memory.START + _lines(world)]
@@ -181,7 +203,10 @@ class Shared:
         self._shape = (world, width)
 
     def _set_up(self) -> str:
-        """Map the node's memory and connect the nodes; returns what went wrong. Every rank takes part in the exchanges, whatever fails."""
+        """Map the node's memory and connect the nodes; returns what went wrong.
+
+        Every rank takes part in the exchanges, whatever fails.
+        """
         links: Links | None = None
         offer: dict[str, Any] = {}
         try:
@@ -190,7 +215,8 @@ class Shared:
                 and len(self._place.nodes) > 1
             ):
                 raise NotHere(
-                    f"{self._row_bytes} bytes a rank are too much for one message a step between nodes"
+                    f"{self._row_bytes} bytes a rank are too much for one message a step between "
+                    "nodes"
                 )
             if self._place.leads:
                 self._descriptor, offer = node_memory.create("trainyard-allreduce", self._size)
@@ -350,7 +376,9 @@ class Links:
         self._server.close()
 
     def _accept(self) -> None:
-        """Whoever does not know the secret of this attempt, such as a process of an earlier one, is sent away."""
+        """Whoever does not know the secret of this attempt, such as a process of an earlier one, is
+        sent away.
+        """
         link, _ = self._server.accept()
         link.settimeout(_CONNECT_SECONDS)
         hello = link.recv(_TOKEN_BYTES + 4, socket.MSG_WAITALL)
@@ -369,7 +397,9 @@ class Links:
         self._sockets[node] = link
 
     def trade(self, memory: memoryview, at: int, row_bytes: int) -> None:
-        """Send this node's rows and take in those of the others; the rows of all ranks begin `at` in the memory."""
+        """Send this node's rows and take in those of the others; the rows of all ranks begin `at`
+        in the memory.
+        """
         nodes = self._place.nodes
         parts = [
             memory[at + ranks[0] * row_bytes : at + (ranks[-1] + 1) * row_bytes] for ranks in nodes
@@ -419,7 +449,9 @@ def _family() -> int:
 
 
 def _own_address() -> str:
-    """The address from which this node reaches the first one: loopback where everything runs on one machine."""
+    """The address from which this node reaches the first one: loopback where everything runs on one
+    machine.
+    """
     family, kind, _, _, address = _master()
     with socket.socket(family, kind) as probe:
         probe.connect(address)

@@ -1,12 +1,15 @@
-"""The classic data-parallel job on CPU: a linear layer 20 to 1 on 2,048 samples, batches of 32 a rank, SGD, at the speed of the machine.
+"""The classic data-parallel job on CPU: a linear layer 20 to 1 on 2,048 samples, batches of 32 a
+rank, SGD, at the speed of the machine.
 
-The samples, their order, the gradient averaged over all ranks at every step and the weights are those of the tutorial's program
-(DistributedSampler, DistributedDataParallel). With 21 weights that program's time goes into its loader, autograd and collectives: here
-batches are cut for many steps at once, the gradient of the linear layer is written out, and it travels with the loop's votes in one
-reduction through shared memory (allreduce.py).
+The samples, their order, the gradient averaged over all ranks at every step and the weights are
+those of the tutorial's program (DistributedSampler, DistributedDataParallel). With 21 weights that
+program's time goes into its loader, autograd and collectives: here batches are cut for many steps
+at once, the gradient of the linear layer is written out, and it travels with the loop's votes in
+one reduction through shared memory (allreduce.py).
 
-Resume is exact. Weights lie in the checkpoint once, random state once for every rank, the data position as one number, so a run that
-was killed and resumed, on the same hosts or others, ends with the very bits of one that was not.
+Resume is exact. Weights lie in the checkpoint once, random state once for every rank, the data
+position as one number, so a run that was killed and resumed, on the same hosts or others, ends with
+the very bits of one that was not.
 
     torchrun --nproc-per-node 2 -m trainyard_trainers.ddp --steps 200
 """
@@ -56,7 +59,8 @@ def make_samples(seed: int) -> tuple[Tensor, Tensor]:
 class Batches:
     """This rank's batches, made ready a block of steps at a time.
 
-    A block's noise comes from the random state before it, so a checkpoint in the middle of a block keeps that state and the block's place.
+    A block's noise comes from the random state before it, so a checkpoint in the middle of a block
+    keeps that state and the block's place.
     """
 
     def __init__(self, seed: int, noise: float, rank: int, world_size: int) -> None:
@@ -72,7 +76,9 @@ class Batches:
         self._began, self._random = 0, seeds.random_state()
 
     def next(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Inputs (32, 21), of which the last column is 1 for the bias; the same transposed; and targets (32,)."""
+        """Inputs (32, 21), of which the last column is 1 for the bias; the same transposed; and
+        targets (32,).
+        """
         if self._used == len(self._ready):
             self._cut()
         self._used += 1
@@ -91,7 +97,9 @@ class Batches:
         )
 
     def state(self) -> dict[str, object]:
-        """`position`: samples that all ranks have taken; `block`: where the present block began, with the random state there."""
+        """`position`: samples that all ranks have taken; `block`: where the present block began,
+        with the random state there.
+        """
         position = self._began + self._used * BATCH * self._world_size
         return {
             "position": position,
@@ -101,7 +109,9 @@ class Batches:
         }
 
     def restore(self, state: dict[str, Any], *, same_ranks: bool) -> None:
-        """Go on at the position; with as many ranks as wrote the state, in the middle of the same block."""
+        """Go on at the position; with as many ranks as wrote the state, in the middle of the same
+        block.
+        """
         self._ready, self._used = (), 0
         self._began = state["block"] if same_ranks else state["position"]
         self._stream.restore({**state, "position": self._began})
@@ -129,7 +139,9 @@ class Ddp:
         self._gradient_sum = self.reduction.total.tensor[: len(self.weights)]
 
     def train_step(self, turn: Turn) -> StepResult:
-        """Mean squared error of `inputs @ weights`, whose gradient is 2 / 32 * inputs.T @ errors; SGD with momentum as in torch."""
+        """Mean squared error of `inputs @ weights`, whose gradient is 2 / 32 * inputs.T @ errors;
+        SGD with momentum as in torch.
+        """
         inputs, transposed, targets = self.batches.next()
         torch.addmv(targets, inputs, self.weights, beta=-1, out=self.errors)
         torch.mv(transposed, self.errors, out=self._gradient)
@@ -143,7 +155,9 @@ class Ddp:
         return StepResult(loss, BATCH)
 
     def _add_up(self, turn: Turn) -> float:
-        """Gradient, squared errors and votes of all ranks in one reduction; returns this rank's own loss."""
+        """Gradient, squared errors and votes of all ranks in one reduction; returns this rank's own
+        loss.
+        """
         at = FEATURES + 1
         mine, total = self.reduction.mine.numbers, self.reduction.total.numbers
         for slot in range(LOSS + 1, SLOTS):

@@ -1,4 +1,6 @@
-"""What one node must know to start its part of an attempt: the job as submitted, the nodes it has, and where their processes meet."""
+"""What one node must know to start its part of an attempt: the job as submitted, the nodes it has,
+and where their processes meet.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Job:
         return self.run_dir / "output"
 
     def command(self) -> list[str]:
-        """The program and its arguments; a script becomes the path of the file that the bundle brought."""
+        """The program and its arguments; a script becomes the path of the file that the bundle
+        brought.
+        """
         program = [str(part) for part in self.document["program"]]
         if program[0] != "-m":
             program[0] = str(self.files_dir / program[0])
@@ -84,7 +88,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Node:
-    """This node's place in the allocation, from Slurm's variables; without Slurm a single node on loopback."""
+    """This node's place in the allocation, from Slurm's variables; without Slurm a single node on
+    loopback.
+    """
 
     name: str
     rank: int
@@ -137,7 +143,9 @@ def _expand_one(part: str) -> Iterator[str]:
 
 
 def read_hosts(path: Path) -> dict[str, str]:
-    """Addresses by node name; empty without the file (a node's name must then resolve by itself)."""
+    """Addresses by node name; empty without the file (a node's name must then resolve by
+    itself).
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:

@@ -1,4 +1,6 @@
-"""Nothing that a job started outlives it on its node: whoever detaches itself becomes the launcher's child, and ends with it."""
+"""Nothing that a job started outlives it on its node: whoever detaches itself becomes the
+launcher's child, and ends with it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,15 @@ from pathlib import Path
 
 #: Linux, <sys/prctl.h>.
 _PR_SET_CHILD_SUBREAPER = 36
-#: A process in an uninterruptible wait (a dead filesystem) does not even hear SIGKILL; the end of the job must still be told.
+#: A process in an uninterruptible wait (a dead filesystem) does not even hear SIGKILL; the end of
+#: the job must still be told.
 _SECONDS = 5.0
 
 
 def adopt_orphans() -> None:
-    """From now on descendants whose parents end become our children (prctl(2)); they are then found without looking at their names."""
+    """From now on descendants whose parents end become our children (prctl(2)); they are then found
+    without looking at their names.
+    """
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         print(
             f"trainyard: orphans cannot be adopted: {os.strerror(ctypes.get_errno())}",
@@ -45,7 +50,9 @@ def wait_for(pid: int) -> int:
 
 
 def end_all() -> int:
-    """SIGKILL every child until none is left: the orphans of those that die become our children, and are next. Returns how many."""
+    """SIGKILL every child until none is left: the orphans of those that die become our children,
+    and are next. Returns how many.
+    """
     ended, deadline = 0, time.monotonic() + _SECONDS
     while time.monotonic() < deadline:
         for pid in children():

@@ -1,7 +1,9 @@
-"""torchrun's agent for one node: its own argument parser, rendezvous and monitor, with a faster way to start our trainers.
+"""torchrun's agent for one node: its own argument parser, rendezvous and monitor, with a faster way
+to start our trainers.
 
-torchrun starts each worker as a new interpreter, which imports torch a second time: two seconds that every restart pays. Trainers of
-this package are forked from the agent instead, which has imported torch by then. Programs of users get processes of their own, as always.
+torchrun starts each worker as a new interpreter, which imports torch a second time: two seconds
+that every restart pays. Trainers of this package are forked from the agent instead, which has
+imported torch by then. Programs of users get processes of their own, as always.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class Placement:
         )
 
     def torchrun_arguments(self) -> list[str]:
-        """Options of torchrun: static rendezvous of the attempt's own, no restarts (Trainyard resubmits)."""
+        """Options of torchrun: static rendezvous of the attempt's own, no restarts (Trainyard
+        resubmits).
+        """
         return [
             f"--nnodes={self.nodes}",
             f"--node-rank={self.node_rank}",
@@ -65,7 +69,8 @@ class Placement:
             f"--rdzv-id={self.run}",
             f"--master-addr={self.master_address}",
             f"--master-port={self.master_port}",
-            # Without this torchrun looks its own name up, which takes seconds where no name server answers.
+            # Without this torchrun looks its own name up, which takes seconds where no name server
+            # answers.
             f"--local-addr={self.local_address}",
             "--max-restarts=0",
             "--monitor-interval=0.05",
@@ -74,7 +79,10 @@ class Placement:
 
 
 def _pass_on(number: int, _frame: FrameType | None) -> None:
-    """Hand a signal to the workers; torchrun then sees how they end. Before there are any, SIGTERM ends this process."""
+    """Hand a signal to the workers; torchrun then sees how they end.
+
+    Before there are any, SIGTERM ends this process.
+    """
     workers = descendants.children()
     if not workers and number == signal.SIGTERM:
         os._exit(STOPPED)
@@ -86,8 +94,11 @@ def _pass_on(number: int, _frame: FrameType | None) -> None:
 
 
 def _forked(command: Sequence[str]) -> None:
-    """A worker that was forked from the agent: torch keeps its exception to itself, so it is printed here."""
-    # What ps shows is the launcher's, and so is /proc/<pid>/environ; this name says which rank it is.
+    """A worker that was forked from the agent: torch keeps its exception to itself, so it is
+    printed here.
+    """
+    # What ps shows is the launcher's, and so is /proc/<pid>/environ; this name says which rank it
+    # is.
     Path("/proc/self/comm").write_text(f"trainer-{os.environ['RANK']}"[:15])
     try:
         program.run(command)
@@ -99,7 +110,10 @@ def _forked(command: Sequence[str]) -> None:
 def run(
     placement: Placement, command: Sequence[str], entry: str = "trainyard_trainers.launch.program"
 ) -> Failure:
-    """Run this node's workers to their end and say how it went. `entry`: the module that runs the command in each of them."""
+    """Run this node's workers to their end and say how it went.
+
+    `entry`: the module that runs the command in each of them.
+    """
     for number in FORWARDED:
         signal.signal(number, _pass_on)
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
@@ -124,8 +138,8 @@ def run(
     )
     subprocess_handler.Popen = ended_well.Popen  # type: ignore[attr-defined]
     config, interpreter, worker = torchrun.config_from_args(arguments)
-    # SIGTERM is ours: torchrun would give the workers 30 seconds and then kill them in the middle of a checkpoint. Before
-    # torch 2.8 that could not be said.
+    # SIGTERM is ours: torchrun would give the workers 30 seconds and then kill them in the middle
+    # of a checkpoint. Before torch 2.8 that could not be said.
     if hasattr(config, "signals_to_handle"):
         config.signals_to_handle = "SIGINT,SIGQUIT"
         if placement.master_address.startswith("127."):

@@ -1,7 +1,9 @@
-"""Tells a program that ended well from the crash of its interpreter afterwards: libraries abort at exit when a thread of theirs still runs.
+"""Tells a program that ended well from the crash of its interpreter afterwards: libraries abort at
+exit when a thread of theirs still runs.
 
-A gloo process group that nobody destroyed does so about every second time ("terminate called without an active exception"). So the
-group is destroyed before the interpreter ends, and a mark is left, by which a crash after it is no failure of the program.
+A gloo process group that nobody destroyed does so about every second time ("terminate called
+without an active exception"). So the group is destroyed before the interpreter ends, and a mark is
+left, by which a crash after it is no failure of the program.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _DESTROY_SECONDS = 10
 
 
 class Ending:
-    """Registered before the program, so that it comes after whatever the program registers, and after its threads."""
+    """Registered before the program, so that it comes after whatever the program registers, and
+    after its threads.
+    """
 
     def __init__(self) -> None:
         self._pid, self._well = os.getpid(), False
@@ -96,6 +100,9 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
 
 
 def _say(pid: int, number: int) -> None:
-    text = f"trainyard: process {pid} was killed by signal {number} after its program had ended well: it counts as ended well"
+    text = (
+        f"trainyard: process {pid} was killed by signal {number} after its program had ended well: "
+        "it counts as ended well"
+    )
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)

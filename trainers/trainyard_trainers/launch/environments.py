@@ -1,6 +1,8 @@
-"""Python environments on a filesystem that nodes share: made once, whoever asks first, and never used before they are whole.
+"""Python environments on a filesystem that nodes share: made once, whoever asks first, and never
+used before they are whole.
 
-Used by the cluster's lifecycle scripts (the environment of all jobs) and by `launch` (packages of one job's own). Standard library only.
+Used by the cluster's lifecycle scripts (the environment of all jobs) and by `launch` (packages of
+one job's own). Standard library only.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ class EnvironmentFailed(Exception):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What makes one environment another: its hash names its directory. `python` is a version, `base` the interpreter it stands on."""
+    """What makes one environment another: its hash names its directory.
+
+    `python` is a version, `base` the interpreter it stands on.
+    """
 
     kind: str
     python: str
@@ -63,9 +68,11 @@ def _own_version() -> str:
 
 
 def ready(directory: Path, wanted: Wanted) -> Path:
-    """The interpreter of the environment below `directory`; built here if nobody has. Raises EnvironmentFailed.
+    """The interpreter of the environment below `directory`; built here if nobody has. Raises
+    EnvironmentFailed.
 
-    Whoever comes while another builds waits. It is built in its own place, since scripts in it name that place; the stamp makes it whole.
+    Whoever comes while another builds waits. It is built in its own place, since scripts in it name
+    that place; the stamp makes it whole.
     """
     path = directory / wanted.name
     python = path / "bin" / "python"
@@ -76,7 +83,8 @@ def ready(directory: Path, wanted: Wanted) -> Path:
             return python
         shutil.rmtree(path, ignore_errors=True)  # somebody was killed in the middle
         print(
-            f"trainyard: building {wanted.kind} environment {path.name}: {' '.join(wanted.requirements)}",
+            f"trainyard: building {wanted.kind} environment {path.name}: "
+            f"{' '.join(wanted.requirements)}",
             flush=True,
         )
         make(wanted.kind, path, base=wanted.base, version=wanted.python)
@@ -152,7 +160,8 @@ def install(kind: str, python: Path, requirements: Sequence[str]) -> None:
             doing=doing,
         )
     else:
-        # Its version check has the last word otherwise, in front of a person who looks for the reason.
+        # Its version check has the last word otherwise, in front of a person who looks for the
+        # reason.
         command(
             [
                 str(python),
@@ -167,7 +176,9 @@ def install(kind: str, python: Path, requirements: Sequence[str]) -> None:
 
 
 def pip_wheel() -> Path | None:
-    """The pip that travels with the library: in the lifecycle bundle below `packages`, on a node beside the library itself."""
+    """The pip that travels with the library: in the lifecycle bundle below `packages`, on a node
+    beside the library itself.
+    """
     beside = Path(__file__).resolve().parents[3]
     return next(
         (
@@ -186,7 +197,10 @@ def pip() -> list[str]:
 
 
 def see(base: str, python: Path) -> None:
-    """The environment sees what its base has, torch above all. Whatever it has itself comes first."""
+    """The environment sees what its base has, torch above all.
+
+    Whatever it has itself comes first.
+    """
     packages = [
         command([program, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
         for program in (base, str(python))
@@ -199,7 +213,8 @@ def find(name: str, homes: Sequence[str]) -> str:
     found = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *homes]))
     if not found:
         raise EnvironmentFailed(
-            f"kind is '{name}', but no {name} is installed on this node; use 'venv', or an image with {name}"
+            f"kind is '{name}', but no {name} is installed on this node; use 'venv', or an image "
+            f"with {name}"
         )
     return found
 
@@ -211,7 +226,10 @@ def command(
     doing: str = "",
     env: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a program (never through a shell) and return its stdout. Raises EnvironmentFailed with its last words; `doing` says what for."""
+    """Run a program (never through a shell) and return its stdout.
+
+    Raises EnvironmentFailed with its last words; `doing` says what for.
+    """
     what = doing or f"'{' '.join(argv)}'"
     try:
         done = subprocess.run(

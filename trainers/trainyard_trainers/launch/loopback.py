@@ -1,4 +1,6 @@
-"""Keeps torch's rendezvous stores on loopback where all nodes of a job share one machine; torch opens them on every address."""
+"""Keeps torch's rendezvous stores on loopback where all nodes of a job share one machine; torch
+opens them on every address.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from typing import Any
 
 
 def keep_stores(module: str) -> None:
-    """Whoever opens a TCPStore in this module of torch gets one that listens on its host's address only (torch 2.8 and later)."""
+    """Whoever opens a TCPStore in this module of torch gets one that listens on its host's address
+    only (torch 2.8 and later).
+    """
     rendezvous: Any = importlib.import_module(module)
     opened = rendezvous.TCPStore
 

@@ -1,10 +1,12 @@
-"""Starts one node's part of an attempt's job and records how it ended; `srun` runs it once on every node.
+"""Starts one node's part of an attempt's job and records how it ended; `srun` runs it once on every
+node.
 
     python -m trainyard_trainers.launch <attempt dir>
 
-Reads `job.json` (the fields of the job bundle) and `hosts` (lines `<node name> <address>`) of the attempt's directory. Writes
-`launch-<node>.json` there: `{node, attempt, pid, started, ended, exitCode, signal, rank, kind, error, traceback,
-failedPid}`; the fields after `started` come with the end. Standard library only: this process waits while torch works in its child.
+Reads `job.json` (the fields of the job bundle) and `hosts` (lines `<node name> <address>`) of the
+attempt's directory. Writes `launch-<node>.json` there: `{node, attempt, pid, started, ended,
+exitCode, signal, rank, kind, error, traceback, failedPid}`; the fields after `started` come with
+the end. Standard library only: this process waits while torch works in its child.
 """
 
 from __future__ import annotations
@@ -52,12 +54,14 @@ def _set_environment(job: Job, on_loopback: bool) -> None:
     )
     sys.path[:0] = [str(job.files_dir), str(LIBRARY)]
     os.environ["PYTHONUNBUFFERED"] = "1"
-    # What a library's crash leaves of itself are the stacks in the job's log, from the first import on.
+    # What a library's crash leaves of itself are the stacks in the job's log, from the first import
+    # on.
     if os.environ.setdefault("PYTHONFAULTHANDLER", "1"):
         faulthandler.enable()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("PYTHONWARNINGS", "ignore:Failed to initialize NumPy")
-    # gloo takes the address of the host's name, which need not be one that the others reach; on loopback it always is `lo`.
+    # gloo takes the address of the host's name, which need not be one that the others reach; on
+    # loopback it always is `lo`.
     if on_loopback:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
@@ -84,7 +88,9 @@ def _child(job: Job, node: Node, pipe: int) -> NoReturn:
 
 
 def _fitting(end: Failure) -> bytes:
-    """As JSON, short enough for a pipe that nobody reads before its writer has ended: a character may take 12 bytes."""
+    """As JSON, short enough for a pipe that nobody reads before its writer has ended: a character
+    may take 12 bytes.
+    """
     text = json.dumps(end.as_json()).encode()
     if len(text) > PIPE_BYTES:
         end = replace(
@@ -125,7 +131,9 @@ def _wait(pid: int, pipe: int, job: Job, error_file: Path) -> Failure:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry; returns the exit code of this node's part: 0, an exit code of `exits`, 128 + signal, or the program's own."""
+    """Entry; returns the exit code of this node's part: 0, an exit code of `exits`, 128 + signal,
+    or the program's own.
+    """
     arguments = sys.argv[1:] if argv is None else list(argv)
     if len(arguments) != 1:
         print("usage: python -m trainyard_trainers.launch <attempt dir>", file=sys.stderr)
@@ -165,7 +173,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _enter_environment(job: Job) -> Failure | None:
-    """Go on in the interpreter of the job's own environment, built here if it is not there yet. Returns only where there is none, or it failed."""
+    """Go on in the interpreter of the job's own environment, built here if it is not there yet.
+
+    Returns only where there is none, or it failed.
+    """
     document = job.document.get("pythonEnvironment")
     if not document or os.environ.get(ENTERED):
         return None
@@ -189,7 +200,9 @@ def _enter_environment(job: Job) -> Failure | None:
 
 
 def _keep_room(report: Path) -> Path:
-    """A file that is given up for the report of the end, which is wanted most when the shared filesystem is full."""
+    """A file that is given up for the report of the end, which is wanted most when the shared
+    filesystem is full.
+    """
     room = report.with_name(f".{report.stem}.room")
     with contextlib.suppress(OSError):
         room.write_bytes(b"\0" * ROOM_BYTES)
@@ -206,7 +219,10 @@ def _write_end(report: Path, document: Mapping[str, Any], room: Path) -> None:
 
 
 def _say(text: str) -> None:
-    """To the job's log. That nobody reads it any more must not keep the report of the end from being written."""
+    """To the job's log.
+
+    That nobody reads it any more must not keep the report of the end from being written.
+    """
     with contextlib.suppress(OSError):
         print(f"trainyard: {text}", file=sys.stderr, flush=True)
 

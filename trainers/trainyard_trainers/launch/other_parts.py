@@ -1,7 +1,9 @@
-"""Ends this node's part of a job that another node's part has failed: nothing comes of it any more, and the next attempt waits for it.
+"""Ends this node's part of a job that another node's part has failed: nothing comes of it any more,
+and the next attempt waits for it.
 
-Slurm asks the other parts to end (SIGTERM) and kills them only after its KillWait, which is half a minute and everybody's: other people's
-jobs save in that time. A rank that waits for its peers in a collective does not hear SIGTERM, so its launcher ends it sooner.
+Slurm asks the other parts to end (SIGTERM) and kills them only after its KillWait, which is half a
+minute and everybody's: other people's jobs save in that time. A rank that waits for its peers in a
+collective does not hear SIGTERM, so its launcher ends it sooner.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ _MARK = "part-failed"
 
 
 def tell(attempt_dir: Path, end: Failure) -> None:
-    """Before this part ends, so that the mark is there when Slurm asks the others to end. One that was only stopped has not failed."""
+    """Before this part ends, so that the mark is there when Slurm asks the others to end.
+
+    One that was only stopped has not failed.
+    """
     if end.kind not in (None, "stopped"):
         with contextlib.suppress(OSError):
             (attempt_dir / _MARK).touch()
@@ -36,7 +41,9 @@ class OtherParts:
         self._watches = self._ended_it = False
 
     def watch(self) -> None:
-        """From now on, in a thread: once another part has failed, this one has PATIENCE_SECONDS left."""
+        """From now on, in a thread: once another part has failed, this one has PATIENCE_SECONDS
+        left.
+        """
         if not self._watches:
             self._watches = True
             threading.Thread(target=self._watch, daemon=True).start()

@@ -1,7 +1,9 @@
-"""Tells whether the kernel killed a process of the job for want of memory: SIGKILL alone does not say who sent it, or why.
+"""Tells whether the kernel killed a process of the job for want of memory: SIGKILL alone does not
+say who sent it, or why.
 
-Evidence, the surest first: the kernel's log names the killed process (readable as root), the counters of the job's own memory cgroup
-(v2 `memory.events`, v1 `memory.oom_control`), the machine's counter in `/proc/vmstat`.
+Evidence, the surest first: the kernel's log names the killed process (readable as root), the
+counters of the job's own memory cgroup (v2 `memory.events`, v1 `memory.oom_control`), the machine's
+counter in `/proc/vmstat`.
 """
 
 from __future__ import annotations
@@ -57,12 +59,22 @@ class MemoryWatch:
         kills = self._logged()
         ours = [kill for kill in kills or [] if kill.pid == pid]
         if ours:
-            return f"the kernel's out-of-memory killer ended process {ours[-1].pid} ({ours[-1].name}){_size(ours[-1].resident_bytes)}"
+            return (
+                f"the kernel's out-of-memory killer ended process {ours[-1].pid} "
+                f"({ours[-1].name}){_size(ours[-1].resident_bytes)}"
+            )
         if of_group > 0:
-            return f"the kernel's out-of-memory killer ended {of_group} of the job's processes{self._limit()}"
-        # A log that can be read and does not name our process acquits; other nodes may share this machine.
+            return (
+                f"the kernel's out-of-memory killer ended {of_group} of the job's "
+                f"processes{self._limit()}"
+            )
+        # A log that can be read and does not name our process acquits; other nodes may share this
+        # machine.
         if kills is None and of_machine > 0:
-            return f"the kernel's out-of-memory killer ended {of_machine} process{'es' if of_machine > 1 else ''} on this node meanwhile"
+            return (
+                f"the kernel's out-of-memory killer ended {of_machine} "
+                f"process{'es' if of_machine > 1 else ''} on this node meanwhile"
+            )
         return None
 
     def _count(self) -> tuple[int, int]:
@@ -100,7 +112,9 @@ class MemoryWatch:
 
 
 def _own_groups(proc: Path, cgroups: Path) -> Iterator[Path]:
-    """This process's memory cgroup and its parents, innermost first, without the root, which is the whole machine's."""
+    """This process's memory cgroup and its parents, innermost first, without the root, which is the
+    whole machine's.
+    """
     try:
         lines = (proc / "self/cgroup").read_text().splitlines()
     except OSError:
@@ -125,7 +139,9 @@ def _counter(path: Path) -> int:
 
 
 def _records(descriptor: int) -> Iterator[str]:
-    """What /dev/kmsg holds, one record a read; EPIPE says that older ones were overwritten meanwhile."""
+    """What /dev/kmsg holds, one record a read; EPIPE says that older ones were overwritten
+    meanwhile.
+    """
     while True:
         try:
             record = os.read(descriptor, 8192)

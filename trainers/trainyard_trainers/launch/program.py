@@ -1,4 +1,5 @@
-"""Runs the user's program (`-m module` or a script) in this interpreter as if it had been started by hand, and keeps its exception.
+"""Runs the user's program (`-m module` or a script) in this interpreter as if it had been started
+by hand, and keeps its exception.
 
 python -m trainyard_trainers.launch.program [-m module | script] arguments...
 """
@@ -17,7 +18,9 @@ from .ended_well import Ending
 
 
 def _imported(module: str) -> Callable[[list[str]], int] | None:
-    """The `main(argv) -> exit status` of a trainer that was imported before this process was forked."""
+    """The `main(argv) -> exit status` of a trainer that was imported before this process was
+    forked.
+    """
     return (
         getattr(sys.modules.get(module), "main", None)
         if module.startswith("trainyard_trainers.")
@@ -26,7 +29,9 @@ def _imported(module: str) -> Callable[[list[str]], int] | None:
 
 
 def run(program: Sequence[str]) -> None:
-    """Run `['-m', module, *arguments]` or `[script, *arguments]`; returns when it ends well, else raises what it raised."""
+    """Run `['-m', module, *arguments]` or `[script, *arguments]`; returns when it ends well, else
+    raises what it raised.
+    """
     for number in FORWARDED:
         signal.signal(
             number, signal.SIG_DFL

@@ -1,7 +1,9 @@
-"""One rank of a launcher that is not torchrun's: runs the program in a child and writes down how it ended, which such launchers do not tell.
+"""One rank of a launcher that is not torchrun's: runs the program in a child and writes down how it
+ended, which such launchers do not tell.
 
-Each rank has a report, `ranks/<node>.<rank>.json` in the attempt's directory: `{node, rank, pid, started}` at once and `{ended, exitCode,
-signal, error, traceback}` at its end. From all of them a node's launcher says whose failure came first (`outcome`).
+Each rank has a report, `ranks/<node>.<rank>.json` in the attempt's directory: `{node, rank, pid,
+started}` at once and `{ended, exitCode, signal, error, traceback}` at its end. From all of them a
+node's launcher says whose failure came first (`outcome`).
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from .allocation import Allocation
 
 #: What every rank must find in its environment, as torch's `env://` rendezvous reads it.
 PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-#: So long a rank that stopped waits for the others; the agent kills what is left of a cancelled job after 20 seconds.
+#: So long a rank that stopped waits for the others; the agent kills what is left of a cancelled job
+#: after 20 seconds.
 _SAVE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 #: Linux, <sys/prctl.h>.
@@ -46,15 +49,21 @@ def tell(allocation: Allocation) -> None:
 
 
 def wrong_world(environment: dict[str, str]) -> str | None:
-    """What is wrong with the place that the launcher gave this process; None = it is one rank of the world that was asked for."""
+    """What is wrong with the place that the launcher gave this process; None = it is one rank of
+    the world that was asked for.
+    """
     missing = [name for name in PLACE if not environment.get(name)]
     asked = environment.get("TRAINYARD_WORLD_SIZE", "")
     if missing:
-        return f"the launcher did not set {', '.join(missing)}, so this process would train alone instead of as one of {asked}"
+        return (
+            f"the launcher did not set {', '.join(missing)}, so this process would train alone "
+            f"instead of as one of {asked}"
+        )
     if environment["WORLD_SIZE"] != asked:
         formed = environment["WORLD_SIZE"]
         return (
-            f"the launcher formed {formed} process{'' if formed == '1' else 'es'}, but the job asks for {asked} (nodes x "
+            f"the launcher formed {formed} process{'' if formed == '1' else 'es'}, but the job "
+            f"asks for {asked} (nodes x "
             "processesPerNode): each group would train a model of its own"
         )
     return None
@@ -62,7 +71,10 @@ def wrong_world(environment: dict[str, str]) -> str | None:
 
 # -- in the rank's process -----------------------------------------------------------------------
 def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> None:
-    """Run the program as this rank, in a child; this process ends as the child does. `before` is called in the child first."""
+    """Run the program as this rank, in a child; this process ends as the child does.
+
+    `before` is called in the child first.
+    """
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)  # its launcher is deaf to them
     attempt_dir = Path(os.environ["TRAINYARD_ATTEMPT_DIR"])
     rank, node = os.environ.get("RANK") or "0", os.environ["TRAINYARD_NODE_NAME"]
@@ -70,14 +82,8 @@ def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> No
     about = {"node": node, "rank": int(rank), "pid": os.getpid(), "started": time.time()}
     if wrong := wrong_world(dict(os.environ)):
         print(f"trainyard: {wrong}", file=sys.stderr)
-        write_json(
-            report,
-            {
-                **about,
-                "ended": time.time(),
-                **Failure(1, rank=int(rank), error=f"WrongWorldSize: {wrong}").as_json(),
-            },
-        )
+        refused = Failure(1, rank=int(rank), error=f"WrongWorldSize: {wrong}")
+        write_json(report, {**about, "ended": time.time(), **refused.as_json()})
         sys.exit(1)
     write_json(report, about)
     error_file = report.with_suffix(".error")
@@ -103,7 +109,9 @@ def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> No
 
 
 def _await_others(attempt_dir: Path) -> None:
-    """Launchers kill the ranks that are left when one ends with a code other than 0; those may still be saving."""
+    """Launchers kill the ranks that are left when one ends with a code other than 0; those may
+    still be saving.
+    """
     deadline = time.monotonic() + _SAVE_SECONDS
     while time.monotonic() < deadline and any("ended" not in told for told in _read(attempt_dir)):
         time.sleep(_POLL_SECONDS)
@@ -132,7 +140,9 @@ def _forward_to(pid: int) -> None:
 
 # -- in the launcher -----------------------------------------------------------------------------
 def pass_signals_on(allocation: Allocation) -> None:
-    """From now on what this process is told goes to the ranks of its node: launchers end or kill them where they should save."""
+    """From now on what this process is told goes to the ranks of its node: launchers end or kill
+    them where they should save.
+    """
 
     def forward(number: int, _frame: FrameType | None) -> None:
         ranks = [told for told in _all(allocation) if told["node"] == allocation.node.name]
@@ -158,7 +168,8 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a launcher's program, deaf to what is meant for the ranks.
 
-    Slurm signals every process of a job, and a launcher that hears SIGTERM kills ranks that are about to save.
+    Slurm signals every process of a job, and a launcher that hears SIGTERM kills ranks that are
+    about to save.
     """
     return subprocess.Popen(
         list(argv),
@@ -175,7 +186,8 @@ def _be_deaf() -> None:
 def outcome(allocation: Allocation, exit_code: int) -> Failure:
     """How this node's part ended, from what all ranks wrote and the launcher's exit code.
 
-    The first failure of the whole job belongs to the node on which it happened; others failed in consequence.
+    The first failure of the whole job belongs to the node on which it happened; others failed in
+    consequence.
     """
     told = _all(allocation)
     here = [rank for rank in told if rank["node"] == allocation.node.name]
@@ -192,7 +204,10 @@ def outcome(allocation: Allocation, exit_code: int) -> Failure:
     if any(_of(rank).kind == "stopped" for rank in told):
         return Failure(STOPPED)
     if exit_code == 0 and len(here) != allocation.processes:
-        error = f"{len(here)} of this node's {allocation.processes} processes were started, and the launcher calls that a success"
+        error = (
+            f"{len(here)} of this node's {allocation.processes} processes were started, and the "
+            "launcher calls that a success"
+        )
         return Failure(1, error=f"WrongWorldSize: {error}")
     if exit_code < 0 or exit_code > 128:
         number = -exit_code if exit_code < 0 else exit_code - 128

@@ -1,4 +1,6 @@
-"""Ends a node's part of the job when Slurm's step daemon is gone: nothing else would, and what is printed reaches nobody any more."""
+"""Ends a node's part of the job when Slurm's step daemon is gone: nothing else would, and what is
+printed reaches nobody any more.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from collections.abc import Mapping
 from ..common.failure import Failure
 
 _POLL_SECONDS = 0.5
-#: Between the request to stop and the end by force: time for a checkpoint at the next step boundary, as in a cancelled job.
+#: Between the request to stop and the end by force: time for a checkpoint at the next step
+#: boundary, as in a cancelled job.
 STOP_SECONDS = 20.0
 ERROR = "Slurm's daemon of the job's step (slurmstepd) was killed on this node"
 
@@ -27,7 +30,9 @@ class StepDaemon:
         return self._pid is not None and os.getppid() != self._pid
 
     def watch(self, child: int) -> None:
-        """In a thread: once the daemon is gone, ask the job's process to stop, and end it by force if it does not."""
+        """In a thread: once the daemon is gone, ask the job's process to stop, and end it by force
+        if it does not.
+        """
         threading.Thread(target=self._watch, args=(child,), daemon=True).start()
 
     def _watch(self, child: int) -> None:
@@ -42,7 +47,9 @@ class StepDaemon:
             time.sleep(pause)
 
     def blamed_for(self, end: Failure) -> Failure:
-        """A part that ended well did, and the kernel's word stands; whatever else came after the daemon's death (a broken pipe, our request to stop) came of it."""
+        """A part that ended well did, and the kernel's word stands; whatever else came after the
+        daemon's death (a broken pipe, our request to stop) came of it.
+        """
         if not self.gone or end.kind in (None, "out-of-memory"):
             return end
         _leave_its_pipes()

@@ -1,4 +1,6 @@
-"""The shape of a Llama-family model, and how it is read from and written to Hugging Face's config.json."""
+"""The shape of a Llama-family model, and how it is read from and written to Hugging Face's
+config.json.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from typing import Annotated, Any
 from ..common.bounds import NOT_NEGATIVE, Bounded, at_least
 from ..common.config import ConfigError, build
 
-#: What config.json may say that changes the computation, and the only values that this model computes.
+#: What config.json may say that changes the computation, and the only values that this model
+#: computes.
 _ONLY = {
     "model_type": "llama",
     "hidden_act": "silu",
@@ -24,9 +27,11 @@ _DEFAULT_THETA = 10000.0
 
 @dataclass(frozen=True)
 class ModelConfig(Bounded):
-    """A decoder as Llama has it (Touvron et al. 2023), with grouped-query attention (Ainslie et al. 2023); names as in config.json.
+    """A decoder as Llama has it (Touvron et al. 2023), with grouped-query attention (Ainslie et al.
+    2023); names as in config.json.
 
-    vocab_size 0: that of the data. num_key_value_heads 0: as many as num_attention_heads. head_dim 0: hidden_size / num_attention_heads.
+    vocab_size 0: that of the data. num_key_value_heads 0: as many as num_attention_heads. head_dim
+    0: hidden_size / num_attention_heads.
     """
 
     vocab_size: Annotated[int, NOT_NEGATIVE] = 0
@@ -46,12 +51,14 @@ class ModelConfig(Bounded):
         super().__post_init__()
         if self.num_attention_heads % self.kv_heads:
             raise ValueError(
-                f"num_key_value_heads: {self.kv_heads} does not divide num_attention_heads {self.num_attention_heads}; "
+                f"num_key_value_heads: {self.kv_heads} does not divide num_attention_heads "
+                f"{self.num_attention_heads}; "
                 f"use one of {_listed(divisors(self.num_attention_heads))}"
             )
         if not self.head_dim and self.hidden_size % self.num_attention_heads:
             raise ValueError(
-                f"num_attention_heads: {self.num_attention_heads} does not divide hidden_size {self.hidden_size}; give head_dim"
+                f"num_attention_heads: {self.num_attention_heads} does not divide hidden_size "
+                f"{self.hidden_size}; give head_dim"
             )
         if self.head_size % 2:
             raise ValueError(
@@ -69,7 +76,9 @@ class ModelConfig(Bounded):
         return self.head_dim or self.hidden_size // self.num_attention_heads
 
     def check_tp(self, tp: int) -> None:
-        """Raises ConfigError, which names the values that work, when the model cannot be split `tp` ways."""
+        """Raises ConfigError, which names the values that work, when the model cannot be split `tp`
+        ways.
+        """
         counts = {
             "num_attention_heads": self.num_attention_heads,
             "num_key_value_heads": self.kv_heads,
@@ -84,7 +93,8 @@ class ModelConfig(Bounded):
         for name, count in counts.items():
             if count % tp:
                 raise ConfigError(
-                    f"parallel.tp: {tp} does not divide {name} {count}; for this model use one of {_listed(works)}"
+                    f"parallel.tp: {tp} does not divide {name} {count}; for this model use one of "
+                    f"{_listed(works)}"
                 )
 
 
@@ -98,7 +108,10 @@ def _listed(numbers: list[int]) -> str:
 
 
 def read_hf(directory: Path, key: str = "weights") -> ModelConfig:
-    """The model of a Hugging Face directory that `key` of a configuration names. Raises ConfigError for what this model does not compute."""
+    """The model of a Hugging Face directory that `key` of a configuration names.
+
+    Raises ConfigError for what this model does not compute.
+    """
     path = directory / "config.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -106,13 +119,17 @@ def read_hf(directory: Path, key: str = "weights") -> ModelConfig:
             raise ValueError("it must hold keys and values")
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"{key}: {path}: {error}; a Hugging Face directory with config.json and *.safetensors is wanted"
+            f"{key}: {path}: {error}; a Hugging Face directory with config.json and *.safetensors "
+            "is wanted"
         ) from error
     return from_hf(document, str(path))
 
 
 def from_hf(document: Mapping[str, Any], where: str = "config.json") -> ModelConfig:
-    """The model of a config.json as transformers 4 or 5 writes it. Raises ConfigError that names the key."""
+    """The model of a config.json as transformers 4 or 5 writes it.
+
+    Raises ConfigError that names the key.
+    """
     for name, only in _ONLY.items():
         if document.get(name, only) != only:
             raise ConfigError(
@@ -141,7 +158,9 @@ def from_hf(document: Mapping[str, Any], where: str = "config.json") -> ModelCon
 
 
 def _theta(document: Mapping[str, Any]) -> float:
-    """transformers 5 moved `rope_theta` into `rope_parameters`, and 4 silently takes 10000 for what it does not find: look in both."""
+    """transformers 5 moved `rope_theta` into `rope_parameters`, and 4 silently takes 10000 for what
+    it does not find: look in both.
+    """
     scaling = document.get("rope_scaling") or {}
     parameters = document.get("rope_parameters") or {}
     for key, found in (("rope_scaling", scaling), ("rope_parameters", parameters)):
@@ -150,7 +169,8 @@ def _theta(document: Mapping[str, Any]) -> float:
         kind = found.get("rope_type", found.get("type", "default"))
         if kind != "default":
             raise ConfigError(
-                f"{key}: it has rope_type {kind!r}; scaled rotary embeddings are not computed here, only 'default'"
+                f"{key}: it has rope_type {kind!r}; scaled rotary embeddings are not computed "
+                "here, only 'default'"
             )
     said = [
         found["rope_theta"]
@@ -169,7 +189,9 @@ def _theta(document: Mapping[str, Any]) -> float:
 
 
 def to_hf(model: ModelConfig, dtype: str = "float32") -> dict[str, Any]:
-    """A config.json that transformers 4.48 to 5 read alike: what moved is written in the old place and in the new one."""
+    """A config.json that transformers 4.48 to 5 read alike: what moved is written in the old place
+    and in the new one.
+    """
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",

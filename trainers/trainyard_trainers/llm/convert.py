@@ -1,7 +1,9 @@
-"""Trained checkpoints to Hugging Face directories and back, in blocks of rows, so that a model larger than memory can be converted.
+"""Trained checkpoints to Hugging Face directories and back, in blocks of rows, so that a model
+larger than memory can be converted.
 
-Both ways any number of tensor-parallel ranks will do. What was written is checked before it appears: the logits of transformers'
-LlamaForCausalLM, which reads the Hugging Face directory, against those of our model, which reads the checkpoint.
+Both ways any number of tensor-parallel ranks will do. What was written is checked before it
+appears: the logits of transformers' LlamaForCausalLM, which reads the Hugging Face directory,
+against those of our model, which reads the checkpoint.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from .safetensors_format import Directory, Entry
 
 Check = Literal["always", "never", "auto"]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-#: Both models of the check are in memory in float32, eight bytes a parameter; `auto` checks up to so many parameters.
+#: Both models of the check are in memory in float32, eight bytes a parameter; `auto` checks up to
+#: so many parameters.
 AUTO_CHECK_PARAMETERS = 200_000_000
 #: Logits may differ by so much of the largest: sums in another order, and nothing else.
 TOLERANCE = 1e-4
@@ -52,12 +55,18 @@ _TOKENIZER_FILES = (
 
 
 class CheckFailed(Exception):
-    """transformers computes other logits from what was written than our model from what was read; nothing was kept."""
+    """transformers computes other logits from what was written than our model from what was read;
+    nothing was kept.
+    """
 
 
 @dataclass(frozen=True)
 class Converted:
-    """What was written. `difference`: the largest between the logits, None when they were not compared, for the reason in `unchecked`."""
+    """What was written.
+
+    `difference`: the largest between the logits, None when they were not compared, for the reason
+    in `unchecked`.
+    """
 
     path: Path
     tensors: int
@@ -72,11 +81,15 @@ class Converted:
             if self.difference is None
             else f"logits differ by at most {self.difference:.2g}"
         )
-        return f"{self.path}: {self.tensors} tensors in {self.files} file(s), {self.bytes / 1e6:.1f} MB; {said}"
+        return (
+            f"{self.path}: {self.tensors} tensors in {self.files} file(s), {self.bytes / 1e6:.1f} "
+            f"MB; {said}"
+        )
 
 
 def open_checkpoint(source: Path) -> Checkpoint:
-    """The checkpoint in a Trainyard checkpoint (verified against its manifest), a directory of `step_N`, or such a directory itself.
+    """The checkpoint in a Trainyard checkpoint (verified against its manifest), a directory of
+    `step_N`, or such a directory itself.
 
     Raises ValueError that names the file which is not whole.
     """
@@ -92,7 +105,8 @@ def open_checkpoint(source: Path) -> Checkpoint:
     place = source if (source / "model").is_dir() else nxd_layout.newest(source)
     if place is None:
         raise ValueError(
-            f"{source}: there is no complete step_N (with its file `done`) and no manifest with one; give a checkpoint's directory"
+            f"{source}: there is no complete step_N (with its file `done`) and no manifest with "
+            "one; give a checkpoint's directory"
         )
     found = Checkpoint(place)
     found.validate()
@@ -100,14 +114,18 @@ def open_checkpoint(source: Path) -> Checkpoint:
 
 
 def read_config(found: Checkpoint, given: Path | None) -> Mapping[str, Any]:
-    """The model's config.json: `given`, or what the trainer put into the checkpoint. Raises ConfigError."""
+    """The model's config.json: `given`, or what the trainer put into the checkpoint.
+
+    Raises ConfigError.
+    """
     if given is not None:
         return _read_json(given / "config.json" if given.is_dir() else given)
     content = found.user_content()
     if isinstance(content, dict) and isinstance(content.get("config"), dict):
         return content["config"]  # type: ignore[no-any-return]
     raise ConfigError(
-        f"config: {found.path}/user_content.pt does not say what the model is; give --config FILE, a Hugging Face config.json"
+        f"config: {found.path}/user_content.pt does not say what the model is; give --config FILE, "
+        "a Hugging Face config.json"
     )
 
 
@@ -136,9 +154,11 @@ def to_hf(
     tokenizer: Path | None = None,
     check: Check = "auto",
 ) -> Converted:
-    """Write a directory that transformers reads. dtype: of the weights, None as they are stored. shard_bytes: largest size of a file.
+    """Write a directory that transformers reads. dtype: of the weights, None as they are stored.
+    shard_bytes: largest size of a file.
 
-    Raises ValueError and OSError for what does not fit, FileExistsError, CheckFailed; then `out` is not there.
+    Raises ValueError and OSError for what does not fit, FileExistsError, CheckFailed; then `out` is
+    not there.
     """
     found = open_checkpoint(source)
     document = read_config(found, config)
@@ -171,7 +191,9 @@ def to_hf(
 
 
 def _checked_shapes(found: Checkpoint, model: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """The weights to write, in the model's order; a checkpoint that is not of this model is refused."""
+    """The weights to write, in the model's order; a checkpoint that is not of this model is
+    refused.
+    """
     wanted, present = parameter_shapes(model), set(found.names())
     if model.tie_word_embeddings:
         _check_tied(found, present)
@@ -182,7 +204,8 @@ def _checked_shapes(found: Checkpoint, model: ModelConfig) -> dict[str, tuple[in
     if missing or unknown:
         said = f"lacks {missing[0]}" if missing else f"holds {unknown[0]}"
         raise ValueError(
-            f"{found.path} {said}, and the config asks for {len(wanted)} weights by Hugging Face's Llama names; "
+            f"{found.path} {said}, and the config asks for {len(wanted)} weights by Hugging Face's "
+            "Llama names; "
             "fused projections (qkv_proj, gate_up_proj) are not read"
         )
     for name, shape in wanted.items():
@@ -202,7 +225,8 @@ def _check_tied(found: Checkpoint, present: set[str]) -> None:
     ):
         if not torch.equal(one, other):
             raise ValueError(
-                f"{found.path}: tie_word_embeddings is true, but lm_head.weight is not model.embed_tokens.weight"
+                f"{found.path}: tie_word_embeddings is true, but lm_head.weight is not "
+                "model.embed_tokens.weight"
             )
     present.discard("lm_head.weight")
 
@@ -210,7 +234,9 @@ def _check_tied(found: Checkpoint, present: set[str]) -> None:
 def _write_shards(
     directory: Path, entries: Sequence[Entry], limit: int, blocks: Callable[[str], Iterator[Tensor]]
 ) -> list[str]:
-    """Write the tensors into as few files of at most `limit` bytes as their order allows; returns the files' names."""
+    """Write the tensors into as few files of at most `limit` bytes as their order allows; returns
+    the files' names.
+    """
     shards = plan_shards(entries, limit)
     names = [safetensors_format.SINGLE]
     if len(shards) > 1:
@@ -305,9 +331,11 @@ def check_logits(
     weight: Callable[[str], Tensor],
     dtype: torch.dtype | None = None,
 ) -> float:
-    """The largest difference between the logits of transformers, from `directory`, and ours, from `weight`, computed in float32.
+    """The largest difference between the logits of transformers, from `directory`, and ours, from
+    `weight`, computed in float32.
 
-    dtype: what transformers' weights are rounded to first, because ours were. Raises CheckFailed, or PackageMissing without transformers.
+    dtype: what transformers' weights are rounded to first, because ours were. Raises CheckFailed,
+    or PackageMissing without transformers.
     """
     tokens = torch.randint(
         model.vocab_size,
@@ -320,7 +348,8 @@ def check_logits(
     difference, largest = float((theirs - ours).abs().max()), float(ours.abs().max())
     if not difference <= TOLERANCE * largest:  # NaN, too
         raise CheckFailed(
-            f"transformers' logits differ from ours by {difference:.3g}, of at most {largest:.3g}; allowed are {TOLERANCE * largest:.3g}. "
+            f"transformers' logits differ from ours by {difference:.3g}, of at most {largest:.3g}; "
+            f"allowed are {TOLERANCE * largest:.3g}. "
             "Nothing was written"
         )
     return difference
@@ -358,7 +387,8 @@ def from_hf(
     dtype: torch.dtype | None = None,
     check: Check = "auto",
 ) -> Converted:
-    """Write `out/step_<step>` in neuronx-distributed's layout for `tp` ranks, weights only. Raises as `to_hf` does.
+    """Write `out/step_<step>` in neuronx-distributed's layout for `tp` ranks, weights only. Raises
+    as `to_hf` does.
 
     With xser a tensor at a time is in memory, without one rank's part of the model.
     """
@@ -375,12 +405,14 @@ def from_hf(
         if name not in known and not name.endswith(_DERIVED)
     ]:
         raise ValueError(
-            f"{source} holds {left[0]}, which a model of its config.json does not have; is config.json of another model?"
+            f"{source} holds {left[0]}, which a model of its config.json does not have; is "
+            "config.json of another model?"
         )
     for name, shape in shapes.items():
         if directory.entry(name).shape != shape:
             raise ValueError(
-                f"{source}: {name} has shape {directory.entry(name).shape}, config.json asks for {shape}"
+                f"{source}: {name} has shape {directory.entry(name).shape}, config.json asks for "
+                f"{shape}"
             )
     with _Output(out) as output:
         parts = (

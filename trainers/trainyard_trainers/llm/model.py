@@ -1,7 +1,9 @@
-"""The Llama model, written once for every parallel backend, with Hugging Face's names for its weights.
+"""The Llama model, written once for every parallel backend, with Hugging Face's names for its
+weights.
 
-RMSNorm before attention and before SwiGLU (Shazeer 2020), rotary position embeddings (Su et al. 2021), grouped-query attention. Shapes:
-B sequences of T tokens; a tensor-parallel rank computes its heads and its part of the intermediate features and of the vocabulary.
+RMSNorm before attention and before SwiGLU (Shazeer 2020), rotary position embeddings (Su et al.
+2021), grouped-query attention. Shapes: B sequences of T tokens; a tensor-parallel rank computes its
+heads and its part of the intermediate features and of the vocabulary.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from .config import ModelConfig
 
 
 def rotary(positions: Tensor, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Cosines and sines for positions (B or 1, T), each (B or 1, 1, T, head_size / 2), in float32."""
+    """Cosines and sines for positions (B or 1, T), each (B or 1, 1, T, head_size / 2), in
+    float32.
+    """
     exponents = (
         torch.arange(0, head_size, 2, dtype=torch.float32, device=positions.device) / head_size
     )
@@ -31,13 +35,17 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def document_mask(positions: Tensor) -> Tensor:
-    """What each token may look at: (B, 1, T, T), true for itself and what stands before it in its document, which begins at position 0."""
+    """What each token may look at: (B, 1, T, T), true for itself and what stands before it in its
+    document, which begins at position 0.
+    """
     documents = (positions == 0).cumsum(1)
     return (documents[:, None, :, None] == documents[:, None, None, :]).tril()
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention of q (B, heads, T, head_size) to k and v of as many or fewer heads (B, key heads, T, head_size); causal unless there is a mask."""
+    """Attention of q (B, heads, T, head_size) to k and v of as many or fewer heads (B, key heads,
+    T, head_size); causal unless there is a mask.
+    """
     groups = q.shape[1] // k.shape[1]
     shared = (
         groups > 1 and q.device.type == "cpu"
@@ -65,7 +73,8 @@ class Attention(nn.Module):
         self.o_proj = layers.row(queries, config.hidden_size)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None) -> Tensor:
-        # -1: this rank's heads; T is taken after the projection, which may have gathered the sequence
+        # -1: this rank's heads; T is taken after the projection, which may have gathered the
+        # sequence
         q, k, v = (self._heads(project(x)) for project in (self.q_proj, self.k_proj, self.v_proj))
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         seen = attend(q, k, v.to(q.dtype), mask)
@@ -78,7 +87,11 @@ class Attention(nn.Module):
 
 
 def gate(x: Tensor) -> Tensor:
-    """The sigmoid linear unit. Written out where it is compiled: the backward pass then takes one exponential of each number and not two."""
+    """The sigmoid linear unit.
+
+    Written out where it is compiled: the backward pass then takes one exponential of each number
+    and not two.
+    """
     return x * x.sigmoid() if torch.compiler.is_compiling() else silu(x)
 
 
@@ -141,9 +154,11 @@ class Llama(nn.Module):
     def forward(
         self, tokens: Tensor, targets: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
-        """Logits (B, T, vocabulary) of tokens (B, T), on one tensor-parallel rank; with `targets` the sum of the loss over this batch.
+        """Logits (B, T, vocabulary) of tokens (B, T), on one tensor-parallel rank; with `targets`
+        the sum of the loss over this batch.
 
-        With `positions` (B, T) several documents share a sequence: each begins at position 0, and none sees another.
+        With `positions` (B, T) several documents share a sequence: each begins at position 0, and
+        none sees another.
         """
         hidden = self._hidden(tokens, positions)
         head = self.model.embed_tokens if self.lm_head is None else self.lm_head

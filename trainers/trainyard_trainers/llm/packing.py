@@ -1,8 +1,11 @@
-"""Documents packed into sequences of one length: what a sample is, and what its tokens may see and must predict.
+"""Documents packed into sequences of one length: what a sample is, and what its tokens may see and
+must predict.
 
-Every shard is cut into windows of `sequence` tokens and the one that follows; the rest at a shard's end is left out. A document may begin
-in one window and go on in the next, where it starts anew. With packing `documents` no token sees another document and none predicts the
-first token of the next one; with `plain` a window is one text, as in GPT-2's training, and attention takes the fastest kernel.
+Every shard is cut into windows of `sequence` tokens and the one that follows; the rest at a shard's
+end is left out. A document may begin in one window and go on in the next, where it starts anew.
+With packing `documents` no token sees another document and none predicts the first token of the
+next one; with `plain` a window is one text, as in GPT-2's training, and attention takes the fastest
+kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ IGNORED = -100
 
 
 class Batch(NamedTuple):
-    """`tokens` and `targets` (B, T), int64; `positions` (B, T) within each token's document, None where each window is one text."""
+    """`tokens` and `targets` (B, T), int64; `positions` (B, T) within each token's document, None
+    where each window is one text.
+    """
 
     tokens: Tensor
     targets: Tensor
@@ -43,7 +48,8 @@ class PackedData:
         if not len(self):
             most = max(shard.header.tokens for shard in self.shards) - 1
             raise ConfigError(
-                f"sequence: {sequence} is longer than every shard of {directory}; use at most {most}, or pack more text"
+                f"sequence: {sequence} is longer than every shard of {directory}; use at most "
+                f"{most}, or pack more text"
             )
 
     def __len__(self) -> int:

@@ -1,7 +1,9 @@
-"""The safetensors file format, read and written in blocks of rows, so that no model and no tensor ever has to be whole in memory.
+"""The safetensors file format, read and written in blocks of rows, so that no model and no tensor
+ever has to be whole in memory.
 
-A file is eight bytes with the length of its header (little endian), the header (JSON: name -> dtype, shape, place), and the tensors' bytes
-in rows. The safetensors library writes tensors that are in memory all at once, which is why this is here; files are alike for both.
+A file is eight bytes with the length of its header (little endian), the header (JSON: name ->
+dtype, shape, place), and the tensors' bytes in rows. The safetensors library writes tensors that
+are in memory all at once, which is why this is here; files are alike for both.
 https://github.com/huggingface/safetensors#format
 """
 
@@ -48,7 +50,10 @@ class Entry:
 
 
 def write(path: Path, entries: Sequence[Entry], blocks: Callable[[str], Iterator[Tensor]]) -> None:
-    """Write a file; `blocks` gives a tensor's rows one after the other. Raises ValueError if they are not what the entry says, and OSError."""
+    """Write a file; `blocks` gives a tensor's rows one after the other.
+
+    Raises ValueError if they are not what the entry says, and OSError.
+    """
     header: dict[str, Any] = {
         "__metadata__": {"format": "pt"}
     }  # transformers refuses files without it
@@ -78,7 +83,9 @@ def write(path: Path, entries: Sequence[Entry], blocks: Callable[[str], Iterator
 
 
 def _put(stream: BinaryIO, tensor: Tensor) -> int:
-    """Write a tensor's memory, which torch lends to Python only through numpy, or by its address."""
+    """Write a tensor's memory, which torch lends to Python only through numpy, or by its
+    address.
+    """
     tensor = tensor.contiguous()
     return (
         stream.write((ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr()))
@@ -118,7 +125,8 @@ class File:
         begin, end = value["data_offsets"]
         if end - begin != entry.nbytes or begin < 0 or self._start + end > size:
             raise ValueError(
-                f"{name} lies at bytes {begin} to {end} of {size - self._start}, and should have {entry.nbytes}"
+                f"{name} lies at bytes {begin} to {end} of {size - self._start}, and should have "
+                f"{entry.nbytes}"
             )
         return entry
 
@@ -140,7 +148,10 @@ class File:
 
 
 class Directory:
-    """The tensors of a Hugging Face directory, in one file or in many with an index. Every error is a ValueError."""
+    """The tensors of a Hugging Face directory, in one file or in many with an index.
+
+    Every error is a ValueError.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,7 +164,8 @@ class Directory:
             if (self.path / SINGLE).is_file():
                 return [SINGLE]
             raise ValueError(
-                f"{self.path}: there is neither {SINGLE} nor {INDEX}; other kinds of weights (pytorch_model.bin) are not read"
+                f"{self.path}: there is neither {SINGLE} nor {INDEX}; other kinds of weights "
+                "(pytorch_model.bin) are not read"
             )
         try:
             names = sorted(

@@ -1,4 +1,5 @@
-"""Tokenized text in files that are mapped into memory, so that training starts at once on any amount of it.
+"""Tokenized text in files that are mapped into memory, so that training starts at once on any
+amount of it.
 
     python -m trainyard_trainers.llm.tokens pack --input corpus.jsonl --tokenizer llama-3/ --output tokens/
     python -m trainyard_trainers.llm.tokens check --input tokens/
@@ -76,7 +77,9 @@ class Header(NamedTuple):
 
 
 def read_header(path: Path) -> Header:
-    """Raises ConfigError, with file and offset, for a shard that is damaged at its head or not whole."""
+    """Raises ConfigError, with file and offset, for a shard that is damaged at its head or not
+    whole.
+    """
     try:
         with open(path, "rb") as stream:
             raw = stream.read(_START)
@@ -85,16 +88,19 @@ def read_header(path: Path) -> Header:
         raise ConfigError(f"data: {error}") from error
     if len(raw) < _START:
         raise ConfigError(
-            f"data: {path} is truncated: it ends at offset {size}, within its header of {_START} bytes"
+            f"data: {path} is truncated: it ends at offset {size}, within its header of {_START} "
+            "bytes"
         )
     magic, version, *rest = _HEADER.unpack_from(raw)
     if magic != _MAGIC:
         raise ConfigError(
-            f"data: {path} is no token shard: offset 0 has {magic!r}, not {_MAGIC!r}; make shards with `tokens pack`"
+            f"data: {path} is no token shard: offset 0 has {magic!r}, not {_MAGIC!r}; make shards "
+            "with `tokens pack`"
         )
     if _CRC.unpack_from(raw, _HEADER.size)[0] != zlib.crc32(raw[: _HEADER.size]):
         raise ConfigError(
-            f"data: {path} is damaged: the header at offset 0 does not have the CRC-32 at offset {_HEADER.size}"
+            f"data: {path} is damaged: the header at offset 0 does not have the CRC-32 at offset "
+            f"{_HEADER.size}"
         )
     if version != _VERSION:
         raise ConfigError(
@@ -117,11 +123,17 @@ def _misfit(header: Header, size: int) -> str:
         if size < header.index_offset
         else "in the index of its documents"
     )
-    return f"is truncated: it ends at offset {size}, {place}, and should have {header.size} bytes; make or copy it again"
+    return (
+        f"is truncated: it ends at offset {size}, {place}, and should have {header.size} bytes; "
+        "make or copy it again"
+    )
 
 
 class Shard:
-    """One file. `tokens` (count,) and `starts` (documents,) are read from disk when they are touched."""
+    """One file.
+
+    `tokens` (count,) and `starts` (documents,) are read from disk when they are touched.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self.header = path, read_header(path)
@@ -150,7 +162,8 @@ class Shard:
                 found = zlib.crc32(part, found)
         if found != self.header.crc32:
             raise ConfigError(
-                f"data: {self.path} is damaged: offsets {_START} to {self.header.size} have CRC-32 {found:08x}, not {self.header.crc32:08x}"
+                f"data: {self.path} is damaged: offsets {_START} to {self.header.size} have CRC-32 "
+                f"{found:08x}, not {self.header.crc32:08x}"
             )
 
 
@@ -159,20 +172,25 @@ def open_shards(directory: Path) -> list[Shard]:
     paths = sorted(directory.glob(f"*{SUFFIX}"))
     if not paths:
         raise ConfigError(
-            f"data: {directory} has no *{SUFFIX} file; make some with `python -m trainyard_trainers.llm.tokens pack`"
+            f"data: {directory} has no *{SUFFIX} file; make some with `python -m "
+            "trainyard_trainers.llm.tokens pack`"
         )
     shards = [Shard(path) for path in paths]
     for shard in shards:
         if shard.header.vocab_size != shards[0].header.vocab_size:
             raise ConfigError(
-                f"data: {shard.path} has a vocabulary of {shard.header.vocab_size}, but {shards[0].path} of {shards[0].header.vocab_size}; "
+                f"data: {shard.path} has a vocabulary of {shard.header.vocab_size}, but "
+                f"{shards[0].path} of {shards[0].header.vocab_size}; "
                 "make all shards with one tokenizer"
             )
     return shards
 
 
 def write_shard(path: Path, documents: Iterable[Sequence[int]], vocab_size: int) -> Header:
-    """Write one shard; it appears under its name only when it is whole. Raises ValueError for a token outside of the vocabulary."""
+    """Write one shard; it appears under its name only when it is whole.
+
+    Raises ValueError for a token outside of the vocabulary.
+    """
     width = 2 if vocab_size <= 1 << 16 else 4
     starts, count, crc32 = array("Q"), 0, 0
     with replacing(path, durable=True) as stream:
@@ -215,19 +233,23 @@ class Tokenizer(NamedTuple):
     vocab_size: int
 
 
-#: The 256 bytes, the end of a document, and room up to a number that tensor parallelism can split 16 ways.
+#: The 256 bytes, the end of a document, and room up to a number that tensor parallelism can split
+#: 16 ways.
 BYTES = Tokenizer(lambda text: list(text.encode()), 256, 272)
 
 
 def load_tokenizer(name: str, vocab_size: int = 0) -> Tokenizer:
-    """`bytes`, or the tokenizer of a Hugging Face directory. Raises ConfigError; needs the package tokenizers for a directory.
+    """`bytes`, or the tokenizer of a Hugging Face directory. Raises ConfigError; needs the package
+    tokenizers for a directory.
 
-    vocab_size: of the model, if larger than the tokenizer's; a config.json in the directory says it, too.
+    vocab_size: of the model, if larger than the tokenizer's; a config.json in the directory says
+    it, too.
     """
     found = BYTES if name == "bytes" else _from_directory(Path(name))
     if vocab_size and vocab_size < found.vocab_size:
         raise ConfigError(
-            f"vocab-size: {vocab_size} is smaller than the {found.vocab_size} of the tokenizer {name}"
+            f"vocab-size: {vocab_size} is smaller than the {found.vocab_size} of the tokenizer "
+            f"{name}"
         )
     return found._replace(vocab_size=vocab_size or found.vocab_size)
 
@@ -268,13 +290,16 @@ def _end_token(
     number = number[0] if isinstance(number, list) else number
     if number is None:
         raise ConfigError(
-            f"tokenizer: {directory} names no end of text; put eos_token into its tokenizer_config.json"
+            f"tokenizer: {directory} names no end of text; put eos_token into its "
+            "tokenizer_config.json"
         )
     return int(number)
 
 
 def read_texts(path: Path, key: str = "text") -> Iterator[str]:
-    """The documents of a .jsonl file (one a line, under `key`) or of any other text file (the file is one document)."""
+    """The documents of a .jsonl file (one a line, under `key`) or of any other text file (the file
+    is one document).
+    """
     try:
         if path.suffix != ".jsonl":
             yield path.read_text(encoding="utf-8")
@@ -299,7 +324,9 @@ def pack(
     key: str = "text",
     shard_tokens: int = _SHARD_TOKENS,
 ) -> list[Header]:
-    """Tokenize texts into shards of about `shard_tokens`; a document is never cut, an empty one is left out. Raises ConfigError."""
+    """Tokenize texts into shards of about `shard_tokens`; a document is never cut, an empty one is
+    left out. Raises ConfigError.
+    """
     output.mkdir(parents=True, exist_ok=True)
     if any(output.glob(f"*{SUFFIX}")):
         raise ConfigError(f"output: {output} has shards already; give an empty directory")
@@ -333,13 +360,18 @@ def _shard_documents(
 
 
 def window(shard: Shard, start: int, length: int) -> Tensor:
-    """Tokens start to start + length as int64, shape (length,). Raises ConfigError for a token that is not in the vocabulary."""
+    """Tokens start to start + length as int64, shape (length,).
+
+    Raises ConfigError for a token that is not in the vocabulary.
+    """
     tokens = shard.tokens[start : start + length].to(torch.int64)
     if int(tokens.max()) >= shard.header.vocab_size:
         place = start + int((tokens >= shard.header.vocab_size).nonzero()[0])
         raise ConfigError(
-            f"data: {shard.path}: token {place} is {int(shard.tokens[place])}, outside of the vocabulary of {shard.header.vocab_size}: the shard "
-            "is damaged; `python -m trainyard_trainers.llm.tokens check --input DIRECTORY` reads shards whole; pack it again"
+            f"data: {shard.path}: token {place} is {int(shard.tokens[place])}, outside of the "
+            f"vocabulary of {shard.header.vocab_size}: the shard "
+            "is damaged; `python -m trainyard_trainers.llm.tokens check --input DIRECTORY` reads "
+            "shards whole; pack it again"
         )
     return tokens
 
@@ -392,7 +424,8 @@ def main(argv: list[str] | None = None) -> int:
         sum(header.documents for header in headers),
     )
     print(
-        f"{len(headers)} shards: {tokens} tokens, {documents} documents, vocabulary {headers[0].vocab_size}"
+        f"{len(headers)} shards: {tokens} tokens, {documents} documents, vocabulary "
+        f"{headers[0].vocab_size}"
     )
     return 0
 

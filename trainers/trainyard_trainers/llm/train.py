@@ -1,8 +1,10 @@
-"""Trains a Llama-family model, from random weights or a Hugging Face directory, in any product of data and tensor parallelism.
+"""Trains a Llama-family model, from random weights or a Hugging Face directory, in any product of
+data and tensor parallelism.
 
     torchrun --nproc-per-node 2 -m trainyard_trainers.llm.train --data tokens/ --sequence 1024 --batch 32 --parallel.tp 2
 
-A step trains on `batch` sequences, however many ranks share them, so a run that goes on with other ranks goes on with the same batches.
+A step trains on `batch` sequences, however many ranks share them, so a run that goes on with other
+ranks goes on with the same batches.
 """
 
 from __future__ import annotations
@@ -40,10 +42,11 @@ from .weights import HuggingFaceWeights, RandomWeights
 class LlmConfig(loop.LoopConfig):
     """A run's configuration.
 
-    data: directory of token shards (llm/tokens.py). weights: Hugging Face directory to start from; "" for random weights. sequence: tokens
-    of a sample. batch: sequences of a step, of all ranks together. micro_batch: sequences of a rank that are computed at once, 0: all that
-    it has; the gradients of the micro-batches of a step are added up. warmup: steps until the learning rate is reached.
-    last_learning_rate: what is left of it at the end, as a share.
+    data: directory of token shards (llm/tokens.py). weights: Hugging Face directory to start from;
+    "" for random weights. sequence: tokens of a sample. batch: sequences of a step, of all ranks
+    together. micro_batch: sequences of a rank that are computed at once, 0: all that it has; the
+    gradients of the micro-batches of a step are added up. warmup: steps until the learning rate is
+    reached. last_learning_rate: what is left of it at the end, as a share.
     """
 
     data: str = ""
@@ -63,11 +66,13 @@ class LlmConfig(loop.LoopConfig):
         super().__post_init__()
         if not self.data:
             raise ValueError(
-                "data: it is missing; give --data DIRECTORY with token shards (python -m trainyard_trainers.llm.tokens pack)"
+                "data: it is missing; give --data DIRECTORY with token shards (python -m "
+                "trainyard_trainers.llm.tokens pack)"
             )
         if self.weights and self.model != ModelConfig():
             raise ValueError(
-                f"model: leave its keys out, {self.weights}/config.json says what the model is; or leave weights out"
+                f"model: leave its keys out, {self.weights}/config.json says what the model is; or "
+                "leave weights out"
             )
 
 
@@ -78,17 +83,20 @@ def model_config(settings: LlmConfig, vocab_size: int) -> ModelConfig:
         model = replace(model, vocab_size=vocab_size)
     if model.vocab_size != vocab_size:
         raise ConfigError(
-            f"model.vocab_size: the model's vocabulary is {model.vocab_size}, that of {settings.data} is {vocab_size}; "
+            f"model.vocab_size: the model's vocabulary is {model.vocab_size}, that of "
+            f"{settings.data} is {vocab_size}; "
             "pack the text with the model's tokenizer (tokens pack --tokenizer, --vocab-size)"
         )
     if settings.sequence > model.max_position_embeddings:
         raise ConfigError(
-            f"sequence: {settings.sequence} is longer than model.max_position_embeddings, {model.max_position_embeddings}"
+            f"sequence: {settings.sequence} is longer than model.max_position_embeddings, "
+            f"{model.max_position_embeddings}"
         )
     model.check_tp(settings.parallel.tp)
     if settings.parallel.sequence and settings.sequence % settings.parallel.tp:
         raise ConfigError(
-            f"sequence: parallel.tp {settings.parallel.tp} does not divide {settings.sequence}; set parallel.sequence to false"
+            f"sequence: parallel.tp {settings.parallel.tp} does not divide {settings.sequence}; "
+            "set parallel.sequence to false"
         )
     return model
 
@@ -102,18 +110,21 @@ def micro_batch(settings: LlmConfig, dp_size: int, samples: int) -> int:
         )
         advice = f"{below} or {above}" if below else str(above)
         raise ConfigError(
-            f"batch: {settings.batch} sequences cannot be shared by {dp_size} data-parallel ranks; use {advice}"
+            f"batch: {settings.batch} sequences cannot be shared by {dp_size} data-parallel ranks; "
+            f"use {advice}"
         )
     if settings.batch > samples:
         raise ConfigError(
-            f"batch: {settings.batch} sequences a step, but {settings.data} holds {samples}; {_most(samples, dp_size)}"
+            f"batch: {settings.batch} sequences a step, but {settings.data} holds {samples}; "
+            f"{_most(samples, dp_size)}"
         )
     share = settings.batch // dp_size
     size = settings.micro_batch or share
     if share % size:
         works = ", ".join(map(str, divisors(share)))
         raise ConfigError(
-            f"micro_batch: {size} does not divide the {share} sequences of a rank (batch / data-parallel ranks); use one of {works}"
+            f"micro_batch: {size} does not divide the {share} sequences of a rank (batch / "
+            f"data-parallel ranks); use one of {works}"
         )
     return size
 
@@ -172,7 +183,8 @@ class Llm:
         began = time.perf_counter()
         batches, counted = self._next()
         waited = time.perf_counter() - began
-        # the mean over all tokens that count, on whatever rank and in whatever micro-batch they are; the backend takes the mean over dp
+        # the mean over all tokens that count, on whatever rank and in whatever micro-batch they
+        # are; the backend takes the mean over dp
         scale = self.ranks.dp_size / max(1, counted)
         loss: Tensor | None = None
         for number, batch in enumerate(batches, 1):
@@ -272,7 +284,8 @@ class Llm:
         for name, value in present.items():
             if saved.get(name) != value:
                 raise ConfigError(
-                    f"{key}.{name}: the checkpoint was trained with {saved.get(name)!r}, this run has {value!r}; "
+                    f"{key}.{name}: the checkpoint was trained with {saved.get(name)!r}, this run "
+                    f"has {value!r}; "
                     "resume with the same, or start another run"
                 )
 

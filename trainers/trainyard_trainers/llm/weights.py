@@ -1,4 +1,6 @@
-"""Where a model's first weights come from: random numbers, or a Hugging Face directory of which each rank reads only its part."""
+"""Where a model's first weights come from: random numbers, or a Hugging Face directory of which
+each rank reads only its part.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,12 @@ def tp_slice(length: int, tp: int, tp_size: int) -> slice:
 
 
 class RandomWeights:
-    """Normal with the config's standard deviation, ones for norms: the same weights however many ranks there are.
+    """Normal with the config's standard deviation, ones for norms: the same weights however many
+    ranks there are.
 
-    Every weight has a generator of its own, so a rank draws the weights it needs and no others; projections back into the residual are
-    scaled by 1 / sqrt(2 layers) (GPT-2, Radford et al. 2019).
+    Every weight has a generator of its own, so a rank draws the weights it needs and no others;
+    projections back into the residual are scaled by 1 / sqrt(2 layers) (GPT-2, Radford et al.
+    2019).
     """
 
     def __init__(self, config: ModelConfig, seed: int) -> None:
@@ -50,7 +54,10 @@ class RandomWeights:
 
 
 class HuggingFaceWeights:
-    """The safetensors of a directory, mapped into memory. Raises ConfigError. Needs the package safetensors."""
+    """The safetensors of a directory, mapped into memory.
+
+    Raises ConfigError. Needs the package safetensors.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -60,7 +67,8 @@ class HuggingFaceWeights:
     def __call__(self, name: str, tp: int, tp_size: int) -> Tensor:
         if name not in self._files:
             raise ConfigError(
-                f"weights: {self._directory} has no weight {name}; are tie_word_embeddings and num_hidden_layers right?"
+                f"weights: {self._directory} has no weight {name}; are tie_word_embeddings and "
+                "num_hidden_layers right?"
             )
         part = self._file(self._files[name]).get_slice(name)
         shape, dim = part.get_shape(), tp_dim(name)

@@ -1,4 +1,6 @@
-"""The one loop that all trainers share: steps, agreement of the ranks, checkpoints, signals, progress, and how it may end."""
+"""The one loop that all trainers share: steps, agreement of the ranks, checkpoints, signals,
+progress, and how it may end.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +61,9 @@ class LoopConfig(Bounded):
 
 
 class Turn:
-    """One step as the loop hands it to a task. `votes` are this rank's votes, SLOTS numbers, and `vote` the same as a tensor; a task that
-    adds them up over all ranks in its own reduction, with the loss in slot LOSS, puts the sums into `sums` and saves the job a collective
-    a step."""
+    """One step as the loop hands it to a task. `votes` are this rank's votes, SLOTS numbers, and
+    `vote` the same as a tensor; a task that adds them up over all ranks in its own reduction, with
+    the loss in slot LOSS, puts the sums into `sums` and saves the job a collective a step."""
 
     def __init__(self, votes: list[float], before_update: Callable[[], None]) -> None:
         self.votes = votes
@@ -71,16 +73,20 @@ class Turn:
 
     @property
     def vote(self) -> Tensor:
-        """Made when it is first asked for: a task with a reduction of its own may be done in less time than a tensor takes."""
+        """Made when it is first asked for: a task with a reduction of its own may be done in less
+        time than a tensor takes.
+        """
         if self._vote is None:
             self._vote = torch.tensor(self.votes, dtype=torch.float64)
         return self._vote
 
 
 class StepResult(NamedTuple):
-    """What a step did on this rank: the mean loss, samples or tokens it trained on, and seconds it waited for data.
+    """What a step did on this rank: the mean loss, samples or tokens it trained on, and seconds it
+    waited for data.
 
-    `gradient_norm` is that of the mean gradient, the same on all ranks; a step where it is not finite has ruined the weights.
+    `gradient_norm` is that of the mean gradient, the same on all ranks; a step where it is not
+    finite has ruined the weights.
     """
 
     loss: float | Tensor
@@ -93,10 +99,14 @@ class Task(Protocol):
     """What a trainer brings to the loop."""
 
     def train_step(self, turn: Turn) -> StepResult:
-        """Train on the next batch; `turn.before_update()` must be called before any weight or optimizer state changes."""
+        """Train on the next batch; `turn.before_update()` must be called before any weight or
+        optimizer state changes.
+        """
 
     def files(self) -> Files:
-        """This rank's files of a checkpoint of the present state; live tensors, which the checkpointer copies."""
+        """This rank's files of a checkpoint of the present state; live tensors, which the
+        checkpointer copies.
+        """
 
     def restore(self, saved: Saved) -> None:
         """Take the state of a checkpoint that verifies, whatever number of ranks wrote it."""
@@ -113,7 +123,8 @@ def main(
 ) -> int:
     """Run a trainer from its start to its end; returns the exit code (exits.py).
 
-    `make_task` is called once the process group of `backend()` is there. Threads, devices and process groups must not exist before.
+    `make_task` is called once the process group of `backend()` is there. Threads, devices and
+    process groups must not exist before.
     """
     try:
         return _attempt(make_task, config, backend)
@@ -142,7 +153,8 @@ def _attempt(make_task: Callable[[], Task], config: LoopConfig, backend: Callabl
     keep_freed_memory()
     _threads()
     seeds.deterministic(config.deterministic)
-    # A rank whose peer vanished without a word fails after this long; the agent is much faster, this is the last resort.
+    # A rank whose peer vanished without a word fails after this long; the agent is much faster,
+    # this is the last resort.
     options: dict[str, Any] = {"timeout": timedelta(minutes=5)}
     if "RANK" not in os.environ:  # no launcher: one rank, which meets nobody
         os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1")
@@ -159,7 +171,10 @@ def _attempt(make_task: Callable[[], Task], config: LoopConfig, backend: Callabl
 
 
 def show_graphs(task: Task) -> int:
-    """A few steps for neuron_parallel_compile to see their graphs. Nothing is computed in that mode, so nothing is saved or reported."""
+    """A few steps for neuron_parallel_compile to see their graphs.
+
+    Nothing is computed in that mode, so nothing is saved or reported.
+    """
     for _ in range(COMPILE_STEPS):
         task.train_step(Turn([0.0] * SLOTS, lambda: None))
     return COMPLETE
@@ -175,7 +190,10 @@ def _threads() -> None:
 def train(
     task: Task, config: LoopConfig, attempt: Attempt, requests: Requests, checkpoints: Checkpointer
 ) -> int:
-    """Train to the last step; returns the exit code. Raises Fenced, CheckpointFailed and NotFinite."""
+    """Train to the last step; returns the exit code.
+
+    Raises Fenced, CheckpointFailed and NotFinite.
+    """
     return _Run(task, config, attempt, requests, checkpoints).to_its_end()
 
 
@@ -215,7 +233,8 @@ class _Run:
             )
             if self.step > config.steps:
                 print(
-                    f"trainyard: there is nothing left to train: steps is {config.steps}, and the checkpoint has more",
+                    f"trainyard: there is nothing left to train: steps is {config.steps}, and the "
+                    "checkpoint has more",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -276,7 +295,9 @@ class _Run:
 
 
 def _restore(task: Task, saved: Saved) -> None:
-    """Raises ConfigError where the checkpoint is of another job, and CheckpointFailed where nothing can be made of it."""
+    """Raises ConfigError where the checkpoint is of another job, and CheckpointFailed where nothing
+    can be made of it.
+    """
     try:
         task.restore(saved)
     except ConfigError:
@@ -290,8 +311,10 @@ def _restore(task: Task, saved: Saved) -> None:
         pickle.UnpicklingError,
     ) as error:
         raise CheckpointFailed(
-            f"{saved.path} has the sums of its manifest, but its content cannot be resumed from ({type(error).__name__}: {error}); "
-            "if another trainer wrote it, give another run directory (TRAINYARD_RUN_DIR); if it was changed, move it away, and the one "
+            f"{saved.path} has the sums of its manifest, but its content cannot be resumed from "
+            f"({type(error).__name__}: {error}); "
+            "if another trainer wrote it, give another run directory (TRAINYARD_RUN_DIR); if it "
+            "was changed, move it away, and the one "
             "before it is taken"
         ) from error
 
@@ -299,7 +322,8 @@ def _restore(task: Task, saved: Saved) -> None:
 def _agree(turn: Turn, result: StepResult, world_size: int) -> Agreement:
     """The ranks' votes added up.
 
-    Signals and clocks differ from rank to rank; without this two ranks could save at different steps and wait for each other forever.
+    Signals and clocks differ from rank to rank; without this two ranks could save at different
+    steps and wait for each other forever.
     """
     if turn.sums is None:
         turn.vote[LOSS] = float(result.loss)
@@ -316,6 +340,8 @@ def _report(step: int, result: StepResult, last_losses: list[float]) -> str:
     before = ", ".join(f"{loss:.6g}" for loss in last_losses) or "none in this attempt"
     what = "loss" if "nan" in losses or "inf" in losses else "gradient"
     return (
-        f"the {what} of step {step} is not finite (losses: {losses}); the losses before it: {before}. Nothing was saved after that. "
-        "Lower the learning rate, clip gradients, or look at the samples of this step; then resume from an earlier checkpoint"
+        f"the {what} of step {step} is not finite (losses: {losses}); the losses before it: "
+        f"{before}. Nothing was saved after that. "
+        "Lower the learning rate, clip gradients, or look at the samples of this step; then resume "
+        "from an earlier checkpoint"
     )

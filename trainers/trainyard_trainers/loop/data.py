@@ -1,4 +1,6 @@
-"""In which order samples are trained on: one endless stream, whose position is one number however many ranks read it."""
+"""In which order samples are trained on: one endless stream, whose position is one number however
+many ranks read it.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,12 @@ from ..common.config import ConfigError
 
 
 class Stream:
-    """Passes over `length` samples without end, each in an order of its own (the order of torch's DistributedSampler with `seed`).
+    """Passes over `length` samples without end, each in an order of its own (the order of torch's
+    DistributedSampler with `seed`).
 
-    Every sample comes exactly once a pass; a batch may begin in one pass and end in the next. `position` counts the samples that all ranks
-    together have taken since the start, so a run may go on with any number of ranks and neither repeats nor skips a sample.
+    Every sample comes exactly once a pass; a batch may begin in one pass and end in the next.
+    `position` counts the samples that all ranks together have taken since the start, so a run may
+    go on with any number of ranks and neither repeats nor skips a sample.
     """
 
     def __init__(self, length: int, seed: int, *, shuffle: bool = True) -> None:
@@ -30,10 +34,14 @@ class Stream:
         return {"position": self.position, "seed": self.seed}
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Go on where a checkpoint stood. Raises ConfigError for one of another seed: its order was another one."""
+        """Go on where a checkpoint stood.
+
+        Raises ConfigError for one of another seed: its order was another one.
+        """
         if (seed := state.get("seed", self.seed)) != self.seed:
             raise ConfigError(
-                f"seed: the checkpoint was trained with {seed}, this run has {self.seed}; use {seed}, or start another run"
+                f"seed: the checkpoint was trained with {seed}, this run has {self.seed}; use "
+                f"{seed}, or start another run"
             )
         self.position = int(state["position"])
 
@@ -53,7 +61,9 @@ class Stream:
         return taken[0] if len(taken) == 1 else torch.cat(taken)
 
     def share(self, count: int, rank: int, world_size: int) -> Tensor:
-        """This rank's part, shape (count,), of the next `count * world_size` samples, dealt out in turn."""
+        """This rank's part, shape (count,), of the next `count * world_size` samples, dealt out in
+        turn.
+        """
         return self.take(count * world_size)[rank::world_size]
 
     def _pass(self, epoch: int) -> Tensor:
@@ -69,10 +79,14 @@ class Stream:
 
 
 def check_batch(field: str, per_rank: int, world_size: int, samples: int) -> None:
-    """Refuse more samples a step than there are. Raises ConfigError that names `field` and what would work."""
+    """Refuse more samples a step than there are.
+
+    Raises ConfigError that names `field` and what would work.
+    """
     if per_rank * world_size > samples:
         most = samples // world_size
         advice = f"use at most {most}" if most else f"use at most {samples} ranks"
         raise ConfigError(
-            f"{field}: {per_rank} a rank on {world_size} ranks need {per_rank * world_size} samples a step, but there are {samples}; {advice}"
+            f"{field}: {per_rank} a rank on {world_size} ranks need {per_rank * world_size} "
+            f"samples a step, but there are {samples}; {advice}"
         )

@@ -1,1 +1,3 @@
-"""How a model is spread over ranks, behind one protocol, so that models and training steps are written once."""
+"""How a model is spread over ranks, behind one protocol, so that models and training steps are
+written once.
+"""

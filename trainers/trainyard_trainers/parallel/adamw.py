@@ -1,4 +1,6 @@
-"""AdamW as torch's fused kernel computes it, without torch.optim: making an optimizer imports torch's compiler, a second that every resume pays."""
+"""AdamW as torch's fused kernel computes it, without torch.optim: making an optimizer imports
+torch's compiler, a second that every resume pays.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ STATE = ("exp_avg", "exp_avg_sq")
 
 
 def divisor(norm: float, clip: float) -> float:
-    """What to divide gradients of this global norm by, so that it is at most `clip` (0: whatever it is)."""
+    """What to divide gradients of this global norm by, so that it is at most `clip` (0: whatever it
+    is).
+    """
     return max(1.0, (norm + 1e-6) / clip) if clip else 1.0
 
 
@@ -27,7 +31,9 @@ def adamw(
     learning_rate: float,
     divided_by: float,
 ) -> None:
-    """Update tensors and moments (exp_avg of all, exp_avg_sq of all) in place; `steps` count this update already."""
+    """Update tensors and moments (exp_avg of all, exp_avg_sq of all) in place; `steps` count this
+    update already.
+    """
     torch._fused_adamw_(
         tensors,
         gradients,
@@ -47,7 +53,10 @@ def adamw(
 
 
 class AdamW:
-    """Updates plain tensors (Loshchilov and Hutter 2019). `states[i]` belongs to the i-th tensor: step, exp_avg and exp_avg_sq, as in torch.optim."""
+    """Updates plain tensors (Loshchilov and Hutter 2019).
+
+    `states[i]` belongs to the i-th tensor: step, exp_avg and exp_avg_sq, as in torch.optim.
+    """
 
     def __init__(self, tensors: Sequence[Tensor], config: OptimizerConfig) -> None:
         self._tensors, self._config = list(tensors), config

@@ -1,7 +1,9 @@
-"""The protocol between the language model trainer and what runs it in parallel, so that torch and neuronx-distributed are exchangeable.
+"""The protocol between the language model trainer and what runs it in parallel, so that torch and
+neuronx-distributed are exchangeable.
 
-A rank has a place in data parallelism (dp) and in tensor parallelism (tp). TP-local means: the part of a weight that a tp rank holds when
-only tensor parallelism splits it, along the dimension that `llm.partition.tp_dim` names.
+A rank has a place in data parallelism (dp) and in tensor parallelism (tp). TP-local means: the part
+of a weight that a tp rank holds when only tensor parallelism splits it, along the dimension that
+`llm.partition.tp_dim` names.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from ..common.bounds import NOT_NEGATIVE, PART, POSITIVE, Bounded, at_least
 class ParallelConfig(Bounded):
     """Which backend, on what device, and how many ways. The dp size is what is left: ranks / tp.
 
-    data: `ddp` every dp rank holds weights, gradients and optimizer whole (TP-local); `zero1` the optimizer's state is split over the dp
-    ranks; `fsdp` weights and gradients are, too. sequence: between the blocks activations are split along the sequence over the tp ranks.
+    data: `ddp` every dp rank holds weights, gradients and optimizer whole (TP-local); `zero1` the
+    optimizer's state is split over the dp ranks; `fsdp` weights and gradients are, too. sequence:
+    between the blocks activations are split along the sequence over the tp ranks.
     """
 
     backend: Literal["torch", "nxd"] = "torch"
@@ -35,7 +38,9 @@ class ParallelConfig(Bounded):
 
 @dataclass(frozen=True)
 class OptimizerConfig(Bounded):
-    """AdamW (Loshchilov and Hutter 2019) on all weights, after clipping the gradient's global norm to `clip` (0: no clipping)."""
+    """AdamW (Loshchilov and Hutter 2019) on all weights, after clipping the gradient's global norm
+    to `clip` (0: no clipping).
+    """
 
     learning_rate: Annotated[float, POSITIVE] = 3e-4
     beta1: Annotated[float, PART] = 0.9
@@ -47,9 +52,11 @@ class OptimizerConfig(Bounded):
 
 @dataclass(frozen=True)
 class BuildConfig:
-    """How the blocks run. precision `bf16`: weights, optimizer and reductions stay in float32, matrix products are in bfloat16.
+    """How the blocks run. precision `bf16`: weights, optimizer and reductions stay in float32,
+    matrix products are in bfloat16.
 
-    compile: a backend of torch.compile for every block (`inductor`, `aot_eager`, `neuron`), or `none`.
+    compile: a backend of torch.compile for every block (`inductor`, `aot_eager`, `neuron`), or
+    `none`.
     """
 
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -59,7 +66,11 @@ class BuildConfig:
 
 @dataclass(frozen=True)
 class Ranks:
-    """This rank's place. Ask the backend for it: nxd's tensor-parallel groups are not always neighbours, so rank % tp may be wrong."""
+    """This rank's place.
+
+    Ask the backend for it: nxd's tensor-parallel groups are not always neighbours, so rank % tp may
+    be wrong.
+    """
 
     dp: int = 0
     dp_size: int = 1
@@ -71,7 +82,9 @@ class Weights(Protocol):
     """Where weights come from: random numbers, a Hugging Face directory, a checkpoint."""
 
     def __call__(self, name: str, tp: int, tp_size: int) -> Tensor:
-        """The TP-local part of the weight of this (Hugging Face) name, on the CPU in any floating type. Raises ValueError."""
+        """The TP-local part of the weight of this (Hugging Face) name, on the CPU in any floating
+        type. Raises ValueError.
+        """
 
 
 class Reader(Protocol):
@@ -83,7 +96,9 @@ class Reader(Protocol):
 
     @property
     def dp_size(self) -> int:
-        """Data-parallel ranks of those that wrote, at least where each has its own optimizer file."""
+        """Data-parallel ranks of those that wrote, at least where each has its own optimizer
+        file.
+        """
 
     def model(self, tp_rank: int) -> Mapping[str, Tensor]:
         """TP-local weights by name, as tp rank `tp_rank` of those that wrote held them."""
@@ -99,29 +114,44 @@ class Reader(Protocol):
 
 
 class Layers(Protocol):
-    """What a model is made of; all weights lie in `.weight`, shaped (outputs, inputs), and there are no biases."""
+    """What a model is made of; all weights lie in `.weight`, shaped (outputs, inputs), and there
+    are no biases.
+    """
 
     def col(self, inputs: int, outputs: int) -> nn.Module:
-        """A linear layer whose outputs are split over the tp ranks; with `sequence` it first gathers (batch, sequence / tp, inputs)."""
+        """A linear layer whose outputs are split over the tp ranks; with `sequence` it first
+        gathers (batch, sequence / tp, inputs).
+        """
 
     def row(self, inputs: int, outputs: int) -> nn.Module:
-        """A linear layer whose inputs are split over the tp ranks; its outputs are summed, and with `sequence` split along dimension 1."""
+        """A linear layer whose inputs are split over the tp ranks; its outputs are summed, and with
+        `sequence` split along dimension 1.
+        """
 
     def emb(self, vocabulary: int, hidden: int) -> nn.Module:
-        """An embedding split by vocabulary; (batch, sequence) gives (batch, sequence [/ tp], hidden)."""
+        """An embedding split by vocabulary; (batch, sequence) gives (batch, sequence [/ tp],
+        hidden).
+        """
 
     def norm(self, hidden: int, epsilon: float) -> nn.Module:
-        """RMSNorm (Zhang and Sennrich 2019) of the last dimension, computed in float32; its weight is the same on all tp ranks."""
+        """RMSNorm (Zhang and Sennrich 2019) of the last dimension, computed in float32; its weight
+        is the same on all tp ranks.
+        """
 
     def loss(self, head: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Sum over this rank's tokens of the cross entropy of `hidden @ head.weight.T`, a scalar; targets (batch, sequence) below 0 do not count.
+        """Sum over this rank's tokens of the cross entropy of `hidden @ head.weight.T`, a scalar;
+        targets (batch, sequence) below 0 do not count.
 
         `head` is made by `col` or, for tied embeddings, by `emb`. All tp ranks get the same value.
         """
 
 
 class Backend(Layers, Protocol):
-    """One rank's model in training. Calls in order: build, initialise or restore, then for each step forward, backward, ..., step, mark_step."""
+    """One rank's model in training.
+
+    Calls in order: build, initialise or restore, then for each step forward, backward, ..., step,
+    mark_step.
+    """
 
     name: str
     device: torch.device
@@ -129,12 +159,15 @@ class Backend(Layers, Protocol):
 
     @property
     def is_compile_only(self) -> bool:
-        """Whether this run only collects graphs to compile (neuron_parallel_compile): its results mean nothing and must not be saved."""
+        """Whether this run only collects graphs to compile (neuron_parallel_compile): its results
+        mean nothing and must not be saved.
+        """
 
     def build(
         self, make_model: Callable[[], nn.Module], options: BuildConfig, optimizer: OptimizerConfig
     ) -> nn.Module:
-        """The model on this rank, to be called in training, and its optimizer. The weights are not set yet.
+        """The model on this rank, to be called in training, and its optimizer. The weights are not
+        set yet.
 
         The model has its blocks in `model.model.layers` and Hugging Face's names for its weights.
         """
@@ -146,19 +179,29 @@ class Backend(Layers, Protocol):
         """Take weights and optimizer of a checkpoint of any tp and dp size."""
 
     def forwarding(self, *, last: bool) -> AbstractContextManager[object]:
-        """In which a micro-batch's forward pass runs: precision, and, unless it is the step's last, no averaging over dp."""
+        """In which a micro-batch's forward pass runs: precision, and, unless it is the step's last,
+        no averaging over dp.
+        """
 
     def backward(self, loss: Tensor, *, last: bool) -> None:
-        """Add this micro-batch's gradients; with `last` they are averaged over the dp ranks, here or in `step`."""
+        """Add this micro-batch's gradients; with `last` they are averaged over the dp ranks, here
+        or in `step`.
+        """
 
     def step(self, learning_rate: float) -> float:
-        """Clip, update the weights, clear the gradients. Returns the global norm before clipping: every weight counted once, over tp and dp."""
+        """Clip, update the weights, clear the gradients.
+
+        Returns the global norm before clipping: every weight counted once, over tp and dp.
+        """
 
     def mark_step(self) -> None:
         """End of a step: lazy devices run their graph."""
 
     def files(self, step: int, user_content: Mapping[str, Any]) -> Files:
-        """This rank's files of a checkpoint `step_<step>/...` in the layout of neuronx-distributed. Collective: all ranks call it."""
+        """This rank's files of a checkpoint `step_<step>/...` in the layout of neuronx-distributed.
+
+        Collective: all ranks call it.
+        """
 
     def final_files(self, step: int, user_content: Mapping[str, Any]) -> Files:
         """The same without the optimizer. Collective."""

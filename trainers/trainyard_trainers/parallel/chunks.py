@@ -1,7 +1,9 @@
-"""ZeRO-1 (Rajbhandari et al. 2020): each data-parallel rank updates one chunk of every weight, and holds the optimizer's state for that alone.
+"""ZeRO-1 (Rajbhandari et al. 2020): each data-parallel rank updates one chunk of every weight, and
+holds the optimizer's state for that alone.
 
-A chunk is cut along dimension 0 as neuronx-distributed does it: ceil(rows / ranks) rows, the last ones short or empty. Gradients and
-updated weights travel in buckets: row r of a bucket's buffer is what rank r owns.
+A chunk is cut along dimension 0 as neuronx-distributed does it: ceil(rows / ranks) rows, the last
+ones short or empty. Gradients and updated weights travel in buckets: row r of a bucket's buffer is
+what rank r owns.
 """
 
 from __future__ import annotations
@@ -124,7 +126,9 @@ class Chunks:
 
 
 def average_whole(gradients: Sequence[Tensor], group: dist.ProcessGroup | None) -> list[Tensor]:
-    """The mean gradients over the group, for replicas that no DistributedDataParallel wraps; views of flat buffers."""
+    """The mean gradients over the group, for replicas that no DistributedDataParallel wraps; views
+    of flat buffers.
+    """
     mean: list[Tensor] = []
     under_way = []
     for bucket in buckets(gradients):

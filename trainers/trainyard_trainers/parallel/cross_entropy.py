@@ -1,8 +1,11 @@
-"""The output layer and the cross entropy as one operation, so that the logits of all tokens never exist at once.
+"""The output layer and the cross entropy as one operation, so that the logits of all tokens never
+exist at once.
 
-The gradient of a chunk's logits is known as soon as they are (softmax minus target), so the forward pass computes both gradients chunk by
-chunk, in memory that stays in cache, and the backward pass only scales them. The vocabulary may be split over a process group: then the
-softmax is taken over all its parts (Shoeybi et al. 2019, section 3), and the gradient of `hidden` is this part's share, to be summed.
+The gradient of a chunk's logits is known as soon as they are (softmax minus target), so the forward
+pass computes both gradients chunk by chunk, in memory that stays in cache, and the backward pass
+only scales them. The vocabulary may be split over a process group: then the softmax is taken over
+all its parts (Shoeybi et al. 2019, section 3), and the gradient of `hidden` is this part's share,
+to be summed.
 """
 
 from __future__ import annotations
@@ -13,14 +16,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-#: Bytes of a chunk's logits, and, on the CPU, of those of them that are worked on at once: these stay in cache from one pass to the next.
+#: Bytes of a chunk's logits, and, on the CPU, of those of them that are worked on at once: these
+#: stay in cache from one pass to the next.
 _CPU_BYTES, _DEVICE_BYTES, _CACHE_BYTES = 16 << 20, 256 << 20, 2 << 20
 
 
 def head_loss(
     hidden: Tensor, weight: Tensor, targets: Tensor, group: dist.ProcessGroup | None = None
 ) -> Tensor:
-    """Sum of the cross entropy of hidden (N, H) @ weight (vocabulary of this rank, H).T against targets (N,), a float32 scalar.
+    """Sum of the cross entropy of hidden (N, H) @ weight (vocabulary of this rank, H).T against
+    targets (N,), a float32 scalar.
 
     Targets below 0 do not count. With autocast the products are in its type.
     """
@@ -84,7 +89,9 @@ def _all_chunks(
 
 
 def _at_once(logits: Tensor, group: dist.ProcessGroup | None) -> list[slice]:
-    """The rows of a chunk that the softmax is taken of together: all, where each time costs a collective or the launch of kernels."""
+    """The rows of a chunk that the softmax is taken of together: all, where each time costs a
+    collective or the launch of kernels.
+    """
     whole = group is not None or logits.device.type != "cpu"
     rows = len(logits) if whole else max(1, _CACHE_BYTES // (4 * logits.shape[1]))
     return [slice(start, min(start + rows, len(logits))) for start in range(0, len(logits), rows)]
@@ -93,7 +100,10 @@ def _at_once(logits: Tensor, group: dist.ProcessGroup | None) -> list[slice]:
 def _softmax(
     logits: Tensor, targets: Tensor, counts: Tensor, group: dist.ProcessGroup | None
 ) -> Tensor:
-    """Turns logits into their gradient; returns the loss. Targets are counted from this rank's first word and may lie outside of its part."""
+    """Turns logits into their gradient; returns the loss.
+
+    Targets are counted from this rank's first word and may lie outside of its part.
+    """
     largest = logits.amax(1)
     if group is not None:
         dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)

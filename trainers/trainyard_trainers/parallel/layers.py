@@ -1,4 +1,6 @@
-"""The layers of one process: what tensor parallelism later splits, and what tools use that only compute logits."""
+"""The layers of one process: what tensor parallelism later splits, and what tools use that only
+compute logits.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from .cross_entropy import head_loss
 
 
 class Linear(nn.Linear):
-    """Without biases and without first weights: they are set before they are used, and drawing them twice is time that a resume pays."""
+    """Without biases and without first weights: they are set before they are used, and drawing them
+    twice is time that a resume pays.
+    """
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs, bias=False)
@@ -21,7 +25,9 @@ class Linear(nn.Linear):
 
 
 class RMSNorm(nn.RMSNorm):
-    """On the CPU with a backward pass of its own, which takes the weight's gradient as a matrix product: torch and its compiler add up columns."""
+    """On the CPU with a backward pass of its own, which takes the weight's gradient as a matrix
+    product: torch and its compiler add up columns.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         plain = (
@@ -62,7 +68,8 @@ class PlainLayers:
         return Linear(inputs, outputs)
 
     def emb(self, vocabulary: int, hidden: int) -> nn.Module:
-        # Its own first weights would be drawn by code that imports torch's compiler, and are never used.
+        # Its own first weights would be drawn by code that imports torch's compiler, and are never
+        # used.
         return nn.Embedding(vocabulary, hidden, _weight=torch.empty(vocabulary, hidden))
 
     def norm(self, hidden: int, epsilon: float) -> nn.Module:

@@ -1,7 +1,8 @@
 """Memory that the ranks of a node share.
 
-It has no name (`memfd`), so it is gone with its last user, however that one dies, and nothing of another attempt can be in the way; the
-other ranks open it through /proc. A random token proves to them that it is the memory that they were told of.
+It has no name (`memfd`), so it is gone with its last user, however that one dies, and nothing of
+another attempt can be in the way; the other ranks open it through /proc. A random token proves to
+them that it is the memory that they were told of.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ TOKEN_BYTES = 16
 
 
 def node() -> str:
-    """The same for all ranks of a node and for them alone. Nodes that are simulated on one machine differ in GROUP_RANK."""
+    """The same for all ranks of a node and for them alone.
+
+    Nodes that are simulated on one machine differ in GROUP_RANK.
+    """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             machine = file.read().strip()
@@ -36,7 +40,9 @@ def node() -> str:
 
 
 def create(name: str, size: int) -> tuple[int, dict[str, Any]]:
-    """A descriptor of `size` bytes, to be closed when all ranks have attached, and what to tell them. Raises OSError, AttributeError."""
+    """A descriptor of `size` bytes, to be closed when all ranks have attached, and what to tell
+    them. Raises OSError, AttributeError.
+    """
     descriptor = os.memfd_create(name)
     try:
         os.ftruncate(descriptor, size)
@@ -62,7 +68,9 @@ def attach(offer: dict[str, Any], size: int) -> mmap.mmap:
 
 
 def rows(count: int, width: int) -> Tensor | None:
-    """Memory (count, width) of float32 zeros that all ranks share, or None where they cannot share any. Collective."""
+    """Memory (count, width) of float32 zeros that all ranks share, or None where they cannot share
+    any. Collective.
+    """
     size = START + count * width * torch.float32.itemsize
     own: dict[str, Any] = {"node": node()}
     memory: mmap.mmap | None = None
@@ -89,7 +97,8 @@ def rows(count: int, width: int) -> Tensor | None:
     if failed := [f"rank {rank}: {reason}" for rank, reason in enumerate(failures) if reason]:
         if dist.get_rank() == 0:
             print(
-                f"trainyard: the ranks cannot share memory and use gloo, which is slower: {'; '.join(failed)}",
+                "trainyard: the ranks cannot share memory and use gloo, which is slower: "
+                f"{'; '.join(failed)}",
                 file=sys.stderr,
                 flush=True,
             )

@@ -1,7 +1,9 @@
-"""The backend of neuronx-distributed (nxd): AWS's library for Trainium on PyTorch/XLA, up to Neuron SDK 2.31.
+"""The backend of neuronx-distributed (nxd): AWS's library for Trainium on PyTorch/XLA, up to Neuron
+SDK 2.31.
 
-Contract-tested against a small fake of the calls it makes (tests/support/fake_nxd.py), which follows nxd 0.18.0's source; never run on
-Trainium. AWS's successor for Trn2 and later, TorchNeuron, runs the torch backend instead (docs/adr/0014-two-parallel-backends.md).
+Contract-tested against a small fake of the calls it makes (tests/support/fake_nxd.py), which
+follows nxd 0.18.0's source; never run on Trainium. AWS's successor for Trn2 and later, TorchNeuron,
+runs the torch backend instead (docs/adr/0014-two-parallel-backends.md).
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from . import nxd_layout
 from .backend import BuildConfig, OptimizerConfig, ParallelConfig, Ranks, Reader, Weights
 from .partition import tp_dim
 
-#: Where AWS publishes the packages; those of the same names on PyPI are placeholders, which install without a word.
+#: Where AWS publishes the packages; those of the same names on PyPI are placeholders, which install
+#: without a word.
 PACKAGE_INDEX = "https://pip.repos.neuron.amazonaws.com"
 #: The oldest versions that are not placeholders and have the calls used here.
 MINIMUM = {"neuronx-distributed": (0, 15), "torch-neuronx": (2, 5), "libneuronxla": (2, 0)}
@@ -40,7 +43,8 @@ _STATE = ("step", "exp_avg", "exp_avg_sq")
 def require_packages() -> None:
     """Raises PackageMissing unless AWS's own packages are installed.
 
-    Their versions are looked at before anything is imported: `find_spec` finds the placeholders, too.
+    Their versions are looked at before anything is imported: `find_spec` finds the placeholders,
+    too.
     """
     for name, minimum in MINIMUM.items():
         wanted = ".".join(map(str, minimum))
@@ -55,8 +59,10 @@ def require_packages() -> None:
 
 def _missing(reason: str) -> PackageMissing:
     return PackageMissing(
-        f"parallel.backend: nxd needs AWS's packages, and {reason}. Those of these names on PyPI are empty placeholders: install from "
-        f"{PACKAGE_INDEX} with trainers/neuron/requirements-neuron-legacy.txt, or use --parallel.backend torch"
+        f"parallel.backend: nxd needs AWS's packages, and {reason}. Those of these names on PyPI "
+        "are empty placeholders: install from "
+        f"{PACKAGE_INDEX} with trainers/neuron/requirements-neuron-legacy.txt, or use "
+        "--parallel.backend torch"
     )
 
 
@@ -89,7 +95,11 @@ class _Norm(nn.Module):
 
 
 class NxdBackend:
-    """`Backend` on neuronx-distributed. Weights, optimizer and activations are float32; what the matrix products are in is the compiler's."""
+    """`Backend` on neuronx-distributed.
+
+    Weights, optimizer and activations are float32; what the matrix products are in is the
+    compiler's.
+    """
 
     name = "nxd"
 
@@ -118,7 +128,10 @@ class NxdBackend:
         self.device: torch.device = self._xm.xla_device()
 
     def _configured(self, config: ParallelConfig) -> dict[str, Any]:
-        """nxd's configuration, which also makes its process groups. On Trn2 two physical cores make a logical one (LNC)."""
+        """nxd's configuration, which also makes its process groups.
+
+        On Trn2 two physical cores make a logical one (LNC).
+        """
         cores = int(os.environ.get("NEURON_LOGICAL_NC_CONFIG") or 1)
         configured: dict[str, Any] = self._nxd.neuronx_distributed_config(
             tensor_parallel_size=config.tp,
@@ -184,7 +197,9 @@ class NxdBackend:
         return (losses * (targets >= 0)).sum()
 
     def _tied_logits(self, head: nn.Module, hidden: Tensor) -> Tensor:
-        """The embedding as the output layer: what ColumnParallelLinear does before its product, by itself."""
+        """The embedding as the output layer: what ColumnParallelLinear does before its product, by
+        itself.
+        """
         mappings = _imported("neuronx_distributed.parallel_layers.mappings")
         if self._sequence:
             hidden = mappings.gather_from_sequence_parallel_region(hidden, sequence_dimension=1)
@@ -199,7 +214,8 @@ class NxdBackend:
     ) -> nn.Module:
         if options.compile != "none":
             raise ConfigError(
-                f"build.compile: {options.compile} is for the torch backend; PyTorch/XLA compiles whole steps, use none"
+                f"build.compile: {options.compile} is for the torch backend; PyTorch/XLA compiles "
+                "whole steps, use none"
             )
         if options.activation_checkpointing:
             raise ConfigError(
@@ -226,7 +242,9 @@ class NxdBackend:
 
     @staticmethod
     def _set_precision(precision: str) -> None:
-        """The compiler casts the matrix products of float32 graphs; read when the first graph is compiled. A user's own flag stays."""
+        """The compiler casts the matrix products of float32 graphs; read when the first graph is
+        compiled. A user's own flag stays.
+        """
         flags = os.environ.get("NEURON_CC_FLAGS", "")
         if "--auto-cast" not in flags:
             added = (
@@ -245,7 +263,8 @@ class NxdBackend:
             part = weights(name, self.ranks.tp, self.ranks.tp_size)
             if part.shape != parameter.shape:
                 raise ConfigError(
-                    f"{name}: the weight found has shape {tuple(part.shape)}, this model's has {tuple(parameter.shape)}"
+                    f"{name}: the weight found has shape {tuple(part.shape)}, this model's has "
+                    f"{tuple(parameter.shape)}"
                 )
             parameter.data.copy_(part)
         self._xm.mark_step()
@@ -254,7 +273,8 @@ class NxdBackend:
     def _start_optimizer(self) -> None:
         """Not before the weights are there: ZeRO-1 copies its chunks of them when it is made.
 
-        Its own `max_norm` has to be given, too: nxd hands max_grad_norm only to optimizers without ZeRO-1.
+        Its own `max_norm` has to be given, too: nxd hands max_grad_norm only to optimizers without
+        ZeRO-1.
         """
         settings = self._settings
         self._optimizer = self._nxd.initialize_parallel_optimizer(

@@ -1,13 +1,15 @@
-"""Checkpoints in the layout of neuronx-distributed, read and written with torch alone, so that its users' checkpoints and ours are one kind.
+"""Checkpoints in the layout of neuronx-distributed, read and written with torch alone, so that its
+users' checkpoints and ours are one kind.
 
-    step_3/checkpoint                                                 "1", written first: this is a checkpoint
-    step_3/model/dp_rank_00_tp_rank_01_pp_rank_00.pt                  TP-local weights by name, one file a tp rank
-    step_3/optim/dp_rank_00_tp_rank_01_pp_rank_00.pt                  the optimizer; with ZeRO-1 one file for each dp rank, too
-    step_3/scheduler.pt, step_3/user_content.pt                       of the first rank
-    step_3/done                                                       "1", written last: it is complete
+    step_3/checkpoint                                 "1", written first: this is a checkpoint
+    step_3/model/dp_rank_00_tp_rank_01_pp_rank_00.pt  TP-local weights by name, one file a tp rank
+    step_3/optim/dp_rank_00_tp_rank_01_pp_rank_00.pt  the optimizer; with ZeRO-1 a file a dp rank
+    step_3/scheduler.pt, step_3/user_content.pt       of the first rank
+    step_3/done                                       "1", written last: it is complete
 
-In the serialized form of torch_xla (xser) a .pt file holds references instead of tensors, a directory `<name>.pt.tensors/tensor_<n>.pt` the
-tensors, and `<name>.pt.info.pt` their dtypes and shapes. Nothing is ever unpickled but tensors and plain data.
+In the serialized form of torch_xla (xser) a .pt file holds references instead of tensors, a
+directory `<name>.pt.tensors/tensor_<n>.pt` the tensors, and `<name>.pt.info.pt` their dtypes and
+shapes. Nothing is ever unpickled but tensors and plain data.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ _RANK_FILE = re.compile(r"^dp_rank_(\d+)_tp_rank_(\d+)_pp_rank_(\d+)\.pt$")
 _ANY_RANK_FILE = re.compile(r"^dp_rank_\d+_.*rank_\d+\.pt$")
 #: Where our own checkpoints say how they were split; nxd hands user content through as it is.
 _LAYOUT = "layout"
-#: How many bytes of a checkpoint stay mapped at once: pages that were read count as memory of the process until they are unmapped.
+#: How many bytes of a checkpoint stay mapped at once: pages that were read count as memory of the
+#: process until they are unmapped.
 _MAPPED_BYTES = 32 << 20
 #: Rows are handed out in blocks of about so many bytes.
 BLOCK_BYTES = 8 << 20
@@ -83,11 +86,14 @@ def files(
     user_content: Mapping[str, Any] | None = None,
     xser: bool = False,
 ) -> dict[str, object]:
-    """The files that this rank writes, by relative name: bytes, or nested dicts and lists of tensors and plain values for torch.save.
+    """The files that this rank writes, by relative name: bytes, or nested dicts and lists of
+    tensors and plain values for torch.save.
 
-    model: TP-local weights by name, in the order of the optimizer's parameters; where `ranks.dp_rank` is not 0 only their shapes count, so
-    tensors on the meta device will do. optimizer: as torch's `state_dict()` gives it, {"state": {index: {key: tensor}}, "param_groups": ...};
-    with zero1 each tensor is this dp rank's chunk, along dimension 0, of the TP-local one (`chunk`, with or without its padding).
+    model: TP-local weights by name, in the order of the optimizer's parameters; where
+    `ranks.dp_rank` is not 0 only their shapes count, so tensors on the meta device will do.
+    optimizer: as torch's `state_dict()` gives it, {"state": {index: {key: tensor}}, "param_groups":
+    ...}; with zero1 each tensor is this dp rank's chunk, along dimension 0, of the TP-local one
+    (`chunk`, with or without its padding).
     """
     return dict(
         iter_files(
@@ -114,7 +120,9 @@ def iter_files(
     user_content: Mapping[str, Any] | None = None,
     xser: bool = False,
 ) -> Iterator[tuple[str, object]]:
-    """What `files` gives, one after the other; `model` may be a mapping that loads a tensor when it is asked for it."""
+    """What `files` gives, one after the other; `model` may be a mapping that loads a tensor when it
+    is asked for it.
+    """
     if ranks.first:
         yield f"{tag}/checkpoint", b"1"
     name = rank_name(ranks.dp_rank, ranks.tp_rank, ranks.pp_rank)
@@ -139,7 +147,9 @@ def iter_files(
 def _zero1(
     optimizer: Mapping[str, Any], model: Mapping[str, Tensor], dp_size: int
 ) -> dict[str, Any]:
-    """torch's optimizer state in the words of torch_xla's ZeroRedundancyOptimizer; every chunk padded to the length that all ranks have."""
+    """torch's optimizer state in the words of torch_xla's ZeroRedundancyOptimizer; every chunk
+    padded to the length that all ranks have.
+    """
     shapes = dict(enumerate(tuple(tensor.shape) for tensor in model.values()))
     state = {
         index: {
@@ -157,7 +167,9 @@ def _zero1(
 
 
 def _is_split(value: Any) -> bool:
-    """Whether a value of the optimizer's state belongs to the weight's elements; the step count, a scalar, does not."""
+    """Whether a value of the optimizer's state belongs to the weight's elements; the step count, a
+    scalar, does not.
+    """
     return isinstance(value, Tensor) and value.dim() > 0
 
 
@@ -173,7 +185,9 @@ def _padded(tensor: Tensor, rows: int) -> Tensor:
 
 
 def chunk(tensor: Tensor, dp_rank: int, dp_size: int) -> Tensor:
-    """A dp rank's part of a TP-local tensor under ZeRO-1: ceil(rows / dp_size) rows, those past the end zero."""
+    """A dp rank's part of a TP-local tensor under ZeRO-1: ceil(rows / dp_size) rows, those past the
+    end zero.
+    """
     rows = -(-tensor.shape[0] // dp_size)
     return _padded(tensor[dp_rank * rows : (dp_rank + 1) * rows], rows)
 
@@ -203,9 +217,11 @@ def _referenced(leaf: Any, info: dict[int, dict[str, Any]]) -> Any:
 
 
 def write(directory: Path, tag: str, parts: Iterable[tuple[str, object]]) -> Path:
-    """Write a checkpoint by itself: `parts` are the files of all ranks (`iter_files`), each written before the next is asked for.
+    """Write a checkpoint by itself: `parts` are the files of all ranks (`iter_files`), each written
+    before the next is asked for.
 
-    It appears under its name when it is whole, `done` last. Returns its path. Raises FileExistsError and OSError; then nothing is left.
+    It appears under its name when it is whole, `done` last. Returns its path. Raises
+    FileExistsError and OSError; then nothing is left.
     """
     target, temporary = directory / tag, directory / f".tmp-{tag}"
     if target.exists():
@@ -243,7 +259,10 @@ def _compact(leaf: Any) -> Any:
 
 # -- reading -------------------------------------------------------------------------------------
 def newest(directory: Path) -> Path | None:
-    """The complete checkpoint of the highest step. Not the latest: copies have other times than their originals."""
+    """The complete checkpoint of the highest step.
+
+    Not the latest: copies have other times than their originals.
+    """
     paths = directory.iterdir() if directory.is_dir() else ()
     steps = [
         (int(match[1]), path)
@@ -259,7 +278,10 @@ def _size(found: Mapping[tuple[int, int], Path], place: int) -> int:
 
 
 class Checkpoint:
-    """A checkpoint `step_N` in either form. Tensors are mapped from their files when they are asked for; every error is a ValueError."""
+    """A checkpoint `step_N` in either form.
+
+    Tensors are mapped from their files when they are asked for; every error is a ValueError.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -269,7 +291,8 @@ class Checkpoint:
         self._optim = self._find("optim")
         if not self._model:
             raise ValueError(
-                f"{path}: there is no model/{rank_name(0, 0)}; this is no checkpoint of neuronx-distributed's layout"
+                f"{path}: there is no model/{rank_name(0, 0)}; this is no checkpoint of "
+                "neuronx-distributed's layout"
             )
 
     def _find(self, kind: str) -> dict[tuple[int, int], Path]:
@@ -278,13 +301,15 @@ class Checkpoint:
             match = _RANK_FILE.match(path.name)
             if match and int(match[3]):
                 raise ValueError(
-                    f"{path}: a part of a pipeline; only checkpoints of one pipeline stage (pp_rank_00) are read"
+                    f"{path}: a part of a pipeline; only checkpoints of one pipeline stage "
+                    "(pp_rank_00) are read"
                 )
             if match:
                 found[int(match[1]), int(match[2])] = path
             elif _ANY_RANK_FILE.match(path.name):
                 raise ValueError(
-                    f"{path}: neither experts nor other kinds of ranks are read; {rank_name(0, 0)} is the form of the name"
+                    f"{path}: neither experts nor other kinds of ranks are read; {rank_name(0, 0)} "
+                    "is the form of the name"
                 )
         return found
 
@@ -301,7 +326,9 @@ class Checkpoint:
 
     @property
     def dp_size(self) -> int:
-        """Data-parallel ranks of those that wrote, as far as the files tell: without ZeRO-1 others' checkpoints say 1."""
+        """Data-parallel ranks of those that wrote, as far as the files tell: without ZeRO-1 others'
+        checkpoints say 1.
+        """
         return int(self._layout.get("dp_size", max(1, _size(self._optim, 0))))
 
     @cached_property
@@ -325,7 +352,10 @@ class Checkpoint:
         return content
 
     def optimizer(self, dp_rank: int, tp_rank: int) -> Mapping[str, Any]:
-        """The optimizer's file of a rank; without ZeRO-1 that of all dp ranks. See `files` for the keys."""
+        """The optimizer's file of a rank; without ZeRO-1 that of all dp ranks.
+
+        See `files` for the keys.
+        """
         content: Mapping[str, Any] = self._content(
             self._rank_file("optim", dp_rank if self.zero1 else 0, tp_rank)
         )
@@ -351,7 +381,9 @@ class Checkpoint:
         return torch.cat(list(self.blocks(name)))
 
     def blocks(self, name: str) -> Iterator[Tensor]:
-        """A whole weight in consecutive blocks of rows, about BLOCK_BYTES each; a caller that drops them needs no more memory than that."""
+        """A whole weight in consecutive blocks of rows, about BLOCK_BYTES each; a caller that drops
+        them needs no more memory than that.
+        """
         dim = tp_dim(name)
         for tp_rank in range(self.tp_size if dim == 0 else 1):
             parts = range(self.tp_size) if dim == 1 else (tp_rank,)
@@ -374,7 +406,9 @@ class Checkpoint:
         return tensor
 
     def full_optimizer(self, name: str, key: str) -> Tensor:
-        """A whole tensor of the optimizer's state (`exp_avg`, `exp_avg_sq`, or the scalar `step`) of a weight."""
+        """A whole tensor of the optimizer's state (`exp_avg`, `exp_avg_sq`, or the scalar `step`)
+        of a weight.
+        """
         pieces = [self._local_state(name, key, tp_rank) for tp_rank in range(self.tp_size)]
         dim = tp_dim(name)
         return pieces[0].clone() if dim is None or pieces[0].dim() == 0 else torch.cat(pieces, dim)
@@ -396,7 +430,8 @@ class Checkpoint:
         self._read(whole.nbytes)
         if tuple(whole.shape) != shape:
             raise ValueError(
-                f"{self.path / 'optim'}: {key} of parameter {index} has shape {tuple(whole.shape)}, but {name} has {shape}"
+                f"{self.path / 'optim'}: {key} of parameter {index} has shape "
+                f"{tuple(whole.shape)}, but {name} has {shape}"
             )
         return whole
 
@@ -444,7 +479,10 @@ class Checkpoint:
 
     # -- checks -----------------------------------------------------------------------------------
     def validate(self) -> None:
-        """Check that it is complete: marker, every rank's file, every tensor of it. Raises ValueError that names the file."""
+        """Check that it is complete: marker, every rank's file, every tensor of it.
+
+        Raises ValueError that names the file.
+        """
         if not (self.path / "done").is_file():
             raise ValueError(
                 f"{self.path / 'done'} is missing: whoever wrote this checkpoint did not finish"
@@ -470,14 +508,17 @@ class Checkpoint:
         return wanted
 
     def _check_vocabulary(self) -> None:
-        """File names alone do not tell that the last tp ranks are missing, the embedding's rows do."""
+        """File names alone do not tell that the last tp ranks are missing, the embedding's rows
+        do.
+        """
         config = self._user_content.get("config") if isinstance(self._user_content, dict) else None
         name = "model.embed_tokens.weight"
         if isinstance(config, dict) and "vocab_size" in config and name in self.names():
             rows = self.shape(name)[0]
             if rows != config["vocab_size"]:
                 raise ValueError(
-                    f"{self.path / 'model'}: {name} has {rows} rows on {self.tp_size} tp ranks, vocab_size is {config['vocab_size']}"
+                    f"{self.path / 'model'}: {name} has {rows} rows on {self.tp_size} tp ranks, "
+                    f"vocab_size is {config['vocab_size']}"
                 )
 
 
@@ -489,7 +530,8 @@ def _load(path: Path) -> Any:
         raise ValueError(f"{path} is missing") from error
     except pickle.UnpicklingError as error:
         raise ValueError(
-            f"{path} is damaged, or holds more than tensors and plain data, which is never loaded: {_first_line(error)}"
+            f"{path} is damaged, or holds more than tensors and plain data, which is never loaded: "
+            f"{_first_line(error)}"
         ) from error
     except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
         raise ValueError(f"{path} cannot be read: {_first_line(error)}") from error

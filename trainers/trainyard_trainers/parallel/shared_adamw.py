@@ -1,7 +1,9 @@
-"""One copy of the weights and of AdamW's state for all ranks of a node, in memory that they share: each rank updates one slice of it.
+"""One copy of the weights and of AdamW's state for all ranks of a node, in memory that they share:
+each rank updates one slice of it.
 
-Over sockets the gradients would be copied several times more, and with a copy of their own all ranks would compute the same update. A
-rank's gradients lie in a row of their own; in `update` it takes the mean of one slice of all rows, and updates this slice of the weights.
+Over sockets the gradients would be copied several times more, and with a copy of their own all
+ranks would compute the same update. A rank's gradients lie in a row of their own; in `update` it
+takes the mean of one slice of all rows, and updates this slice of the weights.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _AT_ONCE = 1 << 16
 
 
 def connect(parameters: Sequence[nn.Parameter], config: OptimizerConfig) -> SharedAdamW | None:
-    """For float32 weights on the CPU, whose contents are lost; None where the ranks cannot share memory. Collective."""
+    """For float32 weights on the CPU, whose contents are lost; None where the ranks cannot share
+    memory. Collective.
+    """
     width = sum(_lines(parameter.numel()) for parameter in parameters)
     rows = node_memory.rows(
         1 + len(STATE) + dist.get_world_size(), _lines(width, dist.get_world_size())
@@ -39,10 +43,12 @@ def _lines(numbers: int, shares: int = 1) -> int:
 
 
 class SharedAdamW(AdamW):
-    """In `rows` (3 + ranks, numbers) that the ranks share: weights, the two moments, and the gradients of every rank.
+    """In `rows` (3 + ranks, numbers) that the ranks share: weights, the two moments, and the
+    gradients of every rank.
 
-    No rank changes what another one may be reading: all of them have passed the backward pass, and what they stage for a checkpoint, before
-    the first updates its slice, and no rank goes on before the last has updated its own.
+    No rank changes what another one may be reading: all of them have passed the backward pass, and
+    what they stage for a checkpoint, before the first updates its slice, and no rank goes on before
+    the last has updated its own.
     """
 
     def __init__(
@@ -85,7 +91,9 @@ class SharedAdamW(AdamW):
                 tensor.copy_(state[key])
 
     def update(self, learning_rate: float, clip: float) -> float:
-        """One update with the mean of what the ranks' backward passes left in `grad`, whose norm is clipped. Returns the norm before. Collective."""
+        """One update with the mean of what the ranks' backward passes left in `grad`, whose norm is
+        clipped. Returns the norm before. Collective.
+        """
         for parameter in self._parameters:
             assert parameter.grad is not None, "every weight of the model takes part in the loss"
             parameter.grad = None  # it stays in the row
@@ -122,7 +130,10 @@ def _others(rows: Tensor) -> list[Tensor]:
 
 
 def _lay_down(place: Tensor, parameter: Any) -> None:
-    """Right after a gradient is computed it is still in a cache. The step's next micro-batches are added to it where it lies."""
+    """Right after a gradient is computed it is still in a cache.
+
+    The step's next micro-batches are added to it where it lies.
+    """
     if parameter.grad is not place:
         parameter.grad = (
             place.zero_().add_(parameter.grad)

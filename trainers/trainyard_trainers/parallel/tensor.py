@@ -1,7 +1,9 @@
-"""Tensor parallelism with DTensor: which layer of the model is split how, and where activations are gathered and summed.
+"""Tensor parallelism with DTensor: which layer of the model is split how, and where activations are
+gathered and summed.
 
-With `sequence` the activations between the blocks are split along the sequence (Korthikanti et al. 2022): norms and residuals are computed
-once over all ranks, and a block's two all-reduces become reduce-scatter and all-gather.
+With `sequence` the activations between the blocks are split along the sequence (Korthikanti et al.
+2022): norms and residuals are computed once over all ranks, and a block's two all-reduces become
+reduce-scatter and all-gather.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ def split(model: Any, mesh: DeviceMesh, *, sequence: bool) -> None:
             {f"model.layers.{number}.{name}": style for name, style in _block(sequence).items()}
         )
     parallelize_module(model, mesh, plan)
-    # torch.compile (2.13) does not understand a block's input that is still on its way between the ranks: the backward pass fails, or the
-    # embedding's gradient is silently zero. After any operation it is a plain tensor.
+    # torch.compile (2.13) does not understand a block's input that is still on its way between the
+    # ranks: the backward pass fails, or the embedding's gradient is silently zero. After any
+    # operation it is a plain tensor.
     model.model.embed_tokens.register_forward_hook(lambda _module, _inputs, output: output * 1.0)
 
 
@@ -69,7 +72,9 @@ def _block(sequence: bool) -> dict[str, ParallelStyle]:
 
 
 def gathered(hidden: Tensor, mesh: DeviceMesh) -> Tensor:
-    """The whole sequence on every rank, as a plain tensor whose gradients are summed over the ranks: each has its part of the vocabulary."""
+    """The whole sequence on every rank, as a plain tensor whose gradients are summed over the
+    ranks: each has its part of the vocabulary.
+    """
     spread = (
         hidden
         if isinstance(hidden, DTensor)
@@ -84,7 +89,10 @@ def local(parameter: Tensor) -> Tensor:
 
 
 def local_gradient(parameter: nn.Parameter) -> Tensor:
-    """This rank's part of the gradient. Norms see a part of the sequence, and their gradients are still to be summed."""
+    """This rank's part of the gradient.
+
+    Norms see a part of the sequence, and their gradients are still to be summed.
+    """
     gradient, place = parameter.grad, parameter.data
     assert gradient is not None, "every weight of the model takes part in the loss"
     if isinstance(gradient, DTensor) and isinstance(place, DTensor):

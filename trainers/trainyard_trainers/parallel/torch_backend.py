@@ -1,7 +1,9 @@
-"""The backend of plain torch: DistributedDataParallel, ZeRO-1, FSDP2 and DTensor, on gloo, NCCL or the TorchNeuron device.
+"""The backend of plain torch: DistributedDataParallel, ZeRO-1, FSDP2 and DTensor, on gloo, NCCL or
+the TorchNeuron device.
 
-Weights and optimizer state are float32 on every path. With precision bf16 the forward pass runs under autocast, or, with fsdp, on
-bfloat16 copies that are made when a block's weights are gathered; gradients are reduced in float32.
+Weights and optimizer state are float32 on every path. With precision bf16 the forward pass runs
+under autocast, or, with fsdp, on bfloat16 copies that are made when a block's weights are gathered;
+gradients are reduced in float32.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ def device_kind(config: ParallelConfig) -> str:
         raise ConfigError("parallel.device: there is no CUDA device here; use cpu or auto")
     if config.device == "neuron" and not hasattr(torch, "neuron"):
         raise ConfigError(
-            "parallel.device: the device 'neuron' needs torch-neuronx 2.13.3 or later (TorchNeuron), which is not installed here"
+            "parallel.device: the device 'neuron' needs torch-neuronx 2.13.3 or later "
+            "(TorchNeuron), which is not installed here"
         )
     return (
         config.device if config.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
@@ -63,12 +66,16 @@ def _check_compiler(name: str) -> None:
         lookup_backend(name)
     except InvalidBackend:
         raise ConfigError(
-            f"build.compile: torch.compile has no backend '{name}'; use none or one of {', '.join(list_backends())}"
+            f"build.compile: torch.compile has no backend '{name}'; use none or one of "
+            f"{', '.join(list_backends())}"
         ) from None
 
 
 class TorchBackend(PlainLayers):
-    """`Backend` on torch.distributed. Neighbours in rank are neighbours in tensor parallelism: they share a node."""
+    """`Backend` on torch.distributed.
+
+    Neighbours in rank are neighbours in tensor parallelism: they share a node.
+    """
 
     name = "torch"
     is_compile_only = False
@@ -128,14 +135,16 @@ class TorchBackend(PlainLayers):
         self._parameters = dict(model.named_parameters())
         self._own(model, optimizer)
         self._model = model
-        # On the CPU the ranks' cores compute or communicate: nothing is gained by doing both at once.
+        # On the CPU the ranks' cores compute or communicate: nothing is gained by doing both at
+        # once.
         if (
             self.config.data == "ddp"
             and self.ranks.tp_size == 1
             and self.ranks.dp_size > 1
             and self.device.type != "cpu"
         ):
-            # Told that weights may be unused, it never sorts its buckets anew, which would change the order of sums after a resume.
+            # Told that weights may be unused, it never sorts its buckets anew, which would change
+            # the order of sums after a resume.
             self._model = DistributedDataParallel(
                 model, gradient_as_bucket_view=True, init_sync=False, find_unused_parameters=True
             )
@@ -161,7 +170,9 @@ class TorchBackend(PlainLayers):
         return local(parameter)
 
     def _own(self, model: Any, optimizer: OptimizerConfig) -> None:
-        """What this rank updates: plain tensors that share the weights' memory, so that the optimizer knows of no parallelism."""
+        """What this rank updates: plain tensors that share the weights' memory, so that the
+        optimizer knows of no parallelism.
+        """
         alike = (
             self.config.data == "ddp"
             and self.ranks.tp_size == 1
@@ -198,7 +209,8 @@ class TorchBackend(PlainLayers):
             part = self._piece(whole) if self.config.data == "fsdp" else whole
             if part.shape != target.shape:
                 raise ConfigError(
-                    f"{name}: the weight found has shape {tuple(part.shape)}, this model's has {tuple(target.shape)}"
+                    f"{name}: the weight found has shape {tuple(part.shape)}, this model's has "
+                    f"{tuple(target.shape)}"
                 )
             target.copy_(part)
 
@@ -292,7 +304,9 @@ class TorchBackend(PlainLayers):
         return local_gradient(parameter)
 
     def _norm(self, gradients: list[Tensor]) -> float:
-        """Over tp, and over dp where each rank owns a part; what all tp ranks hold alike counts once."""
+        """Over tp, and over dp where each rank owns a part; what all tp ranks hold alike counts
+        once.
+        """
         norms = torch.stack(list(torch._foreach_norm(gradients))).double().square()
         once = [
             1.0 / self.ranks.tp_size if tp_dim(name) is None else 1.0 for name in self._parameters
@@ -309,7 +323,9 @@ class TorchBackend(PlainLayers):
 
     # -- checkpoints ------------------------------------------------------------------------------
     def _weights(self) -> dict[str, Tensor]:
-        """TP-local weights by name; where fully sharded, dp rank 0 alone collects them, in host memory, and the others have shapes only."""
+        """TP-local weights by name; where fully sharded, dp rank 0 alone collects them, in host
+        memory, and the others have shapes only.
+        """
         if self.config.data != "fsdp":
             return {name: self._local(parameter) for name, parameter in self._parameters.items()}
         found = {}

@@ -1,4 +1,6 @@
-"""References in torch_xla's serialized form (xser), written and read without torch_xla: a file that names tensors which lie in other files."""
+"""References in torch_xla's serialized form (xser), written and read without torch_xla: a file that
+names tensors which lie in other files.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ import torch
 
 
 class TensorReference:
-    """Stands for `torch_xla.utils.serialization.TensorReference` in pickles, which therefore need no torch_xla here or there."""
+    """Stands for `torch_xla.utils.serialization.TensorReference` in pickles, which therefore need
+    no torch_xla here or there.
+    """
 
     NAME = "torch_xla.utils.serialization.TensorReference"
 
@@ -42,6 +46,8 @@ def dumps(content: object) -> bytes:
 
 
 def load(path: Any, *, mmap: bool) -> Any:
-    """Tensors, plain data and references of a file, as `torch.load` gives and raises; nothing else is unpickled."""
+    """Tensors, plain data and references of a file, as `torch.load` gives and raises; nothing else
+    is unpickled.
+    """
     with torch.serialization.safe_globals([(TensorReference, TensorReference.NAME)]):
         return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)

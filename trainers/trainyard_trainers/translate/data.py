@@ -22,8 +22,9 @@ _CHUNK = 10_000
 class ParallelText:
     """Pairs of lines that translate each other; `key` is the setting that named them.
 
-    `place` is a tab-separated file (.tsv: source, target), or what two files have in common: corpus/train for corpus/train.en and
-    corpus/train.de. `empty` counts the pairs that were left out by the last reading because a side was empty.
+    `place` is a tab-separated file (.tsv: source, target), or what two files have in common:
+    corpus/train for corpus/train.en and corpus/train.de. `empty` counts the pairs that were left
+    out by the last reading because a side was empty.
     """
 
     key: str
@@ -36,7 +37,8 @@ class ParallelText:
         for path in self.files():
             if not path.is_file():
                 raise ConfigError(
-                    f"{self.key}: there is no file {path}; give a file that ends in .tsv, or the common beginning of two files that end in "
+                    f"{self.key}: there is no file {path}; give a file that ends in .tsv, or the "
+                    "common beginning of two files that end in "
                     f".{self.source} and .{self.target}"
                 )
 
@@ -66,7 +68,8 @@ class ParallelText:
             columns = line.split("\t")
             if len(columns) != 2:
                 raise ConfigError(
-                    f"{self.key}: {path}, line {number}: {len(columns)} columns instead of 2: source, a tab, target"
+                    f"{self.key}: {path}, line {number}: {len(columns)} columns instead of 2: "
+                    "source, a tab, target"
                 )
             yield columns[0].strip(), columns[1].strip()
 
@@ -78,13 +81,16 @@ class ParallelText:
                 short, long = (paths[0], paths[1]) if source is None else (paths[1], paths[0])
                 more = number + 1 + sum(1 for _ in (targets if source is None else sources))
                 raise ConfigError(
-                    f"{self.key}: {short} has {number} lines, but {long} has {more}; each line of one must translate that line of the other"
+                    f"{self.key}: {short} has {number} lines, but {long} has {more}; each line of "
+                    "one must translate that line of the other"
                 )
             yield source.strip(), target.strip()
 
 
 def _lines(key: str, path: Path) -> Iterator[str]:
-    """Lines end at a line feed and nowhere else: some corpora have other separators within their lines."""
+    """Lines end at a line feed and nowhere else: some corpora have other separators within their
+    lines.
+    """
     with open(path, "rb") as stream:
         for number, line in enumerate(stream, 1):
             try:
@@ -96,7 +102,9 @@ def _lines(key: str, path: Path) -> Iterator[str]:
 
 
 class Rows:
-    """Rows of tokens of different lengths, one behind the other in memory: four bytes a token, eight a row."""
+    """Rows of tokens of different lengths, one behind the other in memory: four bytes a token,
+    eight a row.
+    """
 
     def __init__(self, chunks: Sequence[Tensor], lengths: Sequence[int]) -> None:
         self.tokens = torch.cat(list(chunks)) if chunks else torch.empty(0, dtype=torch.int32)
@@ -114,7 +122,10 @@ class Rows:
 
 @dataclass
 class Corpus:
-    """The tokens of a parallel text, each row with END behind it. `too_long`: pairs left out; `digest`: of text and vocabulary."""
+    """The tokens of a parallel text, each row with END behind it.
+
+    `too_long`: pairs left out; `digest`: of text and vocabulary.
+    """
 
     source: Rows
     target: Rows
@@ -145,24 +156,29 @@ class Corpus:
                 )
         if not lengths[0]:
             raise ConfigError(
-                f"max_tokens: every pair of {text.place} has more than {max_tokens} tokens on a side; use more"
+                f"max_tokens: every pair of {text.place} has more than {max_tokens} tokens on a "
+                "side; use more"
             )
         return cls(
             Rows(chunks[0], lengths[0]), Rows(chunks[1], lengths[1]), too_long, seen.hexdigest()
         )
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(source (pairs, S), what the decoder reads (pairs, T), what it must say (pairs, T)), padded with PAD."""
+        """(source (pairs, S), what the decoder reads (pairs, T), what it must say (pairs, T)),
+        padded with PAD.
+        """
         target = self.target.padded(indices)
         begin = torch.full((len(indices), 1), BEGIN)
         return self.source.padded(indices), torch.cat([begin, target[:, :-1]], dim=1), target
 
 
 class Batches:
-    """All pairs of a corpus, sorted into batches of pairs of like lengths, each at most `limit` tokens with padding on either side.
+    """All pairs of a corpus, sorted into batches of pairs of like lengths, each at most `limit`
+    tokens with padding on either side.
 
-    They follow from the corpus, the limit and the seed alone, never from the number of ranks: so a position in their stream means the same
-    to every job. `target_tokens` (batches,) counts what each must say, without padding.
+    They follow from the corpus, the limit and the seed alone, never from the number of ranks: so a
+    position in their stream means the same to every job. `target_tokens` (batches,) counts what
+    each must say, without padding.
     """
 
     def __init__(self, corpus: Corpus, limit: int, seed: int) -> None:

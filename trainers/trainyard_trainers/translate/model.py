@@ -1,8 +1,8 @@
 """The encoder-decoder transformer, and its decoder a token at a time.
 
-A. Vaswani et al., "Attention Is All You Need" (2017), with one matrix for all embeddings and the output (section 3.4), and with the norms
-before the layers instead of behind them (R. Xiong et al., "On Layer Normalization in the Transformer Architecture", 2020): it trains without
-a long warm-up.
+A. Vaswani et al., "Attention Is All You Need" (2017), with one matrix for all embeddings and the
+output (section 3.4), and with the norms before the layers instead of behind them (R. Xiong et al.,
+"On Layer Normalization in the Transformer Architecture", 2020): it trains without a long warm-up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from .vocabulary import BEGIN, PAD
 
 @dataclass(frozen=True)
 class ModelConfig(Bounded):
-    """`layers`: of the encoder, and as many of the decoder; `width`: of embeddings and layers; `feed_forward`: of the hidden layers."""
+    """`layers`: of the encoder, and as many of the decoder; `width`: of embeddings and layers;
+    `feed_forward`: of the hidden layers.
+    """
 
     layers: Annotated[int, at_least(1)] = 6
     width: Annotated[int, at_least(1)] = 512
@@ -36,7 +38,8 @@ class ModelConfig(Bounded):
         if self.width % (2 * self.heads):
             fits = [heads for heads in range(1, self.width) if self.width % (2 * heads) == 0]
             raise ValueError(
-                f"heads: {self.heads} do not divide width {self.width} into even parts; use one of {', '.join(map(str, fits))}"
+                f"heads: {self.heads} do not divide width {self.width} into even parts; use one of "
+                f"{', '.join(map(str, fits))}"
             )
 
 
@@ -48,7 +51,9 @@ def positions(first: int, count: int, width: int, device: torch.device) -> Tenso
 
 
 class Attention(nn.Module):
-    """Several heads of attention; keys and values are made apart from the queries, so that a decoder can keep them."""
+    """Several heads of attention; keys and values are made apart from the queries, so that a
+    decoder can keep them.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -72,7 +77,9 @@ class Attention(nn.Module):
         *,
         causal: bool = False,
     ) -> Tensor:
-        """What each of the rows (batch, length, width) gathers; `mask` is true where it may look."""
+        """What each of the rows (batch, length, width) gathers; `mask` is true where it may
+        look.
+        """
         dropout = self.dropout if self.training else 0.0
         gathered = functional.scaled_dot_product_attention(
             self._split(self.query(rows)), *kept, mask, dropout, causal
@@ -125,7 +132,9 @@ class DecoderLayer(nn.Module):
         source: tuple[Tensor, Tensor],
         mask: Tensor,
     ) -> Tensor:
-        """`said`: keys and values of all that was said, these rows included; None: only these rows, each of which sees those before it."""
+        """`said`: keys and values of all that was said, these rows included; None: only these rows,
+        each of which sees those before it.
+        """
         normed = self.norms[0](rows)
         if said is None:
             rows = rows + self.dropout(self.own(normed, self.own.keys_values(normed), causal=True))
@@ -166,7 +175,9 @@ class Transformer(nn.Module):
         return out
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """(rows (batch, length, width), mask (batch, 1, 1, length) that is true where there is a token)."""
+        """(rows (batch, length, width), mask (batch, 1, 1, length) that is true where there is a
+        token).
+        """
         rows, mask = self.embed(source), (source != PAD)[:, None, None, :]
         for layer in self.encoder:
             rows = layer(rows, mask)
@@ -177,7 +188,9 @@ class Transformer(nn.Module):
         return functional.linear(self.norms[1](rows), self.embedding.weight)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits (batch, T, vocabulary) of what comes after each token of `target` (batch, T), given `source` (batch, S)."""
+        """Logits (batch, T, vocabulary) of what comes after each token of `target` (batch, T),
+        given `source` (batch, S).
+        """
         memory, mask = self.encode(source)
         rows = self.embed(target)
         for layer in self.decoder_layers():
@@ -186,7 +199,10 @@ class Transformer(nn.Module):
 
 
 class Decoding:
-    """The decoder a token at a time, as `search.Step`: keys and values of what was said are kept. `width` rows for each source sentence."""
+    """The decoder a token at a time, as `search.Step`: keys and values of what was said are kept.
+
+    `width` rows for each source sentence.
+    """
 
     def __init__(self, model: Transformer, source: Tensor, width: int) -> None:
         memory, mask = model.encode(source)
@@ -197,7 +213,9 @@ class Decoding:
         self._length = 0
 
     def __call__(self, tokens: Tensor, parents: Tensor) -> Tensor:
-        """Log-probabilities (rows, vocabulary); a row's parent belongs to the same sentence, so what is kept of the source stays."""
+        """Log-probabilities (rows, vocabulary); a row's parent belongs to the same sentence, so
+        what is kept of the source stays.
+        """
         rows = self._model.embed(tokens[:, None], self._length)
         self._length += 1
         for place, layer in enumerate(self._model.decoder_layers()):

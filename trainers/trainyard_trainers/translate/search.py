@@ -1,4 +1,6 @@
-"""Beam search: the best few beginnings of every sentence, a token at a time, for any model that can say what comes next."""
+"""Beam search: the best few beginnings of every sentence, a token at a time, for any model that can
+say what comes next.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,25 @@ class Step(Protocol):
     """A model that continues rows of text."""
 
     def __call__(self, tokens: Tensor, parents: Tensor) -> Tensor:
-        """Log-probabilities (rows, vocabulary) of what comes next, when row i is what row parents[i] was before, and tokens[i]."""
+        """Log-probabilities (rows, vocabulary) of what comes next, when row i is what row
+        parents[i] was before, and tokens[i].
+        """
 
 
 class Hypothesis(NamedTuple):
-    """A sentence without END, and its log-probability divided by the penalty of its length (END counted)."""
+    """A sentence without END, and its log-probability divided by the penalty of its length (END
+    counted).
+    """
 
     tokens: list[int]
     score: float
 
 
 def penalty(length: int, strength: float) -> float:
-    """What a log-probability is divided by. Y. Wu et al., "Google's Neural Machine Translation System" (2016), equation 14."""
+    """What a log-probability is divided by.
+
+    Y. Wu et al., "Google's Neural Machine Translation System" (2016), equation 14.
+    """
     return float(((5 + length) / 6) ** strength)
 
 
@@ -36,9 +45,10 @@ def beam_search(
 ) -> list[Hypothesis]:
     """The best hypothesis found for each of the sentences, whose rows are `width` each in `step`.
 
-    A hypothesis ends with END when that is among the `width` best continuations. A sentence is done when `width` hypotheses have ended, when
-    no open one can still beat the best, or at its limit of tokens (END counted); there the best open one is taken if none has ended.
-    `strength` of the length penalty is 0 or more. With width 1 this is greedy search.
+    A hypothesis ends with END when that is among the `width` best continuations. A sentence is done
+    when `width` hypotheses have ended, when no open one can still beat the best, or at its limit of
+    tokens (END counted); there the best open one is taken if none has ended. `strength` of the
+    length penalty is 0 or more. With width 1 this is greedy search.
     """
     return _Search(step, limits, width, strength, device).run()
 

@@ -2,7 +2,8 @@
 
     torchrun --nproc-per-node 2 -m trainyard_trainers.translate --train corpus/train --validation corpus/dev
 
-The unit of the data is a batch of about `tokens_per_batch` tokens: each rank takes one a step. Resume is exact, dropout included.
+The unit of the data is a batch of about `tokens_per_batch` tokens: each rank takes one a step.
+Resume is exact, dropout included.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ from .vocabulary import PAD, Vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(loop.LoopConfig):
-    """`train`, `validation`: a tab-separated file, or what two files have in common (data.ParallelText); without validation, no BLEU.
+    """`train`, `validation`: a tab-separated file, or what two files have in common
+    (data.ParallelText); without validation, no BLEU.
 
-    `tokens_per_batch`: of a rank and step, padding included, on either side; `max_tokens`: pairs with more on a side are left out;
-    `learning_rate`: the highest, at the end of the warm-up; `precision`: of the matrix products, weights stay float32.
+    `tokens_per_batch`: of a rank and step, padding included, on either side; `max_tokens`: pairs
+    with more on a side are left out; `learning_rate`: the highest, at the end of the warm-up;
+    `precision`: of the matrix products, weights stay float32.
     """
 
     train: str
@@ -66,13 +69,16 @@ class TrainConfig(loop.LoopConfig):
         super().__post_init__()
         if self.tokens_per_batch < self.max_tokens:
             raise ValueError(
-                f"tokens_per_batch: {self.tokens_per_batch} are too few for a pair of max_tokens {self.max_tokens}; "
+                f"tokens_per_batch: {self.tokens_per_batch} are too few for a pair of max_tokens "
+                f"{self.max_tokens}; "
                 f"use {self.max_tokens} or more, or lower max_tokens"
             )
 
 
 def learning_rate(settings: TrainConfig, step: int) -> float:
-    """Of a step, from 1: up in a line, then down with the inverse square root of the step (Vaswani et al., section 5.3)."""
+    """Of a step, from 1: up in a line, then down with the inverse square root of the step (Vaswani
+    et al., section 5.3).
+    """
     return settings.learning_rate * min(
         step / settings.warmup_steps, math.sqrt(settings.warmup_steps / step)
     )
@@ -112,18 +118,24 @@ class Training:
         """Say what was read; every rank must find a batch of its own in a pass."""
         if self.rank == 0:
             print(
-                f"{len(self.corpus)} pairs in {len(self.batches)} batches, {len(self.vocabulary)} subwords; left out: "
-                f"{self.text.empty} with an empty side, {self.corpus.too_long} with more than {self.settings.max_tokens} tokens",
+                f"{len(self.corpus)} pairs in {len(self.batches)} batches, {len(self.vocabulary)} "
+                "subwords; left out: "
+                f"{self.text.empty} with an empty side, {self.corpus.too_long} with more than "
+                f"{self.settings.max_tokens} tokens",
                 flush=True,
             )
         if len(self.batches) < self.world_size:
             raise ConfigError(
-                f"tokens_per_batch: {self.settings.tokens_per_batch} make {len(self.batches)} batches of {self.text.place}, but each of "
-                f"{self.world_size} ranks takes one a step; use fewer tokens a batch, or at most {len(self.batches)} ranks"
+                f"tokens_per_batch: {self.settings.tokens_per_batch} make {len(self.batches)} "
+                f"batches of {self.text.place}, but each of "
+                f"{self.world_size} ranks takes one a step; use fewer tokens a batch, or at most "
+                f"{len(self.batches)} ranks"
             )
 
     def _loss(self, model: nn.Module, batch: int) -> Tensor:
-        """The sum over the tokens of a batch of the cross-entropy, in nats, with smoothed labels."""
+        """The sum over the tokens of a batch of the cross-entropy, in nats, with smoothed
+        labels.
+        """
         source, read, wanted = (
             part.to(self.device) for part in self.corpus.batch(self.batches[batch])
         )
@@ -148,7 +160,8 @@ class Training:
         self.step += 1
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.settings, self.step)
-        # DDP averages over ranks, whose batches differ in tokens; this makes it the mean over the tokens of all ranks.
+        # DDP averages over ranks, whose batches differ in tokens; this makes it the mean over the
+        # tokens of all ranks.
         loss = self._loss(self.parallel, int(taken[self.rank])) * (self.world_size / tokens)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -158,7 +171,9 @@ class Training:
         return StepResult(loss.detach(), round(tokens / self.world_size), waited, norm)
 
     def _order(self) -> dict[str, Any]:
-        """What the position in the data rests on; another order would repeat and skip pairs in silence."""
+        """What the position in the data rests on; another order would repeat and skip pairs in
+        silence.
+        """
         return {
             "text": self.corpus.digest,
             "batches": len(self.batches),
@@ -181,7 +196,8 @@ class Training:
         changed = [name for name, value in self._order().items() if order[name] != value]
         if changed:
             raise ConfigError(
-                f"train: {self.text.place} gives other batches than {saved.path.name} was trained on (different: {', '.join(changed)}); put the "
+                f"train: {self.text.place} gives other batches than {saved.path.name} was trained "
+                f"on (different: {', '.join(changed)}); put the "
                 "text, seed, max_tokens and tokens_per_batch back, or begin a new run"
             )
         self.model.load_state_dict(load(saved, "model.pt"))
@@ -191,7 +207,10 @@ class Training:
 
 
 class Translate:
-    """The trainer as the loop sees it. A fresh run learns its vocabulary before the first step; a resumed one takes the checkpoint's."""
+    """The trainer as the loop sees it.
+
+    A fresh run learns its vocabulary before the first step; a resumed one takes the checkpoint's.
+    """
 
     def __init__(self, settings: TrainConfig) -> None:
         self.settings = settings
@@ -231,7 +250,9 @@ class Translate:
         self.training.restore(saved)
 
     def final_files(self) -> Files:
-        """The model with all that translates, and with a validation text its translations and their BLEU in `metrics.json`."""
+        """The model with all that translates, and with a validation text its translations and their
+        BLEU in `metrics.json`.
+        """
         said = self._translations()
         if self.training.rank:
             return {}

@@ -30,7 +30,9 @@ SCHEMA = "trainyard.translate.v1"
 
 @dataclass(frozen=True)
 class SearchConfig(Bounded):
-    """`beam`: open hypotheses a sentence (1: greedy); `length_penalty`: strength, 0 for none; `sentences`: translated at once."""
+    """`beam`: open hypotheses a sentence (1: greedy); `length_penalty`: strength, 0 for none;
+    `sentences`: translated at once.
+    """
 
     beam: Annotated[int, at_least(1)] = 4
     length_penalty: Annotated[
@@ -52,7 +54,10 @@ class TranslateConfig:
 def translate(
     model: Transformer, vocabulary: Vocabulary, lines: Sequence[str], search: SearchConfig
 ) -> list[str]:
-    """The lines' translations in the same order. Sentences of like length are translated together."""
+    """The lines' translations in the same order.
+
+    Sentences of like length are translated together.
+    """
     device, training = model.embedding.weight.device, model.training
     model.eval()
     tokens = dict(enumerate(vocabulary.encode([line.strip() for line in lines])))
@@ -107,7 +112,8 @@ def load(directory: Path, device: torch.device) -> tuple[Transformer, Vocabulary
     for name in ("config.json", "vocabulary.json", "model.pt"):
         if not (directory / name).is_file():
             raise ConfigError(
-                f"model: {directory} has no {name}; give the directory `final` of a run of trainyard_trainers.translate"
+                f"model: {directory} has no {name}; give the directory `final` of a run of "
+                "trainyard_trainers.translate"
             )
     if (directory / checkpoint.MANIFEST).exists():
         try:
@@ -121,7 +127,8 @@ def load(directory: Path, device: torch.device) -> tuple[Transformer, Vocabulary
     document: dict[str, Any] = json.loads((directory / "config.json").read_bytes())
     if document.get("schema") != SCHEMA:
         raise ConfigError(
-            f"model: {directory / 'config.json'} has schema {document.get('schema')!r}, not {SCHEMA!r}"
+            f"model: {directory / 'config.json'} has schema {document.get('schema')!r}, not "
+            f"{SCHEMA!r}"
         )
     vocabulary = Vocabulary((directory / "vocabulary.json").read_text(encoding="utf-8"))
     model = Transformer(ModelConfig(**document["model"]), document["vocabulary"])

@@ -1,7 +1,9 @@
-"""One subword vocabulary for both languages: byte-pair encoding of bytes, so that every text has tokens and comes back as it was.
+"""One subword vocabulary for both languages: byte-pair encoding of bytes, so that every text has
+tokens and comes back as it was.
 
-R. Sennrich, B. Haddow, A. Birch, "Neural Machine Translation of Rare Words with Subword Units" (2016). Trained and run by the package
-`tokenizers`; the file it writes is part of every checkpoint and of the final model.
+R. Sennrich, B. Haddow, A. Birch, "Neural Machine Translation of Rare Words with Subword Units"
+(2016). Trained and run by the package `tokenizers`; the file it writes is part of every checkpoint
+and of the final model.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _LEAST_PAIRS = 2
 
 
 class Vocabulary:
-    """Subwords and their numbers; `document` is the JSON text that makes the same vocabulary again."""
+    """Subwords and their numbers; `document` is the JSON text that makes the same vocabulary
+    again.
+    """
 
     def __init__(self, document: str) -> None:
         self.document = document
@@ -31,10 +35,14 @@ class Vocabulary:
 
     @classmethod
     def train(cls, lines: Iterable[str], size: int) -> Vocabulary:
-        """Of the text; the same text gives the same vocabulary. A short text may give fewer tokens than `size`."""
+        """Of the text; the same text gives the same vocabulary.
+
+        A short text may give fewer tokens than `size`.
+        """
         if size < _OWN + _BYTES:
             raise ConfigError(
-                f"vocabulary_size: {size} is too small for every byte to have a token; use {_OWN + _BYTES} or more"
+                f"vocabulary_size: {size} is too small for every byte to have a token; use "
+                f"{_OWN + _BYTES} or more"
             )
         tokenizers = packages.needed("tokenizers", "trainyard_trainers.translate")
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())

@@ -1,8 +1,11 @@
-"""The recipes: one file for each launcher that can start a job's processes on a node. Adding a recipe is adding its file and its test.
+"""The recipes: one file for each launcher that can start a job's processes on a node. Adding a
+recipe is adding its file and its test.
 
-A launcher's module has one function, `run(allocation) -> Failure`: it starts this node's processes, waits for them, and says how they ended.
-It runs in a process of its own on every node of the job, in the directory of the job's files and with the job's variables set. It passes
-SIGTERM, SIGUSR1 and SIGUSR2 on to the ranks; whatever it leaves behind is ended after it. Standard library only, at import.
+A launcher's module has one function, `run(allocation) -> Failure`: it starts this node's processes,
+waits for them, and says how they ended. It runs in a process of its own on every node of the job,
+in the directory of the job's files and with the job's variables set. It passes SIGTERM, SIGUSR1 and
+SIGUSR2 on to the ranks; whatever it leaves behind is ended after it. Standard library only, at
+import.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from ..allocation import Allocation
 
 
 class CannotLaunch(Exception):
-    """The node, the environment or the job lacks what this launcher needs; the message says what, and what would do."""
+    """The node, the environment or the job lacks what this launcher needs; the message says what,
+    and what would do.
+    """
 
 
 class Launcher(Protocol):

@@ -1,6 +1,8 @@
-"""Recipe `accelerate`: a program written for Hugging Face Accelerate, started by torchrun's agent with Accelerate's variables.
+"""Recipe `accelerate`: a program written for Hugging Face Accelerate, started by torchrun's agent
+with Accelerate's variables.
 
-`accelerate launch` itself is not used: with `--cpu` it starts one process whatever it is asked for (accelerate 1.15), and says nothing.
+`accelerate launch` itself is not used: with `--cpu` it starts one process whatever it is asked for
+(accelerate 1.15), and says nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ def run(allocation: Allocation) -> Failure:
 
 
 def environment(*, has_accelerator: bool) -> dict[str, str]:
-    """Without ACCELERATE_USE_CPU Accelerate takes no notice of the other processes on a node that has no accelerator."""
+    """Without ACCELERATE_USE_CPU Accelerate takes no notice of the other processes on a node that
+    has no accelerator.
+    """
     return {} if has_accelerator else {"ACCELERATE_USE_CPU": "true"}
 
 
@@ -51,14 +55,18 @@ def main(command: Sequence[str]) -> None:
 
 
 def checked(initialise: Callable[..., None], world_size: int) -> Callable[..., None]:
-    """PartialState's __init__, which raises WrongWorldSize where another number of processes came together."""
+    """PartialState's __init__, which raises WrongWorldSize where another number of processes came
+    together.
+    """
 
     def init(self: Any, *arguments: Any, **options: Any) -> None:
         initialise(self, *arguments, **options)
         if self.num_processes != world_size:
             raise WrongWorldSize(
-                f"Accelerate formed {self.num_processes} of {world_size} processes ({self.distributed_type}, device {self.device}): each "
-                "would train a model of its own. Where there is no accelerator, do not unset ACCELERATE_USE_CPU; where there is one, is torch "
+                f"Accelerate formed {self.num_processes} of {world_size} processes "
+                f"({self.distributed_type}, device {self.device}): each "
+                "would train a model of its own. Where there is no accelerator, do not unset "
+                "ACCELERATE_USE_CPU; where there is one, is torch "
                 "built for it?"
             )
 

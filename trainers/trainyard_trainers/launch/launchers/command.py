@@ -1,4 +1,6 @@
-"""Recipe `command`: the program once on every node, as a plain Python process; how its processes find each other is its own affair."""
+"""Recipe `command`: the program once on every node, as a plain Python process; how its processes
+find each other is its own affair.
+"""
 
 from __future__ import annotations
 

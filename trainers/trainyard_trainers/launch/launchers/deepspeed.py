@@ -1,7 +1,9 @@
-"""Recipe `deepspeed`: DeepSpeed's own launcher on every node, started there by Slurm instead of by ssh from the first one.
+"""Recipe `deepspeed`: DeepSpeed's own launcher on every node, started there by Slurm instead of by
+ssh from the first one.
 
-This is what `deepspeed --no_ssh --hostfile ... --node_rank ...` does, without the command's first process: it imports torch once more on
-every node, only to start `deepspeed.launcher.launch` with these arguments. Tried with deepspeed 0.19.8 (ZeRO-1 and ZeRO-3).
+This is what `deepspeed --no_ssh --hostfile ... --node_rank ...` does, without the command's first
+process: it imports torch once more on every node, only to start `deepspeed.launcher.launch` with
+these arguments. Tried with deepspeed 0.19.8 (ZeRO-1 and ZeRO-3).
 """
 
 from __future__ import annotations
@@ -40,23 +42,29 @@ def run(allocation: Allocation) -> Failure:
 
 
 def _check(allocation: Allocation) -> None:
-    # Beside the interpreter lies what pip installed; it is on no PATH unless the environment is activated.
+    # Beside the interpreter lies what pip installed; it is on no PATH unless the environment is
+    # activated.
     os.environ["PATH"] = os.pathsep.join(
         [str(Path(sys.executable).parent), os.environ.get("PATH", "/usr/bin:/bin")]
     )
     if importlib.util.find_spec("deepspeed") is None:
         raise CannotLaunch(
-            "the environment has no package deepspeed; add it to job.pythonEnvironment.requirements or to the cluster's"
+            "the environment has no package deepspeed; add it to "
+            "job.pythonEnvironment.requirements or to the cluster's"
         )
     missing = [package for name, package in _BUILDERS.items() if shutil.which(name) is None]
     if missing and not needs_no_build(allocation):
         raise CannotLaunch(
-            f"DeepSpeed compiles parts of itself at first use, for which this node lacks {' and '.join(missing)}; install it"
+            "DeepSpeed compiles parts of itself at first use, for which this node lacks "
+            f"{' and '.join(missing)}; install it"
         )
 
 
 def hostfile(allocation: Allocation) -> str:
-    """DeepSpeed's: one node a line, in the order of the ranks. For the program and for people; the launcher gets `world`."""
+    """DeepSpeed's: one node a line, in the order of the ranks.
+
+    For the program and for people; the launcher gets `world`.
+    """
     return "".join(f"{name} slots={allocation.processes}\n" for name in allocation.node.names)
 
 
@@ -67,7 +75,10 @@ def world(allocation: Allocation) -> str:
 
 
 def command(allocation: Allocation) -> list[str]:
-    """The launcher's argument list. The program's own strings are arguments of their own at its end."""
+    """The launcher's argument list.
+
+    The program's own strings are arguments of their own at its end.
+    """
     return [
         sys.executable,
         "-u",
@@ -78,7 +89,8 @@ def command(allocation: Allocation) -> list[str]:
         f"--master_addr={allocation.master_address}",
         f"--master_port={allocation.master_port}",
         "--log_level=warning",
-        # The rank is in the environment; programs that do not expect the argument --local_rank must run too.
+        # The rank is in the environment; programs that do not expect the argument --local_rank must
+        # run too.
         "--no_local_rank",
         "--module",
         __name__,
@@ -96,7 +108,9 @@ def environment(allocation: Allocation) -> dict[str, str]:
 
 
 def needs_no_build(allocation: Allocation) -> bool:
-    """On CPU the compiled part is an all-reduce through shared memory, which is used only when all ranks are on one node."""
+    """On CPU the compiled part is an all-reduce through shared memory, which is used only when all
+    ranks are on one node.
+    """
     return (
         os.environ.get("DS_ACCELERATOR", environment(allocation).get("DS_ACCELERATOR")) == "cpu"
         and len(allocation.node.names) > 1
@@ -104,7 +118,9 @@ def needs_no_build(allocation: Allocation) -> bool:
 
 
 def remove_stale_locks(extensions: Path, allocation: Allocation) -> None:
-    """A process that was killed while it compiled leaves its lock, for which every later one would wait for ever."""
+    """A process that was killed while it compiled leaves its lock, for which every later one would
+    wait for ever.
+    """
     if (
         extensions == allocation.job.run_dir / "torch-extensions" / allocation.node.name
     ):  # nobody else's: older attempts are dead
@@ -113,7 +129,9 @@ def remove_stale_locks(extensions: Path, allocation: Allocation) -> None:
 
 
 def exit_code(code: int) -> int:
-    """DeepSpeed exits with a rank's negative code, of which the operating system keeps eight bits: 247 is SIGKILL."""
+    """DeepSpeed exits with a rank's negative code, of which the operating system keeps eight bits:
+    247 is SIGKILL.
+    """
     return 128 + (256 - code) if code > 192 else code
 
 
@@ -124,13 +142,16 @@ def main(command: Sequence[str]) -> None:
 
 
 def _without_the_unused() -> None:
-    """Else every node spends most of a minute on compiling it, in each rank's `init_distributed`."""
+    """Else every node spends most of a minute on compiling it, in each rank's
+    `init_distributed`.
+    """
     if (
         os.environ.get("DS_ACCELERATOR") == "cpu"
         and os.environ["LOCAL_SIZE"] != os.environ["WORLD_SIZE"]
     ):
         ops = importlib.import_module("deepspeed.ops")
-        # What DeepSpeed asks before it builds. Left out, it would be found out by trying the compiler, for everything it could build.
+        # What DeepSpeed asks before it builds. Left out, it would be found out by trying the
+        # compiler, for everything it could build.
         vars(ops).setdefault("__compatible_ops__", {})["deepspeed_shm_comm"] = False
 
 

@@ -1,7 +1,9 @@
-"""Recipe `mpirun`: Open MPI over the nodes of the allocation, without ssh and without a Slurm plug-in of Open MPI's.
+"""Recipe `mpirun`: Open MPI over the nodes of the allocation, without ssh and without a Slurm
+plug-in of Open MPI's.
 
-mpirun runs on the first node. Its daemon of each node is started by the Trainyard launcher that Slurm runs there anyway: what mpirun would
-say to ssh is handed over in a file. So the daemons are in the job's own step, and end with it. Tried with Open MPI 4.1.
+mpirun runs on the first node. Its daemon of each node is started by the Trainyard launcher that
+Slurm runs there anyway: what mpirun would say to ssh is handed over in a file. So the daemons are
+in the job's own step, and end with it. Tried with Open MPI 4.1.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from . import CannotLaunch, program
 #: Where AWS's EFA installer puts Open MPI; on no PATH of a process that no shell started.
 EFA_INSTALLERS = "/opt/amazon/openmpi/bin"
 AGENT = "trainyard-start-daemon"
-#: mpirun asks it to start a daemon: `AGENT <host> <command of the daemon>`. The interpreter's path may hold a space, which mpirun would split.
+#: mpirun asks it to start a daemon: `AGENT <host> <command of the daemon>`. The interpreter's path
+#: may hold a space, which mpirun would split.
 _AGENT_TEXT = '#!/bin/sh\nexec "$TRAINYARD_JOB_PYTHON" -S -m trainyard_trainers.launch.launchers.mpirun daemon "$@"\n'
 _RANK = {
     "RANK": "OMPI_COMM_WORLD_RANK",
@@ -53,7 +56,9 @@ def run(allocation: Allocation) -> Failure:
 
 
 def _wait(main: subprocess.Popen[bytes] | None, directory: Path, node: str) -> int:
-    """Start this node's daemon when mpirun asks for it; mpirun's exit code, or the daemon's where mpirun is not."""
+    """Start this node's daemon when mpirun asks for it; mpirun's exit code, or the daemon's where
+    mpirun is not.
+    """
     daemon: subprocess.Popen[bytes] | None = None
     while True:
         asked = directory / f"{node}.json"
@@ -121,7 +126,9 @@ def command(allocation: Allocation) -> list[str]:
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """Without Slurm's variables: by them Open MPI would start its daemons with srun, as steps that nobody watches."""
+    """Without Slurm's variables: by them Open MPI would start its daemons with srun, as steps that
+    nobody watches.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -154,19 +161,26 @@ def main(argv: Sequence[str]) -> None:
 
 
 def hand_over(attempt_dir: Path, host: str, words: Sequence[str]) -> None:
-    """What mpirun runs in ssh's place: give the daemon's command to the launcher of that node. Raises CannotLaunch."""
+    """What mpirun runs in ssh's place: give the daemon's command to the launcher of that node.
+
+    Raises CannotLaunch.
+    """
     names = {address: name for name, address in read_hosts(attempt_dir / "hosts").items()}
     argv = daemon_command(words)
     write_json(_directory(attempt_dir) / f"{names.get(host, host)}.json", {"argv": argv})
 
 
 def daemon_command(words: Sequence[str]) -> list[str]:
-    """The daemon's argument list out of the shell line that is meant for ssh. No shell reads it here. Raises CannotLaunch."""
+    """The daemon's argument list out of the shell line that is meant for ssh.
+
+    No shell reads it here. Raises CannotLaunch.
+    """
     argv = shlex.split(" ".join(words))
     start = next((place for place, word in enumerate(argv) if Path(word).name == "orted"), None)
     if start is None:
         raise CannotLaunch(
-            f"this mpirun starts its daemons in a way that Trainyard does not know: {' '.join(words)[:500]}"
+            "this mpirun starts its daemons in a way that Trainyard does not know: "
+            f"{' '.join(words)[:500]}"
         )
     return argv[start:]
 

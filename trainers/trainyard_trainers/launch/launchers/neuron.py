@@ -1,6 +1,8 @@
-"""Recipe `neuron`: torchrun's agent with the variables of Neuron and EFA for the nodes' instance type, and compilation as a step before.
+"""Recipe `neuron`: torchrun's agent with the variables of Neuron and EFA for the nodes' instance
+type, and compilation as a step before.
 
-Never run on Trainium or Inferentia: none was at hand. The variables are those of AWS's documentation for Neuron and EFA.
+Never run on Trainium or Inferentia: none was at hand. The variables are those of AWS's
+documentation for Neuron and EFA.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from . import CannotLaunch
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance type: `cores` that the runtime shows to programs (on trn2 two physical ones make one), and whether it has EFA."""
+    """One instance type: `cores` that the runtime shows to programs (on trn2 two physical ones make
+    one), and whether it has EFA.
+    """
 
     cores: int
     efa: bool = False
@@ -66,16 +70,20 @@ def run(allocation: Allocation) -> Failure:
 
 
 def instance(allocation: Allocation) -> Instance:
-    """Raises CannotLaunch for a type that is not in INSTANCES, and for more processes than it has cores."""
+    """Raises CannotLaunch for a type that is not in INSTANCES, and for more processes than it has
+    cores.
+    """
     name = allocation.job.document.get("instanceType")
     found = INSTANCES.get(str(name))
     if found is None:
         raise CannotLaunch(
-            f"instance type {name or 'not given: the job may use nodes of several types'}; known are {', '.join(INSTANCES)}"
+            f"instance type {name or 'not given: the job may use nodes of several types'}; known "
+            f"are {', '.join(INSTANCES)}"
         )
     if allocation.processes > found.cores:
         raise CannotLaunch(
-            f"job.processesPerNode is {allocation.processes}, but {name} has {found.cores} NeuronCores; ask for at most {found.cores}"
+            f"job.processesPerNode is {allocation.processes}, but {name} has {found.cores} "
+            f"NeuronCores; ask for at most {found.cores}"
         )
     return found
 
@@ -95,10 +103,12 @@ def environment(allocation: Allocation) -> dict[str, str]:
 
 # -- compilation ---------------------------------------------------------------------------------
 def precompiled(allocation: Allocation) -> None:
-    """Return when the program's graphs are compiled. Raises CannotLaunch while a compilation failed: training would only meet it again.
+    """Return when the program's graphs are compiled. Raises CannotLaunch while a compilation
+    failed: training would only meet it again.
 
-    All nodes take part, because the number of processes is part of the graphs. That it was done stands in the run's directory, which a
-    node reads before the first one can write it: that one needs all others to get through.
+    All nodes take part, because the number of processes is part of the graphs. That it was done
+    stands in the run's directory, which a node reads before the first one can write it: that one
+    needs all others to get through.
     """
     whole = allocation.job.run_dir / "precompile.json"
     if not whole.exists():
