@@ -130,9 +130,13 @@ def test_an_older_agent_names_the_node_in_a_field_of_each_event(
     assert parse_agent_event(kind, event.model_dump(mode="json", by_alias=True)) == event
 
 
-def test_a_node_event_that_names_no_node_is_refused() -> None:
+@pytest.mark.parametrize(
+    "told",
+    [{}, {"lost": "everything"}, {"returned": "ip-2"}, {"silent": SILENT}, {"about": "ip-2"}],
+)
+def test_a_node_event_that_names_no_node_is_refused(told: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="about"):
-        parse_agent_event("NodeLost", {**AGENT, "id": ulid(1)})
+        parse_agent_event("NodeLost", {**AGENT, "id": ulid(1), **told})
 
 
 def test_of_a_long_list_that_was_not_kept_it_is_known_how_it_changed(table: Table) -> None:

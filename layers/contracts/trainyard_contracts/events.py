@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
@@ -151,25 +151,27 @@ class NodeEvent(AgentEvent):
 
     about: NodeEvidence
 
+    #: Where older agents and stored facts have the evidence, and where the node's name alone.
+    older_evidence: ClassVar[str] = ""
+    older_name: ClassVar[str] = ""
+
     @model_validator(mode="before")
     @classmethod
     def _read_older(cls, given: Any) -> Any:
-        """Agents and stored facts of older versions have another name for `about` in each event."""
         if not isinstance(given, dict) or "about" in given:
             return given
-        rest = dict(given)
-        about = next((rest.pop(name) for name in _OLDER_NAMES if name in rest), None)
-        if isinstance(about, str):
-            known = {"instanceId": rest.get("instanceId", ""), "agent": "linked"}
-            about = {"node": about, "scheduler": "unknown", **known}
-        return given if about is None else {**rest, "about": about}
-
-
-_OLDER_NAMES = ("lost", "silent", "returned", "back")
+        if isinstance(evidence := given.get(cls.older_evidence), dict):
+            return {**given, "about": evidence}
+        if isinstance(name := given.get(cls.older_name), str):
+            known = {"instanceId": given.get("instanceId", ""), "agent": "linked"}
+            return {**given, "about": {"node": name, "scheduler": "unknown", **known}}
+        return given
 
 
 class NodeLost(NodeEvent):
     """A worker is lost: its agent is silent AND the scheduler (or the training steps) say so too."""
+
+    older_evidence = "lost"
 
     run_id: str | None = None
     attempt: int | None = None
@@ -177,6 +179,8 @@ class NodeLost(NodeEvent):
 
 class NodeReturned(NodeEvent):
     """A node that was lost or drained serves jobs again."""
+
+    older_name = "returned"
 
 
 class NodesChanged(AgentEvent):
@@ -193,12 +197,16 @@ class NodesChanged(AgentEvent):
 class AgentSilent(NodeEvent):
     """A node's agent is silent, but its scheduler daemon or the training go on: nothing is done to the job."""
 
+    older_evidence = "silent"
+
     run_id: str | None = None
     attempt: int | None = None
 
 
 class AgentBack(NodeEvent):
     """A silent agent reports again."""
+
+    older_name = "back"
 
 
 class NodeUnhealthy(AgentEvent):
