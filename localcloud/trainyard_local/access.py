@@ -15,7 +15,6 @@ from datetime import datetime, timezone
 from typing import Any
 
 from trainyard_local import policies
-from trainyard_local.quirks import Quirks
 
 log = logging.getLogger("trainyard.access")
 
@@ -53,12 +52,11 @@ class Denied(Exception):
 class Access:
     """Keys and decisions. With enforce=False roles may do everything, but keys are still checked."""
 
-    def __init__(
-        self, account_id: str, *, enforce: bool = True, quirks: Quirks | None = None
-    ) -> None:
+    def __init__(self, account_id: str, *, enforce: bool = True) -> None:
         self.account_id = account_id
         self.enforce = enforce
-        self.quirks = quirks or Quirks()
+        self.forbids: list[Callable[[Principal, str], bool]] = []
+        """Each is asked before the policies whether it refuses the principal the action."""
         self.denials: collections.deque[dict[str, str]] = collections.deque(maxlen=100)
         self.resource_tags: dict[str, Callable[[str], Mapping[str, str]]] = {}
         """service -> function(ARN) -> tags; a part that owns resources registers here, for aws:ResourceTag conditions."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainyard_local.cloud import Cloud
 from trainyard_local.http_messages import Request, Response, json_response
+from trainyard_local.local_cloud import LocalCloud
 
 PREFIX = "/_trainyard/"
 #: Carries the token that local.json holds, which its owner alone may read.
@@ -21,7 +21,7 @@ class Admin:
     """Answers the admin calls. `end` is called after the answer to shutdown is made; `update` runs a template's code."""
 
     def __init__(
-        self, cloud: Cloud, end: Callable[[], None], update: Callable[[Path], None]
+        self, cloud: LocalCloud, end: Callable[[], None], update: Callable[[Path], None]
     ) -> None:
         self._cloud = cloud
         self._end, self._update_stack = end, update

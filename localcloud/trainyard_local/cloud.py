@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainyard_local.quirks import Quirks
+from trainyard_local.http_messages import Request, Response
 
 if TYPE_CHECKING:
     from trainyard_local.access import Access
     from trainyard_local.functions import Functions
     from trainyard_local.gateway import Gateway
-    from trainyard_local.machine_cloud import Machines
     from trainyard_local.schedules import Schedules
+
+
+Handler = Callable[[Request], Response]
 
 
 @dataclass
@@ -23,8 +25,6 @@ class Cloud:
 
     state_dir: Path
     port: int
-    session_port: int = 0
-    """Where sessions are served; 0 takes a free one, which then stands here."""
     region: str = "us-east-1"
     account_id: str = "123456789012"
     put_event: Callable[[str, str, Mapping[str, Any], list[str]], None] = field(
@@ -39,17 +39,15 @@ class Cloud:
     """may_assume(role ARN, service principal): whether the service may act under the role now."""
     read_prefix: Callable[[str, str], dict[str, bytes]] = field(repr=False, default=None)  # type: ignore[assignment]
     """read_prefix(bucket, prefix) -> relative key -> body, straight from moto's S3. Raises FileNotFoundError."""
+    services: dict[str, Handler] = field(default_factory=dict)
+    """signing name -> what answers that service's requests, in the place of moto."""
     on_shutdown: list[Callable[[], None]] = field(default_factory=list)
     """Called once when the server ends in good order."""
     reporters: dict[str, Callable[[], Any]] = field(default_factory=dict)
     """What each part adds to `GET /_trainyard/status` under its own name; anything json.dumps takes."""
-    quirks: Quirks = field(repr=False, default_factory=Quirks)
-    """Ways of AWS that are played now and that nobody expects."""
     access: Access = field(repr=False, default=None)  # type: ignore[assignment]
     functions: Functions = field(repr=False, default=None)  # type: ignore[assignment]
     gateway: Gateway = field(repr=False, default=None)  # type: ignore[assignment]
-    machines: Machines | None = None
-    """Set where nodes are machines; None where they are processes."""
     schedules: Schedules = field(repr=False, default=None)  # type: ignore[assignment]
 
     @property

@@ -84,8 +84,6 @@ class Deployment:
             "secretAccessKey": cloud.access.owner.secret_access_key,
             "table": tables[0].physical_id if tables else None,
             "bucket": buckets[0].physical_id if buckets else None,
-            "nodes": "processes" if cloud.machines is None else "machines",
-            "sessionPort": cloud.session_port,
             "stateDir": str(cloud.state_dir),
             "template": str(template),
             "stack": stack.name,

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
 
-from trainyard_local import admin, direct, gateway, prices
+from trainyard_local import admin, direct, gateway
 from trainyard_local.access import Denied
 from trainyard_local.cloud import Cloud
 from trainyard_local.functions import NoSuchFunction
@@ -46,11 +46,6 @@ class Front:
     ) -> Iterable[bytes]:
         handler = self._handler(environ)
         if handler is None:
-            if (
-                environ["REQUEST_METHOD"] == "HEAD"
-                and "heads-have-no-checksum" in self._cloud.quirks
-            ):
-                return self._moto(environ, _without_checksum(start_response))
             return self._moto(environ, start_response)
         response = handler(_request(environ))
         phrase = (
@@ -84,8 +79,8 @@ class Front:
             and environ.get("HTTP_X_AMZ_TARGET") in direct.TARGETS
         ):
             return self._dynamodb
-        if signed and signed[1] == prices.SERVICE:
-            return lambda request: prices.answer(self._cloud, request)
+        if signed and (own := self._cloud.services.get(signed[1])):
+            return own
         return _no_such_service if signed and signed[1] not in OPERATIONS else None
 
     def _invoke(self, request: Request) -> Response:
@@ -125,17 +120,6 @@ class Front:
             [("Content-Type", "application/json"), ("X-Amz-Executed-Version", "$LATEST"), *failed],
             outcome.result,
         )
-
-
-def _without_checksum(start_response: Callable[..., Any]) -> Callable[..., Any]:
-    def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-        return start_response(
-            status,
-            [pair for pair in headers if not pair[0].lower().startswith("x-amz-checksum-")],
-            *more,
-        )
-
-    return start
 
 
 def _request(environ: dict[str, Any]) -> Request:

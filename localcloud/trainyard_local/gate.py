@@ -105,16 +105,13 @@ def _check_service(access: Access, response: Any) -> None:
     try:
         principal, service = _caller(access, response)
         _refuse_what_is_not_done(service, response)
-        if (
-            service == "events"
-            and "/i-" in principal.arn
-            and "node-roles-may-not-put-events" in access.quirks
-        ):
-            raise Denied(principal.arn, "events:PutEvents", "*", "implicit-deny")
+        action = f"{service}:{response._get_action()}"
+        if any(forbids(principal, action) for forbids in access.forbids):
+            raise Denied(principal.arn, action, "*", "implicit-deny")
         if principal.role is None or not access.enforce:
             return
-        for action, resource, context in _demands(access, response, service):
-            access.require(principal, action, resource, context)
+        for demanded, resource, context in _demands(access, response, service):
+            access.require(principal, demanded, resource, context)
     except Denied as denied:
         error: Any = JsonRESTError("AccessDeniedException", str(denied))
         if denied.action.partition(":")[0] in _IN_XML:

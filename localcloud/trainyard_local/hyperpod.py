@@ -12,7 +12,6 @@ from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
-from .cloud import Cloud
 from .hyperpod_cluster import LocalCluster, Settings
 from .hyperpod_requests import (
     ValidationException,
@@ -22,6 +21,7 @@ from .hyperpod_requests import (
     check_size,
 )
 from .hyperpod_views import describe
+from .local_cloud import LocalCloud
 from .nodes import Node
 from .slurm import Ports, remove_short_link, short_link
 
@@ -43,7 +43,7 @@ class Conflict(ServiceException):  # type: ignore[misc]
 class HyperPod:
     """All clusters of the local cloud."""
 
-    def __init__(self, cloud: Cloud, settings: Settings) -> None:
+    def __init__(self, cloud: LocalCloud, settings: Settings) -> None:
         self.cloud = cloud
         self.settings = settings
         self.ports = Ports(settings.slurm_port)
@@ -207,12 +207,12 @@ class HyperPod:
 _installed: dict[int, HyperPod] = {}
 
 
-def of(cloud: Cloud) -> HyperPod:
+def of(cloud: LocalCloud) -> HyperPod:
     """The clusters of an installed cloud."""
     return _installed[id(cloud)]
 
 
-def install(cloud: Cloud, settings: Settings | None = None) -> HyperPod:
+def install(cloud: LocalCloud, settings: Settings | None = None) -> HyperPod:
     """Put HyperPod's operations on moto's SageMakerResponse. Call once for a server."""
     cloud.state_dir = cloud.state_dir.resolve()
     (cloud.state_dir / "clusters").mkdir(parents=True, exist_ok=True)

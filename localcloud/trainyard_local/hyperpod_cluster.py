@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from . import hyperpod_recovery, node_processes
-from .cloud import Cloud
 from .hyperpod_events import announce, note
 from .hyperpod_launch import (
     create_all_at_once,
@@ -28,6 +27,7 @@ from .hyperpod_launch import (
     launch_until_up,
     lifecycle_files,
 )
+from .local_cloud import LocalCloud
 from .node_kinds import kind_of
 from .nodes import Node
 from .slurm import Ports, SlurmCluster, SlurmNode, short_link
@@ -56,7 +56,7 @@ class Settings:
     without_capacity: frozenset[str] = frozenset()
 
     @classmethod
-    def from_env(cls, cloud: Cloud) -> Settings:
+    def from_env(cls, cloud: LocalCloud) -> Settings:
         """Clouds on different ports get different Slurm ports: 4780 -> 28000 and the thousand after it."""
         return cls(
             lifecycle_timeout_seconds=float(
@@ -78,7 +78,7 @@ class Settings:
 class LocalCluster:
     """State under `lock`; slow work in threads of its own, which end when `closing` is set."""
 
-    cloud: Cloud
+    cloud: LocalCloud
     settings: Settings
     ports: Ports
     request: dict[str, Any]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import machine_host, machine_image, machine_network
-from .cloud import Cloud
+from .local_cloud import LocalCloud
 from .machine_index import Index
 from .machine_metadata import Metadata
 from .machine_names import Names
@@ -21,7 +21,7 @@ class Machines:
     """Made once for a cloud; `close` removes the network after the machines are off."""
 
     def __init__(
-        self, cloud: Cloud, image: Path, serve: Callable[[str, int], LoopbackServer]
+        self, cloud: LocalCloud, image: Path, serve: Callable[[str, int], LoopbackServer]
     ) -> None:
         self.image = image
         self.filesystems = cloud.state_dir / "fsx"

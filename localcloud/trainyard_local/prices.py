@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from trainyard_local.access import Denied
-from trainyard_local.cloud import Cloud
 from trainyard_local.http_messages import Request, Response
+from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.signatures import Rejected, SignedRequest, verify
 
 SERVICE, TARGET = "pricing", "AWSPriceListService.GetProducts"
@@ -16,7 +16,7 @@ SERVICE, TARGET = "pricing", "AWSPriceListService.GetProducts"
 REGION = "us-east-1"
 
 
-def answer(cloud: Cloud, request: Request) -> Response:
+def answer(cloud: LocalCloud, request: Request) -> Response:
     """Answer one request that is signed for the price list."""
     signed = SignedRequest(
         request.method, cloud.endpoint + request.raw_path, request.headers, request.body
@@ -46,7 +46,7 @@ def answer(cloud: Cloud, request: Request) -> Response:
     return _answer(200, {"FormatVersion": "aws_v1", "PriceList": products})
 
 
-def _products(cloud: Cloud, region: str, instance: str) -> list[str]:
+def _products(cloud: LocalCloud, region: str, instance: str) -> list[str]:
     usage = "Nodes" if "prices-have-other-usage-types" in cloud.quirks else "Cluster"
     usd = 1.0 if "nodes-cost-a-dollar" in cloud.quirks else 0.0
     return [json.dumps(_product(region, instance, kind, usd)) for kind in ("Studio", usage)]

@@ -15,10 +15,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainyard_local.cloud import Cloud
+from trainyard_local.local_cloud import LocalCloud, forbids, quirky_heads
 
 log = logging.getLogger("trainyard.server")
 
@@ -153,6 +154,8 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
         facts = deployment.make(cloud, translated, options.template)
         gc.freeze()  # and would hold up every thread for 0.1 s whenever it is looked through
         gc.enable()
+        facts["nodes"] = options.nodes
+        facts["sessionPort"] = cloud.session_port
         facts["adminToken"] = serve.admin.token
         facts["upSeconds"] = round(time.monotonic() - began, 3)
         write_local(options.state_dir, facts)
@@ -165,7 +168,9 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
 class Serving:
     """The running parts of a cloud, ended together."""
 
-    def __init__(self, cloud: Cloud, end: Callable[[], None], update: Update, port: int) -> None:
+    def __init__(
+        self, cloud: LocalCloud, end: Callable[[], None], update: Update, port: int
+    ) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
         from trainyard_local.admin import Admin
@@ -174,7 +179,7 @@ class Serving:
 
         self.cloud = cloud
         self.admin = Admin(cloud, end, update)
-        moto = DomainDispatcherApplication(create_backend_app)
+        moto = quirky_heads(cloud, DomainDispatcherApplication(create_backend_app))
         self.server = LoopbackServer(port, Front(cloud, self.admin, moto))
         cloud.port = self.server.port
         self.on_bridge = lambda host, port: LoopbackServer(
@@ -203,7 +208,7 @@ def build(
     end: Callable[[], None],
     update: Update,
     image: Path | None = None,
-) -> tuple[Cloud, Serving]:
+) -> tuple[LocalCloud, Serving]:
     """Hook moto and install every part; with the image of a disk, nodes are machines. Raises PortTaken, MotoChanged. Once per process."""
     from trainyard_local import lean, pinned
 
@@ -228,9 +233,10 @@ def build(
     from trainyard_local.machine_cloud import Machines
     from trainyard_local.schedules import Schedules
 
-    cloud = Cloud(state_dir=state_dir, port=port)
+    cloud = LocalCloud(state_dir=state_dir, port=port)
     serving = Serving(cloud, end, update, port)
-    cloud.access = Access(cloud.account_id, enforce=enforce_iam, quirks=cloud.quirks)
+    cloud.access = Access(cloud.account_id, enforce=enforce_iam)
+    cloud.access.forbids.append(partial(forbids, cloud))
     cloud.credentials = cloud.access.environment
     cloud.may_assume = cloud.access.may_assume
     writer, bus = LogWriter(cloud), Bus(cloud)
@@ -265,16 +271,17 @@ def build(
     return cloud, serving
 
 
-def _install_nodes(cloud: Cloud) -> None:
-    """SageMaker's clusters and Session Manager, backed by real nodes."""
-    from trainyard_local import faults, hyperpod, sessions
+def _install_nodes(cloud: LocalCloud) -> None:
+    """SageMaker's clusters and Session Manager, backed by real nodes, and their prices."""
+    from trainyard_local import faults, hyperpod, prices, sessions
 
+    cloud.services[prices.SERVICE] = partial(prices.answer, cloud)
     hyperpod.install(cloud)
     sessions.install(cloud)
     cloud.reporters["nodes"] = lambda: faults.status(cloud)
 
 
-def _read_prefix(cloud: Cloud, bucket: str, prefix: str) -> dict[str, bytes]:
+def _read_prefix(cloud: LocalCloud, bucket: str, prefix: str) -> dict[str, bytes]:
     """Raises FileNotFoundError when there is no such bucket: what needs its files fails by it, and says so."""
     from moto.s3.exceptions import MissingBucket
     from moto.s3.models import s3_backends

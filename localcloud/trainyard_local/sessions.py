@@ -24,8 +24,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
 from . import hyperpod as hyperpod_operations
-from .cloud import Cloud
 from .hyperpod_cluster import LocalCluster
+from .local_cloud import LocalCloud
 from .nodes import Node
 from .session_frames import (
     CHANNEL_CLOSED,
@@ -298,7 +298,7 @@ class Sessions:
     """All sessions of the local cloud, and the websocket server of their data channels."""
 
     def __init__(
-        self, cloud: Cloud, clusters: hyperpod_operations.HyperPod, kms_key: str | None
+        self, cloud: LocalCloud, clusters: hyperpod_operations.HyperPod, kms_key: str | None
     ) -> None:
         self._cloud = cloud
         self._clusters = clusters
@@ -483,7 +483,7 @@ def _parameters(given: Mapping[str, list[str]]) -> tuple[str, bool]:
     return command, separate == "true"
 
 
-def install(cloud: Cloud, kms_key: str | None = None) -> Sessions:
+def install(cloud: LocalCloud, kms_key: str | None = None) -> Sessions:
     """Put sessions on moto's SSM; call after hyperpod.install. `kms_key` makes every session an encrypted one."""
     sessions = Sessions(cloud, hyperpod_operations.of(cloud), kms_key)
     assert hasattr(SimpleSystemManagerResponse, "get_document"), (

@@ -140,7 +140,7 @@ def test_files_of_a_bucket_that_does_not_exist_cannot_be_read(tmp_path: Path) ->
     with pytest.raises(
         FileNotFoundError, match="s3://no-such-bucket/x: The specified bucket does not exist"
     ):
-        server._read_prefix(Cloud(tmp_path, 1, 2), "no-such-bucket", "x")
+        server._read_prefix(Cloud(tmp_path, 1), "no-such-bucket", "x")
 
 
 @pytest.mark.parametrize(
