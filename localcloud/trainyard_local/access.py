@@ -16,7 +16,7 @@ from typing import Any
 
 from trainyard_local import policies
 
-log = logging.getLogger("trainyard.access")
+log = logging.getLogger(__name__)
 
 #: IAM is eventually consistent: a role that was just made cannot be used by a service at once. AWS names no time.
 ROLE_SPREADS_SECONDS = 0.5

@@ -15,7 +15,7 @@ from trainyard_local.cloud import Cloud
 from trainyard_local.functions import NoSuchFunction, NotAllowed
 from trainyard_local.pinned import replace
 
-log = logging.getLogger("trainyard.bus")
+log = logging.getLogger(__name__)
 
 #: EventBridge retries for 24 hours with backoff; a local delivery that failed this often will not succeed.
 RETRY_SECONDS = (0.1, 0.5, 2.0)

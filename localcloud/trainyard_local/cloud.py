@@ -19,12 +19,25 @@ if TYPE_CHECKING:
 Handler = Callable[[Request], Response]
 
 
+@dataclass(frozen=True)
+class Naming:
+    """What users of one local cloud see by name; a product on it gives its own."""
+
+    stack: str = "local"
+    tag: str = "SAM_ON_MOTO"
+    """The variable that holds the state directory in the environment of every process."""
+    admin_prefix: str = "/_local/"
+    """Begins with /_, which no bucket's name does."""
+    admin_header: str = "x-local-token"
+
+
 @dataclass
 class Cloud:
     """One running local cloud. The callables are filled in by the server before any part is installed."""
 
     state_dir: Path
     port: int
+    naming: Naming = field(default_factory=Naming)
     region: str = "us-east-1"
     account_id: str = "123456789012"
     put_event: Callable[[str, str, Mapping[str, Any], list[str]], None] = field(

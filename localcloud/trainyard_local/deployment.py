@@ -14,8 +14,6 @@ from trainyard_local.cloud import Cloud
 from trainyard_local.cloudformation import Stack
 from trainyard_local.resources import Maker
 
-STACK = "trainyard"
-
 
 class Deployment:
     """A template, its parameters, and the stack that came of it. Code lies below `<state dir>/functions`."""
@@ -38,7 +36,7 @@ class Deployment:
         """Make the stack; returns the contents of local.json. Raises TemplateError."""
         self._cloud = cloud
         self._stack = cloudformation.deploy(
-            cloud, STACK, translated, self._parameters, self._maker()
+            cloud, cloud.naming.stack, translated, self._parameters, self._maker()
         )
         self._warm()
         return self._facts(template)

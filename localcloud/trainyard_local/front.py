@@ -60,9 +60,8 @@ class Front:
         if environ.get("HTTP_HOST", "").rsplit(":", 1)[0] not in self._hosts:
             return _foreign_host  # a web page that rebinds its name to loopback ends here
         path = environ["RAW_URI"].partition("?")[0]
-        if path.startswith(
-            admin.PREFIX
-        ):  # unsigned, so no web page may send it: browsers name the page's origin
+        if path.startswith(self._cloud.naming.admin_prefix):
+            # unsigned, so no web page may send it: browsers name the page's origin
             return (
                 _foreign_host
                 if "HTTP_ORIGIN" in environ or self._admin is None

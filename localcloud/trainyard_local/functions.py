@@ -15,7 +15,7 @@ from trainyard_local.cloud import Cloud
 from trainyard_local.lambda_workers import FunctionConfig, Pool, worker_environment
 from trainyard_local.runtime_api import Invocation
 
-log = logging.getLogger("trainyard.functions")
+log = logging.getLogger(__name__)
 
 #: Lambda waits 1 and 2 minutes between the attempts of an asynchronous invocation; here nobody wants to wait for that.
 RETRY_SECONDS = (0.5, 2.0)
@@ -71,6 +71,7 @@ class Functions:
             credentials = self._cloud.credentials(config.role, config.name)
             return worker_environment(
                 config,
+                tag=self._cloud.naming.tag,
                 state_dir=self._cloud.state_dir,
                 endpoint=self._cloud.endpoint,
                 region=self._cloud.region,

@@ -18,7 +18,7 @@ from trainyard_local import request_bodies
 from trainyard_local.http_parsing import QuickHandler
 from trainyard_local.request_bodies import BodyRefused
 
-log = logging.getLogger("trainyard.http")
+log = logging.getLogger(__name__)
 
 WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
 

@@ -295,6 +295,7 @@ class Pool:
 def worker_environment(
     config: FunctionConfig,
     *,
+    tag: str,
     state_dir: Path,
     endpoint: str,
     region: str,
@@ -322,7 +323,7 @@ def worker_environment(
         "PYTHONUNBUFFERED": "1",
         **config.environment,
         **credentials,
-        "TRAINYARD_LOCAL": str(state_dir),
+        tag: str(state_dir),
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from trainyard_local.cloud import Cloud
+from trainyard_local.cloud import Cloud, Naming
 from trainyard_local.quirks import Quirks
 
 if TYPE_CHECKING:
@@ -16,10 +16,19 @@ if TYPE_CHECKING:
 Application = Callable[..., Iterable[bytes]]
 
 
+NAMING = Naming(
+    stack="trainyard",
+    tag="TRAINYARD_LOCAL",
+    admin_prefix="/_trainyard/",
+    admin_header="x-trainyard-token",
+)
+
+
 @dataclass
 class LocalCloud(Cloud):
     """One running local cloud with clusters, sessions and quirks."""
 
+    naming: Naming = NAMING
     session_port: int = 0
     """Where sessions are served; 0 takes a free one, which then stands here."""
     quirks: Quirks = field(repr=False, default_factory=Quirks)

@@ -11,7 +11,7 @@ from typing import Any
 
 from trainyard_local.cloud import Cloud
 
-log = logging.getLogger("trainyard.logs")
+log = logging.getLogger(__name__)
 
 #: Whoever logs is in the middle of something: it goes first, and what comes together is written together.
 PAUSE_SECONDS = 0.05

@@ -22,7 +22,7 @@ from trainyard_local.functions import NoSuchFunction
 from trainyard_local.pinned import replace, wrap
 from trainyard_local.quotas import MOST_STATE_BYTES
 
-log = logging.getLogger("trainyard.machines")
+log = logging.getLogger(__name__)
 
 HEAD_START_SECONDS = 0.01
 LAMBDA_TASKS = ("arn:aws:states:::lambda:invoke", "arn:aws:states:::lambda:invoke.waitForTaskToken")

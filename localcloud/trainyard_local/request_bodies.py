@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import BinaryIO, Protocol
 
-from trainyard_local import admin, gateway
+from trainyard_local import gateway
 
 MB = 1024 * 1024
 #: The largest object of one PUT to S3.
@@ -20,6 +20,8 @@ _BLOCK_BYTES = MB
 #: What a refused request may still send before the connection is closed: its sender hears the answer.
 _PATIENCE_BYTES = 32 * MB
 _LONGEST_LINE = 100
+#: What is no service of AWS: the HTTP APIs and the admin calls. No bucket's name begins so.
+_OURS = "/_"
 _FOR_S3 = re.compile(r"/s3/aws4_request|%2Fs3%2Faws4_request", re.IGNORECASE)
 
 
@@ -39,7 +41,7 @@ class BodyRefused(Exception):
 
 def most_bytes(path: str, headers: Mapping[str, str]) -> int:
     """How long a body the service takes that the request names."""
-    if path.startswith((gateway.PREFIX, admin.PREFIX)):
+    if path.startswith(_OURS):
         return gateway.MOST_BODY_BYTES
     return (
         MOST_OBJECT_BYTES

@@ -16,7 +16,7 @@ from typing import Any
 from trainyard_local.access import Denied
 from trainyard_local.cloud import Cloud
 
-log = logging.getLogger("trainyard.schedules")
+log = logging.getLogger(__name__)
 
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 _SECONDS = {"minute": 60, "hour": 3600, "day": 86400}

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainyard_local.local_cloud import LocalCloud, forbids, quirky_heads
+from trainyard_local.local_cloud import NAMING, LocalCloud, forbids, quirky_heads
 
 log = logging.getLogger("trainyard.server")
 
@@ -83,10 +83,12 @@ def _environment(state_dir: Path) -> None:
     for name in [n for n in os.environ if n.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(
-        TRAINYARD_LOCAL=str(state_dir),
-        AWS_DEFAULT_REGION="us-east-1",
-        AWS_EC2_METADATA_DISABLED="true",
-        MOTO_ACCOUNT_ID="123456789012",
+        {
+            NAMING.tag: str(state_dir),
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "MOTO_ACCOUNT_ID": "123456789012",
+        }
     )
 
 
@@ -173,12 +175,13 @@ class Serving:
     ) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
+        from trainyard_local import admin_calls
         from trainyard_local.admin import Admin
         from trainyard_local.front import Front
         from trainyard_local.http_server import LoopbackServer
 
         self.cloud = cloud
-        self.admin = Admin(cloud, end, update)
+        self.admin = Admin(cloud, end, update, admin_calls.calls(cloud))
         moto = quirky_heads(cloud, DomainDispatcherApplication(create_backend_app))
         self.server = LoopbackServer(port, Front(cloud, self.admin, moto))
         cloud.port = self.server.port

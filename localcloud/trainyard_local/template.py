@@ -14,7 +14,7 @@ from trainyard_local.cloudformation import parameter_values
 from trainyard_local.intrinsics import TemplateError
 from trainyard_local.managed_policies import MANAGED_POLICIES
 
-BUCKET = "trainyard-local-code"
+BUCKET = "local-code"
 _SKIP = shutil.ignore_patterns(
     "__pycache__", "*.pyc", "*.egg-info", ".pytest_cache", ".mypy_cache", ".ruff_cache", "build"
 )

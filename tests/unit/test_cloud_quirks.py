@@ -9,13 +9,19 @@ from typing import Any
 
 import pytest
 
+from trainyard_local import admin_calls
 from trainyard_local.access import Access
 from trainyard_local.admin import Admin
+from trainyard_local.cloud import Cloud, Naming
 from trainyard_local.http_messages import Request
 from trainyard_local.local_cloud import LocalCloud, forbids, quirky_heads
 from trainyard_local.quirks import QUIRKS, Quirks
 
 SOURCES = Path(__file__).resolve().parents[2] / "localcloud/trainyard_local"
+
+
+def admin_of(cloud: LocalCloud) -> Admin:
+    return Admin(cloud, lambda: None, lambda template: None, admin_calls.calls(cloud))
 
 
 def asked(admin: Admin, body: Any) -> tuple[int, Any]:
@@ -32,7 +38,7 @@ def asked(admin: Admin, body: Any) -> tuple[int, Any]:
 
 def test_a_quirk_is_played_from_when_it_is_asked_for_until_it_is_ended(tmp_path: Path) -> None:
     cloud = LocalCloud(tmp_path, 1)
-    admin = Admin(cloud, lambda: None, lambda template: None)
+    admin = admin_of(cloud)
     assert "targets-have-the-name" not in cloud.quirks
     assert asked(admin, {"name": "targets-have-the-name"}) == (
         200,
@@ -55,9 +61,7 @@ def test_a_quirk_is_played_from_when_it_is_asked_for_until_it_is_ended(tmp_path:
 def test_a_quirk_that_nobody_plays_is_refused_with_those_that_there_are(
     tmp_path: Path, body: Any, words: str
 ) -> None:
-    status, answer = asked(
-        Admin(LocalCloud(tmp_path, 1), lambda: None, lambda template: None), body
-    )
+    status, answer = asked(admin_of(LocalCloud(tmp_path, 1)), body)
     assert status == 400
     assert words in answer["message"]
 
@@ -96,6 +100,18 @@ def test_a_quirk_takes_the_checksum_from_answers_to_head(
     application = quirky_heads(cloud, moto)
     application({"REQUEST_METHOD": method}, lambda status, headers: sent.extend(headers))
     assert [name for name, _ in sent] == names
+
+
+def test_another_clouds_admin_calls_have_its_own_names_and_none_of_ours(tmp_path: Path) -> None:
+    naming = Naming(admin_prefix="/_mine/", admin_header="x-mine")
+    admin = Admin(Cloud(tmp_path, 1, naming), lambda: None, lambda template: None)
+    headers = {"x-mine": admin.token}
+    status = admin.handle(Request("GET", "/_mine/status", "", headers, b""))
+    assert json.loads(status.body)["stateDir"] == str(tmp_path)
+    quirk = admin.handle(Request("POST", "/_mine/quirk", "", headers, b"{}"))
+    assert quirk.status == 404
+    assert b"POST /_mine/shutdown" in quirk.body
+    assert admin.handle(Request("GET", "/_mine/status", "", {}, b"")).status == 403
 
 
 def test_each_quirk_is_played_somewhere() -> None:
