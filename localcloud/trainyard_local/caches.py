@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import threading
 from collections import deque
 from typing import Any
 
@@ -21,6 +23,7 @@ def install() -> None:
     )  # it looks at a hundred directories
     wrap(responses, "method_names_from_class", functools.cache)
     wrap(json_path, "parse", functools.lru_cache(512))
+    _install_parsed_machines()
 
     def lex(self: Any) -> Any:
         # The parser puts its nodes together in place: it gets new ones each time.
@@ -33,3 +36,23 @@ def install() -> None:
     original = replace(
         ConditionExpressionParser, "_lex_condition_expression", lex, parameters=("self",)
     )
+
+
+def _install_parsed_machines() -> None:
+    """moto parses the definition with ANTLR for every execution (hundreds of ms); the parsed program keeps its state in the environment."""
+    from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
+
+    lock = threading.Lock()
+
+    def cached(original: Any) -> Any:
+        parse = functools.lru_cache(64)(original)
+
+        def one_at_a_time(definition: str) -> Any:
+            with lock:
+                return parse(
+                    json.dumps(json.loads(definition), separators=(",", ":"))
+                )  # it takes its time for every space
+
+        return staticmethod(one_at_a_time)
+
+    wrap(AmazonStateLanguageParser, "parse", cached)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainyard_local.http_messages import Request, Response
+from trainyard_local.supported import OPERATIONS, Operations
 
 if TYPE_CHECKING:
     from trainyard_local.access import Access
@@ -52,6 +53,10 @@ class Cloud:
     """may_assume(role ARN, service principal): whether the service may act under the role now."""
     read_prefix: Callable[[str, str], dict[str, bytes]] = field(repr=False, default=None)  # type: ignore[assignment]
     """read_prefix(bucket, prefix) -> relative key -> body, straight from moto's S3. Raises FileNotFoundError."""
+    operations: Operations = field(repr=False, default_factory=lambda: OPERATIONS)
+    """What is done of AWS; everything else is refused."""
+    shortcuts: dict[tuple[str, str], Handler] = field(default_factory=dict)
+    """(signing name, X-Amz-Target) -> what answers such requests without moto's own way there."""
     services: dict[str, Handler] = field(default_factory=dict)
     """signing name -> what answers that service's requests, in the place of moto."""
     on_shutdown: list[Callable[[], None]] = field(default_factory=list)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import base64
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from trainyard_local.cloud import Cloud
+from trainyard_local.cloud import Cloud, Handler
 from trainyard_local.http_messages import Request, Response
 
-TARGETS = {
+_TARGETS = {
     f"DynamoDB_20120810.{name}"
     for name in (
         "GetItem",
@@ -29,6 +29,11 @@ TARGETS = {
 _CONTENT_TYPE = "application/x-amz-json-1.0"
 
 
+def shortcuts(cloud: Cloud) -> dict[tuple[str, str], Handler]:
+    """What answers each of these calls, by signing name and X-Amz-Target."""
+    return dict.fromkeys((("dynamodb", target) for target in _TARGETS), handler(cloud))
+
+
 class _Headers(dict[str, str]):
     """Names in lower case, asked for in any."""
 
@@ -36,8 +41,8 @@ class _Headers(dict[str, str]):
         return super().get(name.lower(), default)
 
 
-def handler(cloud: Cloud) -> Callable[[Request], Response]:
-    """Answers a request whose X-Amz-Target is in TARGETS."""
+def handler(cloud: Cloud) -> Handler:
+    """Answers a request whose X-Amz-Target is in _TARGETS."""
     make = _handler_class()
 
     def answer(request: Request) -> Response:

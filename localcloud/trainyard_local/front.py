@@ -10,12 +10,11 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
 
-from trainyard_local import admin, direct, gateway
+from trainyard_local import admin, gateway
 from trainyard_local.access import Denied
-from trainyard_local.cloud import Cloud
+from trainyard_local.cloud import Cloud, Handler
 from trainyard_local.functions import NoSuchFunction
 from trainyard_local.http_messages import Request, Response
-from trainyard_local.operations import OPERATIONS
 from trainyard_local.quotas import MOST_ASYNCHRONOUS_BYTES, MOST_PAYLOAD_BYTES
 from trainyard_local.signatures import Rejected, SignedRequest, verify
 
@@ -39,7 +38,6 @@ class Front:
         self._admin = admin_calls
         self._moto = moto
         self._hosts = hosts
-        self._dynamodb = direct.handler(cloud)
 
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
@@ -72,15 +70,19 @@ class Front:
         if _INVOKE.fullmatch(path):
             return self._invoke
         signed = _SIGNED_FOR.search(environ.get("HTTP_AUTHORIZATION", ""))
-        if (
-            signed
-            and signed[1] == "dynamodb"
-            and environ.get("HTTP_X_AMZ_TARGET") in direct.TARGETS
-        ):
-            return self._dynamodb
-        if signed and (own := self._cloud.services.get(signed[1])):
+        return self._service(signed[1], environ.get("HTTP_X_AMZ_TARGET", "")) if signed else None
+
+    def _service(self, name: str, target: str) -> Handler | None:
+        """What answers a request that is signed for this service; None if moto does."""
+        if own := self._cloud.shortcuts.get((name, target)) or self._cloud.services.get(name):
             return own
-        return _no_such_service if signed and signed[1] not in OPERATIONS else None
+        return None if name in self._cloud.operations else self._no_such_service
+
+    def _no_such_service(self, request: Request) -> Response:
+        found = _SIGNED_FOR.search(request.headers["authorization"])
+        known = sorted(self._cloud.operations)
+        message = f"the local cloud has no service {found and found[1]!r}; it has {known}"
+        return _error(501, "NotImplemented", message)
 
     def _invoke(self, request: Request) -> Response:
         """Lambda's Invoke operation, for people and scripts; the cloud's own parts invoke without HTTP."""
@@ -137,15 +139,6 @@ def _request(environ: dict[str, Any]) -> Request:
 def _foreign_host(request: Request) -> Response:
     return _error(
         421, "MisdirectedRequest", "the local cloud answers to 127.0.0.1 and localhost only"
-    )
-
-
-def _no_such_service(request: Request) -> Response:
-    found = _SIGNED_FOR.search(request.headers["authorization"])
-    return _error(
-        501,
-        "NotImplemented",
-        f"the local cloud has no service {found and found[1]!r}; it has {sorted(OPERATIONS)}",
     )
 
 

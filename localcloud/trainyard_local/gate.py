@@ -10,8 +10,8 @@ from xml.sax.saxutils import escape
 
 from trainyard_local import arns, policies
 from trainyard_local.access import Access, Denied, Principal
-from trainyard_local.operations import refusal
 from trainyard_local.pinned import replace
+from trainyard_local.supported import Operations, refusal
 
 _CREDENTIAL = re.compile(r"Credential=([^/,]+)/\d{8}/([^/]+)/([^/]+)/")
 #: IAM's names where they differ from the API operation's.
@@ -33,16 +33,16 @@ _SERVICES = {"monitoring": "cloudwatch"}
 _IN_XML = ("iam", "sns", "sts")
 
 
-def install(access: Access) -> None:
+def install(access: Access, operations: Operations) -> None:
     """Hook moto's request classes and make STS hand out keys that Access knows; once per process."""
     from moto.core.authorization import ActionAuthenticatorMixin as Mixin
     from moto.sts.models import STSBackend
 
     def normal(self: Any, resource: str = "*") -> None:
-        _check_service(access, self)
+        _check_service(access, operations, self)
 
     def s3(self: Any, bucket_name: str | None = None, key_name: str | None = None) -> None:
-        _check_s3(access, self, bucket_name, key_name)
+        _check_s3(access, operations, self, bucket_name, key_name)
 
     replace(
         Mixin, "_authenticate_and_authorize_normal_action", normal, parameters=("self", "resource")
@@ -99,12 +99,12 @@ def _caller(access: Access, response: Any) -> tuple[Principal, str]:
     return principal, service
 
 
-def _check_service(access: Access, response: Any) -> None:
+def _check_service(access: Access, operations: Operations, response: Any) -> None:
     from moto.core.exceptions import AccessDeniedError, JsonRESTError
 
     try:
         principal, service = _caller(access, response)
-        _refuse_what_is_not_done(service, response)
+        _refuse_what_is_not_done(operations, service, response)
         action = f"{service}:{response._get_action()}"
         if any(forbids(principal, action) for forbids in access.forbids):
             raise Denied(principal.arn, action, "*", "implicit-deny")
@@ -123,10 +123,10 @@ def _check_service(access: Access, response: Any) -> None:
         raise error from denied
 
 
-def _refuse_what_is_not_done(service: str, response: Any) -> None:
+def _refuse_what_is_not_done(operations: Operations, service: str, response: Any) -> None:
     from moto.core.exceptions import JsonRESTError
 
-    reason = refusal(service, response._get_action(), _parameters(response))
+    reason = refusal(service, response._get_action(), _parameters(response), operations)
     if reason is None:
         return
     error = JsonRESTError("NotImplemented", reason)
@@ -255,12 +255,14 @@ def _parameters(response: Any) -> dict[str, Any]:
     }
 
 
-def _check_s3(access: Access, response: Any, bucket: str | None, key: str | None) -> None:
+def _check_s3(
+    access: Access, operations: Operations, response: Any, bucket: str | None, key: str | None
+) -> None:
     from moto.s3.exceptions import S3AccessDeniedError, S3ClientError
 
     try:
         principal, _ = _caller(access, response)
-        if reason := refusal("s3", response._get_action(), {}):
+        if reason := refusal("s3", response._get_action(), {}, operations):
             raise S3ClientError("NotImplemented", reason)
         action = _S3_ACTIONS.get(response._get_action(), response._get_action())
         if action == "DeleteObject" and not key:

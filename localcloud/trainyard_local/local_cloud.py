@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainyard_local.cloud import Cloud, Naming
+from trainyard_local.operations import OPERATIONS
 from trainyard_local.quirks import Quirks
+from trainyard_local.supported import Operations
 
 if TYPE_CHECKING:
     from trainyard_local.access import Principal
@@ -29,6 +31,7 @@ class LocalCloud(Cloud):
     """One running local cloud with clusters, sessions and quirks."""
 
     naming: Naming = NAMING
+    operations: Operations = field(repr=False, default_factory=lambda: OPERATIONS)
     session_port: int = 0
     """Where sessions are served; 0 takes a free one, which then stands here."""
     quirks: Quirks = field(repr=False, default_factory=Quirks)

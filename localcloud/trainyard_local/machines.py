@@ -6,7 +6,6 @@ Anything else is refused when the machine is created.
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import threading
@@ -93,7 +92,6 @@ def install(cloud: Cloud) -> None:
 
     default_user_config["stepfunctions"]["execute_state_machine"] = True
     _install_quiet_errors()
-    _install_parse_cache()
     _install_start_execution()
     _install_head_start()
     _install_task_tokens()
@@ -121,26 +119,6 @@ def _install_quiet_errors() -> None:
         parameters=("self", "failure_event_exception"),
     )
     replace(EvalComponent, "_log_exception", other, parameters=("self", "exception"))
-
-
-def _install_parse_cache() -> None:
-    """moto parses the definition with ANTLR for every execution (hundreds of ms); the parsed program keeps its state in the environment."""
-    from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
-
-    lock = threading.Lock()
-
-    def cached(original: Any) -> Any:
-        parse = functools.lru_cache(64)(original)
-
-        def one_at_a_time(definition: str) -> Any:
-            with lock:
-                return parse(
-                    json.dumps(json.loads(definition), separators=(",", ":"))
-                )  # it takes its time for every space
-
-        return staticmethod(one_at_a_time)
-
-    wrap(AmazonStateLanguageParser, "parse", cached)
 
 
 def _install_start_execution() -> None:
