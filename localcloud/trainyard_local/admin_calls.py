@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from trainyard_local.admin import Call, json_object
-from trainyard_local.cloud import Handler
-from trainyard_local.http_messages import Request, Response, json_response
+from sam_on_moto.cloud import Handler
+from sam_on_moto.http.admin import Call, json_object
+from sam_on_moto.http.messages import Request, Response, json_response
 
 if TYPE_CHECKING:
     from trainyard_local.local_cloud import LocalCloud

@@ -17,9 +17,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from . import hyperpod_recovery, node_processes
-from .hyperpod_events import announce, note
-from .hyperpod_launch import (
+from trainyard_local import hyperpod_recovery, node_processes
+from trainyard_local.hyperpod_events import announce, note
+from trainyard_local.hyperpod_launch import (
     create_all_at_once,
     create_continuously,
     launch,
@@ -27,10 +27,10 @@ from .hyperpod_launch import (
     launch_until_up,
     lifecycle_files,
 )
-from .local_cloud import LocalCloud
-from .node_kinds import kind_of
-from .nodes import Node
-from .slurm import Ports, SlurmCluster, SlurmNode, short_link
+from trainyard_local.local_cloud import LocalCloud
+from trainyard_local.node_kinds import kind_of
+from trainyard_local.nodes import Node
+from trainyard_local.slurm import Ports, SlurmCluster, SlurmNode, short_link
 
 log = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from trainyard_local.cloud import Cloud, Naming
+from sam_on_moto.cloud import Cloud, Naming
+from sam_on_moto.moto_patches.supported import Operations
 from trainyard_local.operations import OPERATIONS
 from trainyard_local.quirks import Quirks
-from trainyard_local.supported import Operations
 
 if TYPE_CHECKING:
-    from trainyard_local.access import Principal
+    from sam_on_moto.iam.access import Principal
     from trainyard_local.machine_cloud import Machines
 
 Application = Callable[..., Iterable[bytes]]

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import machine_host, machine_image, machine_network
-from .local_cloud import LocalCloud
-from .machine_index import Index
-from .machine_metadata import Metadata
-from .machine_names import Names
+from trainyard_local import machine_host, machine_image, machine_network
+from trainyard_local.local_cloud import LocalCloud
+from trainyard_local.machine_index import Index
+from trainyard_local.machine_metadata import Metadata
+from trainyard_local.machine_names import Names
 
 if TYPE_CHECKING:
-    from .http_server import LoopbackServer
+    from sam_on_moto.http.server import LoopbackServer
 
 
 class Machines:

@@ -6,12 +6,12 @@ import subprocess
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .machine_host import SEARCH_PATH
-from .machine_relay import Relay
-from .node_faults import NodeFault
+from trainyard_local.machine_host import SEARCH_PATH
+from trainyard_local.machine_relay import Relay
+from trainyard_local.node_faults import NodeFault
 
 if TYPE_CHECKING:
-    from .machine_node import MachineNode
+    from trainyard_local.machine_node import MachineNode
 
 SECONDS = 10.0
 LOSS_PERCENT = 5

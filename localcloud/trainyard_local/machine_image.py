@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .machine_host import Impossible
+from trainyard_local.machine_host import Impossible
 
 SUITE = "bookworm"
 #: What HyperPod's image has and Debian's packages give. No python3-venv: the real image lacks it too.

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from .machine_network import ip
+from trainyard_local.machine_network import ip
 
 #: packet(7): frames travel with what the kernel left undone of them (checksums, segments), so that the other side can do it.
 SOL_PACKET, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING = 263, 15, 23

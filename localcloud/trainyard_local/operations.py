@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainyard_local import supported
+from sam_on_moto.moto_patches import supported
 
 OPERATIONS: supported.Operations = {
     **supported.OPERATIONS,

@@ -6,10 +6,10 @@ import json
 from datetime import datetime, timezone
 from typing import Any
 
-from trainyard_local.access import Denied
-from trainyard_local.http_messages import Request, Response
+from sam_on_moto.http.messages import Request, Response
+from sam_on_moto.iam.access import Denied
+from sam_on_moto.iam.signatures import Rejected, SignedRequest, verify
 from trainyard_local.local_cloud import LocalCloud
-from trainyard_local.signatures import Rejected, SignedRequest, verify
 
 SERVICE, TARGET = "pricing", "AWSPriceListService.GetProducts"
 #: The price list lives in few regions, whatever region it is asked about.

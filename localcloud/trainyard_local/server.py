@@ -18,7 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainyard_local import admin_calls, assembly
+from sam_on_moto import assembly
+from trainyard_local import admin_calls
 from trainyard_local.local_cloud import NAMING, LocalCloud, forbids, quirky_heads
 
 log = logging.getLogger("trainyard.server")
@@ -77,10 +78,10 @@ def _notifier(fd: int | None) -> Notify:
 
 
 def _explain(error: Exception) -> str:
-    from trainyard_local.http_server import PortTaken
-    from trainyard_local.intrinsics import TemplateError
+    from sam_on_moto.http.server import PortTaken
+    from sam_on_moto.moto_patches.pinned import MotoChanged
+    from sam_on_moto.template.intrinsics import TemplateError
     from trainyard_local.machine_host import Impossible
-    from trainyard_local.pinned import MotoChanged
 
     if isinstance(error, PortTaken | TemplateError | MotoChanged | Impossible):
         return str(error)
@@ -92,8 +93,8 @@ def _explain(error: Exception) -> str:
 
 def _kind(error: Exception) -> str:
     """What the one who called `up` may do about it."""
-    from trainyard_local.http_server import PortTaken
-    from trainyard_local.intrinsics import TemplateError
+    from sam_on_moto.http.server import PortTaken
+    from sam_on_moto.template.intrinsics import TemplateError
     from trainyard_local.machine_host import Impossible
 
     if _disk_full(error):
@@ -117,8 +118,8 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
+    from sam_on_moto.template.deployment import Deployment
     from trainyard_local import machine_cloud
-    from trainyard_local.deployment import Deployment
 
     deployment = Deployment(options.state_dir, options.parameters)
     translated = deployment.translated(options.template)

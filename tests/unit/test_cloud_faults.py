@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from sam_on_moto.http.admin import Admin
+from sam_on_moto.http.messages import Request
 from trainyard_local import admin_calls, control, faults
-from trainyard_local.admin import Admin
-from trainyard_local.http_messages import Request
 from trainyard_local.hyperpod_cluster import LocalCluster, Settings
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.node_faults import NodeFault

@@ -10,10 +10,12 @@ import pytest
 from moto.core.exceptions import ServiceException
 from moto.s3.responses import ACTION_MAP
 
-from trainyard_local import assembly, hyperpod_requests, sessions, supported
-from trainyard_local.cloud import Cloud
+from sam_on_moto import assembly
+from sam_on_moto.cloud import Cloud
+from sam_on_moto.moto_patches import supported
+from sam_on_moto.moto_patches.supported import refusal
+from trainyard_local import hyperpod_requests, sessions
 from trainyard_local.operations import OPERATIONS
-from trainyard_local.supported import refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 #: IAM's names of operations that are called otherwise, and what belongs to no call to the local cloud.

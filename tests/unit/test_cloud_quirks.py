@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from sam_on_moto.cloud import Cloud, Naming
+from sam_on_moto.http.admin import Admin
+from sam_on_moto.http.messages import Request
+from sam_on_moto.iam.access import Access
 from trainyard_local import admin_calls
-from trainyard_local.access import Access
-from trainyard_local.admin import Admin
-from trainyard_local.cloud import Cloud, Naming
-from trainyard_local.http_messages import Request
 from trainyard_local.local_cloud import LocalCloud, forbids, quirky_heads
 from trainyard_local.quirks import QUIRKS, Quirks
 

@@ -12,9 +12,13 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from trainyard_local import arns, logs, machines, patterns, pinned, policies
-from trainyard_local.access import Access, Denied, Principal
-from trainyard_local.signatures import Rejected, SignedRequest, verify
+from sam_on_moto import step_functions as machines
+from sam_on_moto.bus import patterns
+from sam_on_moto.functions import logs
+from sam_on_moto.iam import arns, policies
+from sam_on_moto.iam.access import Access, Denied, Principal
+from sam_on_moto.iam.signatures import Rejected, SignedRequest, verify
+from sam_on_moto.moto_patches import pinned
 
 EVENT = {
     "source": "a.b",
