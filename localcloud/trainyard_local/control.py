@@ -15,9 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainyard_local import machine_host, machine_network, machine_packages, node_processes, slurm
 from trainyard_local.local_cloud import NAMING
-from trainyard_local.node_processes import of_cloud
+from trainyard_local.machines import host as machine_host
+from trainyard_local.machines import network as machine_network
+from trainyard_local.machines import packages as machine_packages
+from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.processes import of_cloud
+from trainyard_local.slurm import cluster as slurm
 
 TAG = NAMING.tag
 LOCAL_FILE = "local.json"

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard_local import node_processes
-from trainyard_local.hyperpod import of
-from trainyard_local.hyperpod_cluster import LocalCluster
-from trainyard_local.hyperpod_events import report_health
-from trainyard_local.hyperpod_recovery import find_unhealthy
+from trainyard_local.hyperpod.cluster import LocalCluster
+from trainyard_local.hyperpod.events import report_health
+from trainyard_local.hyperpod.recovery import find_unhealthy
+from trainyard_local.hyperpod.service import of
 from trainyard_local.local_cloud import LocalCloud
-from trainyard_local.machine_faults import KINDS as MACHINE_FAULTS
-from trainyard_local.node_processes import Process
-from trainyard_local.nodes import Node
-from trainyard_local.sessions import CUT_MOMENTS, CUT_WAYS
+from trainyard_local.machines.faults import KINDS as MACHINE_FAULTS
+from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.node import Node
+from trainyard_local.nodes.processes import Process
+from trainyard_local.sessions.service import CUT_MOMENTS, CUT_WAYS
 
 #: What trainyard_trainers names a rank that it forked.
 RANK_NAME = re.compile(r"trainer-\d+")

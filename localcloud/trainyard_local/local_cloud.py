@@ -13,7 +13,7 @@ from trainyard_local.quirks import Quirks
 
 if TYPE_CHECKING:
     from sam_on_moto.iam.access import Principal
-    from trainyard_local.machine_cloud import Machines
+    from trainyard_local.machines.cloud import Machines
 
 Application = Callable[..., Iterable[bytes]]
 

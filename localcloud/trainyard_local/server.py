@@ -81,7 +81,7 @@ def _explain(error: Exception) -> str:
     from sam_on_moto.http.server import PortTaken
     from sam_on_moto.moto_patches.pinned import MotoChanged
     from sam_on_moto.template.intrinsics import TemplateError
-    from trainyard_local.machine_host import Impossible
+    from trainyard_local.machines.host import Impossible
 
     if isinstance(error, PortTaken | TemplateError | MotoChanged | Impossible):
         return str(error)
@@ -95,7 +95,7 @@ def _kind(error: Exception) -> str:
     """What the one who called `up` may do about it."""
     from sam_on_moto.http.server import PortTaken
     from sam_on_moto.template.intrinsics import TemplateError
-    from trainyard_local.machine_host import Impossible
+    from trainyard_local.machines.host import Impossible
 
     if _disk_full(error):
         return "disk"
@@ -119,7 +119,7 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     from sam_on_moto.template.deployment import Deployment
-    from trainyard_local import machine_cloud
+    from trainyard_local.machines import cloud as machine_cloud
 
     deployment = Deployment(options.state_dir, options.parameters)
     translated = deployment.translated(options.template)
@@ -176,7 +176,7 @@ def build(
     )
     cloud.access.forbids.append(partial(forbids, cloud))
     if image is not None:
-        from trainyard_local.machine_cloud import Machines
+        from trainyard_local.machines.cloud import Machines
 
         cloud.machines = Machines(cloud, image, serving.on_bridge)
         cloud.on_shutdown.append(cloud.machines.close)
@@ -186,7 +186,10 @@ def build(
 
 def _install_nodes(cloud: LocalCloud) -> None:
     """SageMaker's clusters and Session Manager, backed by real nodes, and their prices."""
-    from trainyard_local import faults, hyperpod, prices, sessions
+    from trainyard_local import faults
+    from trainyard_local.hyperpod import prices
+    from trainyard_local.hyperpod import service as hyperpod
+    from trainyard_local.sessions import service as sessions
 
     cloud.services[prices.SERVICE] = partial(prices.answer, cloud)
     hyperpod.install(cloud)

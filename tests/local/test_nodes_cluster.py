@@ -19,9 +19,9 @@ from tests.support.node_cloud import ROLE, NodeCloud, eventually
 from sam_on_moto.assembly import read_prefix
 from trainyard_contracts.events import ClusterStateChange
 from trainyard_contracts.files import AgentConfig
-from trainyard_local import loopback
-from trainyard_local.hyperpod_cluster import LocalCluster
-from trainyard_local.nodes import Node
+from trainyard_local.hyperpod.cluster import LocalCluster
+from trainyard_local.nodes.node import Node
+from trainyard_local.slurm import loopback
 
 pytestmark = pytest.mark.local
 

@@ -20,10 +20,13 @@ from tests.support.patience import PATIENCE
 from tests.support.spec_parts import FILESYSTEM
 
 from trainyard_agent import slurm_settings
-from trainyard_local import faults, hyperpod, node_processes, sessions
-from trainyard_local.hyperpod_cluster import LocalCluster, Settings
+from trainyard_local import faults
+from trainyard_local.hyperpod import service as hyperpod
+from trainyard_local.hyperpod.cluster import LocalCluster, Settings
 from trainyard_local.local_cloud import LocalCloud
-from trainyard_local.nodes import Node
+from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.node import Node
+from trainyard_local.sessions import service as sessions
 from trainyard_trainers import environments
 
 LIFECYCLE = Path(__file__).parents[2] / "node_agent" / "lifecycle"

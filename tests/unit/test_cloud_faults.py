@@ -14,9 +14,9 @@ import pytest
 from sam_on_moto.http.admin import Admin
 from sam_on_moto.http.messages import Request
 from trainyard_local import admin_calls, control, faults
-from trainyard_local.hyperpod_cluster import LocalCluster, Settings
+from trainyard_local.hyperpod.cluster import LocalCluster, Settings
 from trainyard_local.local_cloud import LocalCloud
-from trainyard_local.node_faults import NodeFault
+from trainyard_local.nodes.faults import NodeFault
 
 RUN = "run-01jd0000000000000000000000"
 

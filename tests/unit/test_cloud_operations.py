@@ -14,8 +14,9 @@ from sam_on_moto import assembly
 from sam_on_moto.cloud import Cloud
 from sam_on_moto.moto_patches import supported
 from sam_on_moto.moto_patches.supported import refusal
-from trainyard_local import hyperpod_requests, sessions
+from trainyard_local.hyperpod import requests as hyperpod_requests
 from trainyard_local.operations import OPERATIONS
+from trainyard_local.sessions import service as sessions
 
 ROOT = Path(__file__).resolve().parents[2]
 #: IAM's names of operations that are called otherwise, and what belongs to no call to the local cloud.

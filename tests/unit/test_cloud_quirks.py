@@ -116,7 +116,7 @@ def test_another_clouds_admin_calls_have_its_own_names_and_none_of_ours(tmp_path
 
 def test_each_quirk_is_played_somewhere() -> None:
     """A part asks by the name, and a name that is none of them is a mistake of ours."""
-    code = "".join(path.read_text() for path in SOURCES.glob("*.py") if path.name != "quirks.py")
+    code = "".join(path.read_text() for path in SOURCES.rglob("*.py") if path.name != "quirks.py")
     assert [name for name in QUIRKS if not re.search(rf'"{name}" (not )?in ', code)] == []
     with pytest.raises(AssertionError):
         assert "gravity" in Quirks()

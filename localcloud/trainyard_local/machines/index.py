@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
-from trainyard_local.bridge_server import Answer, Asked, BridgeServer
+from trainyard_local.machines.bridge_server import Answer, Asked, BridgeServer
 
 _PAGE = re.compile(r"/simple/([A-Za-z0-9._-]+)/")
 _FILE = re.compile(r"/files/([A-Za-z0-9._+!-]+)")

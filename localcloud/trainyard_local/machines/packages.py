@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainyard_local.machine_host import Impossible
+from trainyard_local.machines.host import Impossible
 
 
 def ready(template: Path, tell: Callable[[str], Any]) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainyard_local.hyperpod_cluster import LocalCluster
-    from trainyard_local.nodes import Node
+    from trainyard_local.hyperpod.cluster import LocalCluster
+    from trainyard_local.nodes.node import Node
 
 
 def describe(cluster: LocalCluster) -> dict[str, Any]:

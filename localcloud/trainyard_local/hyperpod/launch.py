@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from trainyard_local.hyperpod_events import note
-from trainyard_local.hyperpod_views import resource_config
-from trainyard_local.nodes import LifecycleFailed, Node
+from trainyard_local.hyperpod.events import note
+from trainyard_local.hyperpod.views import resource_config
+from trainyard_local.nodes.node import LifecycleFailed, Node
 
 if TYPE_CHECKING:
-    from trainyard_local.hyperpod_cluster import LocalCluster
+    from trainyard_local.hyperpod.cluster import LocalCluster
 
 log = logging.getLogger(__name__)
 

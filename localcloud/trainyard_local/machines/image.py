@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainyard_local.machine_host import Impossible
+from trainyard_local.machines.host import Impossible
 
 SUITE = "bookworm"
 #: What HyperPod's image has and Debian's packages give. No python3-venv: the real image lacks it too.
@@ -23,7 +23,7 @@ PACKAGES = (
 SOURCES = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 #: What the image has beside the packages, laid over the root as it is.
-FILES = Path(__file__).with_name("image")
+FILES = Path(__file__).with_name("overlay")
 #: Slurm's commands and daemons, which HyperPod keeps below /opt/slurm and in nobody's PATH but a login shell's.
 COMMANDS = (
     "sacct",

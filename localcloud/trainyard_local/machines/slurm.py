@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainyard_local.machine_node import MachineNode
+from trainyard_local.machines.node import MachineNode
 
 if TYPE_CHECKING:
-    from trainyard_local.hyperpod_cluster import LocalCluster
+    from trainyard_local.hyperpod.cluster import LocalCluster
 
 CONFIGURATION = "opt/slurm/etc/slurm.conf"
 PORT = 6817

@@ -12,18 +12,18 @@ from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
-from trainyard_local.hyperpod_cluster import LocalCluster, Settings
-from trainyard_local.hyperpod_requests import (
+from trainyard_local.hyperpod.cluster import LocalCluster, Settings
+from trainyard_local.hyperpod.requests import (
     ValidationException,
     check,
     check_cluster,
     check_parameters,
     check_size,
 )
-from trainyard_local.hyperpod_views import describe
+from trainyard_local.hyperpod.views import describe
 from trainyard_local.local_cloud import LocalCloud
-from trainyard_local.nodes import Node
-from trainyard_local.slurm import Ports, remove_short_link, short_link
+from trainyard_local.nodes.node import Node
+from trainyard_local.slurm.cluster import Ports, remove_short_link, short_link
 
 DEFAULT_PAGE = 10
 

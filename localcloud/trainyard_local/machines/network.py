@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainyard_local.machine_host import SEARCH_PATH
+from trainyard_local.machines.host import SEARCH_PATH
 
 FIRST_HOST = 10
 PROPAGATED = Path("/run/systemd/nspawn/propagate")

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainyard_local import node_processes
-from trainyard_local.machine_faults import faults_of
-from trainyard_local.machine_host import SEARCH_PATH
-from trainyard_local.machine_network import Network, run
-from trainyard_local.machine_relay import Relay
-from trainyard_local.node_faults import NodeFault
-from trainyard_local.nodes import LifecycleFailed, Node, Say, store_files
+from trainyard_local.machines.faults import faults_of
+from trainyard_local.machines.host import SEARCH_PATH
+from trainyard_local.machines.network import Network, run
+from trainyard_local.machines.relay import Relay
+from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.faults import NodeFault
+from trainyard_local.nodes.node import LifecycleFailed, Node, Say, store_files
 
 if TYPE_CHECKING:
-    from trainyard_local.machine_cloud import Machines
+    from trainyard_local.machines.cloud import Machines
 
 #: The only file that the node's CloudWatch agent reads, and about how often it sends what is new (AWS: SageMaker HyperPod FAQ).
 PROVISIONING_LOG = "var/log/provision/provisioning.log"

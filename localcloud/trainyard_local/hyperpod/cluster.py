@@ -17,9 +17,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from trainyard_local import hyperpod_recovery, node_processes
-from trainyard_local.hyperpod_events import announce, note
-from trainyard_local.hyperpod_launch import (
+from trainyard_local.hyperpod import recovery as hyperpod_recovery
+from trainyard_local.hyperpod.events import announce, note
+from trainyard_local.hyperpod.launch import (
     create_all_at_once,
     create_continuously,
     launch,
@@ -28,9 +28,10 @@ from trainyard_local.hyperpod_launch import (
     lifecycle_files,
 )
 from trainyard_local.local_cloud import LocalCloud
-from trainyard_local.node_kinds import kind_of
-from trainyard_local.nodes import Node
-from trainyard_local.slurm import Ports, SlurmCluster, SlurmNode, short_link
+from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.kinds import kind_of
+from trainyard_local.nodes.node import Node
+from trainyard_local.slurm.cluster import Ports, SlurmCluster, SlurmNode, short_link
 
 log = logging.getLogger(__name__)
 

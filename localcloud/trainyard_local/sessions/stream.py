@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection
 
-from trainyard_local.session_frames import ACK_FLAGS, ACKNOWLEDGE, INPUT, OUTPUT, Frame
+from trainyard_local.sessions.frames import ACK_FLAGS, ACKNOWLEDGE, INPUT, OUTPUT, Frame
 
 FIRST_RESEND_SECONDS = 0.2
 LAST_RESEND_SECONDS = 1.0

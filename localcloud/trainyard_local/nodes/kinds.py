@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from trainyard_local import node_processes
-from trainyard_local.nodes import Node
-from trainyard_local.slurm import SlurmCluster, require_programs
+from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.node import Node
+from trainyard_local.slurm.cluster import SlurmCluster, require_programs
 
 if TYPE_CHECKING:
-    from trainyard_local.hyperpod_cluster import LocalCluster
-    from trainyard_local.machine_cloud import Machines
+    from trainyard_local.hyperpod.cluster import LocalCluster
+    from trainyard_local.machines.cloud import Machines
 
 FIRST_HOST = 10
 
@@ -123,7 +123,7 @@ class MachineNodes:
         self._machines = machines
 
     def slurm(self, cluster: LocalCluster) -> Any:
-        from trainyard_local.machine_slurm import MachineSlurm
+        from trainyard_local.machines.slurm import MachineSlurm
 
         return MachineSlurm(cluster)
 
@@ -143,7 +143,7 @@ class MachineNodes:
         address: str,
         home: Path,
     ) -> Node:
-        from trainyard_local.machine_node import MachineNode
+        from trainyard_local.machines.node import MachineNode
 
         return MachineNode(
             instance_id,
@@ -161,7 +161,7 @@ class MachineNodes:
         cluster.shared.mkdir(parents=True, exist_ok=True)
 
     def set_up(self, cluster: LocalCluster, node: Node, entry: str) -> None:
-        from trainyard_local.machine_node import MachineNode
+        from trainyard_local.machines.node import MachineNode
 
         if "slurmd-takes-no-options" in cluster.cloud.quirks and isinstance(node, MachineNode):
             node.slurmd_without_options()

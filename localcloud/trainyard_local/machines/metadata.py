@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 
-from trainyard_local.bridge_server import Answer, Asked, BridgeServer
+from trainyard_local.machines.bridge_server import Answer, Asked, BridgeServer
 
 CREDENTIALS = "/latest/meta-data/iam/security-credentials/"
 ROLE = "node"

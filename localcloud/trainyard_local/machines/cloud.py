@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainyard_local import machine_host, machine_image, machine_network
 from trainyard_local.local_cloud import LocalCloud
-from trainyard_local.machine_index import Index
-from trainyard_local.machine_metadata import Metadata
-from trainyard_local.machine_names import Names
+from trainyard_local.machines import host as machine_host
+from trainyard_local.machines import image as machine_image
+from trainyard_local.machines import network as machine_network
+from trainyard_local.machines.index import Index
+from trainyard_local.machines.metadata import Metadata
+from trainyard_local.machines.names import Names
 
 if TYPE_CHECKING:
     from sam_on_moto.http.server import LoopbackServer

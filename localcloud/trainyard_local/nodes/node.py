@@ -15,9 +15,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TextIO
 
-from trainyard_local import loopback, node_processes
-from trainyard_local.node_faults import NodeFault
-from trainyard_local.slurm import SEARCH_PATH, SlurmCluster, node_name
+from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.faults import NodeFault
+from trainyard_local.slurm import loopback
+from trainyard_local.slurm.cluster import SEARCH_PATH, SlurmCluster, node_name
 
 #: Text that HyperPod puts into FailureMessage (facts: SageMaker Developer Guide, troubleshooting).
 LIFECYCLE_FAILED = (

@@ -6,12 +6,12 @@ import subprocess
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from trainyard_local.machine_host import SEARCH_PATH
-from trainyard_local.machine_relay import Relay
-from trainyard_local.node_faults import NodeFault
+from trainyard_local.machines.host import SEARCH_PATH
+from trainyard_local.machines.relay import Relay
+from trainyard_local.nodes.faults import NodeFault
 
 if TYPE_CHECKING:
-    from trainyard_local.machine_node import MachineNode
+    from trainyard_local.machines.node import MachineNode
 
 SECONDS = 10.0
 LOSS_PERCENT = 5

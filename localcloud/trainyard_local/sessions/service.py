@@ -23,11 +23,11 @@ from moto.ssm.responses import SimpleSystemManagerResponse
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
-from trainyard_local import hyperpod as hyperpod_operations
-from trainyard_local.hyperpod_cluster import LocalCluster
+from trainyard_local.hyperpod import service as hyperpod_operations
+from trainyard_local.hyperpod.cluster import LocalCluster
 from trainyard_local.local_cloud import LocalCloud
-from trainyard_local.nodes import Node
-from trainyard_local.session_frames import (
+from trainyard_local.nodes.node import Node
+from trainyard_local.sessions.frames import (
     CHANNEL_CLOSED,
     FLAG_TERMINATE,
     TYPE_EXIT_CODE,
@@ -41,7 +41,7 @@ from trainyard_local.session_frames import (
     FrameError,
     decode,
 )
-from trainyard_local.session_stream import SessionStream
+from trainyard_local.sessions.stream import SessionStream
 
 DOCUMENT = "AWS-StartNonInteractiveCommand"
 #: What AWS's other session documents are for.

@@ -10,10 +10,10 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-from trainyard_local.nodes import Node
+from trainyard_local.nodes.node import Node
 
 if TYPE_CHECKING:
-    from trainyard_local.hyperpod_cluster import LocalCluster
+    from trainyard_local.hyperpod.cluster import LocalCluster
 
 #: Between two looks at whether slurmctld saved another state of its nodes, which it does within seconds of a change.
 LOOK_SECONDS = 1.0

@@ -1,6 +1,6 @@
 """A slow and lossy wire between a machine and its bridge: the kernel here need not have netem.
 
-In a process of its own (`python -m trainyard_local.machine_relay LINK INNER DELAY LOSS`): in the server each frame would wait
+In a process of its own (`python -m trainyard_local.machines.relay LINK INNER DELAY LOSS`): in the server each frame would wait
 for whatever else the server does, and a second of that is a second in which the machine is heard by nobody.
 """
 
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from trainyard_local.machine_network import ip
+from trainyard_local.machines.network import ip
 
 #: packet(7): frames travel with what the kernel left undone of them (checksums, segments), so that the other side can do it.
 SOL_PACKET, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING = 263, 15, 23

@@ -6,11 +6,11 @@ import uuid
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from trainyard_local.hyperpod_views import describe
-from trainyard_local.nodes import Node
+from trainyard_local.hyperpod.views import describe
+from trainyard_local.nodes.node import Node
 
 if TYPE_CHECKING:
-    from trainyard_local.hyperpod_cluster import LocalCluster
+    from trainyard_local.hyperpod.cluster import LocalCluster
 
 STATE_CHANGE = "SageMaker HyperPod Cluster State Change"
 CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
