@@ -55,7 +55,7 @@ class Serving:
 
         from sam_on_moto.http.admin import Admin
         from sam_on_moto.http.front import Front
-        from sam_on_moto.http.server import LoopbackServer
+        from sam_on_moto.wire.server import LoopbackServer
 
         self.cloud = cloud
         self.admin = Admin(cloud, end, update, calls)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sam_on_moto.http.messages import Request, Response
 from sam_on_moto.moto_patches.supported import OPERATIONS, Operations
+from sam_on_moto.wire.messages import Request, Response
 
 if TYPE_CHECKING:
     from sam_on_moto.bus.schedules import Schedules

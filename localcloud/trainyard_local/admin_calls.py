@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sam_on_moto.cloud import Handler
 from sam_on_moto.http.admin import Call, json_object
-from sam_on_moto.http.messages import Request, Response, json_response
+from sam_on_moto.wire.messages import Request, Response, json_response
 
 if TYPE_CHECKING:
     from trainyard_local.local_cloud import LocalCloud

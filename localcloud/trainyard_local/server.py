@@ -78,9 +78,9 @@ def _notifier(fd: int | None) -> Notify:
 
 
 def _explain(error: Exception) -> str:
-    from sam_on_moto.http.server import PortTaken
     from sam_on_moto.moto_patches.pinned import MotoChanged
     from sam_on_moto.template.intrinsics import TemplateError
+    from sam_on_moto.wire.server import PortTaken
     from trainyard_local.machines.host import Impossible
 
     if isinstance(error, PortTaken | TemplateError | MotoChanged | Impossible):
@@ -93,8 +93,8 @@ def _explain(error: Exception) -> str:
 
 def _kind(error: Exception) -> str:
     """What the one who called `up` may do about it."""
-    from sam_on_moto.http.server import PortTaken
     from sam_on_moto.template.intrinsics import TemplateError
+    from sam_on_moto.wire.server import PortTaken
     from trainyard_local.machines.host import Impossible
 
     if _disk_full(error):

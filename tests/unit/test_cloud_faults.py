@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sam_on_moto.http.admin import Admin
-from sam_on_moto.http.messages import Request
+from sam_on_moto.wire.messages import Request
 from trainyard_local import admin_calls, control, faults
 from trainyard_local.hyperpod.cluster import LocalCluster, Settings
 from trainyard_local.local_cloud import LocalCloud

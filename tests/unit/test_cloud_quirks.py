@@ -11,8 +11,8 @@ import pytest
 
 from sam_on_moto.cloud import Cloud, Naming
 from sam_on_moto.http.admin import Admin
-from sam_on_moto.http.messages import Request
 from sam_on_moto.iam.access import Access
+from sam_on_moto.wire.messages import Request
 from trainyard_local import admin_calls
 from trainyard_local.local_cloud import LocalCloud, forbids, quirky_heads
 from trainyard_local.quirks import QUIRKS, Quirks

@@ -10,8 +10,8 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
-from sam_on_moto.http.parsing import QuickHandler
 from sam_on_moto.moto_patches.quotas import MOST_ANSWER_BYTES
+from sam_on_moto.wire.parsing import QuickHandler
 
 _PREFIX = "/2018-06-01/runtime/"
 

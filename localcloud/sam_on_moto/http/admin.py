@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sam_on_moto.cloud import Cloud, Handler
-from sam_on_moto.http.messages import Request, Response, json_response
+from sam_on_moto.wire.messages import Request, Response, json_response
 
 Call = tuple[str, str]
 """An HTTP method and the call's name, which is the path below the prefix."""

@@ -13,10 +13,10 @@ from urllib.parse import unquote
 from sam_on_moto.cloud import Cloud, Handler
 from sam_on_moto.functions.registry import NoSuchFunction
 from sam_on_moto.http import admin, gateway
-from sam_on_moto.http.messages import Request, Response
 from sam_on_moto.iam.access import Denied
 from sam_on_moto.iam.signatures import Rejected, SignedRequest, verify
 from sam_on_moto.moto_patches.quotas import MOST_ASYNCHRONOUS_BYTES, MOST_PAYLOAD_BYTES
+from sam_on_moto.wire.messages import Request, Response
 
 _INVOKE = re.compile(r"/2015-03-31/functions/([^/]+)/invocations")
 _LOOPBACK = ("127.0.0.1", "localhost")

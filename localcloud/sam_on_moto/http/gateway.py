@@ -15,14 +15,14 @@ from urllib.parse import unquote
 from sam_on_moto.cloud import Cloud
 from sam_on_moto.functions.registry import NoSuchFunction, NotAllowed
 from sam_on_moto.http import payload
-from sam_on_moto.http.messages import Request, Response, json_response
 from sam_on_moto.http.payload import Call, Route
 from sam_on_moto.iam.access import Denied, Principal
 from sam_on_moto.iam.signatures import Rejected, SignedRequest, verify
 from sam_on_moto.moto_patches.quotas import MOST_PAYLOAD_BYTES
+from sam_on_moto.wire.messages import Request, Response, json_response
+from sam_on_moto.wire.request_bodies import MOST_API_BYTES
 
 PREFIX = "/_api/"
-MOST_BODY_BYTES = 10 * 1024 * 1024
 _METHODS = (
     "get",
     "put",
@@ -76,7 +76,7 @@ class Gateway:
         if stage is None or found is None:
             return json_response(404, {"message": "Not Found"})
         route, parameters = found
-        if len(request.body) > MOST_BODY_BYTES:
+        if len(request.body) > MOST_API_BYTES:
             return json_response(413, {"message": "Request Too Long"})
         call = Call(request, api.id, stage, route, path, parameters)
         try:

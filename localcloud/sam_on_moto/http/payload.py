@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from sam_on_moto.functions.runtime_api import Invocation
-from sam_on_moto.http.messages import Request, Response, json_response
 from sam_on_moto.iam.access import Principal
+from sam_on_moto.wire.messages import Request, Response, json_response
 
 
 @dataclass(frozen=True)

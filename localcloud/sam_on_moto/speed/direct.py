@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sam_on_moto.cloud import Cloud, Handler
-from sam_on_moto.http.messages import Request, Response
+from sam_on_moto.wire.messages import Request, Response
 
 _TARGETS = {
     f"DynamoDB_20120810.{name}"

@@ -27,9 +27,9 @@ from trainyard_local.hyperpod.launch import (
     launch_until_up,
     lifecycle_files,
 )
+from trainyard_local.hyperpod.node_kinds import kind_of
 from trainyard_local.local_cloud import LocalCloud
 from trainyard_local.nodes import processes as node_processes
-from trainyard_local.nodes.kinds import kind_of
 from trainyard_local.nodes.node import Node
 from trainyard_local.slurm.cluster import Ports, SlurmCluster, SlurmNode, short_link
 

@@ -6,9 +6,9 @@ import json
 from datetime import datetime, timezone
 from typing import Any
 
-from sam_on_moto.http.messages import Request, Response
 from sam_on_moto.iam.access import Denied
 from sam_on_moto.iam.signatures import Rejected, SignedRequest, verify
+from sam_on_moto.wire.messages import Request, Response
 from trainyard_local.local_cloud import LocalCloud
 
 SERVICE, TARGET = "pricing", "AWSPriceListService.GetProducts"

@@ -16,7 +16,7 @@ from trainyard_local.machines.metadata import Metadata
 from trainyard_local.machines.names import Names
 
 if TYPE_CHECKING:
-    from sam_on_moto.http.server import LoopbackServer
+    from sam_on_moto.wire.server import LoopbackServer
 
 
 class Machines:

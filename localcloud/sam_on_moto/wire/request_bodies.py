@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Mapping
 from typing import BinaryIO, Protocol
 
-from sam_on_moto.http import gateway
-
 MB = 1024 * 1024
+#: API Gateway's own limit.
+MOST_API_BYTES = 10 * MB
 #: The largest object of one PUT to S3.
 MOST_OBJECT_BYTES = 5 * 1024 * MB
 #: DynamoDB's 16 MB a request is the largest of the other services.
@@ -42,7 +42,7 @@ class BodyRefused(Exception):
 def most_bytes(path: str, headers: Mapping[str, str]) -> int:
     """How long a body the service takes that the request names."""
     if path.startswith(_OURS):
-        return gateway.MOST_BODY_BYTES
+        return MOST_API_BYTES
     return (
         MOST_OBJECT_BYTES
         if _FOR_S3.search(headers.get("authorization", "") + path)
@@ -61,7 +61,7 @@ def read(rfile: Readable, path: str, headers: Mapping[str, str]) -> tuple[Binary
             400, "Bad Request: send either Content-Length or Transfer-Encoding: chunked"
         )
     if coding:
-        return _chunked(rfile, gateway.MOST_BODY_BYTES)
+        return _chunked(rfile, MOST_API_BYTES)
     if length is not None and not re.fullmatch(r"[0-9]{1,18}", length):
         raise BodyRefused(400, f"Bad Request: Content-Length is no number: {length[:50]!r}")
     left = int(length or 0)

@@ -123,7 +123,7 @@ class MachineNodes:
         self._machines = machines
 
     def slurm(self, cluster: LocalCluster) -> Any:
-        from trainyard_local.machines.slurm import MachineSlurm
+        from trainyard_local.hyperpod.machine_slurm import MachineSlurm
 
         return MachineSlurm(cluster)
 

@@ -14,9 +14,9 @@ from typing import Any
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import ThreadedWSGIServer
 
-from sam_on_moto.http import request_bodies
-from sam_on_moto.http.parsing import QuickHandler
-from sam_on_moto.http.request_bodies import BodyRefused
+from sam_on_moto.wire import request_bodies
+from sam_on_moto.wire.parsing import QuickHandler
+from sam_on_moto.wire.request_bodies import BodyRefused
 
 log = logging.getLogger(__name__)
 
