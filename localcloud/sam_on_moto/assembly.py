@@ -1,4 +1,4 @@
-"""Puts the parts of a local cloud together: hooks moto, installs each part, and serves them as one."""
+"""Puts the parts of a local cloud together: hooks moto, installs each, and serves them as one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ Update = Callable[[Path], None]
 
 
 def environment(naming: Naming, state_dir: Path) -> None:
-    """The tag by which our processes are found, no look at the machine's AWS configuration, and no call to a metadata service."""
+    """The tag by which our processes are found; nothing of the machine's own AWS configuration.
+
+    No metadata service is asked either.
+    """
     for name in [n for n in os.environ if n.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(
@@ -154,7 +157,10 @@ def _hook_moto(cloud: Cloud) -> None:
 
 
 def read_prefix(cloud: Cloud, bucket: str, prefix: str) -> dict[str, bytes]:
-    """Raises FileNotFoundError when there is no such bucket: what needs its files fails by it, and says so."""
+    """The objects below a prefix, by the rest of their keys.
+
+    Raises FileNotFoundError when there is no such bucket: what needs its files says so.
+    """
     from moto.s3.exceptions import MissingBucket
     from moto.s3.models import s3_backends
 

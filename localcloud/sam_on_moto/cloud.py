@@ -1,4 +1,4 @@
-"""What every part of the local cloud shares: where it lives and the four things parts ask of each other."""
+"""What every part of a local cloud shares: where it lives, and what parts ask of each other."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Cloud:
     on_shutdown: list[Callable[[], None]] = field(default_factory=list)
     """Called once when the server ends in good order."""
     reporters: dict[str, Callable[[], Any]] = field(default_factory=dict)
-    """What each part adds to `GET /_trainyard/status` under its own name; anything json.dumps takes."""
+    """What each part adds to the admin call `status` under its own name; anything json.dumps takes."""
     access: Access = field(repr=False, default=None)  # type: ignore[assignment]
     functions: Functions = field(repr=False, default=None)  # type: ignore[assignment]
     gateway: Gateway = field(repr=False, default=None)  # type: ignore[assignment]

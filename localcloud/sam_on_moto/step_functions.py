@@ -1,6 +1,7 @@
-"""Makes moto's Step Functions interpreter run our machines: fast Lambda tasks under the machine's role, exact tokens, true idempotency.
+"""Makes moto's Step Functions run machines as AWS does: tasks under their role, exact tokens.
 
-Supported is what the template uses: JSONPath machines whose tasks are `lambda:invoke`, with or without `.waitForTaskToken`.
+Supported are JSONPath machines whose tasks are `lambda:invoke`, with or without
+`.waitForTaskToken`.
 Anything else is refused when the machine is created.
 """
 

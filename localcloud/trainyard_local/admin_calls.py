@@ -1,4 +1,4 @@
-"""Trainyard's own admin calls: break a part of the local cloud, or let AWS differ from what we take it to be."""
+"""Trainyard's own admin calls: break a part of the local cloud, or let AWS be otherwise."""
 
 from __future__ import annotations
 

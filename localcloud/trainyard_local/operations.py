@@ -1,4 +1,4 @@
-"""What Trainyard's local cloud does of AWS beside what any does: HyperPod's clusters, and sessions."""
+"""What Trainyard's local cloud does of AWS beside what any does: clusters and sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls under the admin prefix by which a local cloud's owner looks at it, changes it and ends it."""
+"""The admin calls, by which a local cloud's owner looks at it, changes it and ends it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _S3_ACTIONS = {
     "CreateMultipartUpload": "PutObject", "UploadPart": "PutObject", "CompleteMultipartUpload": "PutObject", "DeleteObjects": "DeleteObject",
     "GetObjectAttributes": "GetObject", "ListParts": "ListMultipartUploadParts",
 }  # fmt: skip
-#: Batch operations of HyperPod and DynamoDB's transactions are authorized as the operations they consist of.
+#: DynamoDB's transactions are authorized as the operations they consist of.
 _TRANSACTION = {
     "Put": "PutItem",
     "Update": "UpdateItem",

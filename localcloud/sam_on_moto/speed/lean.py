@@ -10,7 +10,7 @@ from sam_on_moto.moto_patches.pinned import replace
 
 
 def install() -> None:
-    """Once per process, before anything that imports moto's EC2 (Session Manager and the state machines do)."""
+    """Once per process, before anything imports moto's EC2, as SSM and Step Functions do."""
     import boto3
     from moto.utilities import utils
 

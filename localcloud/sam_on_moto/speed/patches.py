@@ -1,4 +1,4 @@
-"""Makes moto faster and nothing else: the local cloud is as true without these patches, and starts slower."""
+"""Makes moto faster and nothing else: the local cloud is as true without, and slower."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Deployment:
         return self._facts(template)
 
     def update(self, template: Path) -> None:
-        """Run the template's code from now on; tables, buckets, clusters and executions stay.
+        """Run the template's code from now on; what was made and what runs stays.
 
         Raises TemplateError, and everything is as it was, where the template changes more than an update can.
         """
