@@ -24,6 +24,9 @@ from trainyard_local.local_cloud import NAMING, LocalCloud, forbids, quirky_head
 
 log = logging.getLogger("trainyard.server")
 
+#: Set to 1, the server runs without the patches that only make moto faster.
+STOCK_SPEED = "TRAINYARD_LOCAL_STOCK_SPEED"
+
 Notify = Callable[[Mapping[str, Any]], None]
 
 
@@ -171,6 +174,7 @@ def build(
         end=end,
         update=update,
         enforce_iam=enforce_iam,
+        fast=os.environ.get(STOCK_SPEED) != "1",
         calls=admin_calls.calls(cloud),
         around_moto=partial(quirky_heads, cloud),
     )
