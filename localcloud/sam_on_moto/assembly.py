@@ -117,7 +117,7 @@ def build(
 
 def _install_parts(cloud: Cloud) -> None:
     """What runs beside moto."""
-    from sam_on_moto import step_functions as machines
+    from sam_on_moto import step_functions
     from sam_on_moto.bus.bus import Bus
     from sam_on_moto.bus.schedules import Schedules
     from sam_on_moto.functions.logs import LogWriter
@@ -137,14 +137,14 @@ def _install_parts(cloud: Cloud) -> None:
         functions=cloud.functions.report,
         bus=bus.report,
         schedules=cloud.schedules.report,
-        machines=lambda: machines.report(cloud),
+        machines=lambda: step_functions.report(cloud),
     )
     bus.install()
 
 
 def _hook_moto(cloud: Cloud) -> None:
     """What moto lacks or does otherwise than AWS."""
-    from sam_on_moto import step_functions as machines
+    from sam_on_moto import step_functions
     from sam_on_moto.iam import gate
     from sam_on_moto.moto_patches import checksums, locks, quotas, secret_deletion
 
@@ -152,7 +152,7 @@ def _hook_moto(cloud: Cloud) -> None:
     checksums.install()
     secret_deletion.install()
     gate.install(cloud.access, cloud.operations)
-    machines.install(cloud)
+    step_functions.install(cloud)
     quotas.install()
 
 

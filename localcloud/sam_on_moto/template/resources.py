@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sam_on_moto import step_functions as machines
+from sam_on_moto import step_functions
 from sam_on_moto.bus import bus, patterns
 from sam_on_moto.cloud import Cloud
 from sam_on_moto.functions.registry import MOST_WORKERS
@@ -392,7 +392,7 @@ def _definition(p: Mapping[str, Any], name: str) -> str:
     definition = str(p.get("DefinitionString") or json.dumps(p["Definition"]))
     for key, value in p.get("DefinitionSubstitutions", {}).items():
         definition = definition.replace("${" + key + "}", str(value))
-    machines.check_definition(name, definition)
+    step_functions.check_definition(name, definition)
     return definition
 
 
