@@ -35,7 +35,7 @@ test-machines: setup node_agent/packages/pip.whl machine-image ## tests on nodes
 
 # Built before the tests and not within the first one's time: once, in some minutes.
 machine-image: setup
-	@$(BIN)/python -c "from trainyard_local import machine_cloud, machine_host; machine_host.missing() or machine_cloud.image(print)"
+	@$(BIN)/python -c "from trainyard_local.machines import cloud, host; host.missing() or cloud.image(print)"
 
 # What nodes that boot need of the package index, as `sam build` puts it into the bundle; this file is written last.
 node_agent/packages/pip.whl: node_agent/packages.txt node_agent/build_packages.py | setup

@@ -23,7 +23,7 @@ from typing import Any
 from bench.figures import machine, median, rounded
 from scripts import sam
 
-from trainyard_local.runtime_api import Invocation, RuntimeApi
+from sam_on_moto.functions.runtime_api import Invocation, RuntimeApi
 
 LAYERS = ("ContractsLayer", "CoreLayer")
 WORK = sam.ROOT / "build/bench/cold_start"

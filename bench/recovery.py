@@ -30,8 +30,8 @@ from rich.table import Table
 
 from trainyard.aws.session_channel import SessionChannel
 from trainyard_cli.problems import ApiProblem, Unreachable
-from trainyard_local import machine_host
 from trainyard_local.control import ControlError
+from trainyard_local.machines import host as machine_host
 
 OUTPUT = REPOSITORY / "build/bench/recovery.json"
 PACKAGES = REPOSITORY / "node_agent/packages/pip.whl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainyard_local import node_processes
+from trainyard_local.nodes import processes as node_processes
 
 
 def processes_of(state_dir: Path, also: str = "") -> dict[int, str]:

@@ -18,6 +18,7 @@ PACKAGES = (
     "layers/core/trainyard",
     "node_agent/trainyard_agent",
     "trainers/trainyard_trainers",
+    "localcloud/sam_on_moto",
     "localcloud/trainyard_local",
     "cli/trainyard_cli",
 )

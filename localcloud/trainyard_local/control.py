@@ -15,10 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainyard_local import machine_host, machine_network, machine_packages, node_processes, slurm
-from trainyard_local.node_processes import of_cloud
+from trainyard_local.local_cloud import NAMING
+from trainyard_local.machines import host as machine_host
+from trainyard_local.machines import network as machine_network
+from trainyard_local.machines import packages as machine_packages
+from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.processes import of_cloud
+from trainyard_local.slurm import cluster as slurm
 
-TAG = "TRAINYARD_LOCAL"
+TAG = NAMING.tag
 LOCAL_FILE = "local.json"
 LOG_FILE = "server.log"
 #: What a cloud leaves in its state directory while it runs; the log stays for whoever asks why.
@@ -287,9 +292,9 @@ def _call(
     try:
         connection.request(
             method,
-            f"/_trainyard/{path}",
+            NAMING.admin_prefix + path,
             body=None if body is None else json.dumps(body),
-            headers={"X-Trainyard-Token": server.get("adminToken", "")},
+            headers={NAMING.admin_header: server.get("adminToken", "")},
         )
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):

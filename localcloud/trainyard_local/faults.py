@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import node_processes
-from .cloud import Cloud
-from .hyperpod import of
-from .hyperpod_cluster import LocalCluster
-from .hyperpod_events import report_health
-from .hyperpod_recovery import find_unhealthy
-from .machine_faults import KINDS as MACHINE_FAULTS
-from .node_processes import Process
-from .nodes import Node
-from .sessions import CUT_MOMENTS, CUT_WAYS
+from trainyard_local.hyperpod.cluster import LocalCluster
+from trainyard_local.hyperpod.events import report_health
+from trainyard_local.hyperpod.recovery import find_unhealthy
+from trainyard_local.hyperpod.service import of
+from trainyard_local.local_cloud import LocalCloud
+from trainyard_local.machines.faults import KINDS as MACHINE_FAULTS
+from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.node import Node
+from trainyard_local.nodes.processes import Process
+from trainyard_local.sessions.service import CUT_MOMENTS, CUT_WAYS
 
 #: What trainyard_trainers names a rank that it forked.
 RANK_NAME = re.compile(r"trainer-\d+")
@@ -47,14 +47,14 @@ class NotNow(FaultError):
     status, code = 409, "conflict"
 
 
-def apply(cloud: Cloud, request: Mapping[str, Any]) -> dict[str, Any]:
+def apply(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, Any]:
     """Inject one fault: {"kind", "cluster", "node"?, "run"?, "seconds"?}. Returns what was done; raises FaultError."""
     kind, cluster = request.get("kind"), _cluster(cloud, request)
     fault = FAULTS.get(str(kind), befall)
     return {"kind": kind, **fault(cluster, request)}
 
 
-def status(cloud: Cloud) -> dict[str, Any]:
+def status(cloud: LocalCloud) -> dict[str, Any]:
     """Clusters, nodes and process ids of the local cloud."""
     with of(cloud).lock:
         clusters = list(of(cloud).clusters.values())
@@ -84,7 +84,7 @@ def _cluster_status(cluster: LocalCluster) -> dict[str, Any]:
     }
 
 
-def _cluster(cloud: Cloud, request: Mapping[str, Any]) -> LocalCluster:
+def _cluster(cloud: LocalCloud, request: Mapping[str, Any]) -> LocalCluster:
     with of(cloud).lock:
         clusters = list(of(cloud).clusters.values())
     wanted = request.get("cluster")

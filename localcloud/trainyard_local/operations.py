@@ -1,71 +1,28 @@
-"""What the local cloud does of AWS: everything else is refused with the reason, for moto would answer as if it were done."""
+"""What Trainyard's local cloud does of AWS beside what any does: clusters and sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from sam_on_moto.moto_patches import supported
 
-#: By the service's signing name (of S3 also IAM's names, which moto gives for some requests): what the product, its deployment, its documents and its tests use, and what people look with.
-OPERATIONS: dict[str, frozenset[str]] = {
-    service: frozenset(names.split())
-    for service, names in {
-        "dynamodb": """
-            BatchGetItem BatchWriteItem CreateTable DeleteItem DeleteTable DescribeTable GetItem ListTables PutItem Query Scan
-            TransactGetItems TransactWriteItems UpdateItem DescribeContinuousBackups DescribeTimeToLive
-        """,
-        "events": "DescribeEventBus DescribeRule ListEventBuses ListRules ListTargetsByRule PutEvents",
-        "iam": """
-            CreateRole DeleteRole DeleteRolePolicy GetPolicy GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies
-            ListRolePolicies ListRoles PutRolePolicy
-        """,
-        "lambda": "Invoke",
-        "logs": """
-            CreateLogGroup CreateLogStream DescribeLogGroups DescribeLogStreams FilterLogEvents GetLogEvents PutLogEvents
-        """,
-        "s3": """
-            AbortMultipartUpload CompleteMultipartUpload CopyObject CreateBucket CreateMultipartUpload DeleteBucket DeleteObject
-            DeleteObjects GetBucketEncryption GetBucketLifecycleConfiguration GetBucketLocation GetBucketPolicy GetBucketTagging
-            GetBucketVersioning GetObject GetObjectAttributes GetObjectTagging GetPublicAccessBlock HeadBucket HeadObject ListBuckets
-            ListMultipartUploads ListObjectVersions ListObjects ListObjectsV2 ListParts PutObject UploadPart UploadPartCopy
-            DeleteObjectVersion GetLifecycleConfiguration GetObjectVersion ListBucket ListBucketMultipartUploads ListBucketVersions
-            ListMultipartUploadParts
-        """,
-        "sagemaker": """
-            AddTags BatchRebootClusterNodes BatchReplaceClusterNodes CreateCluster DeleteCluster DeleteTags DescribeCluster
-            DescribeClusterEvent DescribeClusterNode ListClusterEvents ListClusterNodes ListClusters ListTags UpdateCluster
-        """,
-        "secretsmanager": """
-            CreateSecret DeleteSecret DescribeSecret GetSecretValue ListSecrets ListSecretVersionIds PutSecretValue TagResource
-        """,
-        "sns": "GetTopicAttributes ListSubscriptions ListSubscriptionsByTopic ListTopics",
-        "sqs": """
-            ChangeMessageVisibility CreateQueue DeleteMessage DeleteMessageBatch DeleteQueue GetQueueAttributes GetQueueUrl ListQueues
-            PurgeQueue ReceiveMessage SendMessage SendMessageBatch
-        """,
-        "ssm": "ResumeSession StartSession TerminateSession",
-        "states": """
-            DescribeExecution DescribeStateMachine GetExecutionHistory ListExecutions ListStateMachines SendTaskFailure SendTaskHeartbeat
-            SendTaskSuccess StartExecution StopExecution
-        """,
-        "sts": "AssumeRole GetCallerIdentity",
-    }.items()
+OPERATIONS: supported.Operations = {
+    **supported.OPERATIONS,
+    "sagemaker": frozenset(
+        [
+            "AddTags",
+            "BatchRebootClusterNodes",
+            "BatchReplaceClusterNodes",
+            "CreateCluster",
+            "DeleteCluster",
+            "DeleteTags",
+            "DescribeCluster",
+            "DescribeClusterEvent",
+            "DescribeClusterNode",
+            "ListClusterEvents",
+            "ListClusterNodes",
+            "ListClusters",
+            "ListTags",
+            "UpdateCluster",
+        ]
+    ),
+    "ssm": frozenset(["ResumeSession", "StartSession", "TerminateSession"]),
 }
-#: Parameters that moto reads past, with what to do instead. A value that means "not" is fine.
-_PARAMETERS: dict[tuple[str, str], dict[str, str]] = {
-    ("states", "GetExecutionHistory"): {
-        "reverseOrder": "the history comes whole, oldest event first: reverse what comes",
-        "maxResults": "the history comes whole, oldest event first: take the part that you want of what comes",
-        "nextToken": "the history comes whole",
-    },
-}
-
-
-def refusal(service: str, operation: str | None, parameters: Mapping[str, Any]) -> str | None:
-    """Why the local cloud does not do this; None if it does."""
-    done = OPERATIONS.get(service, frozenset())
-    if operation not in done:
-        return f"the local cloud does not do {service}:{operation}; of {service} it does: {', '.join(sorted(done))}"
-    for name, instead in _PARAMETERS.get((service, operation), {}).items():
-        if parameters.get(name):
-            return f"the local cloud does not do the parameter {name} of {service}:{operation}; {instead}"
-    return None

@@ -11,20 +11,23 @@ import logging
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainyard_local.cloud import Cloud
+from sam_on_moto import assembly
+from trainyard_local import admin_calls
+from trainyard_local.local_cloud import NAMING, LocalCloud, forbids, quirky_heads
 
 log = logging.getLogger("trainyard.server")
 
+#: Set to 1, the server runs without the patches that only make moto faster.
+STOCK_SPEED = "TRAINYARD_LOCAL_STOCK_SPEED"
+
 Notify = Callable[[Mapping[str, Any]], None]
-#: Takes a template and runs its code from now on.
-Update = Callable[[Path], None]
 
 
 def main() -> int:
@@ -36,7 +39,7 @@ def main() -> int:
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )
-    _environment(options.state_dir)
+    assembly.environment(NAMING, options.state_dir)
     sys.setswitchinterval(
         0.001
     )  # many short requests in one process: 5 ms, Python's default, is what each would wait for another
@@ -77,23 +80,11 @@ def _notifier(fd: int | None) -> Notify:
     return notify
 
 
-def _environment(state_dir: Path) -> None:
-    """The tag by which `down` finds us, no look at the machine's AWS configuration, and no call to a metadata service."""
-    for name in [n for n in os.environ if n.startswith("AWS_")]:
-        del os.environ[name]
-    os.environ.update(
-        TRAINYARD_LOCAL=str(state_dir),
-        AWS_DEFAULT_REGION="us-east-1",
-        AWS_EC2_METADATA_DISABLED="true",
-        MOTO_ACCOUNT_ID="123456789012",
-    )
-
-
 def _explain(error: Exception) -> str:
-    from trainyard_local.http_server import PortTaken
-    from trainyard_local.intrinsics import TemplateError
-    from trainyard_local.machine_host import Impossible
-    from trainyard_local.pinned import MotoChanged
+    from sam_on_moto.moto_patches.pinned import MotoChanged
+    from sam_on_moto.template.intrinsics import TemplateError
+    from sam_on_moto.wire.server import PortTaken
+    from trainyard_local.machines.host import Impossible
 
     if isinstance(error, PortTaken | TemplateError | MotoChanged | Impossible):
         return str(error)
@@ -105,9 +96,9 @@ def _explain(error: Exception) -> str:
 
 def _kind(error: Exception) -> str:
     """What the one who called `up` may do about it."""
-    from trainyard_local.http_server import PortTaken
-    from trainyard_local.intrinsics import TemplateError
-    from trainyard_local.machine_host import Impossible
+    from sam_on_moto.template.intrinsics import TemplateError
+    from sam_on_moto.wire.server import PortTaken
+    from trainyard_local.machines.host import Impossible
 
     if _disk_full(error):
         return "disk"
@@ -130,8 +121,8 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    from trainyard_local import machine_cloud
-    from trainyard_local.deployment import Deployment
+    from sam_on_moto.template.deployment import Deployment
+    from trainyard_local.machines import cloud as machine_cloud
 
     deployment = Deployment(options.state_dir, options.parameters)
     translated = deployment.translated(options.template)
@@ -153,46 +144,15 @@ def _run(options: argparse.Namespace, notify: Notify) -> int:
         facts = deployment.make(cloud, translated, options.template)
         gc.freeze()  # and would hold up every thread for 0.1 s whenever it is looked through
         gc.enable()
+        facts["nodes"] = options.nodes
+        facts["sessionPort"] = cloud.session_port
         facts["adminToken"] = serve.admin.token
         facts["upSeconds"] = round(time.monotonic() - began, 3)
-        write_local(options.state_dir, facts)
+        assembly.write_local(options.state_dir, facts)
         serve.admin.ready = True
         notify({"ready": facts})
         ended.wait()
     return 0
-
-
-class Serving:
-    """The running parts of a cloud, ended together."""
-
-    def __init__(self, cloud: Cloud, end: Callable[[], None], update: Update, port: int) -> None:
-        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-
-        from trainyard_local.admin import Admin
-        from trainyard_local.front import Front
-        from trainyard_local.http_server import LoopbackServer
-
-        self.cloud = cloud
-        self.admin = Admin(cloud, end, update)
-        moto = DomainDispatcherApplication(create_backend_app)
-        self.server = LoopbackServer(port, Front(cloud, self.admin, moto))
-        cloud.port = self.server.port
-        self.on_bridge = lambda host, port: LoopbackServer(
-            port, Front(cloud, None, moto, hosts=(host,)), host
-        )
-
-    def __enter__(self) -> Serving:
-        self.server.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for callback in reversed(self.cloud.on_shutdown):
-            try:
-                callback()
-            except Exception:
-                log.exception("a part did not end in good order")
-        with contextlib.suppress(FileNotFoundError):
-            (self.cloud.state_dir / "local.json").unlink()
 
 
 def build(
@@ -201,107 +161,44 @@ def build(
     *,
     enforce_iam: bool,
     end: Callable[[], None],
-    update: Update,
+    update: assembly.Update,
     image: Path | None = None,
-) -> tuple[Cloud, Serving]:
-    """Hook moto and install every part; with the image of a disk, nodes are machines. Raises PortTaken, MotoChanged. Once per process."""
-    from trainyard_local import lean, pinned
+) -> tuple[LocalCloud, assembly.Serving]:
+    """Put a cloud with clusters together; with the image of a disk, its nodes are machines.
 
-    pinned.check_version()
-    lean.install()  # before the imports below
-    from trainyard_local import (
-        caches,
-        checksums,
-        gate,
-        locks,
-        machines,
-        partitions,
-        quotas,
-        secret_deletion,
-        transactions,
+    Raises PortTaken, MotoChanged. Once per process.
+    """
+    cloud = LocalCloud(state_dir, port)
+    serving = assembly.build(
+        cloud,
+        end=end,
+        update=update,
+        enforce_iam=enforce_iam,
+        fast=os.environ.get(STOCK_SPEED) != "1",
+        calls=admin_calls.calls(cloud),
+        around_moto=partial(quirky_heads, cloud),
     )
-    from trainyard_local.access import Access
-    from trainyard_local.bus import Bus
-    from trainyard_local.functions import Functions
-    from trainyard_local.gateway import Gateway
-    from trainyard_local.logs import LogWriter
-    from trainyard_local.machine_cloud import Machines
-    from trainyard_local.schedules import Schedules
-
-    cloud = Cloud(state_dir=state_dir, port=port)
-    serving = Serving(cloud, end, update, port)
-    cloud.access = Access(cloud.account_id, enforce=enforce_iam, quirks=cloud.quirks)
-    cloud.credentials = cloud.access.environment
-    cloud.may_assume = cloud.access.may_assume
-    writer, bus = LogWriter(cloud), Bus(cloud)
-    cloud.write_log, cloud.put_event, cloud.read_prefix = (
-        writer.write,
-        bus.put_event,
-        lambda bucket, prefix: _read_prefix(cloud, bucket, prefix),
-    )
-    cloud.functions = Functions(cloud)
-    cloud.functions.send_dead_letter = bus.send_to_queue
-    cloud.gateway = Gateway(cloud)
-    cloud.schedules = Schedules(cloud)
-    cloud.on_shutdown += [writer.close, cloud.functions.close, bus.close, cloud.schedules.close]
-    cloud.reporters.update(
-        apis=cloud.gateway.report, iam=cloud.access.report, functions=cloud.functions.report, bus=bus.report,
-        schedules=cloud.schedules.report, machines=lambda: machines.report(cloud),
-    )  # fmt: skip
-    caches.install()
-    partitions.install()
-    transactions.install()
-    locks.install()  # around both
-    checksums.install()
-    secret_deletion.install()
-    gate.install(cloud.access)
-    bus.install()
-    machines.install(cloud)
-    quotas.install()
+    cloud.access.forbids.append(partial(forbids, cloud))
     if image is not None:
+        from trainyard_local.machines.cloud import Machines
+
         cloud.machines = Machines(cloud, image, serving.on_bridge)
         cloud.on_shutdown.append(cloud.machines.close)
     _install_nodes(cloud)
     return cloud, serving
 
 
-def _install_nodes(cloud: Cloud) -> None:
-    """SageMaker's clusters and Session Manager, backed by real nodes."""
-    from trainyard_local import faults, hyperpod, sessions
+def _install_nodes(cloud: LocalCloud) -> None:
+    """SageMaker's clusters and Session Manager, backed by real nodes, and their prices."""
+    from trainyard_local import faults
+    from trainyard_local.hyperpod import prices
+    from trainyard_local.hyperpod import service as hyperpod
+    from trainyard_local.sessions import service as sessions
 
+    cloud.services[prices.SERVICE] = partial(prices.answer, cloud)
     hyperpod.install(cloud)
     sessions.install(cloud)
     cloud.reporters["nodes"] = lambda: faults.status(cloud)
-
-
-def _read_prefix(cloud: Cloud, bucket: str, prefix: str) -> dict[str, bytes]:
-    """Raises FileNotFoundError when there is no such bucket: what needs its files fails by it, and says so."""
-    from moto.s3.exceptions import MissingBucket
-    from moto.s3.models import s3_backends
-
-    try:
-        keys = s3_backends[cloud.account_id]["aws"].get_bucket(bucket).keys
-    except MissingBucket:
-        raise FileNotFoundError(
-            f"s3://{bucket}/{prefix}: The specified bucket does not exist"
-        ) from None
-    return {
-        name.removeprefix(prefix): key.value
-        for name, key in keys.items()
-        if name.startswith(prefix) and hasattr(key, "value")
-    }
-
-
-def write_local(state_dir: Path, facts: Mapping[str, Any]) -> None:
-    """local.json, readable by its owner only, there either wholly or not at all."""
-    handle, temporary = tempfile.mkstemp(
-        dir=state_dir, prefix=".local-", suffix=".json"
-    )  # mkstemp gives mode 0600
-    with os.fdopen(handle, "w") as file:
-        json.dump(facts, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, state_dir / "local.json")
 
 
 if __name__ == "__main__":

@@ -158,6 +158,26 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
             "import trainyard_trainers.attempt",
             "trainers' rooms",
         ),
+        (
+            "localcloud/sam_on_moto/http/__init__.py",
+            "import trainyard_local.quirks",
+            "sam_on_moto knows nothing of Trainyard",
+        ),
+        (
+            "localcloud/sam_on_moto/moto_patches/__init__.py",
+            "import sam_on_moto.cloud",
+            "sam_on_moto layers",
+        ),
+        (
+            "localcloud/trainyard_local/nodes/__init__.py",
+            "import trainyard_local.hyperpod.cluster",
+            "trainyard_local layers",
+        ),
+        (
+            "localcloud/sam_on_moto/wire/__init__.py",
+            "import trainyard.domain",
+            "agent, trainers, local cloud and CLI know nothing",
+        ),
     ],
 )
 def test_a_rule_fails_when_it_is_broken_on_purpose(

@@ -17,6 +17,8 @@ from moto import mock_aws
 from samtranslator.yaml_helper import yaml_parse
 from tests.support.spec_parts import ON_FSX
 
+from sam_on_moto.iam import policies
+from sam_on_moto.template.intrinsics import Scope, resolve
 from trainyard.aws.roles import IamRoles
 from trainyard.backends.hyperpod.request import HyperPodSettings, create_cluster_request, role_arn
 from trainyard.backends.hyperpod.role import node_role
@@ -24,8 +26,6 @@ from trainyard.domain import names
 from trainyard.domain.errors import TrainyardError
 from trainyard.domain.records import Cluster
 from trainyard_contracts.cluster_specs import read_cluster_spec
-from trainyard_local import policies
-from trainyard_local.intrinsics import Scope, resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 ACCOUNT, REGION = "123456789012", "us-west-2"

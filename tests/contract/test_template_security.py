@@ -13,8 +13,8 @@ import pytest
 import tomllib
 from samtranslator.yaml_helper import yaml_parse
 
+from sam_on_moto.iam import policies
 from trainyard_contracts.places import STAGE_TAG
-from trainyard_local import policies
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())

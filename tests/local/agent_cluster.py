@@ -26,7 +26,7 @@ from typing import IO, Any
 
 from tests.support.patience import PATIENCE
 
-from trainyard_local import loopback
+from trainyard_local.slurm import loopback
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Slurm takes ports from SLURM_PORTS, BLOCK for each cluster, and the link one from LINK_PORT on; several clusters may run at once.

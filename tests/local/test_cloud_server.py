@@ -27,7 +27,8 @@ from botocore.exceptions import ClientError
 from tests.support import cloud_sample
 from tests.support.patience import PATIENCE
 
-from trainyard_local import control, node_processes
+from trainyard_local import control
+from trainyard_local.nodes import processes as node_processes
 
 pytestmark = pytest.mark.local
 

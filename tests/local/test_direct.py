@@ -13,9 +13,9 @@ import pytest
 from botocore.exceptions import ClientError
 from tests.support.store_table import create_table, mocked_dynamodb
 
-from trainyard_local import direct
-from trainyard_local.http_messages import Request
-from trainyard_local.http_parsing import QuickHandler
+from sam_on_moto.speed import direct
+from sam_on_moto.wire.messages import Request
+from sam_on_moto.wire.parsing import QuickHandler
 
 KEY = {"pk": {"S": "a"}, "sk": {"S": "b"}}
 ITEM = {

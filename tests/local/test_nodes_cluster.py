@@ -16,12 +16,12 @@ from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 from tests.support.node_cloud import ROLE, NodeCloud, eventually
 
+from sam_on_moto.assembly import read_prefix
 from trainyard_contracts.events import ClusterStateChange
 from trainyard_contracts.files import AgentConfig
-from trainyard_local import loopback
-from trainyard_local.hyperpod_cluster import LocalCluster
-from trainyard_local.nodes import Node
-from trainyard_local.server import _read_prefix
+from trainyard_local.hyperpod.cluster import LocalCluster
+from trainyard_local.nodes.node import Node
+from trainyard_local.slurm import loopback
 
 pytestmark = pytest.mark.local
 
@@ -480,7 +480,7 @@ def test_a_cluster_whose_lifecycle_bucket_is_missing_fails_and_can_be_deleted(
     monkeypatch.setattr(
         nodes.cloud,
         "read_prefix",
-        lambda bucket, prefix: _read_prefix(nodes.cloud, "no-such-bucket", prefix),
+        lambda bucket, prefix: read_prefix(nodes.cloud, "no-such-bucket", prefix),
     )
     nodes.sagemaker.create_cluster(**nodes.request("bucketless", workers=1))
     cluster = nodes.hyperpod.find("bucketless")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.support.node_cloud import NodeCloud, eventually
 
-from trainyard_local import hyperpod_recovery
-from trainyard_local.hyperpod_cluster import LocalCluster
-from trainyard_local.nodes import Node
+from trainyard_local.hyperpod import recovery as hyperpod_recovery
+from trainyard_local.hyperpod.cluster import LocalCluster
+from trainyard_local.nodes.node import Node
 
 pytestmark = pytest.mark.local
 

@@ -17,8 +17,8 @@ from websockets.sync.client import ClientConnection, connect
 
 from trainyard.aws.session_channel import SessionChannel
 from trainyard.domain import errors
-from trainyard_local.hyperpod_cluster import LocalCluster
-from trainyard_local.session_frames import Frame, decode
+from trainyard_local.hyperpod.cluster import LocalCluster
+from trainyard_local.sessions.frames import Frame, decode
 
 pytestmark = pytest.mark.local
 

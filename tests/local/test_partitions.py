@@ -9,7 +9,7 @@ import pytest
 from moto.dynamodb.models.table import Table
 from tests.support.store_table import create_table, mocked_dynamodb
 
-from trainyard_local import partitions
+from sam_on_moto.speed import partitions
 
 QUERIES: dict[str, dict[str, Any]] = {
     "a partition": {

@@ -10,7 +10,8 @@ import pytest
 from tests.support.system import System, cluster_spec, eventually, light_job, total
 
 from trainyard_cli.client import Client
-from trainyard_local import control, node_processes
+from trainyard_local import control
+from trainyard_local.nodes import processes as node_processes
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STACKS = sorted((REPOSITORY / "tests/data/stacks").glob("*.tar.xz"))

@@ -13,7 +13,7 @@ from moto.dynamodb.models.dynamo_type import Item
 from moto.dynamodb.models.table import Table
 from tests.support.store_table import create_table, mocked_dynamodb
 
-from trainyard_local import transactions
+from sam_on_moto.speed import transactions
 
 
 @pytest.fixture

@@ -17,7 +17,10 @@ from botocore.exceptions import ClientError
 from tests.support.system import System, eventually
 
 from trainyard_cli.client import Client
-from trainyard_local import control, machine_host, machine_network, node_processes
+from trainyard_local import control
+from trainyard_local.machines import host as machine_host
+from trainyard_local.machines import network as machine_network
+from trainyard_local.nodes import processes as node_processes
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = REPOSITORY / "node_agent/packages/pip.whl"

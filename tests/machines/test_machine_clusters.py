@@ -14,7 +14,9 @@ from tests.machines.conftest import REPOSITORY, Json, Machines, nothing_left
 from tests.support.system import eventually
 
 from trainyard.aws.session_channel import SessionChannel
-from trainyard_local import control, machine_network, node_processes
+from trainyard_local import control
+from trainyard_local.machines import network as machine_network
+from trainyard_local.nodes import processes as node_processes
 
 pytestmark = [pytest.mark.local, pytest.mark.machines]
 

@@ -22,10 +22,13 @@ from tests.support.spec_parts import FILESYSTEM
 import trainyard_trainers
 from trainyard_agent import host
 from trainyard_agent.host import atomic_file, slurm_settings
-from trainyard_local import faults, hyperpod, node_processes, sessions
-from trainyard_local.cloud import Cloud
-from trainyard_local.hyperpod_cluster import LocalCluster, Settings
-from trainyard_local.nodes import Node
+from trainyard_local import faults
+from trainyard_local.hyperpod import service as hyperpod
+from trainyard_local.hyperpod.cluster import LocalCluster, Settings
+from trainyard_local.local_cloud import LocalCloud
+from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.node import Node
+from trainyard_local.sessions import service as sessions
 
 #: What the lifecycle scripts import of the trainers.
 TRAINERS_FILES = (
@@ -74,7 +77,7 @@ class NodeCloud:
         self._moto = ThreadedMotoServer(ip_address="127.0.0.1", port=free_port(4900), verbose=False)
         self._moto.start()
         port = int(self._moto.get_host_and_port()[1])
-        self.cloud = Cloud(state_dir, port, free_port(4950))
+        self.cloud = LocalCloud(state_dir, port, session_port=free_port(4950))
         self.cloud.put_event = lambda source, kind, detail, resources: self.events.append(
             (kind, json.loads(json.dumps(detail)))
         )

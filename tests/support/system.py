@@ -24,8 +24,8 @@ from ulid import ULID
 from trainyard.aws.items import document
 from trainyard_cli.client import Client
 from trainyard_contracts import signatures
-from trainyard_local import node_processes
-from trainyard_local.node_processes import Process
+from trainyard_local.nodes import processes as node_processes
+from trainyard_local.nodes.processes import Process
 
 Json = dict[str, Any]
 ENDED = ("Succeeded", "Failed", "Cancelled")

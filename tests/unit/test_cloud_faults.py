@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from trainyard_local import control, faults
-from trainyard_local.admin import Admin
-from trainyard_local.http_messages import Request
-from trainyard_local.hyperpod_cluster import LocalCluster, Settings
-from trainyard_local.node_faults import NodeFault
+from sam_on_moto.http.admin import Admin
+from sam_on_moto.wire.messages import Request
+from trainyard_local import admin_calls, control, faults
+from trainyard_local.hyperpod.cluster import LocalCluster, Settings
+from trainyard_local.local_cloud import LocalCloud
+from trainyard_local.nodes.faults import NodeFault
 
 RUN = "run-01jd0000000000000000000000"
 
@@ -77,7 +78,8 @@ def admin(
     monkeypatch.setattr(
         faults, "of", lambda cloud: SimpleNamespace(lock=threading.Lock(), clusters={"c1": cluster})
     )
-    return Admin(None, lambda: None, lambda template: None)  # type: ignore[arg-type]
+    cloud = LocalCloud(tmp_path, 1)
+    return Admin(cloud, lambda: None, lambda template: None, admin_calls.calls(cloud))
 
 
 @pytest.mark.parametrize(

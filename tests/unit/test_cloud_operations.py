@@ -10,9 +10,13 @@ import pytest
 from moto.core.exceptions import ServiceException
 from moto.s3.responses import ACTION_MAP
 
-from trainyard_local import hyperpod_requests, server, sessions
-from trainyard_local.cloud import Cloud
-from trainyard_local.operations import OPERATIONS, refusal
+from sam_on_moto import assembly
+from sam_on_moto.cloud import Cloud
+from sam_on_moto.moto_patches import supported
+from sam_on_moto.moto_patches.supported import refusal
+from trainyard_local.hyperpod import requests as hyperpod_requests
+from trainyard_local.operations import OPERATIONS
+from trainyard_local.sessions import service as sessions
 
 ROOT = Path(__file__).resolve().parents[2]
 #: IAM's names of operations that are called otherwise, and what belongs to no call to the local cloud.
@@ -38,7 +42,9 @@ def test_every_action_that_the_template_allows_is_done() -> None:
         )
     )
     assert len(actions) > 30
-    missing = {action for action in actions - _PERMISSIONS if refusal(*action.split(":"), {})}
+    missing = {
+        action for action in actions - _PERMISSIONS if refusal(*action.split(":"), {}, OPERATIONS)
+    }
     assert missing == set()
 
 
@@ -57,10 +63,17 @@ def _statements() -> str:
     ],
 )
 def test_what_is_not_done_is_refused_with_what_is(service: str, operation: str | None) -> None:
-    reason = refusal(service, operation, {})
+    reason = refusal(service, operation, {}, OPERATIONS)
     assert reason is not None
     assert f"does not do {service}:{operation}" in reason
     assert all(name in reason for name in OPERATIONS[service])
+
+
+def test_only_trainyards_local_cloud_does_clusters_and_sessions() -> None:
+    assert refusal("sagemaker", "CreateCluster", {}, OPERATIONS) is None
+    assert refusal("sagemaker", "CreateCluster", {}) is not None
+    assert refusal("ssm", "StartSession", {}) is not None
+    assert supported.OPERATIONS.items() < OPERATIONS.items()
 
 
 @pytest.mark.parametrize("parameter", ["reverseOrder", "maxResults", "nextToken"])
@@ -140,7 +153,7 @@ def test_files_of_a_bucket_that_does_not_exist_cannot_be_read(tmp_path: Path) ->
     with pytest.raises(
         FileNotFoundError, match="s3://no-such-bucket/x: The specified bucket does not exist"
     ):
-        server._read_prefix(Cloud(tmp_path, 1, 2), "no-such-bucket", "x")
+        assembly.read_prefix(Cloud(tmp_path, 1), "no-such-bucket", "x")
 
 
 @pytest.mark.parametrize(

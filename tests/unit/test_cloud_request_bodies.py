@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from trainyard_local.http_server import LoopbackServer
-from trainyard_local.request_bodies import MB, BodyRefused, read
+from sam_on_moto.wire.request_bodies import MB, BodyRefused, read
+from sam_on_moto.wire.server import LoopbackServer
 
 API, S3 = (
     "/_api/abc/v1/runs",

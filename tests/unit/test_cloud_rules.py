@@ -12,9 +12,13 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from trainyard_local import arns, logs, machines, patterns, pinned, policies
-from trainyard_local.access import Access, Denied, Principal
-from trainyard_local.signatures import Rejected, SignedRequest, verify
+from sam_on_moto import step_functions
+from sam_on_moto.bus import patterns
+from sam_on_moto.functions import logs
+from sam_on_moto.iam import arns, policies
+from sam_on_moto.iam.access import Access, Denied, Principal
+from sam_on_moto.iam.signatures import Rejected, SignedRequest, verify
+from sam_on_moto.moto_patches import pinned
 
 EVENT = {
     "source": "a.b",
@@ -331,7 +335,7 @@ def test_a_machine_that_would_not_run_as_on_aws_is_refused(
     state: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        machines.check_definition("m", definition(**state))
+        step_functions.check_definition("m", definition(**state))
 
 
 def test_a_hook_whose_target_is_gone_says_so() -> None:

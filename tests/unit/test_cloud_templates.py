@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from tests.support import cloud_sample
 
-from trainyard_local import cloudformation, template
-from trainyard_local.intrinsics import Resource, Scope, TemplateError, resolve
+from sam_on_moto.template import cloudformation
+from sam_on_moto.template import sam as template
+from sam_on_moto.template.intrinsics import Resource, Scope, TemplateError, resolve
 
 
 def check(folder: Path, text: str = cloud_sample.TEMPLATE, **parameters: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from bench import recovery
 from bench.figures import median, percentile
 
-from trainyard_local import machine_host
+from trainyard_local.machines import host as machine_host
 
 
 def test_the_median_of_two_is_their_mean() -> None:

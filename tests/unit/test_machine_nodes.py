@@ -17,18 +17,15 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from trainyard_local import (
-    control,
-    machine_cloud,
-    machine_host,
-    machine_image,
-    machine_index,
-    machine_metadata,
-    machine_names,
-    machine_network,
-    server,
-)
-from trainyard_local.machine_names import Names
+from trainyard_local import control, server
+from trainyard_local.machines import cloud as machine_cloud
+from trainyard_local.machines import host as machine_host
+from trainyard_local.machines import image as machine_image
+from trainyard_local.machines import index as machine_index
+from trainyard_local.machines import metadata as machine_metadata
+from trainyard_local.machines import names as machine_names
+from trainyard_local.machines import network as machine_network
+from trainyard_local.machines.names import Names
 
 
 def query(name: str, kind: int = 1) -> bytes:

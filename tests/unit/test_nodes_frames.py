@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainyard_local.session_frames import Frame, FrameError, decode
+from trainyard_local.sessions.frames import Frame, FrameError, decode
 
 FRAMES = st.builds(
     Frame,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from trainyard_local import loopback
-from trainyard_local.slurm import SlurmCluster, SlurmNode
+from trainyard_local.slurm import loopback
+from trainyard_local.slurm.cluster import SlurmCluster, SlurmNode
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ import pytest
 from tests.support.system import ENDED, System, cluster_spec, eventually
 
 from trainyard_cli.client import Client
-from trainyard_local import control, node_processes
+from trainyard_local import control
+from trainyard_local.nodes import processes as node_processes
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SHARED = "shared"

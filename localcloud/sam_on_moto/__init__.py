@@ -1,0 +1,1 @@
+"""A local cloud that deploys and runs SAM templates on moto."""

@@ -1,0 +1,1 @@
+"""EventBridge: rules that match, targets that are reached, schedules that fire."""

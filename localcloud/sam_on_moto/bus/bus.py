@@ -1,0 +1,144 @@
+"""Delivers EventBridge events to their targets, asynchronously, with retry and dead-letter queue (moto raises for Lambda targets)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from typing import Any
+
+from sam_on_moto.bus import patterns
+from sam_on_moto.cloud import Cloud
+from sam_on_moto.functions.registry import NoSuchFunction, NotAllowed
+from sam_on_moto.moto_patches.pinned import replace
+
+log = logging.getLogger(__name__)
+
+#: EventBridge retries for 24 hours with backoff; a local delivery that failed this often will not succeed.
+RETRY_SECONDS = (0.1, 0.5, 2.0)
+LAMBDA, SQS = "lambda", "sqs"
+
+
+class Bus:
+    """Delivery of every bus's rules."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._deliveries = ThreadPoolExecutor(8, thread_name_prefix="bus")
+        self.delivered = 0
+        self.failed = 0
+
+    def install(self) -> None:
+        """Hook moto's rules; once per process."""
+        from moto.events.models import Rule
+
+        def send(rule: Any, original_event: dict[str, Any], transform_input: bool = True) -> None:
+            self.dispatch(rule, original_event)
+
+        replace(
+            Rule, "send_to_targets", send, parameters=("self", "original_event", "transform_input")
+        )
+
+    def put_event(
+        self, source: str, detail_type: str, detail: Mapping[str, Any], resources: list[str]
+    ) -> None:
+        """An AWS service's event on the default bus."""
+        from moto.events.models import events_backends
+
+        entry = {
+            "Source": source,
+            "DetailType": detail_type,
+            "Detail": json.dumps(detail, default=str),
+            "Resources": resources,
+        }
+        events_backends[self._cloud.account_id][self._cloud.region].put_events([entry])
+
+    def dispatch(self, rule: Any, event: Mapping[str, Any]) -> None:
+        pattern = rule.event_pattern.get_pattern()
+        if rule.state != "ENABLED" or not pattern:
+            return
+        envelope = _envelope(event)
+        if not patterns.matches(envelope, pattern):
+            return
+        for target in rule.targets:
+            self._deliveries.submit(self._deliver, rule, target, envelope)
+
+    def _deliver(self, rule: Any, target: Mapping[str, Any], envelope: Mapping[str, Any]) -> None:
+        payload = target["Input"] if "Input" in target else json.dumps(envelope)
+        most = target.get("RetryPolicy", {}).get("MaximumRetryAttempts", len(RETRY_SECONDS))
+        error: Exception | None = None
+        for attempt in range(1 + min(int(most), len(RETRY_SECONDS))):
+            try:
+                self._send(rule, target["Arn"], payload)
+            except (NotAllowed, NoSuchFunction) as permanent:
+                error = permanent
+                break  # as on AWS: what can never succeed is not retried
+            except Exception as transient:  # noqa: BLE001 - a delivery must never be lost silently, whatever moto raises
+                error = transient
+                time.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
+            else:
+                self.delivered += 1
+                return
+        self._give_up(rule, target, payload, error)
+
+    def _send(self, rule: Any, arn: str, payload: str) -> None:
+        if arn.split(":")[2] == SQS:
+            self.send_to_queue(arn, payload.encode(), {})
+            return
+        self._cloud.functions.check_permission(arn, "events.amazonaws.com", rule.arn)
+        self._cloud.functions.invoke_later(arn, payload.encode())
+
+    def _give_up(
+        self, rule: Any, target: Mapping[str, Any], payload: str, error: Exception | None
+    ) -> None:
+        self.failed += 1
+        log.error("rule %s could not deliver to %s: %s", rule.name, target["Arn"], error)
+        queue = target.get("DeadLetterConfig", {}).get("Arn")
+        if queue:
+            code = "NO_PERMISSIONS" if isinstance(error, NotAllowed) else "SDK_CLIENT_ERROR"
+            attributes = {
+                "ERROR_CODE": code,
+                "ERROR_MESSAGE": str(error),
+                "RULE_ARN": rule.arn,
+                "TARGET_ARN": target["Arn"],
+            }
+            self.send_to_queue(queue, payload.encode(), attributes)
+
+    def send_to_queue(self, arn: str, body: bytes, attributes: Mapping[str, str]) -> None:
+        from moto.sqs.models import sqs_backends
+
+        _, _, _, region, account, name = arn.split(":")
+        encoded = {
+            key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()
+        }
+        sqs_backends[account][region].send_message(
+            name, body.decode("utf-8", "replace"), message_attributes=encoded
+        )
+
+    def report(self) -> dict[str, int]:
+        return {"delivered": self.delivered, "failed": self.failed}
+
+    def close(self) -> None:
+        self._deliveries.shutdown(wait=False, cancel_futures=True)
+
+
+def _envelope(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The event as a target gets it; moto's own `ingestion-time` is not part of it."""
+    at = event["time"]
+    if not isinstance(at, str):
+        at = datetime.fromtimestamp(float(at), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {**{key: value for key, value in event.items() if key != "ingestion-time"}, "time": at}
+
+
+def check_target(target: Mapping[str, Any]) -> None:
+    """Raises ValueError for a target or transformation that would not be delivered."""
+    unknown = set(target) - {"Id", "Arn", "Input", "RetryPolicy", "DeadLetterConfig", "RoleArn"}
+    if unknown:
+        raise ValueError(f"the local cloud does not support {sorted(unknown)} of a rule's target")
+    if target["Arn"].split(":")[2] not in (LAMBDA, SQS):
+        raise ValueError(
+            f"the local cloud delivers events to Lambda and SQS, not to {target['Arn']}"
+        )

@@ -1,0 +1,1 @@
+"""Lambda functions, each in runtime processes of its own."""

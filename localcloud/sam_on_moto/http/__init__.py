@@ -1,0 +1,1 @@
+"""Every request comes in here: AWS calls, HTTP APIs and admin calls."""

@@ -1,0 +1,279 @@
+"""Hooks Access into every AWS request that moto serves, in place of moto's own IAM, which knows one resource: "*"."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from xml.sax.saxutils import escape
+
+from sam_on_moto.iam import arns, policies
+from sam_on_moto.iam.access import Access, Denied, Principal
+from sam_on_moto.moto_patches.pinned import replace
+from sam_on_moto.moto_patches.supported import Operations, refusal
+
+_CREDENTIAL = re.compile(r"Credential=([^/,]+)/\d{8}/([^/]+)/([^/]+)/")
+#: IAM's names where they differ from the API operation's.
+_S3_ACTIONS = {
+    "ListObjectsV2": "ListBucket", "ListObjects": "ListBucket", "HeadBucket": "ListBucket", "HeadObject": "GetObject",
+    "CreateMultipartUpload": "PutObject", "UploadPart": "PutObject", "CompleteMultipartUpload": "PutObject", "DeleteObjects": "DeleteObject",
+    "GetObjectAttributes": "GetObject", "ListParts": "ListMultipartUploadParts",
+}  # fmt: skip
+#: DynamoDB's transactions are authorized as the operations they consist of.
+_TRANSACTION = {
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+    "Delete": "DeleteItem",
+    "ConditionCheck": "ConditionCheckItem",
+    "Get": "GetItem",
+}
+_SERVICES = {"monitoring": "cloudwatch"}
+#: The services, S3 aside, that answer in XML.
+_IN_XML = ("iam", "sns", "sts")
+
+
+def install(access: Access, operations: Operations) -> None:
+    """Hook moto's request classes and make STS hand out keys that Access knows; once per process."""
+    from moto.core.authorization import ActionAuthenticatorMixin as Mixin
+    from moto.sts.models import STSBackend
+
+    def normal(self: Any, resource: str = "*") -> None:
+        _check_service(access, operations, self)
+
+    def s3(self: Any, bucket_name: str | None = None, key_name: str | None = None) -> None:
+        _check_s3(access, operations, self, bucket_name, key_name)
+
+    replace(
+        Mixin, "_authenticate_and_authorize_normal_action", normal, parameters=("self", "resource")
+    )
+    replace(
+        Mixin,
+        "_authenticate_and_authorize_s3_action",
+        s3,
+        parameters=("self", "bucket_name", "key_name"),
+    )
+    replace(
+        STSBackend,
+        "get_caller_identity",
+        lambda self, key, region: _identity(access, key),
+        parameters=("self", "access_key_id", "region"),
+    )
+    assume: Any = replace(
+        STSBackend, "assume_role", lambda self, **kwargs: _assume(access, assume, self, kwargs)
+    )
+
+
+def _assume(access: Access, original: Any, backend: Any, arguments: dict[str, Any]) -> Any:
+    role = original(backend, **arguments)
+    principal = access.issue(arguments["role_arn"], arguments["role_session_name"])
+    role.access_key_id, role.secret_access_key, role.session_token = (
+        principal.access_key_id, principal.secret_access_key, principal.session_token,
+    )  # fmt: skip
+    return role
+
+
+def _identity(access: Access, access_key_id: str) -> tuple[str, str, str]:
+    principal = access.principal(access_key_id)
+    assert principal, "the request was authorized before it came here"
+    return principal.user_id, principal.arn, access.account_id
+
+
+def _caller(access: Access, response: Any) -> tuple[Principal, str]:
+    """The request's principal and the service it was signed for. Raises Denied for keys that were not issued here."""
+    found = _CREDENTIAL.search(response.headers.get("Authorization") or "")
+    principal = access.principal(found[1]) if found else None
+    service = _SERVICES.get(found[3], found[3]) if found else "unknown"
+    if principal is None:
+        raise Denied(
+            found[1] if found else "anonymous",
+            f"{service}:{response._get_action()}",
+            "*",
+            "implicit-deny",
+        )
+    if (
+        principal.session_token
+        and response.headers.get("X-Amz-Security-Token") != principal.session_token
+    ):
+        raise Denied(principal.arn, f"{service}:{response._get_action()}", "*", "implicit-deny")
+    return principal, service
+
+
+def _check_service(access: Access, operations: Operations, response: Any) -> None:
+    from moto.core.exceptions import AccessDeniedError, JsonRESTError
+
+    try:
+        principal, service = _caller(access, response)
+        _refuse_what_is_not_done(operations, service, response)
+        action = f"{service}:{response._get_action()}"
+        if any(forbids(principal, action) for forbids in access.forbids):
+            raise Denied(principal.arn, action, "*", "implicit-deny")
+        if principal.role is None or not access.enforce:
+            return
+        for demanded, resource, context in _demands(access, response, service):
+            access.require(principal, demanded, resource, context)
+    except Denied as denied:
+        error: Any = JsonRESTError("AccessDeniedException", str(denied))
+        if denied.action.partition(":")[0] in _IN_XML:
+            user, _, what = (
+                str(denied).removeprefix("User: ").partition(" is not authorized to perform: ")
+            )
+            error = AccessDeniedError(user, what)
+        error.code = 403
+        raise error from denied
+
+
+def _refuse_what_is_not_done(operations: Operations, service: str, response: Any) -> None:
+    from moto.core.exceptions import JsonRESTError
+
+    reason = refusal(service, response._get_action(), _parameters(response), operations)
+    if reason is None:
+        return
+    error = JsonRESTError("NotImplemented", reason)
+    if service in _IN_XML:
+        error.description = f"<ErrorResponse><Error><Code>NotImplemented</Code><Message>{escape(reason)}</Message></Error></ErrorResponse>"
+    error.code = 501
+    raise error
+
+
+def _demands(
+    access: Access, response: Any, service: str
+) -> list[tuple[str, str, policies.Context]]:
+    """Every (action, resource, context) the request needs."""
+    action = response._get_action()
+    parameters = _parameters(response)
+    namer = arns.Namer(response.region, response.current_account)
+    context = _tags(parameters)
+    demands: list[tuple[str, str, policies.Context]] = []
+    for index, resource in enumerate(
+        arns.resources(service, action, parameters, response.path, namer)
+    ):
+        name = _action(service, action, parameters, index)
+        demands.append(
+            (
+                name,
+                resource,
+                {
+                    **context,
+                    **_resource_tags(access, service, resource),
+                    **_keys(service, action, parameters, index, access.account_id),
+                },
+            )
+        )
+    for role in _passed_roles(service, action, parameters):
+        demands.append(("iam:PassRole", role, {"iam:passedtoservice": f"{service}.amazonaws.com"}))
+    return demands
+
+
+def _action(service: str, action: str, parameters: Mapping[str, Any], index: int) -> str:
+    if service == "dynamodb" and action.startswith("Transact"):
+        return f"dynamodb:{_TRANSACTION[next(iter(parameters['TransactItems'][index]))]}"
+    if service == "lambda" and action == "Invoke":
+        action = "InvokeFunction"
+    return f"{service}:{action}"
+
+
+def _passed_roles(service: str, action: str, parameters: Mapping[str, Any]) -> list[str]:
+    if service == "sagemaker" and action in ("CreateCluster", "UpdateCluster"):
+        return sorted(
+            {
+                g["ExecutionRole"]
+                for g in parameters.get("InstanceGroups") or []
+                if g.get("ExecutionRole")
+            }
+        )
+    return []
+
+
+def _tags(parameters: Mapping[str, Any]) -> dict[str, str | list[str]]:
+    tags = parameters.get("Tags") or parameters.get("tags")
+    if not isinstance(tags, list):
+        return {}
+    pairs = {
+        str(t.get("Key") or t.get("key")): str(t.get("Value") or t.get("value") or "")
+        for t in tags
+        if isinstance(t, dict)
+    }
+    return {
+        "aws:tagkeys": list(pairs),
+        **{f"aws:requesttag/{key}".lower(): value for key, value in pairs.items()},
+    }
+
+
+def _resource_tags(access: Access, service: str, resource: str) -> dict[str, str]:
+    owner = access.resource_tags.get(service) or access.resource_tags.get(
+        resource.split(":")[2] if resource.startswith("arn:") else ""
+    )
+    tags = owner(resource) if owner else {}
+    return {
+        f"{prefix}{key}".lower(): value
+        for key, value in tags.items()
+        for prefix in ("aws:ResourceTag/", f"{service}:ResourceTag/", "ssm:resourceTag/")
+    }
+
+
+def _boundary_of(role: str, account: str) -> str:
+    from moto.iam.models import iam_backends
+
+    found = next(
+        (found for found in iam_backends[account]["aws"].get_roles() if found.name == role), None
+    )
+    return str((found and found.permissions_boundary_arn) or "")
+
+
+def _keys(
+    service: str, action: str, parameters: Mapping[str, Any], index: int, account: str
+) -> dict[str, str | list[str]]:
+    if service == "events" and action == "PutEvents":
+        entries = parameters.get("Entries", [])
+        return {
+            "events:source": sorted({e.get("Source", "") for e in entries}),
+            "events:detail-type": sorted({e.get("DetailType", "") for e in entries}),
+        }
+    if service == "iam" and parameters.get("RoleName"):
+        boundary = parameters.get("PermissionsBoundary") or _boundary_of(
+            parameters["RoleName"], account
+        )
+        return {"iam:permissionsboundary": boundary} if boundary else {}
+    return {}
+
+
+def _parameters(response: Any) -> dict[str, Any]:
+    """The request as parameters, whichever protocol it came in; newer services of moto have parsed them already."""
+    parsed = getattr(response, "params", None) or response.body
+    if isinstance(parsed, dict):
+        return parsed
+    try:
+        parsed = json.loads(response.body) if response.body else {}
+    except (ValueError, TypeError):
+        parsed = None
+    if isinstance(parsed, dict) and parsed:
+        return parsed
+    return {
+        key: value[0] if isinstance(value, list) else value
+        for key, value in (response.querystring or {}).items()
+    }
+
+
+def _check_s3(
+    access: Access, operations: Operations, response: Any, bucket: str | None, key: str | None
+) -> None:
+    from moto.s3.exceptions import S3AccessDeniedError, S3ClientError
+
+    try:
+        principal, _ = _caller(access, response)
+        if reason := refusal("s3", response._get_action(), {}, operations):
+            raise S3ClientError("NotImplemented", reason)
+        action = _S3_ACTIONS.get(response._get_action(), response._get_action())
+        if action == "DeleteObject" and not key:
+            key = "*"  # DeleteObjects names its keys in the body; the bucket's whole content is the nearest resource
+        resource = f"arn:aws:s3:::{bucket}/{key}" if key else f"arn:aws:s3:::{bucket or '*'}"
+        for name in ("ListAllMyBuckets",) if action == "ListBuckets" else (action,):
+            access.require(principal, f"s3:{name}", resource, _s3_context(response))
+    except Denied as denied:
+        raise S3AccessDeniedError from denied
+
+
+def _s3_context(response: Any) -> dict[str, str | list[str]]:
+    prefix = (response.querystring or {}).get("prefix")
+    return {"s3:prefix": prefix[0] if isinstance(prefix, list) else prefix} if prefix else {}

@@ -1,0 +1,1 @@
+"""Where moto lacks something or does otherwise than AWS."""

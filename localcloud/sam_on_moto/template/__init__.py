@@ -1,0 +1,1 @@
+"""A SAM template becomes resources that run."""

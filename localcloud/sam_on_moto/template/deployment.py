@@ -1,0 +1,89 @@
+"""The one stack of a local cloud: made when it starts, and brought to another version of its code while it runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sam_on_moto.cloud import Cloud
+from sam_on_moto.template import cloudformation, sam
+from sam_on_moto.template.cloudformation import Stack
+from sam_on_moto.template.resources import Maker
+
+
+class Deployment:
+    """A template, its parameters, and the stack that came of it. Code lies below `<state dir>/functions`."""
+
+    def __init__(self, state_dir: Path, parameters: Mapping[str, str]) -> None:
+        self._code = state_dir / "functions"
+        self._parameters = parameters
+        self._cloud: Cloud
+        self._stack: Stack
+        self._versions = 0
+        self._lock = threading.Lock()
+
+    def translated(self, template: Path) -> dict[str, Any]:
+        """The template as CloudFormation, its code staged, and checked. Raises TemplateError."""
+        translated = sam.load(template, self._parameters, self._staged, "us-east-1")
+        cloudformation.check(translated, self._parameters)
+        return translated
+
+    def make(self, cloud: Cloud, translated: Mapping[str, Any], template: Path) -> dict[str, Any]:
+        """Make the stack; returns the contents of local.json. Raises TemplateError."""
+        self._cloud = cloud
+        self._stack = cloudformation.deploy(
+            cloud, cloud.naming.stack, translated, self._parameters, self._maker()
+        )
+        self._warm()
+        return self._facts(template)
+
+    def update(self, template: Path) -> None:
+        """Run the template's code from now on; what was made and what runs stays.
+
+        Raises TemplateError, and everything is as it was, where the template changes more than an update can.
+        """
+        with self._lock:
+            self._versions += 1
+            self._stack = cloudformation.update(
+                self._cloud, self._stack, self.translated(template), self._parameters, self._maker()
+            )
+            self._warm()
+
+    @property
+    def _staged(self) -> Path:
+        return self._code / (f"staged-{self._versions}" if self._versions else "staged")
+
+    def _maker(self) -> Maker:
+        opt = self._code / "opt"
+        return Maker(self._cloud, self._staged, lambda layers: sam.merge_layers(layers, opt))
+
+    def _warm(self) -> None:
+        """The first request and the first steps of a run must not wait for an interpreter to start; what only a schedule calls may."""
+        cloud = self._cloud
+        cloud.functions.warm(
+            {name: 1 for name in cloud.functions.names() if not cloud.schedules.calls(name)}
+        )
+
+    def _facts(self, template: Path) -> dict[str, Any]:
+        cloud, stack = self._cloud, self._stack
+        apis = stack.of_type("AWS::ApiGatewayV2::Api")
+        tables, buckets = stack.of_type("AWS::DynamoDB::Table"), stack.of_type("AWS::S3::Bucket")
+        return {
+            "pid": os.getpid(),
+            "endpoint": cloud.endpoint,
+            "apiUrl": cloud.gateway.url(apis[0].physical_id) if apis else None,
+            "region": cloud.region,
+            "accountId": cloud.account_id,
+            "accessKeyId": cloud.access.owner.access_key_id,
+            "secretAccessKey": cloud.access.owner.secret_access_key,
+            "table": tables[0].physical_id if tables else None,
+            "bucket": buckets[0].physical_id if buckets else None,
+            "stateDir": str(cloud.state_dir),
+            "template": str(template),
+            "stack": stack.name,
+            "outputs": dict(stack.outputs),
+            "resources": {r.logical_id: r.physical_id for r in stack.resources.values()},
+        }

@@ -1,0 +1,438 @@
+"""The resource types the template uses, each made in moto's backend or in one of our own parts."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sam_on_moto import step_functions
+from sam_on_moto.bus import bus, patterns
+from sam_on_moto.cloud import Cloud
+from sam_on_moto.functions.registry import MOST_WORKERS
+from sam_on_moto.functions.workers import FunctionConfig
+from sam_on_moto.iam.managed_policies import MANAGED_POLICIES
+from sam_on_moto.template.intrinsics import TemplateError
+
+Made = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One resource to make, its properties resolved."""
+
+    stack: str
+    logical_id: str
+    properties: dict[str, Any]
+
+    def name(self, key: str) -> str:
+        """The property's value, or a generated name as CloudFormation makes them."""
+        return str(
+            self.properties.get(key) or f"{self.stack}-{self.logical_id}-{secrets.token_hex(6)}"
+        )
+
+
+class Maker:
+    """What the resource types need to be made: the cloud, and where code lies (Code and Content name staged folders)."""
+
+    def __init__(
+        self, cloud: Cloud, code_dir: Path, layer_dir: Callable[[list[Path]], Path]
+    ) -> None:
+        self.cloud = cloud
+        self.code_dir = code_dir
+        self.layer_dir = layer_dir
+        self.layers: dict[str, Path] = {}
+
+    def arn(self, service: str, rest: str) -> str:
+        return f"arn:aws:{service}:{self.cloud.region}:{self.cloud.account_id}:{rest}"
+
+    def staged(self, location: Mapping[str, str]) -> Path:
+        path = self.code_dir / location["S3Key"]
+        if not path.is_dir():
+            raise TemplateError(f"no code was packaged for {location}")
+        return path
+
+    def backend(self, service: str, *, scope: str | None = None) -> Any:
+        from moto.backends import get_backend
+
+        return get_backend(service)[self.cloud.account_id][scope or self.cloud.region]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A resource type: the properties it understands, and how it is made."""
+
+    properties: frozenset[str]
+    make: Callable[[Maker, Wanted], Made]
+
+
+TYPES: dict[str, Kind] = {}
+#: How a resource that is there becomes another; one of any other type stays as it is.
+UPDATES: dict[str, Callable[[Maker, Wanted, str], None]] = {}
+
+
+def update_of(
+    type_name: str,
+) -> Callable[[Callable[[Maker, Wanted, str], None]], Callable[[Maker, Wanted, str], None]]:
+    """Register how a resource of this type, by its physical id, gets other properties or code."""
+
+    def register(
+        update: Callable[[Maker, Wanted, str], None],
+    ) -> Callable[[Maker, Wanted, str], None]:
+        UPDATES[type_name] = update
+        return update
+
+    return register
+
+
+def resource(
+    type_name: str, properties: str
+) -> Callable[[Callable[[Maker, Wanted], Made]], Callable[[Maker, Wanted], Made]]:
+    """Register a resource type. A property that is not listed is an error; one that is listed is honoured or has no meaning locally."""
+
+    def register(make: Callable[[Maker, Wanted], Made]) -> Callable[[Maker, Wanted], Made]:
+        TYPES[type_name] = Kind(frozenset(properties.split()), make)
+        return make
+
+    return register
+
+
+@resource(
+    "AWS::DynamoDB::Table",
+    "TableName BillingMode AttributeDefinitions KeySchema GlobalSecondaryIndexes TimeToLiveSpecification PointInTimeRecoverySpecification "
+    "SSESpecification Tags DeletionProtectionEnabled",
+)
+def _table(maker: Maker, want: Wanted) -> Made:
+    """TTL is recorded but never acted upon: moto keeps expired items."""
+    p, name, backend = want.properties, want.name("TableName"), maker.backend("dynamodb")
+    table = backend.create_table(
+        name=name,
+        schema=p["KeySchema"],
+        attr=p["AttributeDefinitions"],
+        global_indexes=p.get("GlobalSecondaryIndexes", []),
+        indexes=[],
+        throughput=None,
+        streams=None,
+        billing_mode=p.get("BillingMode", "PROVISIONED"),
+        sse_specification=p.get("SSESpecification"),
+        tags=p.get("Tags", []),
+        deletion_protection_enabled=p.get("DeletionProtectionEnabled", False),
+        warm_throughput=None,
+    )
+    if "TimeToLiveSpecification" in p:
+        backend.update_time_to_live(name, p["TimeToLiveSpecification"])
+    if p.get("PointInTimeRecoverySpecification"):
+        backend.update_continuous_backups(name, p["PointInTimeRecoverySpecification"])
+    return name, {"Arn": table.table_arn}
+
+
+@resource(
+    "AWS::S3::Bucket",
+    "BucketName BucketEncryption OwnershipControls PublicAccessBlockConfiguration VersioningConfiguration LifecycleConfiguration Tags",
+)
+def _bucket(maker: Maker, want: Wanted) -> Made:
+    """Private, since every request is authorized anyway; lifecycle rules never act, the local cloud does not live that long."""
+    name = want.name("BucketName").lower()
+    backend = maker.backend("s3", scope="aws")
+    backend.create_bucket(name, maker.cloud.region)
+    if want.properties.get("VersioningConfiguration", {}).get("Status"):
+        backend.put_bucket_versioning(name, want.properties["VersioningConfiguration"]["Status"])
+    return name, {"Arn": f"arn:aws:s3:::{name}", "DomainName": f"{name}.s3.amazonaws.com"}
+
+
+@resource("AWS::S3::BucketPolicy", "Bucket PolicyDocument")
+def _bucket_policy(maker: Maker, want: Wanted) -> Made:
+    bucket = want.properties["Bucket"]
+    maker.cloud.access.bucket_policies[bucket] = want.properties["PolicyDocument"]
+    return bucket, {}
+
+
+@resource(
+    "AWS::SQS::Queue",
+    "QueueName MessageRetentionPeriod SqsManagedSseEnabled VisibilityTimeout Tags",
+)
+def _queue(maker: Maker, want: Wanted) -> Made:
+    name = want.name("QueueName")[:80]
+    attributes = {
+        k: str(v)
+        for k, v in want.properties.items()
+        if k in ("MessageRetentionPeriod", "VisibilityTimeout")
+    }
+    maker.backend("sqs").create_queue(name=name, **attributes)
+    url = f"{maker.cloud.endpoint}/{maker.cloud.account_id}/{name}"
+    return url, {"Arn": maker.arn("sqs", name), "QueueName": name, "QueueUrl": url}
+
+
+@resource("AWS::SQS::QueuePolicy", "Queues PolicyDocument")
+def _queue_policy(maker: Maker, want: Wanted) -> Made:
+    for url in want.properties["Queues"]:
+        maker.backend("sqs").set_queue_attributes(
+            url.split("/")[-1], {"Policy": json.dumps(want.properties["PolicyDocument"])}
+        )
+    return want.name(""), {}
+
+
+@resource("AWS::SNS::Topic", "TopicName Subscription")
+def _topic(maker: Maker, want: Wanted) -> Made:
+    """Nobody is notified: alarms do not change state here, and mail is not sent."""
+    topic = maker.backend("sns").create_topic(want.name("TopicName"))
+    for entry in want.properties.get("Subscription", []):
+        maker.backend("sns").subscribe(topic.arn, entry["Endpoint"], entry["Protocol"])
+    return topic.arn, {"TopicName": topic.name, "TopicArn": topic.arn}
+
+
+@resource("AWS::Logs::LogGroup", "LogGroupName RetentionInDays Tags")
+def _log_group(maker: Maker, want: Wanted) -> Made:
+    name = want.name("LogGroupName")
+    maker.backend("logs").create_log_group(name, {})
+    if "RetentionInDays" in want.properties:
+        maker.backend("logs").put_retention_policy(name, int(want.properties["RetentionInDays"]))
+    return name, {"Arn": maker.arn("logs", f"log-group:{name}:*")}
+
+
+@resource(
+    "AWS::IAM::Role",
+    "RoleName AssumeRolePolicyDocument Policies ManagedPolicyArns Description Path Tags MaxSessionDuration",
+)
+def _role(maker: Maker, want: Wanted) -> Made:
+    p, name = want.properties, want.name("RoleName")
+    role = maker.backend("iam", scope="aws").create_role(
+        role_name=name,
+        assume_role_policy_document=json.dumps(p["AssumeRolePolicyDocument"], default=str),
+        path=p.get("Path", "/"),
+        permissions_boundary="",
+        description=p.get("Description", ""),
+        tags=[],
+        max_session_duration=p.get("MaxSessionDuration", 3600),
+    )
+    _put_policies(role, p)
+    return name, {"Arn": role.arn, "RoleId": role.id}
+
+
+def _put_policies(role: Any, properties: Mapping[str, Any]) -> None:
+    for policy in properties.get("Policies", []):
+        role.put_policy(policy["PolicyName"], policy["PolicyDocument"])
+    for arn in properties.get("ManagedPolicyArns", []):
+        if arn not in MANAGED_POLICIES:
+            raise TemplateError(
+                f"the local cloud does not know the managed policy {arn}; add its document to managed_policies.py"
+            )
+        role.put_policy(arn.split("/")[-1], MANAGED_POLICIES[arn])
+
+
+@update_of("AWS::IAM::Role")
+def _update_role(maker: Maker, want: Wanted, physical_id: str) -> None:
+    role = maker.backend("iam", scope="aws").get_role(physical_id)
+    role.policies.clear()
+    _put_policies(role, want.properties)
+
+
+@resource("AWS::IAM::ManagedPolicy", "ManagedPolicyName PolicyDocument Description Path")
+def _managed_policy(maker: Maker, want: Wanted) -> Made:
+    p = want.properties
+    document = json.dumps(p["PolicyDocument"], default=str)
+    policy = maker.backend("iam", scope="aws").create_policy(
+        p.get("Description", ""), p.get("Path", "/"), document, want.name("ManagedPolicyName"), []
+    )
+    return policy.arn, {"PolicyArn": policy.arn}
+
+
+@resource(
+    "AWS::Lambda::LayerVersion",
+    "LayerName Content Description CompatibleRuntimes CompatibleArchitectures LicenseInfo",
+)
+def _layer(maker: Maker, want: Wanted) -> Made:
+    arn = maker.arn("lambda", f"layer:{want.name('LayerName')}:1")
+    maker.layers[arn] = maker.staged(want.properties["Content"])
+    return arn, {"LayerVersionArn": arn}
+
+
+@update_of("AWS::Lambda::LayerVersion")
+def _update_layer(maker: Maker, want: Wanted, physical_id: str) -> None:
+    """AWS makes a version with another number; here only the functions of this stack have it."""
+    maker.layers[physical_id] = maker.staged(want.properties["Content"])
+
+
+@resource(
+    "AWS::Lambda::Function",
+    "FunctionName Code Handler Role Runtime Timeout MemorySize Environment Layers Architectures Description Tags LoggingConfig DeadLetterConfig "
+    "TracingConfig ReservedConcurrentExecutions",
+)
+def _function(maker: Maker, want: Wanted) -> Made:
+    """Runtime and Architectures say what AWS uses; the local worker is the local cloud's own Python."""
+    p, name = want.properties, want.name("FunctionName")
+    config = _function_config(maker, p, name)
+    function = maker.cloud.functions.add(config, most=_most_workers(p))
+    function.dead_letters = p.get("DeadLetterConfig", {}).get("TargetArn")
+    return name, {"Arn": config.arn}
+
+
+@update_of("AWS::Lambda::Function")
+def _update_function(maker: Maker, want: Wanted, physical_id: str) -> None:
+    config = _function_config(maker, want.properties, physical_id)
+    maker.cloud.functions.replace(config, most=_most_workers(want.properties))
+
+
+def _most_workers(properties: Mapping[str, Any]) -> int:
+    return int(properties.get("ReservedConcurrentExecutions", MOST_WORKERS))
+
+
+def _function_config(maker: Maker, p: Mapping[str, Any], name: str) -> FunctionConfig:
+    log_group = p.get("LoggingConfig", {}).get("LogGroup", f"/aws/lambda/{name}")
+    return FunctionConfig(
+        name=name,
+        arn=maker.arn("lambda", f"function:{name}"),
+        handler=p["Handler"],
+        role=p["Role"],
+        timeout=float(p.get("Timeout", 3)),
+        memory=int(p.get("MemorySize", 128)),
+        runtime=p["Runtime"],
+        code=maker.staged(p["Code"]),
+        opt=maker.layer_dir([maker.layers[layer] for layer in p.get("Layers", [])]),
+        environment={k: str(v) for k, v in p.get("Environment", {}).get("Variables", {}).items()},
+        log_group=log_group,
+    )
+
+
+@resource("AWS::Lambda::Permission", "Action FunctionName Principal SourceArn SourceAccount")
+def _permission(maker: Maker, want: Wanted) -> Made:
+    p = want.properties
+    maker.cloud.functions.get(p["FunctionName"]).permissions.append(
+        (p["Principal"], p.get("SourceArn"))
+    )
+    return want.name(""), {}
+
+
+@resource(
+    "AWS::Lambda::EventInvokeConfig",
+    "FunctionName Qualifier MaximumRetryAttempts MaximumEventAgeInSeconds DestinationConfig",
+)
+def _event_invoke_config(maker: Maker, want: Wanted) -> Made:
+    p = want.properties
+    function = maker.cloud.functions.get(p["FunctionName"])
+    function.retries = int(p.get("MaximumRetryAttempts", 2))
+    if set(p.get("DestinationConfig", {})) - {"OnFailure"}:
+        raise TemplateError("only the OnFailure destination is supported")
+    function.dead_letters = (
+        p.get("DestinationConfig", {})
+        .get("OnFailure", {})
+        .get("Destination", function.dead_letters)
+    )
+    return want.name(""), {}
+
+
+@resource("AWS::Events::EventBus", "Name Tags Description")
+def _event_bus(maker: Maker, want: Wanted) -> Made:
+    name = want.name("Name")
+    maker.backend("events").create_event_bus(name)
+    return name, {"Arn": maker.arn("events", f"event-bus/{name}"), "Name": name}
+
+
+@resource("AWS::Events::Rule", "Name EventBusName EventPattern State Targets Description")
+def _rule(maker: Maker, want: Wanted) -> Made:
+    p, name, backend = want.properties, want.name("Name")[:64], maker.backend("events")
+    patterns.check(p["EventPattern"])
+    for target in p.get("Targets", []):
+        bus.check_target(target)
+    on = p.get("EventBusName", "default")
+    rule = backend.put_rule(
+        name, event_pattern=json.dumps(p["EventPattern"]), event_bus_arn=on, state=p.get("State")
+    )
+    rule.targets = list(p.get("Targets", []))
+    return (name if on == "default" else f"{on}|{name}"), {"Arn": rule.arn}
+
+
+@resource(
+    "AWS::Scheduler::Schedule",
+    "Name GroupName ScheduleExpression FlexibleTimeWindow Target State Description",
+)
+def _schedule(maker: Maker, want: Wanted) -> Made:
+    p, name = want.properties, want.name("Name")
+    if p.get("FlexibleTimeWindow", {}).get("Mode", "OFF") != "OFF":
+        raise TemplateError("only FlexibleTimeWindow Mode OFF is supported")
+    if p.get("State", "ENABLED") != "ENABLED":
+        return name, {"Arn": maker.arn("scheduler", f"schedule/default/{name}")}
+    schedule = maker.cloud.schedules.add(
+        name, p["ScheduleExpression"], p["Target"], group=p.get("GroupName", "default")
+    )
+    return name, {"Arn": schedule.arn}
+
+
+@resource(
+    "AWS::StepFunctions::StateMachine",
+    "StateMachineName StateMachineType DefinitionString Definition DefinitionSubstitutions RoleArn LoggingConfiguration TracingConfiguration Tags",
+)
+def _state_machine(maker: Maker, want: Wanted) -> Made:
+    from moto.stepfunctions.parser.models import stepfunctions_parser_backends
+
+    p, name = want.properties, want.name("StateMachineName")
+    definition = _definition(p, name)
+    if p.get("StateMachineType", "STANDARD") != "STANDARD":
+        raise TemplateError("only STANDARD state machines are supported")
+    backend = stepfunctions_parser_backends[maker.cloud.account_id][maker.cloud.region]
+    machine = backend.create_state_machine(name=name, definition=definition, roleArn=p["RoleArn"])
+    return machine.arn, {"Arn": machine.arn, "Name": name}
+
+
+@update_of("AWS::StepFunctions::StateMachine")
+def _update_state_machine(maker: Maker, want: Wanted, physical_id: str) -> None:
+    """Executions that run go on by the definition that they began with, as on AWS."""
+    from moto.stepfunctions.parser.models import stepfunctions_parser_backends
+
+    p = want.properties
+    definition = _definition(p, physical_id.rsplit(":", 1)[-1])
+    backend = stepfunctions_parser_backends[maker.cloud.account_id][maker.cloud.region]
+    backend.update_state_machine(physical_id, definition=definition, role_arn=p["RoleArn"])
+
+
+def _definition(p: Mapping[str, Any], name: str) -> str:
+    definition = str(p.get("DefinitionString") or json.dumps(p["Definition"]))
+    for key, value in p.get("DefinitionSubstitutions", {}).items():
+        definition = definition.replace("${" + key + "}", str(value))
+    step_functions.check_definition(name, definition)
+    return definition
+
+
+@resource("AWS::ApiGatewayV2::Api", "Body FailOnWarnings Tags")
+def _api(maker: Maker, want: Wanted) -> Made:
+    api = maker.cloud.gateway.add(want.properties["Body"])
+    return api.id, {"ApiId": api.id, "ApiEndpoint": maker.cloud.gateway.url(api.id)}
+
+
+@resource(
+    "AWS::ApiGatewayV2::Stage",
+    "ApiId StageName AutoDeploy DefaultRouteSettings AccessLogSettings Tags",
+)
+def _stage(maker: Maker, want: Wanted) -> Made:
+    """Throttling and access logs have no meaning for one user on loopback."""
+    maker.cloud.gateway.apis[want.properties["ApiId"]].stages.add(want.properties["StageName"])
+    return want.properties["StageName"], {}
+
+
+@resource(
+    "AWS::CloudWatch::Alarm",
+    "AlarmName AlarmDescription Namespace MetricName Dimensions Statistic Period EvaluationPeriods DatapointsToAlarm Threshold ComparisonOperator "
+    "TreatMissingData AlarmActions OKActions InsufficientDataActions Metrics ExtendedStatistic",
+)
+def _alarm(maker: Maker, want: Wanted) -> Made:
+    """Checked for what every alarm needs and named; nothing here emits the metrics an alarm would watch, so it never fires."""
+    for needed in ("ComparisonOperator", "EvaluationPeriods"):
+        if needed not in want.properties:
+            raise TemplateError(f"an alarm needs {needed}")
+    name = want.name("AlarmName")
+    return name, {"Arn": maker.arn("cloudwatch", f"alarm:{name}")}
+
+
+@resource("AWS::CloudWatch::Dashboard", "DashboardName DashboardBody")
+def _dashboard(maker: Maker, want: Wanted) -> Made:
+    name = want.name("DashboardName")
+    json.loads(want.properties["DashboardBody"])  # a body that is no JSON fails on AWS too
+    return name, {}
+
+
+@update_of("AWS::CloudWatch::Dashboard")
+def _update_dashboard(maker: Maker, want: Wanted, physical_id: str) -> None:
+    json.loads(want.properties["DashboardBody"])

@@ -1,0 +1,1 @@
+"""HTTP as bytes: requests are read, answers are written."""

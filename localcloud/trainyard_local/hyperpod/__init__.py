@@ -1,0 +1,1 @@
+"""SageMaker HyperPod, whose clusters are made of real nodes here."""

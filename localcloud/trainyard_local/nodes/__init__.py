@@ -1,0 +1,1 @@
+"""Nodes that are process trees, and what every kind of node has."""

@@ -1,0 +1,1 @@
+"""Session Manager for local nodes."""

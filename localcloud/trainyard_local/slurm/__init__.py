@@ -1,0 +1,1 @@
+"""The Slurm of a local cluster."""
