@@ -116,7 +116,8 @@ def main(argv: list[str] | None = None) -> int:
     (ROOT / "build/bench/checkpoint_stall.json").write_text(json.dumps(document, indent=1))
     print(json.dumps(document, indent=1))
     print(
-        f"A save stalls its step for {share:.1%} of what torch.save in the loop does; the goal of {GOAL:.0%} is {'' if share <= GOAL else 'not '}reached"
+        f"A save stalls its step for {share:.1%} of what torch.save in the loop does; "
+        f"the goal of {GOAL:.0%} is {'' if share <= GOAL else 'not '}reached"
     )
     return 0
 

@@ -247,8 +247,10 @@ def main() -> int:
     )
     print(json.dumps(found, indent=1))
     print(
-        f"8 ranks on 2 nodes: {found['ratios']['toPlain8']} times the plain program with 8 ranks (goal {GOAL_SAME_RANKS:.0f}), "
-        f"{found['ratios']['toPlain2']} times it with 2 (goal {GOAL_TWO_RANKS:.0f}): {'reached' if found['reached'] else 'NOT reached'}"
+        f"8 ranks on 2 nodes: {found['ratios']['toPlain8']} times the plain program with 8 "
+        f"ranks (goal {GOAL_SAME_RANKS:.0f}), "
+        f"{found['ratios']['toPlain2']} times it with 2 (goal {GOAL_TWO_RANKS:.0f}): "
+        f"{'reached' if found['reached'] else 'NOT reached'}"
     )
     return 0 if found["reached"] else 1
 

@@ -82,7 +82,8 @@ def torchrun(
     )
     if done.returncode:
         raise SystemExit(
-            f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+            f"{' '.join(command)} ended with "
+            f"{done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
         )
     return [
         json.loads(line)

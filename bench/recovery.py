@@ -531,9 +531,11 @@ def _line(found: Round) -> str:
     if found.error:
         return f"{found.number:2} {found.kind}: {found.error}"
     times = {
-        "lost": found.fault_to_loss_seconds, "submitted": found.fault_to_submit_seconds,
-        "started": found.fault_to_start_seconds, "first step": found.fault_to_resumed_step_seconds,
-    }  # fmt: skip
+        "lost": found.fault_to_loss_seconds,
+        "submitted": found.fault_to_submit_seconds,
+        "started": found.fault_to_start_seconds,
+        "first step": found.fault_to_resumed_step_seconds,
+    }
     told = ", ".join(
         f"{what} after {seconds} s" for what, seconds in times.items() if seconds is not None
     )
@@ -543,7 +545,8 @@ def _line(found: Round) -> str:
         else ""
     )
     return (
-        f"{found.number:2} {found.kind}: {told}{since}, {found.steps_lost} steps lost, weights equal: {found.final_weights_equal}, "
+        f"{found.number:2} {found.kind}: {told}{since}, {found.steps_lost} steps lost, weights "
+        f"equal: {found.final_weights_equal}, "
         f"cause: {' then '.join(found.causes) or 'none'}"
     )
 
@@ -597,7 +600,10 @@ def _show(console: Console, report: dict[str, Any], output: Path) -> None:
     for name in ("api", "cloudUp"):
         if name in report:
             console.print(
-                f"{name}: { {key: value for key, value in report[name].items() if key != 'seconds'} }",
+                (
+                    f"{name}: "
+                    f"{ {key: value for key, value in report[name].items() if key != 'seconds'} }"
+                ),
                 highlight=False,
             )
     console.print(

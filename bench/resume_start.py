@@ -75,7 +75,8 @@ def resume(run_dir: Path, attempt: int, words: list[str]) -> tuple[float, float]
     progress = json.loads((attempt_dir / "progress.json").read_text()) if code == 0 else {}
     if progress.get("resumedFrom") != SAVED_STEP:
         raise SystemExit(
-            f"the attempt did not resume (exit status {code}):\n{(attempt_dir / 'log').read_text()[-3000:]}"
+            "the attempt did not resume (exit status "
+            f"{code}):\n{(attempt_dir / 'log').read_text()[-3000:]}"
         )
     done = float(progress["firstStepAt"]) - began
     first = json.loads((attempt_dir / "steps.jsonl").read_text().splitlines()[0])
@@ -149,7 +150,8 @@ def main(argv: list[str] | None = None) -> int:
     (ROOT / "build/bench/resume_start.json").write_text(json.dumps(document, indent=1))
     print(json.dumps(document, indent=1))
     print(
-        f"A resume takes {ratio:.2f} times import torch and reading the checkpoint; the goal of {GOAL} is {'' if ratio <= GOAL else 'not '}reached"
+        f"A resume takes {ratio:.2f} times import torch and reading the checkpoint; "
+        f"the goal of {GOAL} is {'' if ratio <= GOAL else 'not '}reached"
     )
     return 0
 

@@ -76,7 +76,8 @@ class Job:
         while len(ends := self._times()[known:]) < steps + 1:
             if any(rank.poll() is not None for rank in self._ranks) or time.monotonic() > deadline:
                 raise SystemExit(
-                    f"{self.name} ended or hung after {known + len(ends)} steps:\n{self._log.read_text(errors='replace')[-4000:]}"
+                    f"{self.name} ended or hung after {known + len(ends)} "
+                    f"steps:\n{self._log.read_text(errors='replace')[-4000:]}"
                 )
             time.sleep(LOOK_SECONDS)
         self._signal(signal.SIGSTOP)

@@ -106,7 +106,10 @@ def _show(console: Console, measured: Measured, output: Path, state_dir: Path) -
         console.print(f"[red]not true:[/] {escape(failure)}", highlight=False)
     if failures:
         console.print(
-            f"Logs: {state_dir}/ (server, functions, and clusters/*/nodes/*/root/var/log/trainyard/)",
+            (
+                f"Logs: {state_dir}/ (server, functions, and "
+                "clusters/*/nodes/*/root/var/log/trainyard/)"
+            ),
             highlight=False,
         )
     verdict = "[green]Everything is true.[/]" if not failures else "[red]The demo failed.[/]"

@@ -90,7 +90,8 @@ class Saboteur:
             "kill-node", run["clusterName"], node=self.fault.instance_id
         )
         self.tell(
-            f"Killed node {self.fault.node} ({self.fault.instance_id}): SIGKILL of everything on it."
+            f"Killed node {self.fault.node} ({self.fault.instance_id}): "
+            "SIGKILL of everything on it."
         )
 
     def _read_last_step(self) -> None:

@@ -85,8 +85,10 @@ def install(machine: str, python: str, site: Path, packages: Sequence[str]) -> N
         f"manylinux_2_28_{machine}",
     ]
     command = [
-        sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--no-compile", "--upgrade",
-        "--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *(f"--platform={name}" for name in platforms),
+        sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet",
+        "--no-deps", "--no-compile", "--upgrade",
+        "--only-binary=:all:", "--implementation=cp", f"--python-version={python}",
+        *(f"--platform={name}" for name in platforms),
         *packages,
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as own:

@@ -93,7 +93,10 @@ def main() -> int:
         results = list(workers.map(run, checks()))
     failed = results.count(False)
     print(
-        f"check: {len(results) - failed} of {len(results)} passed in {time.monotonic() - started:.0f} s",
+        (
+            f"check: {len(results) - failed} of {len(results)} passed in "
+            f"{time.monotonic() - started:.0f} s"
+        ),
         flush=True,
     )
     return 1 if failed else 0

@@ -73,7 +73,10 @@ def main(arguments: list[str]) -> int:
     if sys.version_info[:2] != PYTHON:
         wanted = ".".join(map(str, PYTHON))
         print(
-            f"the layers are for Python {wanted}, the functions' runtime, not {sys.version.split()[0]}: run python{wanted}",
+            (
+                f"the layers are for Python {wanted}, the functions' runtime, not "
+                f"{sys.version.split()[0]}: run python{wanted}"
+            ),
             file=sys.stderr,
         )
         return 1

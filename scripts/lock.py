@@ -13,7 +13,10 @@ from pathlib import Path
 from setup import DEEPSPEED
 
 ROOT = Path(__file__).resolve().parents[1]
-HEADER = "# Locked by `make lock` from {source}; exact versions, no hosts{more}. Change the .in file, not this one.\n"
+HEADER = (
+    "# Locked by `make lock` from {source}; exact versions, no hosts{more}. "
+    "Change the .in file, not this one.\n"
+)
 # A CPU build carries a local version (+cpu) that plain indexes do not know.
 LOCAL_VERSION = re.compile(r"\+[A-Za-z0-9.]+$")
 # Wheels that torch asks for on a machine with CUDA; they are the machine's affair and not part of the lock.

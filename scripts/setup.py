@@ -64,7 +64,8 @@ def apt(packages: tuple[str, ...], why: str) -> None:
     prefix = privilege()
     if shutil.which("apt-get") is None or prefix is None:
         raise SetupError(
-            f"{why}. This user may not install packages; run this once, then the same make command again:\n\n    {by_hand}\n"
+            f"{why}. This user may not install packages; run this once, then the same make "
+            f"command again:\n\n    {by_hand}\n"
         )
     print(f"setup: {why}; installing {' '.join(packages)}", flush=True)
     environment = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive"]
@@ -78,7 +79,8 @@ def apt(packages: tuple[str, ...], why: str) -> None:
         )
         if done.returncode:
             raise SetupError(
-                f"{why}, and '{' '.join(command)}' failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}\nBy hand:\n\n    {by_hand}\n"
+                f"{why}, and '{' '.join(command)}' "
+                f"failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}\nBy hand:\n\n    {by_hand}\n"
             )
 
 
@@ -94,7 +96,8 @@ def ensure_slurm() -> None:
         apt(SLURM_PACKAGES, f"Slurm is not complete (missing: {', '.join(missing)})")
     if still := missing_slurm():
         raise SetupError(
-            f"the Slurm packages are installed, but {', '.join(still)} is not on the PATH nor in /usr/sbin"
+            f"the Slurm packages are installed, but {', '.join(still)} is not on the PATH nor "
+            "in /usr/sbin"
         )
 
 
@@ -142,7 +145,8 @@ def pip(*arguments: str, **environment: str) -> None:
     )
     if done.returncode:
         raise SetupError(
-            f"pip failed (above); the network or the package index may be away. Command:\n\n    {' '.join(command)}\n"
+            "pip failed (above); the network or the package index may be away. "
+            f"Command:\n\n    {' '.join(command)}\n"
         )
 
 

@@ -97,7 +97,10 @@ class Client:
         if not _KEY.fullmatch(key):
             raise InvalidInput(
                 "The idempotency key cannot be sent",
-                f"idempotencyKey: {key[:200]!r} is not 1 to 128 printable ASCII characters without a space at its ends",
+                (
+                    f"idempotencyKey: {key[:200]!r} is not 1 to 128 printable ASCII characters "
+                    "without a space at its ends"
+                ),
                 "Give one such as a UUID, or none",
             )
         return self._call("POST", "/v1/runs", body=spec, key=key)
@@ -209,8 +212,14 @@ class Client:
         if local is None:
             raise InvalidInput(
                 "No faults here",
-                f"faults can be injected into the local cloud only, and {self.connection.api_url} is none",
-                "Leave out --endpoint and unset TRAINYARD_API_URL; faults then go to the local cloud of --state-dir",
+                (
+                    "faults can be injected into the local cloud only, and "
+                    f"{self.connection.api_url} is none"
+                ),
+                (
+                    "Leave out --endpoint and unset TRAINYARD_API_URL; "
+                    "faults then go to the local cloud of --state-dir"
+                ),
             )
         given = {"node": node, "run": run, "seconds": seconds, **more}
         body = {
@@ -334,8 +343,14 @@ def _document(answer: httpx.Response) -> Json:
     if not answer.is_error or (answer.status_code in (404, 501) and "code" not in (document or {})):
         raise Unreachable(
             "This is not Trainyard's API",
-            f"{str(answer.url).partition('?')[0]} answers with HTTP status {answer.status_code} and nothing of ours",
-            "Give the whole ApiUrl of the stack, its stage included; that of a local cloud is in: trainyard local status",
+            (
+                f"{str(answer.url).partition('?')[0]} answers with HTTP status "
+                f"{answer.status_code} and nothing of ours"
+            ),
+            (
+                "Give the whole ApiUrl of the stack, its stage included; "
+                "that of a local cloud is in: trainyard local status"
+            ),
         )
     raise ApiProblem(
         answer.status_code,

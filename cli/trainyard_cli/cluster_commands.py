@@ -149,7 +149,10 @@ def _wait(context: Context, name: str, done: Callable[[Json | None], bool]) -> J
                 time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
         err.print(
-            f"\nDetached; nothing was stopped. Look again with: trainyard cluster show {escape(name)}",
+            (
+                "\nDetached; nothing was stopped. Look again with: "
+                f"trainyard cluster show {escape(name)}"
+            ),
             soft_wrap=True,
         )
         raise typer.Exit(DETACHED) from None

@@ -84,7 +84,10 @@ class Connection:
             raise Unreachable(
                 "No Trainyard to talk to",
                 f"there is no local cloud in {state_dir}",
-                "Start one with: trainyard local up; or give a stack's ApiUrl with --endpoint or TRAINYARD_API_URL",
+                (
+                    "Start one with: trainyard local up; or give a stack's ApiUrl with --endpoint "
+                    "or TRAINYARD_API_URL"
+                ),
             )
         return cls(local["apiUrl"].rstrip("/"), local["region"], local)
 
@@ -105,7 +108,10 @@ class Connection:
         if found is None:
             raise Refused(
                 "No AWS credentials",
-                f"{self.api_url} takes signed calls only, and neither the environment nor ~/.aws has credentials",
+                (
+                    f"{self.api_url} takes signed calls only, and neither the environment nor "
+                    "~/.aws has credentials"
+                ),
                 "Run: aws configure sso, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             )
         return found
@@ -144,7 +150,11 @@ def _checked(given: str) -> str:
         raise InvalidInput(
             "The endpoint is not the URL of an API",
             f"--endpoint or TRAINYARD_API_URL: '{given}' {wrong}",
-            "Give the stack's ApiUrl, such as https://abc123.execute-api.us-east-1.amazonaws.com; without one the local cloud is used",
+            (
+                "Give the stack's ApiUrl, such as "
+                "https://abc123.execute-api.us-east-1.amazonaws.com; "
+                "without one the local cloud is used"
+            ),
         )
     return given.rstrip("/")
 

@@ -116,7 +116,8 @@ class _Lines:
                 self._print(f"{'':8}    {node_line(node)}")
         if snapshot.finished:
             self._print(
-                f"{'':8}  run {snapshot.run['id']} {snapshot.run['status']}: {snapshot.run['reason']}"
+                f"{'':8}  run {snapshot.run['id']} {snapshot.run['status']}: "
+                f"{snapshot.run['reason']}"
             )
 
     def _print(self, text: str) -> None:
@@ -177,13 +178,19 @@ def node_line(node: Json) -> str:
     """A node as one plain line."""
     sample = node.get("sample") or {}
     slurm = "" if node["role"] == "controller" else f"Slurm {node['scheduler']}, "
-    return f"{node.get('name') or node['instanceId']}: {node['role']}, agent {node['agent']}, {slurm}{_load(sample)}"
+    return (
+        f"{node.get('name') or node['instanceId']}: {node['role']}, agent {node['agent']}, "
+        f"{slurm}{_load(sample)}"
+    )
 
 
 def _load(sample: Json) -> str:
     if not sample:
         return "no sample yet"
-    return f"CPU {sample['cpuPercent']:.0f}%, memory {bytes_text(sample['memoryUsedBytes'])} of {bytes_text(sample['memoryTotalBytes'])}"
+    return (
+        f"CPU {sample['cpuPercent']:.0f}%, memory {bytes_text(sample['memoryUsedBytes'])} of "
+        f"{bytes_text(sample['memoryTotalBytes'])}"
+    )
 
 
 def picture(snapshot: Snapshot, note: str = "") -> RenderableType:
@@ -225,7 +232,8 @@ def _head(snapshot: Snapshot) -> Table:
         grid.add_row(
             "[bold]Attempt[/]",
             escape(
-                f"{attempt['number']} on {', '.join(attempt.get('nodes') or []) or 'no nodes yet'}{resumed}"
+                f"{attempt['number']} on "
+                f"{', '.join(attempt.get('nodes') or []) or 'no nodes yet'}{resumed}"
             ),
         )
     there = [found for found in snapshot.checkpoints if found["status"] != "pruned"]

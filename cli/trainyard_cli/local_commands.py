@@ -31,7 +31,8 @@ LOCAL_PARAMETERS = {"HeartbeatSeconds": "2"}
 #: Of the newest so many, `down` looks for active ones.
 ASKED_RUNS = 1000
 RECORDS_GONE = (
-    "Its server was killed: the records of its runs and clusters, and what was exported, were in its memory and are gone. "
+    "Its server was killed: the records of its runs and clusters, and what was exported, were "
+    "in its memory and are gone. "
     "Submit the runs again after `trainyard local up`."
 )
 
@@ -169,7 +170,10 @@ def _ask(context: Context) -> None:
     named = ", ".join(f"{run['id']} ({run['status']})" for run in active[:3]) + (
         f" and {len(active) - 3} more" if len(active) > 3 else ""
     )
-    what = f"{len(active)} run{'s are' if len(active) > 1 else ' is'} active: {named}. Their checkpoints and exports go with the local cloud."
+    what = (
+        f"{len(active)} run{'s are' if len(active) > 1 else ' is'} active: {named}. "
+        "Their checkpoints and exports go with the local cloud."
+    )
     if context.json or not sys.stdin.isatty():
         raise Conflict("Runs are active", what, "Wait for them, cancel them, or say --yes")
     err.print(what)
@@ -253,7 +257,8 @@ def _inject(
         print_json(answer)
     else:
         out.print(
-            f"{kind} on {escape(cluster)}: {escape(', '.join(f'{key} {value}' for key, value in answer.items())) or 'done'}"
+            f"{kind} on {escape(cluster)}: "
+            f"{escape(', '.join(f'{key} {value}' for key, value in answer.items())) or 'done'}"
         )
     if answer.get("error"):
         raise typer.Exit(FAILED)
@@ -278,7 +283,10 @@ def _node_fault(kind: str, does: str, *, epilog: str | None = None) -> None:
 
 _node_fault(
     "freeze-node",
-    "Let everything on a node stand still, as on a frozen host: its ports still accept, nobody answers.",
+    (
+        "Let everything on a node stand still, as on a frozen host: "
+        "its ports still accept, nobody answers."
+    ),
 )
 _node_fault("freeze-agent", "Let a node's agent alone stand still; training must not notice.")
 _node_fault(

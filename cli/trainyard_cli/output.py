@@ -32,8 +32,10 @@ out = _console(stderr=False)
 err = _console(stderr=True)
 
 STYLES = {
-    "Succeeded": "green", "Ready": "green", "Running": "cyan", "Failed": "red", "Cancelled": "yellow", "Recovering": "yellow",
-    "WaitingForNode": "yellow", "linked": "green", "silent": "red", "down": "red", "rejected": "red", "whole": "green",
+    "Succeeded": "green", "Ready": "green", "Running": "cyan", "Failed": "red",
+    "Cancelled": "yellow", "Recovering": "yellow",
+    "WaitingForNode": "yellow", "linked": "green", "silent": "red", "down": "red",
+    "rejected": "red", "whole": "green",
 }  # fmt: skip
 
 

@@ -79,7 +79,10 @@ class ApiProblem(TrainyardError):
         self.status = status
         self.errors: list[Mapping[str, str]] = list(problem.get("errors") or [])
         if status in (401, 403) and not self.next_step:
-            self.next_step = "Check the AWS credentials (aws sts get-caller-identity) and that their policy allows execute-api:Invoke."
+            self.next_step = (
+                "Check the AWS credentials (aws sts get-caller-identity) and that their policy "
+                "allows execute-api:Invoke."
+            )
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]

@@ -46,7 +46,8 @@ def read_secret(name: str, region: str, environ: Mapping[str, str]) -> str:
         say(f"Secrets Manager, try {attempt + 1} of {TRIES}: {problem}")
         time.sleep(min(0.2 * 2**attempt, 5))
     raise StepFailed(
-        f"secret '{name}' cannot be read ({problem}); the node's role needs secretsmanager:GetSecretValue on it"
+        f"secret '{name}' cannot be read ({problem}); the node's role needs "
+        "secretsmanager:GetSecretValue on it"
     )
 
 
@@ -99,6 +100,7 @@ def signed(
     for part in (*scope.split("/"), to_sign):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     headers["authorization"] = (
-        f"AWS4-HMAC-SHA256 Credential={environ['AWS_ACCESS_KEY_ID']}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
+        f"AWS4-HMAC-SHA256 Credential={environ['AWS_ACCESS_KEY_ID']}/{scope}, "
+        f"SignedHeaders={names}, Signature={key.hex()}"
     )
     return headers

@@ -34,7 +34,8 @@ def run(load: Callable[[], Node]) -> int:
         node = load()
         me = node.identity
         say(
-            f"node {me.node_name} ({me.instance_id}, group {me.group}): {me.role} of cluster {node.cluster['clusterName']}"
+            f"node {me.node_name} ({me.instance_id}, group {me.group}): "
+            f"{me.role} of cluster {node.cluster['clusterName']}"
         )
         for number, (name, step) in enumerate(STEPS, start=1):
             say(f"step {number}/{len(STEPS)} {name}")

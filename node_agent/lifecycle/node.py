@@ -22,7 +22,8 @@ ADDRESS_SECONDS = 60.0
 TRIES = 5
 PAUSE_SECONDS = 5.0
 REQUIRED = (
-    "clusterName", "region", "eventBus", "dataBucket", "secretName", "controllerGroup", "workerGroups", "linkPort", "sharedFilesystem",
+    "clusterName", "region", "eventBus", "dataBucket", "secretName", "controllerGroup",
+    "workerGroups", "linkPort", "sharedFilesystem",
 )  # fmt: skip
 
 
@@ -91,7 +92,8 @@ class Node:
         missing = [key for key in REQUIRED if key not in cluster]
         if missing:
             raise StepFailed(
-                f"cluster.json has no {', '.join(missing)}; the control plane that wrote it and these scripts do not match"
+                f"cluster.json has no {', '.join(missing)}; the control plane that wrote it "
+                "and these scripts do not match"
             )
         given = resource_config_path(root, environ)
         return cls(root, bundle, cluster, await_identity(cluster, given, environ), environ)
@@ -153,12 +155,14 @@ def identify(
                 mine = (group["Name"], instance)
     if mine is None:
         raise StepFailed(
-            f"none of this machine's addresses ({', '.join(sorted(addresses)) or 'none'}) is in resource_config.json; "
+            f"none of this machine's addresses ({', '.join(sorted(addresses)) or 'none'}) is "
+            "in resource_config.json; "
             "the file is stale or belongs to another cluster"
         )
     if not controllers:
         raise StepFailed(
-            f"resource_config.json has no instance in the controller group '{cluster['controllerGroup']}'"
+            "resource_config.json has no instance in the controller group "
+            f"'{cluster['controllerGroup']}'"
         )
     group_name, instance = mine
     return Identity(

@@ -55,7 +55,8 @@ def job_environment(node: Node) -> None:
     elif kind == "existing":
         if not os.access(python, os.X_OK):
             raise StepFailed(
-                f"environment.kind is 'existing', but {python} is not there; make it in the image or use kind 'venv'"
+                f"environment.kind is 'existing', but {python} is not there; "
+                "make it in the image or use kind 'venv'"
             )
     elif node.identity.role == "worker":
         # A package index may be out of reach while the network comes up.

@@ -47,7 +47,8 @@ def agent(node: Node) -> None:
         node.path(directory).mkdir(parents=True, exist_ok=True)
     if node.local:
         say(
-            "skipped: systemd unit and slice: a root prefix has no systemd; the agent runs under 'supervise'"
+            "skipped: systemd unit and slice: a root prefix has no systemd; "
+            "the agent runs under 'supervise'"
         )
         return
     for unit in ("trainyard-agent.service", "trainyard.slice"):
@@ -107,7 +108,8 @@ def unpack_packages(node: Node) -> None:
     archive = node.bundle / "packages" / f"linux-{platform.machine()}.zip"
     if not archive.exists():
         raise StepFailed(
-            f"the bundle has no {archive.name}: the control plane was built without the agent's packages; build it with sam build, "
+            f"the bundle has no {archive.name}: the control plane was built without the "
+            "agent's packages; build it with sam build, "
             "which makes them; the local cloud makes them at: trainyard local up --nodes machines"
         )
     shutil.copyfile(archive.with_name(PIP), node.path(f"/opt/trainyard/{PIP}"))

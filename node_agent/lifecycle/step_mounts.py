@@ -51,14 +51,16 @@ def link_shared(node: Node) -> None:
     shared = node.environ.get("TRAINYARD_SHARED")
     if not shared:
         raise StepFailed(
-            "TRAINYARD_SHARED is not set; under TRAINYARD_ROOT it names the directory that stands for FSx"
+            "TRAINYARD_SHARED is not set; under TRAINYARD_ROOT it names the directory that "
+            "stands for FSx"
         )
     link = node.path(shared_path(node))
     link.parent.mkdir(parents=True, exist_ok=True)
     if not link.is_symlink():
         link.symlink_to(shared)
     say(
-        f"skipped: mount -t lustre: cannot run under a root prefix; {shared_path(node)} is a link to {shared}"
+        "skipped: mount -t lustre: cannot run under a root prefix; "
+        f"{shared_path(node)} is a link to {shared}"
     )
 
 
@@ -71,8 +73,10 @@ def buckets(node: Node) -> None:
             continue
         if not os.access(MOUNT_S3, os.X_OK):
             raise StepFailed(
-                f"s3Mounts: s3://{mount['bucket']} cannot be mounted at {target}: this node's image has no {MOUNT_S3} "
-                "(Mountpoint for Amazon S3); use an image that has it, or copy the data to the shared filesystem and remove s3Mounts"
+                f"s3Mounts: s3://{mount['bucket']} cannot be mounted at {target}: "
+                f"this node's image has no {MOUNT_S3} "
+                "(Mountpoint for Amazon S3); use an image that has it, or copy the data to the "
+                "shared filesystem and remove s3Mounts"
             )
         Path(target).mkdir(parents=True, exist_ok=True)
         unit = f"trainyard-s3-{number}.service"
@@ -86,9 +90,11 @@ def mount_unit(mount: Mapping[str, Any]) -> str:
     """A systemd unit for one bucket. Bucket, path and prefix were validated to plain characters by the control plane."""
     prefix = f" --prefix {mount['prefix'].rstrip('/')}/" if mount.get("prefix") else ""
     return (
-        "[Unit]\nDescription=Bucket mounted for training\nAfter=network-online.target\nWants=network-online.target\n\n"
+        "[Unit]\nDescription=Bucket mounted for "
+        "training\nAfter=network-online.target\nWants=network-online.target\n\n"
         "[Service]\nType=forking\n"
-        f"ExecStart={MOUNT_S3} --read-only --allow-other{prefix} {mount['bucket']} {mount['mountPath']}\n"
+        f"ExecStart={MOUNT_S3} --read-only --allow-other{prefix} {mount['bucket']} "
+        f"{mount['mountPath']}\n"
         f"ExecStop=/usr/bin/fusermount -u {mount['mountPath']}\nRestart=on-failure\n\n"
         "[Install]\nWantedBy=multi-user.target\n"
     )

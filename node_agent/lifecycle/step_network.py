@@ -29,7 +29,8 @@ def await_names(node: Node, deadline: float) -> None:
         while not resolves(host):
             if time.monotonic() > deadline:
                 raise StepFailed(
-                    f"the name {host} has no address after {NAMES_SECONDS:.0f} s; the node's VPC needs DNS support and DNS host names"
+                    f"the name {host} has no address after {NAMES_SECONDS:.0f} s; "
+                    "the node's VPC needs DNS support and DNS host names"
                 )
             say(f"waiting for the name {host}")
             time.sleep(LOOK_SECONDS)

@@ -35,7 +35,8 @@ def hooks(node: Node) -> None:
     path = Path(own)
     if not await_configuration(path):
         say(
-            f"WARNING: {path} did not come within {CONFIGURATION_WAIT_SECONDS:.0f} s: jobs come back more slowly without our settings"
+            f"WARNING: {path} did not come within {CONFIGURATION_WAIT_SECONDS:.0f} s: "
+            "jobs come back more slowly without our settings"
         )
         return
     for look in range(LOOKS):

@@ -82,13 +82,17 @@ def _account(stack: str, region: str | None, profile: str | None) -> Account:
 def _print(account: Account, found: list[Finding]) -> None:
     for one in found:
         out.print(
-            f"[{STYLES[one.severity]}]{one.severity}[/]  [bold]{_shown(one.subject)}[/]: {_shown(one.problem)}",
+            (
+                f"[{STYLES[one.severity]}]{one.severity}[/]  [bold]{_shown(one.subject)}[/]: "
+                f"{_shown(one.problem)}"
+            ),
             soft_wrap=True,
         )
         out.print(f"         {_shown(one.remedy)}", soft_wrap=True)
     if not found:
         out.print(
-            f"Nothing found: {len(names())} checks of {account.region}, stack {escape(account.stack_name)}."
+            f"Nothing found: {len(names())} checks of {account.region}, stack "
+            f"{escape(account.stack_name)}."
         )
 
 

@@ -73,7 +73,9 @@ def first_light(
         list[str] | None,
         typer.Option(
             metavar="[STAGE=]SECONDS",
-            help="at most so long for that stage, or for each; more than once; default: each its own",
+            help=(
+                "at most so long for that stage, or for each; more than once; default: each its own"
+            ),
         ),
     ] = None,
     clean: Annotated[
@@ -91,15 +93,28 @@ def first_light(
             account = account_of(connection, stack)
             given = read_spec(file) if file else None
             spec = spec_of(
-                given, account, local=connection.local is not None, network_stack=network_stack, instance_type=instance_type,
+                given,
+                account,
+                local=connection.local is not None,
+                network_stack=network_stack,
+                instance_type=instance_type,
                 resume=not without_resume,
-            )  # fmt: skip
+            )
             _valid(spec)
             world = World(api, account, spec, new_name())
             redactor = Redactor(_known(connection))
-            record = Record.new(output, redactor, product=importlib.metadata.version("trainyard-cli"), region=connection.region,
-                                where=_where(connection), api=mark_of(connection.api_url), stack=stack, cluster=world.cluster_name, run=None,
-                                spec=world.cluster_spec)  # fmt: skip
+            record = Record.new(
+                output,
+                redactor,
+                product=importlib.metadata.version("trainyard-cli"),
+                region=connection.region,
+                where=_where(connection),
+                api=mark_of(connection.api_url),
+                stack=stack,
+                cluster=world.cluster_name,
+                run=None,
+                spec=world.cluster_spec,
+            )
             chosen = stages(
                 lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd),
                 resume=not without_resume,
@@ -119,17 +134,25 @@ def _clean(context: Context, api: Client, path: Path) -> int:
     document = record.document
     if document["region"] != api.connection.region:
         raise InvalidInput(
-            "That was another region", f"--clean: {path} tells of {document['region']}, and this API is in {api.connection.region}",
+            "That was another region",
+            (
+                f"--clean: {path} tells of {document['region']}, and this API is in "
+                f"{api.connection.region}"
+            ),
             "Give the --endpoint of the API that made it",
-        )  # fmt: skip
+        )
     if document["api"] != mark_of(api.connection.api_url):
         # It knows nothing of the cluster, so all would seem to be gone.
         there = document.get("where")
         raise InvalidInput(
             "That was another API",
-            f"--clean: {path} tells of what was made through another one{f' ({there})' if isinstance(there, str) else ''}"
+            f"--clean: {path} tells of what was made through another "
+            f"one{f' ({there})' if isinstance(there, str) else ''}"
             f" than {api.connection.api_url}",
-            "Give the --endpoint of the API that made it; what a local cloud made went with its `local down`",
+            (
+                "Give the --endpoint of the API that made it; what a local cloud made went with "
+                "its `local down`"
+            ),
         )
     account = account_of(api.connection, document["stack"])
     world = World(api, account, {"cluster": {"spec": document["spec"]}}, document["cluster"])
@@ -229,9 +252,14 @@ def _agree(
             f"--max-usd: is {most:.2f}, and {known}",
             "Give a higher --max-usd, or a cheaper SPEC",
         )
-    price = "The price list does not know what these nodes cost." if hourly is None or bound is None else (
-        f"The nodes cost {hourly:.2f} USD an hour; were every stage to take all its time, {bound:.2f} USD."
-    )  # fmt: skip
+    price = (
+        "The price list does not know what these nodes cost."
+        if hourly is None or bound is None
+        else (
+            f"The nodes cost {hourly:.2f} USD an hour; were every stage to take all its time, "
+            f"{bound:.2f} USD."
+        )
+    )
     _tell(price)
     if yes:
         return
@@ -260,7 +288,10 @@ def _print(context: Context, document: Json, path: Path) -> None:
     )
     if not document["nothingLeft"]:
         out.print(
-            f"[red bold]Something may be left.[/] Run: trainyard first-light --clean {escape(str(path))}",
+            (
+                "[red bold]Something may be left.[/] Run: trainyard first-light --clean "
+                f"{escape(str(path))}"
+            ),
             soft_wrap=True,
         )
     err.print(f"Everything that was seen is in {escape(str(path))}")

@@ -64,7 +64,8 @@ class Signals:
             self.held = True
             raise Interrupted(signal.Signals(number).name)
         self._tell(
-            "It is being torn down, which goes on. After a kill -9: trainyard first-light --clean FILE"
+            "It is being torn down, which goes on. After a kill -9: "
+            "trainyard first-light --clean FILE"
         )
 
 
@@ -206,7 +207,10 @@ class FirstLight:
         self._tell(f"  failed: {problem}")
         self._look(world.stage)
         if document["firstBroken"] is None:
-            words = f"Stage {world.stage} failed, and no assumption that first-light can see explains it. {_brief(problem)}"
+            words = (
+                f"Stage {world.stage} failed, and no assumption that first-light can see "
+                f"explains it. {_brief(problem)}"
+            )
             document.update(verdict="failed", words=words)
         self._stopped(document["verdict"], document["words"], problem)
 
@@ -241,7 +245,10 @@ class FirstLight:
             if seen.verdict != "held" and (before is None or before["verdict"] != seen.verdict):
                 self._tell(f"  {seen.assumption} {seen.verdict}: {seen.evidence}")
             if seen.verdict == "broken" and document["firstBroken"] is None:
-                words = f"{seen.assumption} of docs/aws-assumptions.md does not hold: {seen.evidence}. {seen.remedy}".rstrip()
+                words = (
+                    f"{seen.assumption} of docs/aws-assumptions.md does not hold: "
+                    f"{seen.evidence}. {seen.remedy}"
+                ).rstrip()
                 document.update(verdict="broken", firstBroken=seen.assumption, words=words)
                 if self._world.failure is None:
                     self._keep_evidence()
@@ -274,8 +281,18 @@ class FirstLight:
             kept.extend(found)
             return words
 
-        self._last("teardown", self._teardown_seconds, "taking everything down", lambda watch: tear_down(
-            self._world, watch, lambda words: self._tell(f"  {words}"), force=force, patience=patience))  # fmt: skip
+        self._last(
+            "teardown",
+            self._teardown_seconds,
+            "taking everything down",
+            lambda watch: tear_down(
+                self._world,
+                watch,
+                lambda words: self._tell(f"  {words}"),
+                force=force,
+                patience=patience,
+            ),
+        )
         proof: float = LOCAL_PROOF_SECONDS if self._world.local else PROOF_SECONDS
         proof = min(proof, self._limits.get("nothing-left", proof))
         done = self._last("nothing-left", proof, "proving that nothing is left", prove)
@@ -314,7 +331,10 @@ class FirstLight:
         document = self._record.document
         if document["verdict"] == "running":
             verdicts = [one["verdict"] for one in document["assumptions"].values()]
-            words = f"Every stage passed; {verdicts.count('held')} assumptions held, {verdicts.count('not-seen')} could not be seen."
+            words = (
+                f"Every stage passed; {verdicts.count('held')} assumptions held, "
+                f"{verdicts.count('not-seen')} could not be seen."
+            )
             document.update(verdict="held", words=words)
         self._write()
 

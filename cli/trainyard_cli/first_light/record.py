@@ -50,13 +50,23 @@ class Record:
         if before is not None and not before.get("nothingLeft"):
             raise InvalidInput(
                 "An earlier first light is not cleaned up",
-                f"--output: {path} tells of cluster {before['cluster']}, of which something may be left",
+                (
+                    f"--output: {path} tells of cluster {before['cluster']}, of which something "
+                    "may be left"
+                ),
                 f"Run: trainyard first-light --clean {path}; or give another --output",
             )
         document = {
-            "format": FORMAT, **facts, "verdict": "running", "words": "It is under way, or was killed.", "firstBroken": None,
-            "startedAt": now_text(), "stages": [], "assumptions": {}, "nothingLeft": False,
-        }  # fmt: skip
+            "format": FORMAT,
+            **facts,
+            "verdict": "running",
+            "words": "It is under way, or was killed.",
+            "firstBroken": None,
+            "startedAt": now_text(),
+            "stages": [],
+            "assumptions": {},
+            "nothingLeft": False,
+        }
         return cls(path, document, redactor)
 
     @classmethod
@@ -75,7 +85,10 @@ class Record:
             raise InvalidInput(
                 "first-light's file is damaged",
                 f"--clean: {path} says nothing of use of {', '.join(lacking)}",
-                f"Delete by hand what belongs to cluster {document['cluster']}: aws sagemaker list-clusters shows whether it is there",
+                (
+                    f"Delete by hand what belongs to cluster {document['cluster']}: "
+                    "aws sagemaker list-clusters shows whether it is there"
+                ),
             )
         return cls(path, document, Redactor(known, seen=document))
 

@@ -32,7 +32,10 @@ def tear_down(world: World, watch: Watch, tell: Tell, *, force: bool, patience: 
         )
     except StageFailed as failure:
         if tries.gone_from_aws():
-            detail = f"AWS has the cluster no more, so that it costs nothing, but our API does not call it deleted: {failure.detail}"
+            detail = (
+                "AWS has the cluster no more, so that it costs nothing, but our API does not "
+                f"call it deleted: {failure.detail}"
+            )
             raise StageFailed(
                 failure.title,
                 detail,
@@ -145,7 +148,10 @@ def nothing_left(world: World, watch: Watch) -> tuple[str, list[str]]:
         told = "; ".join(one.what for one in last if not one.kept)
         error.detail = told or error.detail
         error.title = "Something is left"
-        error.next_step = f"Run again: trainyard first-light --clean FILE; or delete by hand what belongs to {world.cluster_name}"
+        error.next_step = (
+            "Run again: trainyard first-light --clean FILE; or delete by hand what belongs to "
+            f"{world.cluster_name}"
+        )
         raise
     return "no cluster, node, role, secret and running state machine of it is left", [
         one.what for one in found
@@ -199,7 +205,10 @@ def _objects(world: World) -> Iterator[Left]:
         more = " at least" if page.get("IsTruncated") else ""
         size = sum(int(one["Size"]) for one in found)
         yield Left(
-            f"{len(found)} objects{more} ({size} bytes) below s3://{bucket}/{prefix} are kept: the run's files and results, and what nodes were made with",
+            (
+                f"{len(found)} objects{more} ({size} bytes) below s3://{bucket}/{prefix} are kept: "
+                "the run's files and results, and what nodes were made with"
+            ),
             kept=True,
         )
     if world.cluster_id and world.log_streams:

@@ -199,7 +199,8 @@ def of_words(words: Sequence[str]) -> Command:
     """The command of a command line without the program: `--option value` or `--option=value`. Raises BadCommand."""
     if not words or words[0] not in COMMANDS:
         raise BadCommand(
-            f"the first argument must be one of {', '.join(COMMANDS)}; got {words[0] if words else 'nothing'!r}"
+            f"the first argument must be one of {', '.join(COMMANDS)}; "
+            f"got {words[0] if words else 'nothing'!r}"
         )
     options: dict[str, str] = {}
     rest = list(words[1:])

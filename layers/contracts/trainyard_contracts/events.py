@@ -27,12 +27,17 @@ class AgentEvent(Fact):
     node: str = Field(default="", description="Slurm name of the node that reports")
     reported_at: AwareDatetime | None = Field(
         default=None,
-        description="set by whoever records it where the node's clock was wrong: the time that the node gave",
+        description=(
+            "set by whoever records it where the node's clock was wrong: "
+            "the time that the node gave"
+        ),
     )
     signature: str = Field(
         default="",
         exclude=True,
-        description="signatures.signature of the whole event, by the cluster's key; added when it is sent",
+        description=(
+            "signatures.signature of the whole event, by the cluster's key; added when it is sent"
+        ),
     )
 
 
@@ -301,8 +306,10 @@ class ClusterHeartbeat(AgentEvent):
 AGENT_EVENTS: dict[str, type[AgentEvent]] = {
     cls.__name__: cls
     for cls in (
-        ClusterReady, AttemptQueued, AttemptStarted, AttemptStepped, CheckpointCommitted, CheckpointRejected, CheckpointPruned, AttemptEnded,
-        NodeLost, NodeReturned, NodesChanged, AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
+        ClusterReady, AttemptQueued, AttemptStarted, AttemptStepped, CheckpointCommitted,
+        CheckpointRejected, CheckpointPruned, AttemptEnded,
+        NodeLost, NodeReturned, NodesChanged, AgentSilent, AgentBack, NodeUnhealthy, ExportFinished,
+        ClusterHeartbeat,
     )
 }  # fmt: skip
 

@@ -155,7 +155,10 @@ class ExportedObject(Lenient):
     sha256: Sha256Hex
     checksum: str = Field(
         default="",
-        description="what S3 shows: base64, of the parts' hashes with '-<parts>' for a file that went up in parts; '' = sha256's",
+        description=(
+            "what S3 shows: base64, of the parts' hashes with '-<parts>' for a file that went "
+            "up in parts; '' = sha256's"
+        ),
     )
 
 
@@ -247,7 +250,9 @@ class AgentConfig(Lenient):
     data_bucket: str
     runs_prefix: str = Field(
         default="runs",
-        description="below it lie this cluster's runs in the data bucket; its nodes reach no others",
+        description=(
+            "below it lie this cluster's runs in the data bucket; its nodes reach no others"
+        ),
     )
     slurm_bin: str = Field(
         default="", description="directory of sbatch, scontrol, ...; empty = PATH"

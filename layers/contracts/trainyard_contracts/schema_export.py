@@ -14,7 +14,8 @@ from .specs import RunSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES: tuple[type[BaseModel], ...] = (
-    files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest, files.AgentConfig, files.ClusterFile, files.LaunchReport,
+    files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest,
+    files.AgentConfig, files.ClusterFile, files.LaunchReport,
 )  # fmt: skip
 
 

@@ -94,6 +94,7 @@ def _positive_seconds(env: Mapping[str, str], name: str, default: float) -> floa
         seconds = 0.0
     if seconds <= 0:
         raise MissingSetting(
-            f"the environment variable {name} is '{text}'; it must be a number of seconds above 0, such as 60"
+            f"the environment variable {name} is '{text}'; it must be a number of seconds "
+            "above 0, such as 60"
         )
     return seconds

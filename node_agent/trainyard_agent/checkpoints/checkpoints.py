@@ -342,7 +342,7 @@ class Checkpoints:
         }
         findings, present = await loop.run_in_executor(
             self._pool, scan, root, bundle.checkpoint_directory, attempt.run_id, dict(known), later
-        )  # fmt: skip
+        )
         for finding in sorted(findings, key=lambda item: (item.step, item.attempt)):
             if finding.status == "unreadable":
                 self._look_again(attempt.run_id, finding)

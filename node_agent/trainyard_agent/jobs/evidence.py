@@ -18,9 +18,12 @@ Kind = Literal["python-error", "signal", "out-of-memory", "node", "checkpoint", 
 
 #: A rank whose peer died raises one of these: a consequence, never the cause.
 _CONSEQUENCES = (
-    "connection closed by peer", "connection reset by peer", "connection refused", "connectfullmesh failed", "gloo/transport",
-    "socket closed", "broken pipe", "timed out waiting", "nccl error", "distbackenderror", "distnetworkerror", "diststoreerror",
-    "childfailederror", "signalexception", "rendezvousconnectionerror", "rendezvousclosederror", "keyboardinterrupt",
+    "connection closed by peer", "connection reset by peer", "connection refused",
+    "connectfullmesh failed", "gloo/transport",
+    "socket closed", "broken pipe", "timed out waiting", "nccl error", "distbackenderror",
+    "distnetworkerror", "diststoreerror",
+    "childfailederror", "signalexception", "rendezvousconnectionerror", "rendezvousclosederror",
+    "keyboardinterrupt",
 )  # fmt: skip
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?::\s?(.*))?$")
 _PREFIX = re.compile(r"^(?:\d+: ?)?(?:\[(?:rank|default)\d+\]: ?)?")

@@ -75,7 +75,10 @@ def _place(account: Account, scope: Scope, there: Json) -> Iterator[Finding]:
         {subnet["AvailabilityZone"] for subnet in own},
     )
     if zones and zone and not zones <= zone:
-        problem = f"it lies in {', '.join(sorted(zone))}, nodes in {', '.join(sorted(zones))}: traffic between zones is slow and billed"
+        problem = (
+            f"it lies in {', '.join(sorted(zone))}, nodes in {', '.join(sorted(zones))}: "
+            "traffic between zones is slow and billed"
+        )
         remedy = "Take subnets of the filesystem's zone"
         yield Finding(
             "filesystem", "warning", scope.field("sharedFilesystem.dnsName"), problem, remedy
@@ -117,7 +120,10 @@ def _ports(account: Account, scope: Scope, there: Json) -> Iterator[Finding]:
             problem = (
                 f"none of its security groups ({', '.join(ids)}) lets the nodes in on TCP {ports}"
             )
-            remedy = f"Allow TCP {ports} from {', '.join(sorted(clients))}, or give it the nodes' security group"
+            remedy = (
+                f"Allow TCP {ports} from {', '.join(sorted(clients))}, or give it the nodes' "
+                "security group"
+            )
             yield _finding(scope, "dnsName", problem, remedy)
 
 

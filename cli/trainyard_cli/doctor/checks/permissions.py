@@ -45,9 +45,13 @@ NEEDS: dict[str, tuple[Need, ...]] = {
 def check(account: Account, _scope: Scope) -> Iterator[Finding]:
     yield from _caller(account)
     values = {
-        "partition": account.partition, "region": account.region, "account": account.identity["Account"],
-        "bucket": account.outputs.get("DataBucketName", ""), "bus": account.outputs.get("EventBusName", ""), "stack": account.stack_name,
-    }  # fmt: skip
+        "partition": account.partition,
+        "region": account.region,
+        "account": account.identity["Account"],
+        "bucket": account.outputs.get("DataBucketName", ""),
+        "bus": account.outputs.get("EventBusName", ""),
+        "stack": account.stack_name,
+    }
     for logical_id, needs in NEEDS.items():
         name = account.resource(logical_id)
         if name is None:
@@ -89,13 +93,20 @@ def _denied(account: Account, who: str, arn: str, need: Need) -> Iterator[Findin
         for name, value in need.context
     ]
     answer = account.call(
-        "iam", "SimulatePrincipalPolicy", PolicySourceArn=arn, ActionNames=list(need.actions), ResourceArns=[need.resource],
+        "iam",
+        "SimulatePrincipalPolicy",
+        PolicySourceArn=arn,
+        ActionNames=list(need.actions),
+        ResourceArns=[need.resource],
         ContextEntries=context,
-    )  # fmt: skip
+    )
     for result in answer["EvaluationResults"]:
         if result["EvalDecision"] != "allowed":
             problem = f"{who} may not {result['EvalActionName']} on {need.resource}: {_why(result)}"
-            remedy = "Allow it, or have the one who owns that policy take the denial away; docs/operations.md lists what is needed"
+            remedy = (
+                "Allow it, or have the one who owns that policy take the denial away; "
+                "docs/operations.md lists what is needed"
+            )
             yield Finding("permissions", "failure", who, problem, remedy)
 
 

@@ -24,7 +24,10 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
                 "Make the NAT gateway again, or mend the route",
             )
         elif way is not None and str(way.get("GatewayId") or "").startswith("igw-"):
-            problem = "it is public: HyperPod gives its nodes no public address, so an internet gateway is no way out for them"
+            problem = (
+                "it is public: HyperPod gives its nodes no public address, so an internet "
+                "gateway is no way out for them"
+            )
             yield _finding(
                 subnet, problem, "Take a private subnet, whose default route leads to a NAT gateway"
             )

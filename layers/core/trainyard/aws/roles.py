@@ -48,7 +48,9 @@ class IamRoles:
                     Path=role.path,
                     AssumeRolePolicyDocument=json.dumps(role.trust),
                     PermissionsBoundary=role.boundary,
-                    Description="What the nodes of one Trainyard cluster may do, its jobs included.",
+                    Description=(
+                        "What the nodes of one Trainyard cluster may do, its jobs included."
+                    ),
                     Tags=[{"Key": key, "Value": value} for key, value in role.tags.items()],
                 )
         except _Exists:

@@ -132,8 +132,14 @@ class TableRuns:
     def record(self, run_id: str, fact: Fact, message: str) -> bool:
         pk, (stored, names) = _pk(run_id), written(fact)
         line = TimelineEntry(
-            id=fact.id, at=fact.at, kind="fact", type=stored.type, message=message, attempt=stored.attempt, data=stored.data
-        )  # fmt: skip
+            id=fact.id,
+            at=fact.at,
+            kind="fact",
+            type=stored.type,
+            message=message,
+            attempt=stored.attempt,
+            data=stored.data,
+        )
         beside = [] if names is None else [self._table.always(names_item(pk, fact.id, names))]
         return not self._table.transact(
             self._table.new(fact_item(pk, stored)),
@@ -219,17 +225,24 @@ def _key_pk(idempotency_key: str) -> str:
 
 def _run_item(run: Run) -> Item:
     return {
-        "pk": text(_pk(run.id)), "sk": text("run"), "doc": pack(run), "version": number(run.version),
-        "gsi1pk": text(_ENDED if run.terminal else _ACTIVE), "gsi1sk": text(f"{stamp(run.created_at)}#{run.id}"),
-    }  # fmt: skip
+        "pk": text(_pk(run.id)),
+        "sk": text("run"),
+        "doc": pack(run),
+        "version": number(run.version),
+        "gsi1pk": text(_ENDED if run.terminal else _ACTIVE),
+        "gsi1sk": text(f"{stamp(run.created_at)}#{run.id}"),
+    }
 
 
 def _key_item(run: Run, idempotency_key: str, body_hash: str) -> Item:
     expires = int((run.created_at + IDEMPOTENCY_LIFETIME).timestamp())
     return {
-        "pk": text(_key_pk(idempotency_key)), "sk": text("key"),
-        "runId": text(run.id), "bodyHash": text(body_hash), "expiresAt": number(expires),
-    }  # fmt: skip
+        "pk": text(_key_pk(idempotency_key)),
+        "sk": text("key"),
+        "runId": text(run.id),
+        "bodyHash": text(body_hash),
+        "expiresAt": number(expires),
+    }
 
 
 def _checkpoint(item: Item) -> Checkpoint:

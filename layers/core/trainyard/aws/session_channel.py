@@ -72,11 +72,13 @@ class SessionChannel:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise errors.CommandTimeout(
-                        f"the command did not end within {timeout_seconds:g} s{_unread(conversation)}"
+                        f"the command did not end within {timeout_seconds:g} "
+                        f"s{_unread(conversation)}"
                     )
                 if not conversation.begun and time.monotonic() > silent_until:
                     raise errors.NodeUnreachable(
-                        f"the session's data channel is open, but nothing came in {self._handshake_seconds:g} s{_unread(conversation)}"
+                        "the session's data channel is open, but nothing came in "
+                        f"{self._handshake_seconds:g} s{_unread(conversation)}"
                     )
                 _exchange(socket, conversation, min(left, _TICK_SECONDS))
         return _result(conversation)
@@ -98,9 +100,14 @@ def _channel(url: str, deadline: float) -> Any:
     left = max(deadline - time.monotonic(), 0.1)
     try:
         with connect(
-            url, open_timeout=min(left, 10), close_timeout=_CLOSE_SECONDS, ping_interval=None,
-            compression=None, max_size=None, proxy=None,
-        ) as socket:  # fmt: skip
+            url,
+            open_timeout=min(left, 10),
+            close_timeout=_CLOSE_SECONDS,
+            ping_interval=None,
+            compression=None,
+            max_size=None,
+            proxy=None,
+        ) as socket:
             yield socket
     except (OSError, WebSocketException) as lost:
         raise errors.NodeUnreachable(
@@ -110,13 +117,15 @@ def _channel(url: str, deadline: float) -> Any:
 
 def _opening(token: str) -> str:
     """The first frame, the only one of text: the token authenticates the channel."""
-    return json.dumps({
-        "MessageSchemaVersion": "1.0",
-        "RequestId": str(uuid4()),
-        "TokenValue": token,
-        "ClientId": str(uuid4()),
-        "ClientVersion": CLIENT_VERSION,
-    })  # fmt: skip
+    return json.dumps(
+        {
+            "MessageSchemaVersion": "1.0",
+            "RequestId": str(uuid4()),
+            "TokenValue": token,
+            "ClientId": str(uuid4()),
+            "ClientVersion": CLIENT_VERSION,
+        }
+    )
 
 
 def _exchange(socket: ClientConnection, conversation: Conversation, wait_seconds: float) -> None:
@@ -160,7 +169,10 @@ def _result(conversation: Conversation) -> CommandResult:
     said = (conversation.close_reason or conversation.stderr or conversation.stdout).strip()
     if conversation.close_reason:
         raise errors.NodeUnreachable(f"Session Manager closed the session: {said}")
-    words = f"the session ended without the command's exit code{': ' + said[-500:] if said else ''}{_unread(conversation)}"
+    words = (
+        "the session ended without the command's exit "
+        f"code{': ' + said[-500:] if said else ''}{_unread(conversation)}"
+    )
     raise errors.NodeUnreachable(words, next_step=_NO_CODE)
 
 
@@ -170,4 +182,7 @@ def _unread(conversation: Conversation) -> str:
     )
 
 
-_NO_CODE = "Repeat the command; if it stays, update the SSM agent on the node (3.1.1511 or newer sends exit codes)."
+_NO_CODE = (
+    "Repeat the command; if it stays, update the SSM agent on the node (3.1.1511 or newer "
+    "sends exit codes)."
+)

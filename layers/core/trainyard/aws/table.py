@@ -68,9 +68,12 @@ class Table:
         """Update an item in place; False if the condition did not hold."""
         with translated("write the table"):
             return _held(
-                self._dynamodb.update_item, TableName=self.name, Key=_key(pk, sk),
-                UpdateExpression=expression, **_condition(condition, values),
-            )  # fmt: skip
+                self._dynamodb.update_item,
+                TableName=self.name,
+                Key=_key(pk, sk),
+                UpdateExpression=expression,
+                **_condition(condition, values),
+            )
 
     def delete(self, pk: str, sk: str, *, condition: str, values: Mapping[str, Value]) -> bool:
         """Delete an item; False if the condition did not hold."""

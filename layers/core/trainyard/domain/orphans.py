@@ -28,7 +28,10 @@ def kept_because(record: Cluster | None, arn: str, tags: Mapping[str, str]) -> s
     if record is None:
         return "no record has its name: the table may be new, restored, or another stack's"
     if record.status != "Deleted":
-        return f"the record of its name is {record.status} and of another cluster ({record.arn or 'which AWS has not named yet'})"
+        return (
+            f"the record of its name is {record.status} and of another cluster "
+            f"({record.arn or 'which AWS has not named yet'})"
+        )
     if record.arn is not None:
         return (
             ""

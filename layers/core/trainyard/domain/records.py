@@ -14,9 +14,18 @@ from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.specs import RunSpec
 
 RunStatus = Literal[
-    "Pending", "Provisioning", "Submitting", "Running", "Recovering", "WaitingForNode",
-    "Exporting", "TearingDown", "Succeeded", "Failed", "Cancelled",
-]  # fmt: skip
+    "Pending",
+    "Provisioning",
+    "Submitting",
+    "Running",
+    "Recovering",
+    "WaitingForNode",
+    "Exporting",
+    "TearingDown",
+    "Succeeded",
+    "Failed",
+    "Cancelled",
+]
 TERMINAL: frozenset[str] = frozenset({"Succeeded", "Failed", "Cancelled"})
 ClusterStatus = Literal[
     "Pending", "Creating", "InService", "Ready", "Failed", "Deleting", "Deleted"
@@ -142,7 +151,10 @@ class Checkpoint(Record):
     committed_at: datetime
     status: Literal["whole", "rejected", "pruned"] = Field(
         default="whole",
-        description="whole: every hash verified; rejected: it does not verify; pruned: removed, newer ones are kept",
+        description=(
+            "whole: every hash verified; rejected: it does not verify; pruned: "
+            "removed, newer ones are kept"
+        ),
     )
     reason: str = ""
 
@@ -172,7 +184,9 @@ class Run(Record):
     owns_cluster: bool = False
     filesystem: str = Field(
         default="",
-        description="what the run's last attempt wrote lies on this filesystem: its DNS name and mount name",
+        description=(
+            "what the run's last attempt wrote lies on this filesystem: its DNS name and mount name"
+        ),
     )
     objects_prefix: str = Field(
         default="", description="where its objects lie in the data bucket; runs/<id> of older runs"

@@ -226,10 +226,17 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
 
 def _open_incident(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
     incident = Incident(
-        cause=finding.cause, attempt=attempt.number, life=draft.run.life, fact_id=finding.fact.id, started_at=finding.fact.at,
-        actions=[action.kind for action in finding.actions] + [f"exclude {node}" for node in finding.exclude],
-        reason=finding.because, error_signature=finding.signature, node=finding.node,
-    )  # fmt: skip
+        cause=finding.cause,
+        attempt=attempt.number,
+        life=draft.run.life,
+        fact_id=finding.fact.id,
+        started_at=finding.fact.at,
+        actions=[action.kind for action in finding.actions]
+        + [f"exclude {node}" for node in finding.exclude],
+        reason=finding.because,
+        error_signature=finding.signature,
+        node=finding.node,
+    )
     draft.change(incidents=[*draft.run.incidents, incident])
 
 
@@ -296,7 +303,10 @@ def _wait_for_node(draft: Draft, because: str, key: str) -> None:
         draft.stop("failed", reason, problem("nodes-exhausted", reason))
         draft.note(f"nodes-exhausted-{key}", "Stopped", reason)
     elif draft.run.waiting_since is None:
-        reason = f"{because}No spare is left: {have} of {need} nodes are usable. Waiting up to {seconds} s for a node."
+        reason = (
+            f"{because}No spare is left: {have} of {need} nodes are usable. "
+            f"Waiting up to {seconds} s for a node."
+        )
         draft.change(waiting_since=draft.now)
         _replace_others(draft)
         draft.status("WaitingForNode", reason)
@@ -337,7 +347,10 @@ def _bystanders(draft: Draft, attempt: Attempt) -> None:
         action = causes.replacement(fact, node, causes.instance_of(fact, node))
         actions.setdefault(action.id, action)
         if node not in without:
-            message = f"{causes.lost_sentence(fact, node)} The run does not use it, so training goes on; {left}."
+            message = (
+                f"{causes.lost_sentence(fact, node)} The run does not use it, so training goes "
+                f"on; {left}."
+            )
             draft.note(f"bystander-{fact.id}-{node}", "SpareLost", message)
     if len(handled) > len(draft.run.handled_facts):
         draft.change(handled_facts=list(handled), actions=list(actions.values()))

@@ -10,8 +10,10 @@ from trainyard_contracts.specs import ExportSpec, RunSpec
 #: Programs that commit checkpoints and a final model by themselves.
 OUR_TRAINERS = "trainyard_trainers."
 WHERE = (
-    "Results belong into the directory that TRAINYARD_OUTPUT_DIR names: it is there again at each attempt and always exported. Files that "
-    "a program leaves in its working directory or in TRAINYARD_RUN_DIR are exported up to 20 GiB; what it writes elsewhere on the nodes is "
+    "Results belong into the directory that TRAINYARD_OUTPUT_DIR names: "
+    "it is there again at each attempt and always exported. Files that "
+    "a program leaves in its working directory or in TRAINYARD_RUN_DIR are exported up to 20 "
+    "GiB; what it writes elsewhere on the nodes is "
     "not found and goes with the cluster."
 )
 
@@ -27,7 +29,8 @@ def left_behind(manifest: ExportManifest) -> str:
     if not count:
         return ""
     return (
-        f"{counted(count, 'file')} of the program's own ({size(manifest.left_out_bytes)}), which are too many, too large, "
+        f"{counted(count, 'file')} of the program's own ({size(manifest.left_out_bytes)}), "
+        "which are too many, too large, "
         "or links that lead elsewhere"
     )
 
@@ -57,14 +60,19 @@ def without_result(run: Run) -> bool:
 
 def kept_because(run: Run) -> str:
     """Why the run's own cluster stays although its export is verified, and what to do; '' if it may go."""
-    again = f"Put them into TRAINYARD_OUTPUT_DIR and export the run again (trainyard run export {run.id}), or delete the cluster by hand."
+    again = (
+        "Put them into TRAINYARD_OUTPUT_DIR and export the run again (trainyard run export "
+        f"{run.id}), or delete the cluster by hand."
+    )
     if run.export is not None and run.export.left_behind:
         return f"It holds the only copy of {run.export.left_behind}. {again}"
     if without_result(run) and run.spec.cluster.spec is not None:
         limit = run.spec.cluster.spec.idle_limit_seconds
         return (
-            "No result was found: neither a checkpoint nor a final model nor a file of the program's in its output or working directory. "
-            f"It stays until it has been idle for {limit} s (cluster.spec.idleLimitSeconds). {again.replace('them', 'the results')}"
+            "No result was found: neither a checkpoint nor a final model nor a file of the "
+            "program's in its output or working directory. "
+            f"It stays until it has been idle for {limit} s (cluster.spec.idleLimitSeconds). "
+            f"{again.replace('them', 'the results')}"
         )
     return ""
 
@@ -80,16 +88,19 @@ def warnings(spec: RunSpec) -> list[str]:
         found.append(f"job: the program is not one of Trainyard's trainers. {WHERE}")
     if spec.checkpoint.every_seconds is None and spec.checkpoint.every_steps is None:
         found.append(
-            "checkpoint: neither everySeconds nor everySteps is given; Trainyard's trainers then save every 60 s, and a program that saves "
+            "checkpoint: neither everySeconds nor everySteps is given; "
+            "Trainyard's trainers then save every 60 s, and a program that saves "
             "nothing itself starts again from the beginning after a failure."
         )
     if not spec.export.enabled and spec.teardown_policy != "never":
         found.append(
-            "export.enabled is false and the cluster is deleted at the end: what was trained is lost with it."
+            "export.enabled is false and the cluster is deleted at the end: "
+            "what was trained is lost with it."
         )
     cluster = spec.cluster.spec
     if cluster is not None and not any(group.spares for group in cluster.instance_groups):
         found.append(
-            "cluster: there is no spare, so a lost node is waited for (minutes) instead of replaced in seconds."
+            "cluster: there is no spare, so a lost node is waited for (minutes) instead of "
+            "replaced in seconds."
         )
     return found

@@ -26,7 +26,10 @@ def blocker(
         return None
     holders = unsaved_runs(cluster, cluster_facts)
     if holders:
-        return f"Cluster '{cluster.name}' holds the only copy of the checkpoints of {_listed(holders)}."
+        return (
+            f"Cluster '{cluster.name}' holds the only copy of the checkpoints of "
+            f"{_listed(holders)}."
+        )
     if others is not None and (others.running or others.queued):
         return f"Cluster '{cluster.name}' is used by people: {_jobs(others)}."
     return None

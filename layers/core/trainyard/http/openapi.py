@@ -9,8 +9,10 @@ from trainyard.http.problems import MEDIA_TYPE
 from trainyard.ports import Ports
 
 DESCRIPTION = (
-    "Distributed training on AWS with nobody watching. Requests are signed with AWS Signature Version 4 (service execute-api). "
-    "Errors are application/problem+json with a closed code. Times are RFC 3339; units are in the names."
+    "Distributed training on AWS with nobody watching. Requests are signed with AWS Signature "
+    "Version 4 (service execute-api). "
+    "Errors are application/problem+json with a closed code. Times are RFC 3339; "
+    "units are in the names."
 )
 # The resolver documents its own answers to invalid requests, which this API replaces by problems.
 _UNUSED = ("HTTPValidationError", "ValidationError", "ResponseValidationError")
@@ -62,7 +64,9 @@ def _responses(responses: dict[str, Any]) -> dict[str, Any]:
         if not _is_the_resolvers(response)
     }
     kept["403"] = {
-        "description": "The gateway refuses the request: no signature, a wrong one, or no permission"
+        "description": (
+            "The gateway refuses the request: no signature, a wrong one, or no permission"
+        )
     }
     for status, description in _WITHOUT_A_ROUTE.items():
         kept.setdefault(status, _problem(description))

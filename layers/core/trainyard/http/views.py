@@ -110,7 +110,10 @@ class Checkpoint(View):
     files: int
     committed_at: datetime
     status: Literal["whole", "rejected", "pruned"] = Field(
-        description="whole: every hash verified; rejected: it does not verify; pruned: removed, newer ones are kept"
+        description=(
+            "whole: every hash verified; rejected: it does not verify; pruned: "
+            "removed, newer ones are kept"
+        )
     )
     reason: str
 
@@ -150,7 +153,9 @@ class RunView(View):
     )
     cluster_deleted: bool
     filesystem: str = Field(
-        description="what the run's last attempt wrote lies on this filesystem: its DNS name and mount name"
+        description=(
+            "what the run's last attempt wrote lies on this filesystem: its DNS name and mount name"
+        )
     )
     objects_prefix: str = Field(
         description="where its objects lie in the data bucket; runs/<id> of older runs"
@@ -253,7 +258,10 @@ class MetricsView(View):
     run: list[TimedRunSample]
     thinned: bool = Field(
         default=False,
-        description="points or nodes are left out, so that the answer stays small; a shorter time shows more points",
+        description=(
+            "points or nodes are left out, so that the answer stays small; "
+            "a shorter time shows more points"
+        ),
     )
     node_count: int = Field(default=0, description="nodes that have samples, shown or not")
 
