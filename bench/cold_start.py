@@ -31,8 +31,7 @@ NATIVE = ("awslambdaric", "pydantic-core")
 ANSWER_SECONDS = 60.0
 SETTINGS = (
     "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN",
-    "CLUSTER_MACHINE_ARN",
-    "TEARDOWN_MACHINE_ARN", "NODE_BOUNDARY_ARN", "SECRET_PREFIX",
+    "CLUSTER_MACHINE_ARN", "TEARDOWN_MACHINE_ARN", "NODE_BOUNDARY_ARN", "SECRET_PREFIX",
 )  # fmt: skip
 
 
@@ -162,8 +161,8 @@ def _event() -> dict[str, Any]:
     }
     return {
         "version": "2.0", "routeKey": "ANY /v1/{proxy+}", "rawPath": "/v1/runs",
-        "rawQueryString": "",
-        "headers": {"host": "127.0.0.1"}, "requestContext": context, "isBase64Encoded": False,
+        "rawQueryString": "", "headers": {"host": "127.0.0.1"}, "requestContext": context,
+        "isBase64Encoded": False,
     }  # fmt: skip
 
 

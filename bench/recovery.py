@@ -219,7 +219,8 @@ class Bench:
             node for node in self.cloud.api.nodes(CLUSTER) if node["role"] == "controller"
         )
         arn = self.cloud.api.cluster(CLUSTER)["arn"]
-        target = f"sagemaker-cluster:{arn.rpartition('/')[2]}_{controller['group']}-{controller['instanceId']}"
+        cluster_id = arn.rpartition("/")[2]
+        target = f"sagemaker-cluster:{cluster_id}_{controller['group']}-{controller['instanceId']}"
         done = SessionChannel(self.cloud.aws("ssm")).run(
             lambda again: target, list(argv), timeout_seconds=30
         )
@@ -505,7 +506,10 @@ def left_out(arguments: argparse.Namespace) -> str | None:
         )
     if arguments.nodes == "processes" or missing is None:
         return None
-    return f"{', '.join(kind.name for kind in KINDS if kind.nodes == 'machines' and arguments.only in kind.name)}: {'. '.join(missing)}"
+    names = [
+        kind.name for kind in KINDS if kind.nodes == "machines" and arguments.only in kind.name
+    ]
+    return f"{', '.join(names)}: {'. '.join(missing)}"
 
 
 def kinds(arguments: argparse.Namespace, report: dict[str, Any]) -> list[Kind]:
@@ -599,15 +603,10 @@ def _show(console: Console, report: dict[str, Any], output: Path) -> None:
         console.print(f"It ended early: {report['error']}", highlight=False, markup=False)
     for name in ("api", "cloudUp"):
         if name in report:
-            console.print(
-                (
-                    f"{name}: "
-                    f"{ {key: value for key, value in report[name].items() if key != 'seconds'} }"
-                ),
-                highlight=False,
-            )
+            figures = {key: value for key, value in report[name].items() if key != "seconds"}
+            console.print(f"{name}: {figures}", highlight=False)
     console.print(
-        f"{'Every target is reached.' if report['reached'] else 'Not every target is reached.'} {output}",
+        f"{'Every' if report['reached'] else 'Not every'} target is reached. {output}",
         highlight=False,
     )
 

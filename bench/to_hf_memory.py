@@ -31,7 +31,8 @@ from pathlib import Path
 from trainyard_trainers.llm import convert
 
 def status(name):
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name)) * 1024
+    lines = open("/proc/self/status")
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) * 1024
 
 before = status("VmRSS")
 convert.to_hf(Path(sys.argv[1]), Path(sys.argv[2]), shard_bytes=int(sys.argv[3]), check="never")

@@ -44,7 +44,8 @@ def main(argv: list[str] | None = None) -> int:
         )
     except KeyboardInterrupt:
         measured.trouble.append("it was interrupted")
-    except Exception as error:  # noqa: BLE001  (whatever goes wrong is part of the verdict, and the exit status)
+    # Whatever goes wrong is part of the verdict, and of the exit status.
+    except Exception as error:  # noqa: BLE001
         measured.trouble.append(f"{type(error).__name__}: {error}")
     count_leftovers(state_dir, measured)
     measured.wall_seconds = round(time.monotonic() - started, 1)

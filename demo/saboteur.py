@@ -54,7 +54,8 @@ class Saboteur:
             if run is not None:
                 self._strike(run)
                 self._read_last_step()
-        except Exception as error:  # noqa: BLE001  (a thread's last resort: the verdict must hear of it)
+        # A thread's last resort: the verdict must hear of it.
+        except Exception as error:  # noqa: BLE001
             self.fault.error = f"{type(error).__name__}: {error}"
 
     def _middle_of_training(self) -> dict[str, Any] | None:

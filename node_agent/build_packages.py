@@ -86,10 +86,8 @@ def install(machine: str, python: str, site: Path, packages: Sequence[str]) -> N
     ]
     command = [
         sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet",
-        "--no-deps", "--no-compile", "--upgrade",
-        "--only-binary=:all:", "--implementation=cp", f"--python-version={python}",
-        *(f"--platform={name}" for name in platforms),
-        *packages,
+        "--no-deps", "--no-compile", "--upgrade", "--only-binary=:all:", "--implementation=cp",
+        f"--python-version={python}", *(f"--platform={name}" for name in platforms), *packages,
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as own:
         subprocess.run(

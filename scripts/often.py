@@ -38,7 +38,8 @@ class Tally:
     def add(self, results: Path, exit_status: int) -> None:
         """Count one repetition by pytest's JUnit file; without one pytest itself was the failure."""
         try:
-            cases = list(ElementTree.parse(results).iter("testcase"))  # noqa: S314 - we had it written
+            found = ElementTree.parse(results)  # noqa: S314 - pytest wrote it for us
+            cases = list(found.iter("testcase"))
         except (OSError, ElementTree.ParseError):
             self._fail("(pytest)", f"exit status {exit_status}, and no results")
             return

@@ -33,9 +33,8 @@ err = _console(stderr=True)
 
 STYLES = {
     "Succeeded": "green", "Ready": "green", "Running": "cyan", "Failed": "red",
-    "Cancelled": "yellow", "Recovering": "yellow",
-    "WaitingForNode": "yellow", "linked": "green", "silent": "red", "down": "red",
-    "rejected": "red", "whole": "green",
+    "Cancelled": "yellow", "Recovering": "yellow", "WaitingForNode": "yellow", "linked": "green",
+    "silent": "red", "down": "red", "rejected": "red", "whole": "green",
 }  # fmt: skip
 
 

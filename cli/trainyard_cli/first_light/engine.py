@@ -103,7 +103,7 @@ class FirstLight:
                         + self._teardown_seconds
                     )
                     self._go(stages)
-                except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, machines are not left behind for it
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - machines go first
                     stopped = error
                 signals.held = True
             except Interrupted as signalled:
@@ -258,7 +258,8 @@ class FirstLight:
             return look.see(self._world)
         except (NotAnswered, TrainyardError) as error:
             return Seen(look.assumption, "not-seen", f"nobody could look: {error}")
-        except Exception as error:  # noqa: BLE001 - a look's own defect; what it would have seen is not seen
+        # A look's own defect: what it would have seen is not seen.
+        except Exception as error:  # noqa: BLE001
             return Seen(
                 look.assumption,
                 "not-seen",
@@ -314,7 +315,7 @@ class FirstLight:
         try:
             entry.update(proved=act(watch), state="passed")
             self._tell(f"  {entry['proved']}")
-        except Exception as error:  # noqa: BLE001 - the proof that nothing is left comes all the same
+        except Exception as error:  # noqa: BLE001 - the teardown is still proved
             problem = _as_problem(error)
             self._world.failure = problem
             entry.update(state="failed", problem=problem.as_json())

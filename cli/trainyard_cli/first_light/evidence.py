@@ -34,7 +34,8 @@ def _read(read: Callable[[], Any]) -> Any:
         return read()
     except (NotAnswered, TrainyardError) as error:
         return f"could not be read: {error}"
-    except Exception as error:  # noqa: BLE001 - an answer of another shape than ours; the other parts are worth having
+    # An answer of an unexpected shape: the other parts are still worth having.
+    except Exception as error:  # noqa: BLE001
         return f"could not be read: {type(error).__name__}: {error}"
 
 

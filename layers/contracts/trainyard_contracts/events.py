@@ -307,9 +307,8 @@ AGENT_EVENTS: dict[str, type[AgentEvent]] = {
     cls.__name__: cls
     for cls in (
         ClusterReady, AttemptQueued, AttemptStarted, AttemptStepped, CheckpointCommitted,
-        CheckpointRejected, CheckpointPruned, AttemptEnded,
-        NodeLost, NodeReturned, NodesChanged, AgentSilent, AgentBack, NodeUnhealthy, ExportFinished,
-        ClusterHeartbeat,
+        CheckpointRejected, CheckpointPruned, AttemptEnded, NodeLost, NodeReturned, NodesChanged,
+        AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
     )
 }  # fmt: skip
 

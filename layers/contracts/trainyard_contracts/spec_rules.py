@@ -17,10 +17,9 @@ SYSTEM_DIRECTORIES = (
 #: Accounts that Ubuntu's image, HyperPod, Slurm or Session Manager own (/etc/passwd of the image, and what its services run as).
 SYSTEM_ACCOUNTS = frozenset({
     "root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy",
-    "www-data", "backup", "list",
-    "irc", "gnats", "nobody", "messagebus", "sshd", "syslog", "tcpdump", "ubuntu", "ec2-user",
-    "ssm-user", "slurm", "munge", "mysql",
-    "docker", "trainyard", "systemd-network", "systemd-resolve", "systemd-timesync",
+    "www-data", "backup", "list", "irc", "gnats", "nobody", "messagebus", "sshd", "syslog",
+    "tcpdump", "ubuntu", "ec2-user", "ssm-user", "slurm", "munge", "mysql", "docker", "trainyard",
+    "systemd-network", "systemd-resolve", "systemd-timesync",
 })  # fmt: skip
 _SEGMENT = re.compile(r"[A-Za-z0-9_.-]+")
 

@@ -125,10 +125,10 @@ def signature(directory: Path) -> str:
     try:
         for root, _, names in os.walk(directory):
             for name in sorted(names):
-                at = os.stat(os.path.join(root, name))
-                parts.append(
-                    f"{os.path.relpath(os.path.join(root, name), directory)}:{at.st_size}:{at.st_mtime_ns}:{at.st_ino}"
-                )
+                path = os.path.join(root, name)
+                at = os.stat(path)
+                relative = os.path.relpath(path, directory)
+                parts.append(f"{relative}:{at.st_size}:{at.st_mtime_ns}:{at.st_ino}")
     except OSError:
         return ""
     return "|".join(parts) if parts or directory.is_dir() else ""

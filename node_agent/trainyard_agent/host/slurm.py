@@ -32,9 +32,8 @@ _SERVING = frozenset({"idle", "allocated", "mixed", "completing"})
 #: starts no job on the node.
 _UNFIT = frozenset({
     "drain", "draining", "drained", "fail", "failing", "down", "not_responding", "no_respond",
-    "invalid_reg", "maint", "maintenance",
-    "power_down", "power_up", "powered_down", "powering_down", "powering_up", "reboot",
-    "reboot_issued", "reboot_requested",
+    "invalid_reg", "maint", "maintenance", "power_down", "power_up", "powered_down",
+    "powering_down", "powering_up", "reboot", "reboot_issued", "reboot_requested",
     "reboot_canceled", "future",
 })  # fmt: skip
 

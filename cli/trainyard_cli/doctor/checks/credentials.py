@@ -11,8 +11,7 @@ from ..scope import Scope
 #: botocore's names for a way to AWS that is not there: nothing is known of the credentials then.
 UNREACHED = (
     "EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ConnectionClosedError",
-    "ConnectionError", "ProxyConnectionError",
-    "SSLError", "HTTPClientError",
+    "ConnectionError", "ProxyConnectionError", "SSLError", "HTTPClientError",
 )  # fmt: skip
 NO_PROFILE = ("ProfileNotFound", "ConfigParseError", "ConfigNotFound")
 

@@ -30,7 +30,8 @@ NEEDS: dict[str, tuple[Need, ...]] = {
         Need(("sagemaker:CreateCluster", "sagemaker:ListClusters")),
         Need(
             ("ssm:StartSession",),
-            "arn:{partition}:ssm:{region}:{account}:managed-instance/sagemaker-cluster:abcdefghijkl_w-i-0",
+            "arn:{partition}:ssm:{region}:{account}:managed-instance/"
+            "sagemaker-cluster:abcdefghijkl_w-i-0",
         ),
         Need(("s3:PutObject", "s3:GetObject"), "arn:{partition}:s3:::{bucket}/clusters/x"),
         Need(
@@ -72,7 +73,10 @@ def _caller(account: Account) -> Iterator[Finding]:
     arn = _principal(account)
     if not url or arn is None:
         return
-    api = f"arn:{account.partition}:execute-api:{account.region}:{account.identity['Account']}:{url.split('.')[0]}/*/POST/v1/runs"
+    api = (
+        f"arn:{account.partition}:execute-api:{account.region}:{account.identity['Account']}:"
+        f"{url.split('.')[0]}/*/POST/v1/runs"
+    )
     yield from _denied(
         account, f"you ({account.identity['Arn']})", arn, Need(("execute-api:Invoke",), api)
     )

@@ -34,9 +34,9 @@ class TableClusters:
             )
         made = cluster if before is None else _next_generation(cluster, before)
         condition, values = "attribute_not_exists(pk)", None
-        if (
-            before is not None
-        ):  # the version goes on counting: a straggler of the old generation can never write the new one
+        if before is not None:
+            # The version goes on counting, so a straggler of the old generation never writes
+            # the new one.
             condition, values = "version = :before", {":before": number(before.version)}
         if not self._table.put(
             {**_key(made.name), **_attributes(made)}, condition=condition, values=values

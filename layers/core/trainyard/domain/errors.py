@@ -197,9 +197,7 @@ class Throttled(RetryableError):
 #: Codes of problem+json answers (docs/reference/problems.md).
 CODES: frozenset[str] = frozenset({
     "invalid-request", "invalid-page-token", "body-too-large", "not-found", "run-not-found",
-    "cluster-not-found", "node-not-found",
-    "idempotency-conflict", "conflict", "run-finished", "run-active", "cluster-exists",
-    "cluster-in-use", "backend-rejected",
-    "no-capacity", "node-unreachable", "session-encrypted", "throttled", "method-not-allowed",
-    "internal",
+    "cluster-not-found", "node-not-found", "idempotency-conflict", "conflict", "run-finished",
+    "run-active", "cluster-exists", "cluster-in-use", "backend-rejected", "no-capacity",
+    "node-unreachable", "session-encrypted", "throttled", "method-not-allowed", "internal",
 })  # fmt: skip

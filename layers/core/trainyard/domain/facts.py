@@ -114,8 +114,8 @@ class IdleAndSilent(Fact):
 
 OWN: tuple[type[Fact], ...] = (
     ClusterFailed, ClusterDeleted, ClusterLost, ClusterState, ClusterEvent, LifecycleFailed,
-    NodeHealth, CancelRequested, ExportRequested,
-    ResumeRequested, UnsavedRun, SavedRun, IdleAndSilent,
+    NodeHealth, CancelRequested, ExportRequested, ResumeRequested, UnsavedRun, SavedRun,
+    IdleAndSilent,
 )  # fmt: skip
 CLASSES: Mapping[str, type[Fact]] = {**AGENT_EVENTS, **{cls.__name__: cls for cls in OWN}}
 

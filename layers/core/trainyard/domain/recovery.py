@@ -83,7 +83,7 @@ def _restart_goes_first(draft: Draft) -> bool:
     ):
         return False
     if queueing.queued(draft) is not None or any(action.kind == "exclude" for action in draft.due):
-        return False  # it waits in Slurm's queue: a node that is asked for now may be the one that it starts on
+        return False  # the job waits in Slurm's queue and may start on the very node asked for
     until = attempt.submitted_at + timedelta(seconds=RESTART_SECONDS)
     draft.by(until)
     return draft.now < until

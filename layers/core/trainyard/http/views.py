@@ -35,7 +35,8 @@ class View(Unchanging):
     @classmethod
     def made(cls, **fields: Any) -> Self:
         """Of fields that are right already."""
-        return cls.model_construct(**fields)  # type: ignore[return-value]  # pydantic's plugin of mypy does not know Self
+        # pydantic's plugin of mypy does not know Self
+        return cls.model_construct(**fields)  # type: ignore[return-value]
 
 
 class Problem(View):
