@@ -1,8 +1,9 @@
-"""How fast training goes on after a fault, many times over: `make bench-recovery` writes build/bench/recovery.json.
+"""How fast training goes on after a fault: `make bench-recovery` writes build/bench/recovery.json.
 
-On one cluster of each kind of node, for each kind of fault, N runs: train, strike between two checkpoints, measure the new attempt's
-submission and its first new step, let it finish, compare the final weights with those of an undisturbed run, and give the cluster
-its node back. Faults of links and of power need nodes that boot; where those cannot be, it says so and leaves them out.
+On one cluster of each kind of node, for each kind of fault, N runs: train, strike between two
+checkpoints, measure the new attempt's submission and its first new step, let it finish, compare the
+final weights with those of an undisturbed run, and give the cluster its node back. Faults of links
+and of power need nodes that boot; where those cannot be, it says so and leaves them out.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ STEPS, STEP_SECONDS, CHECKPOINT_SECONDS = 60, 0.1, 1.0
 #: Of nodes that boot: where their image has a Python with torch.
 MACHINES: dict[str, Any] = {
     "environment": {"kind": "existing", "path": "/opt/trainyard/env"},
-    # What was cut off is healed here, and what was off is booted again: Trainyard gives HyperPod five minutes for that ...
+    # What was cut off is healed here, and what was off is booted again: Trainyard gives HyperPod
+    # five minutes for that ...
     "nodeRecovery": "Automatic",
 }
 #: ... and HyperPod does not notice within them.
@@ -399,7 +401,11 @@ def summary(kind: Kind, rounds: list[Round]) -> dict[str, Any]:
 
 
 def since_return(returns: list[str], first_step_at: str | None) -> float | None:
-    """Seconds from the last return of a node before the second attempt's first step to that; None where one of them was not seen."""
+    """Seconds from the last return of a node to the second attempt's first step, which came after
+    it.
+
+    None where one of them was not seen.
+    """
     if first_step_at is None:
         return None
     stepped = datetime.fromisoformat(first_step_at)
@@ -412,7 +418,10 @@ def _seen(values: Iterable[float | None]) -> list[float]:
 
 
 def reached(figures: dict[str, Any]) -> bool:
-    """Whether a kind's figures are what they must be: all recovered, all causes right, all exact, medians within their targets."""
+    """Whether a kind's figures are as they must be.
+
+    All runs recovered, all causes are right, all weights exact, medians within their targets.
+    """
     everyone = figures["rounds"]
     counts = (
         "recovered",

@@ -1,7 +1,10 @@
-"""How long a resume takes, from the start of the launcher's process to the start of the first step: `python -m bench.resume_start`.
+"""How long a resume takes, from the launcher's start to the first step: `python -m
+bench.resume_start`.
 
-The model is the llm of 50 M parameters on 2 ranks, its steps as short as they can be. Beside it, in the same rounds: `import torch` alone, reading the
-checkpoint's files as fast as the disk gives them (never from the page cache), and a plain program that imports torch, loads with torch.load and steps.
+The model is the llm of 50 M parameters on 2 ranks, its steps as short as they can be. Beside it, in
+the same rounds: `import torch` alone, reading the checkpoint's files as fast as the disk gives them
+(never from the page cache), and a plain program that imports torch, loads with torch.load and
+steps.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ def run(command: list[str]) -> float:
 
 
 def resume(run_dir: Path, attempt: int, words: list[str]) -> tuple[float, float]:
-    """Seconds from the start of the launcher to the start and to the end of the first step of an attempt that resumes."""
+    """Seconds from the launcher's start to the start and end of a resumed attempt's first step."""
     attempt_dir = run_dir / "attempts" / str(attempt)
     attempt_dir.mkdir(parents=True)
     job = {

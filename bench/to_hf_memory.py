@@ -1,8 +1,11 @@
-"""Measures the memory that `trainyard-trainers to-hf` needs against the size of the model, and the goal: one output file plus 200 MB.
+"""Measures the memory of `trainyard-trainers to-hf`.
+
+The goal is the size of one output file plus 200 MB.
 
     python -m bench.to_hf_memory [--megabytes 2000] [--shard 500] [--tp 2] [--xser]
 
-The check of the logits is left out, because it needs the model in memory twice by its nature. Writes build/bench/to_hf_memory.json.
+The check of the logits is left out, because it needs the model in memory twice by its nature.
+Writes build/bench/to_hf_memory.json.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m demo`: the main job on real parts, with a node killed in the middle, told live and judged at the end."""
+"""`python -m demo`: the main job on real parts, with a node killed in its middle, then judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits for the middle of training, then kills a worker node, beside whatever the main thread shows."""
+"""Waits for the middle of training, then kills a worker node; the main thread goes on showing."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Saboteur:
         )
 
     def _read_last_step(self) -> None:
-        """Read how far the struck attempt came, once a newer one is submitted: from then on it cannot come further."""
+        """Read how far the struck attempt came, once a newer one is submitted."""
         while not self._stop.is_set():
             following = attempt(self.cloud.api.run(self.run_id), self.fault.attempt + 1)
             if following and following["submittedAt"]:

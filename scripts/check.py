@@ -1,4 +1,4 @@
-"""Runs every check of `make check`, two at a time, shows what failed with its output, and how long each took."""
+"""Runs every check of `make check`, two at a time, and shows failures and how long each took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validates the templates and builds template.yaml with the SAM CLI, which lives in an environment of its own."""
+"""Validates the templates and builds template.yaml with the SAM CLI from its own environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUILD = ROOT / "build/sam"
 
 
 def _runs(python: str) -> bool:
-    """Whether this is a working Python 3.13; a pyenv shim exists even when its version is switched off."""
+    """Whether this is a working Python 3.13; a pyenv shim exists even when its version is off."""
     probe = [python, "-c", "import sys, venv; sys.exit(sys.version_info[:2] != (3, 13))"]
     try:
         return subprocess.run(probe, capture_output=True, check=False, timeout=30).returncode == 0

@@ -260,7 +260,11 @@ def reboot(typer_context: typer.Context, cluster: Name, instance: InstanceId) ->
 
 
 def _instance_id(context: Context, cluster: str, given: str) -> str:
-    """The API knows nodes by instance id only; people copy the name that stands first in the list. What is neither, the API refuses."""
+    """The instance id of a node that is given by name or by id.
+
+    The API knows nodes by instance id only, but people copy the name, which is first in the list.
+    The API refuses what is neither.
+    """
     if given.startswith("i-"):
         return given
     return next(

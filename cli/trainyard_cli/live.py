@@ -43,7 +43,8 @@ def follow(
 ) -> Json:
     """Show the run until it ends and return it. `on_update` gets every snapshot.
 
-    Raises TimedOut, ApiProblem (unknown run), Unreachable (away for a minute). Ctrl-C leaves with KeyboardInterrupt: the run goes on.
+    Raises TimedOut, ApiProblem (unknown run), Unreachable (away for a minute). Ctrl-C raises
+    KeyboardInterrupt, and the run goes on.
     """
     view: _Picture | _Lines = _Picture(console) if console.is_terminal else _Lines(console)
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
@@ -321,7 +322,7 @@ def _timeline(events: Sequence[Json], lines: int = TIMELINE_LINES) -> Renderable
 
 
 def print_timeline(console: Console, events: Sequence[Json], *, soft_wrap: bool = True) -> None:
-    """The whole timeline, with the reasons of decisions; `soft_wrap` leaves long lines to the terminal."""
+    """The whole timeline, with reasons; `soft_wrap` leaves long lines to the terminal."""
     for event in events:
         console.print(
             Text(event_line(event), style=_KINDS.get(event["kind"], "")), soft_wrap=soft_wrap
@@ -337,7 +338,10 @@ def follow_log(
     kind: str,
     attempt: int | None,
 ) -> Json:
-    """Write the log's tail and what is added to it, until the run ends; returns the run. A new attempt's log follows the old one's."""
+    """Write the log's tail and what is added to it until the run ends; returns the run.
+
+    A new attempt's log follows the old one's.
+    """
     seen: list[str] = []
     seen_attempt: int | None = None
     while True:

@@ -1,4 +1,4 @@
-"""`trainyard local ...` and `trainyard fault ...`: the local cloud, and what can go wrong in it on purpose."""
+"""`trainyard local ...` and `trainyard fault ...`: the local cloud, and faults to inject."""
 
 from __future__ import annotations
 
@@ -139,7 +139,10 @@ def down(
         bool, typer.Option("--yes", "-y", help="also while runs are active; they are lost")
     ] = False,
 ) -> None:
-    """Stop the local cloud and everything it started, and delete its runs, exports and checkpoints; also after it was killed."""
+    """Stop the local cloud and all that it started, and delete its runs, exports and checkpoints.
+
+    It also works after the cloud was killed.
+    """
     context, control = context_of(typer_context), _control()
     there: dict[str, Any] = control.status(context.state_dir)
     if there["running"] and not yes:
@@ -159,7 +162,10 @@ def down(
 
 
 def _ask(context: Context) -> None:
-    """Whoever has active runs must say that they may go. A cloud that cannot tell what it runs is one to take down."""
+    """Active runs are lost only with the user's consent.
+
+    A cloud that cannot say what it runs is taken down.
+    """
     try:
         client = Client.from_state_dir(context.state_dir)
         active = [run for run in client.runs(at_most=ASKED_RUNS) if run["status"] not in TERMINAL]
@@ -187,7 +193,10 @@ def update(
         "template.yaml"
     ),
 ) -> None:
-    """Run changed code in the local cloud that is up; runs and clusters stay, and nodes keep the agent that they have."""
+    """Run changed code in the local cloud that is up.
+
+    Runs and clusters stay, and nodes keep the agent that they have.
+    """
     context, control = context_of(typer_context), _control()
     with _told(control), err.status("Updating the local cloud"):
         control.update(context.state_dir, template)

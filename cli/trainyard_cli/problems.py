@@ -1,4 +1,7 @@
-"""What can go wrong when the API is called, and the exit code for each: programs branch on the code, people read the words."""
+"""What can go wrong when the API is called, and the exit code for each.
+
+Programs branch on the code, people read the words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reads the cluster's key from Secrets Manager with nothing but the standard library, or the AWS CLI where credentials are the instance's."""
+"""Reads the cluster's key from Secrets Manager with the standard library, or by the AWS CLI.
+
+The AWS CLI serves where credentials are the instance's.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ def ask(name: str, region: str, environ: Mapping[str, str]) -> tuple[int, bytes]
 def signed(
     host: str, body: bytes, region: str, environ: Mapping[str, str], at: str
 ) -> dict[str, str]:
-    """Headers of a Signature Version 4 request (docs.aws.amazon.com, IAM guide, 'Create a signed AWS API request')."""
+    """Headers of a Signature Version 4 request (IAM guide, 'Create a signed AWS API request')."""
     headers = {
         "content-type": "application/x-amz-json-1.1",
         "host": host,

@@ -1,4 +1,4 @@
-"""Turns a new instance into a Trainyard node, step by step; says which step failed, why, and what to do."""
+"""Turns a new instance into a Trainyard node; says which step failed, why, and what to do."""
 
 from __future__ import annotations
 

@@ -35,7 +35,10 @@ def shared_filesystem(node: Node) -> None:
 
 
 def load_modules() -> None:
-    """The Lustre client's; where they are built in, or load by themselves, there is nothing to do."""
+    """The Lustre client's modules.
+
+    Where they are built in, or load by themselves, nothing is to do.
+    """
     for module in ("lnet", "lustre"):
         try:
             command(["modprobe", module])
@@ -87,7 +90,10 @@ def buckets(node: Node) -> None:
 
 
 def mount_unit(mount: Mapping[str, Any]) -> str:
-    """A systemd unit for one bucket. Bucket, path and prefix were validated to plain characters by the control plane."""
+    """A systemd unit for one bucket.
+
+    The control plane has limited bucket, path and prefix to plain characters.
+    """
     prefix = f" --prefix {mount['prefix'].rstrip('/')}/" if mount.get("prefix") else ""
     return (
         "[Unit]\nDescription=Bucket mounted for "

@@ -36,7 +36,7 @@ def doctor(
         str | None, typer.Option(envvar="AWS_PROFILE", help="of ~/.aws/config")
     ] = None,
 ) -> None:
-    """Look at an AWS account, reading only, and say what will fail there, and what to do about it."""
+    """Look at an AWS account, reading only, and say what will fail there and how to mend it."""
     from .scope import Scope  # imported here: it brings pydantic, which no other command waits for
 
     context = context_of(typer_context)

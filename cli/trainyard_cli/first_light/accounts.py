@@ -1,4 +1,4 @@
-"""The account behind an API: on AWS that of the caller's credentials, else the local cloud, which stands in for one."""
+"""The account behind an API: that of the caller's credentials on AWS, else the local cloud."""
 
 from __future__ import annotations
 

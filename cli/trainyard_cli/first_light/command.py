@@ -1,4 +1,4 @@
-"""`trainyard first-light`: the smallest real run, guided, and what of our assumptions about AWS held."""
+"""`trainyard first-light`: the smallest real run, guided, which tests our assumptions about AWS."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def first_light(
         typer.Option(help="finish the teardown of an earlier first light, which wrote this file"),
     ] = None,
 ) -> None:
-    """Make the smallest real run and write down what held; everything is taken down whatever happens."""
+    """Make the smallest real run and write down what held. In the end everything is taken down."""
     context = context_of(typer_context)
     connection = Connection.find(context.endpoint, context.state_dir_option)
     with Client(connection) as api:
@@ -219,7 +219,10 @@ def _known(connection: Connection) -> Iterable[tuple[str, str]]:
 
 
 def _tell(words: str) -> None:
-    """Progress. Neither a terminal that went away or is held (Ctrl-S) nor a pipe that nobody reads keeps the teardown up; rich would.
+    """Progress.
+
+    Neither a terminal that went away or is held (Ctrl-S) nor a pipe that nobody reads keeps the
+    teardown up; rich would.
 
     A signal's handler tells, too, and is refused (RuntimeError) while a line is being written.
     """
@@ -229,7 +232,7 @@ def _tell(words: str) -> None:
 
 
 def _has_room(stream: TextIO) -> bool:
-    """Whether PIPE_BUF bytes can be written without waiting for whoever reads; after a second of waiting for that."""
+    """Whether PIPE_BUF bytes can be written without waiting for the reader, within a second."""
     try:
         descriptor = stream.fileno()
     except OSError:  # a stream of this process's own
@@ -240,7 +243,10 @@ def _has_room(stream: TextIO) -> bool:
 def _agree(
     context: Context, hourly: float | None, bound: float | None, *, yes: bool, most: float | None
 ) -> None:
-    """Raises InvalidInput where it may cost more than --max-usd, or nobody can be asked; TrainyardError where the answer is no."""
+    """Raises InvalidInput where the price may exceed --max-usd or nobody can be asked.
+
+    Raises TrainyardError where the answer is no.
+    """
     if most is not None and (bound is None or not bound <= most):  # also where --max-usd is nan
         known = (
             "nobody knows what it costs"

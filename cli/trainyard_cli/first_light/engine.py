@@ -1,4 +1,4 @@
-"""Goes through the stages, asks the looks after each, stops at the first assumption that does not hold, and tears down whatever happens."""
+"""Goes through the stages, asks the looks after each, stops at what is broken, and tears down."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALL = "all"
 
 
 class Interrupted(BaseException):
-    """Ctrl-C, SIGTERM or a terminal that went away, once; what comes later waits for the teardown."""
+    """Catches Ctrl-C, SIGTERM or a closed terminal once; later signals wait for the teardown."""
 
 
 class Signals:
@@ -70,10 +70,13 @@ class Signals:
 
 
 class FirstLight:
-    """One guided run. `looks` are asked in their order; the first broken one of a stage is the one that is told.
+    """One guided run.
 
-    `limits` are seconds by a stage's name, and by ALL for those that are not named; of the teardown they are what our API has
-    for it before SageMaker is asked, and the proof after it is shortened by its own name only.
+    `looks` are asked in their order; the first broken one of a stage is the one that is told.
+
+    `limits` are seconds by a stage's name, and by ALL for those that are not named; of the teardown
+    they are what our API has for it before SageMaker is asked, and the proof after it is shortened
+    by its own name only.
     """
 
     def __init__(
@@ -92,7 +95,10 @@ class FirstLight:
         self._clock, self._sleep = clock, sleep
 
     def run(self, stages: list[Stage]) -> int:
-        """The exit status. Raises nothing: whatever goes wrong is in the record, and in the words at its end."""
+        """The exit status.
+
+        Raises nothing: every failure is in the record and in the words at its end.
+        """
         document = self._record.document
         stopped: BaseException | None = None
         with Signals(self._tell) as signals:
@@ -171,7 +177,7 @@ class FirstLight:
                 return
 
     def _attempts(self) -> list[Json]:
-        """What became of each try to train, and why: whoever reads the file sees what the disturbance cost."""
+        """What became of each try to train, and why; it shows what the disturbance cost."""
         wanted = ("number", "nodes", "resumedFrom", "outcome", "reason")
         try:
             return [{name: one.get(name) for name in wanted} for one in self._world.attempts]
@@ -362,7 +368,10 @@ def _as_problem(error: BaseException) -> TrainyardError:
 
 
 def _brief(problem: TrainyardError) -> str:
-    """Without the log that a detail may end with, which is among the evidence; of a lifecycle script's log the line that says why."""
+    """The detail without the log that it may end with, which is among the evidence.
+
+    Of a lifecycle script's log the line that says why is kept.
+    """
     first, *log = str(problem).splitlines() or [""]
     why = next((line.strip() for line in log if "FAILED in step" in line), None)
     words = first.rstrip(".:") if why is None else f"{first.rstrip('.:')}: {why.rstrip('.')}"

@@ -1,4 +1,4 @@
-"""What is kept of a first light that stopped: AWS's and our own answers at that moment, before anything is torn down."""
+"""What is kept of a first light that stopped: AWS's and our answers before the teardown."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _cluster_events(world: World) -> list[Json]:
 
 
 def _lifecycle_logs(world: World) -> dict[str, list[str]]:
-    """Also of nodes that are gone: HyperPod takes a node whose script failed away, and keeps its log."""
+    """Also of nodes that are gone: HyperPod removes a node whose script failed, but not its log."""
     if world.cluster_id is None:
         return {}
     return {stream: world.stream(stream)[-LINES:] for stream in world.log_streams}

@@ -1,4 +1,4 @@
-"""What first-light runs: the spec that was given, or the smallest one that this stack and network allow."""
+"""What first-light runs: the given spec, or the smallest one that this stack and network allow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ..problems import InvalidInput, TrainyardError
 Json = dict[str, Any]
 #: Where nobody cleans up, the product deletes the cluster after so long without a run.
 IDLE_SECONDS = 1800
-#: With a disturbance training must outlast the time in which AWS begins to take a node away; here that is a second.
+#: With a disturbance, training must outlast the time that AWS takes to begin removing a node; here
+#: that is a second.
 STEPS, STEPS_ON_AWS, STEP_SECONDS = 200, 6000, 0.1
 NETWORK_OUTPUTS = ("SubnetIds", "SecurityGroupIds", "FilesystemDnsName", "FilesystemMountName")
 DEFAULT_TYPE = "ml.c5.xlarge"

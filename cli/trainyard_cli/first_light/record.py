@@ -1,4 +1,4 @@
-"""The one file that first-light writes: whole, atomically, redacted, and so often that a kill keeps what was seen before."""
+"""The one file that first-light writes: atomic, redacted, and so often that a kill loses little."""
 
 from __future__ import annotations
 
@@ -143,7 +143,10 @@ def read(path: Path) -> Json:
 
 
 def mark_of(api_url: str) -> str:
-    """Letters by which an API is known again, and that say nothing of its address; no rule of redaction takes them for anything."""
+    """A short mark by which an API is recognised.
+
+    It says nothing of its address, and no rule redacts it.
+    """
     return "".join(
         chr(ord("a") + byte % 26) for byte in hashlib.sha256(api_url.encode()).digest()[:20]
     )

@@ -1,4 +1,4 @@
-"""Takes out of a document what must not leave an account: numbers of accounts, keys, tokens, host names, addresses, e-mail."""
+"""Removes from a document what must not leave an account: numbers, keys, tokens, hosts, e-mail."""
 
 from __future__ import annotations
 
@@ -92,10 +92,13 @@ def _pattern(word: str, kind: str) -> str:
 
 
 class Redactor:
-    """The same text gets the same stand-in, `<account-1>`, so that a reader sees what is equal; what it stood for is kept nowhere.
+    """The same text gets the same stand-in, such as `<account-1>`, so that equal things look equal.
 
-    `known` are words of this very run that are to go wherever they stand, by kind; a document that was redacted before goes through
-    unchanged, and `seen` (such a document) keeps later stand-ins apart from those in it.
+    The text itself is kept nowhere.
+
+    `known` are words of this very run that are to go wherever they stand, by kind; a document that
+    was redacted before goes through unchanged, and `seen` (such a document) keeps later stand-ins
+    apart from those in it.
     """
 
     def __init__(self, known: Iterable[tuple[str, str]] = (), seen: Any = None) -> None:

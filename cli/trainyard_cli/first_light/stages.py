@@ -17,7 +17,7 @@ Agree = Callable[[float | None, float | None], None]
 
 @dataclass(frozen=True)
 class Stage:
-    """`seconds` is how long it may take on AWS, `local_seconds` on the local cloud; `act` tells what was proved."""
+    """Limits: `seconds` on AWS, `local_seconds` on the local cloud; `act` says what was proved."""
 
     name: StageName
     does: str
@@ -202,7 +202,7 @@ def _whole(world: World) -> int | None:
 
 
 def resume_(world: World, watch: Watch) -> str:
-    """BatchReplaceClusterNodes takes the last rank's node away: its loss is seen, and the run goes on with another one."""
+    """BatchReplaceClusterNodes takes the last rank's node: the run goes on with another."""
     run = _run(world)
     if run["status"] in TERMINAL or run.get("outcome"):
         raise _too_short()

@@ -1,4 +1,4 @@
-"""Takes down whatever a first light made, whatever state it is in, and proves that nothing of it is left."""
+"""Takes down what a first light made, in any state, and proves that nothing of it is left."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ UNANSWERED_SECONDS = 31
 
 
 def tear_down(world: World, watch: Watch, tell: Tell, *, force: bool, patience: float) -> str:
-    """Through our API; where that does not do it within `patience` seconds, by SageMaker too: machines that are paid for go first.
+    """Through our API, and after `patience` seconds through SageMaker too: machines that cost money
+    go first.
 
-    Raises StageFailed when AWS has the cluster all the same, and when our API never says that it is deleted.
+    Raises StageFailed when AWS still has the cluster, and when our API never says that it is
+    deleted.
     """
     tries = _Teardown(world, tell, force)
     try:
@@ -59,7 +61,7 @@ class _Teardown:
         self.by_hand = False
 
     def step(self, *, spent: float, late: bool) -> bool | None:
-        """True once the cluster is gone from our API and from AWS; `spent` are seconds since the teardown began."""
+        """True once our API and AWS have no such cluster; `spent` are seconds since the start."""
         try:
             gone = self._ask_api(spent)
         except (ApiProblem, Unreachable) as error:
@@ -134,7 +136,7 @@ class Left:
 
 
 def nothing_left(world: World, watch: Watch) -> tuple[str, list[str]]:
-    """What was looked at and is gone, and what is kept on purpose. Raises StageFailed with what is left."""
+    """What is gone, and what is kept on purpose. Raises StageFailed with what is left."""
     last: list[Left] = []
 
     def look() -> list[Left] | None:

@@ -1,4 +1,4 @@
-"""The JSON schema of every class that crosses a process boundary, so that a change of the wire shows in a diff."""
+"""The JSON schema of every class that crosses a process boundary, so that a diff shows changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a spec may not say although each field alone is well-formed: things that AWS or the node would refuse, hours later and paid.
+"""What a spec may not say although each field is well-formed: AWS or a node would refuse it hours
+later, at a cost.
 
 Every function returns a sentence about what is wrong and what would be right, or None.
 """
@@ -14,7 +15,8 @@ SYSTEM_DIRECTORIES = (
     "/sys", "/tmp",  # noqa: S108
     "/usr", "/var", "/opt/aws", "/opt/ml", "/opt/sagemaker", "/opt/slurm", "/opt/trainyard",
 )  # fmt: skip
-#: Accounts that Ubuntu's image, HyperPod, Slurm or Session Manager own (/etc/passwd of the image, and what its services run as).
+#: Accounts of Ubuntu's image, HyperPod, Slurm or Session Manager (/etc/passwd of the image, and its
+#: services' users).
 SYSTEM_ACCOUNTS = frozenset({
     "root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy",
     "www-data", "backup", "list", "irc", "gnats", "nobody", "messagebus", "sshd", "syslog",
@@ -45,7 +47,7 @@ def mounted_over_system(path: str) -> str | None:
 
 
 def mounts_that_meet(paths: Iterable[str]) -> str | None:
-    """Two mounts on one path, or one inside the other: what comes second hides the first, or does not mount at all."""
+    """Two mounts on one path, or one in the other: one hides the other, or does not mount."""
     seen: list[str] = []
     for path in paths:
         for other in seen:
@@ -77,7 +79,7 @@ def account_taken(users: Iterable[tuple[str, int]]) -> str | None:
 
 
 def tags_not_ours(tags: Mapping[str, str]) -> str | None:
-    """AWS keeps `aws:` for itself in any case of letters; `trainyard:` says which clusters are ours."""
+    """AWS keeps `aws:` in any case of letters; `trainyard:` says which clusters are ours."""
     for key in tags:
         if key.lower().startswith("aws:"):
             return (

@@ -1,4 +1,4 @@
-"""Is the FSx for Lustre filesystem there, available, under that mount name, beside the nodes, and do they reach it?"""
+"""Is the FSx for Lustre filesystem available, by its mount name, near the nodes and reachable?"""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _opens(rule: Json, first: int, last: int) -> bool:
 
 
 def _lets_in(rules: list[Json], clients: set[str], places: Sequence[IPv4Network]) -> bool:
-    """By the nodes' groups, by the addresses of every subnet of theirs, or by a prefix list, which is not read."""
+    """By the nodes' groups, by the addresses of all their subnets, or a prefix list (not read)."""
     if any(
         rule.get("PrefixListIds")
         or any(pair.get("GroupId") in clients for pair in rule.get("UserIdGroupPairs") or [])

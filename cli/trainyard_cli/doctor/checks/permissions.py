@@ -1,4 +1,4 @@
-"""May the caller use the API, and may the stack's own roles do what a run needs? Asked of IAM's policy simulator."""
+"""May the caller use the API, and the stack's roles do their work? IAM's policy simulator says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Need:
     context: tuple[tuple[str, str], ...] = ()
 
 
-#: Of the stack's roles, by logical id in template.yaml. A role that this stack has not is passed over.
+#: Of the stack's roles, by logical id in template.yaml. A role that this stack lacks is passed
+#: over.
 NEEDS: dict[str, tuple[Need, ...]] = {
     "StepsRole": (
         Need(
@@ -83,7 +84,10 @@ def _caller(account: Account) -> Iterator[Finding]:
 
 
 def _principal(account: Account) -> str | None:
-    """The IAM entity behind the caller; None for what cannot be simulated (the root user, a federated one)."""
+    """The IAM entity behind the caller.
+
+    None for what cannot be simulated: the root user, a federated user.
+    """
     arn = str(account.identity["Arn"])
     if ":assumed-role/" in arn:
         role = arn.split("/")[1]

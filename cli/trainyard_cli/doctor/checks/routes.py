@@ -9,7 +9,8 @@ from ..findings import Finding
 from ..network import endpoints_of, route_table_of, subnets_of
 from ..scope import Scope
 
-#: What HyperPod's and Trainyard's programs on a node call; S3 by a gateway or an interface, the others by interfaces.
+#: What HyperPod's and Trainyard's programs on a node call. S3 has a gateway or an interface, the
+#: others interfaces.
 SERVICES = ("s3", "ssm", "ssmmessages", "events", "secretsmanager", "logs", "sagemaker.api")
 
 

@@ -1,4 +1,4 @@
-"""What the image of HyperPod's nodes has where we look for it: told by the nodes themselves, before anything was changed there."""
+"""Whether the image of HyperPod's nodes has what we look for, as new nodes report it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether Session Manager reaches the controller and runs a command as we think it does: by the first submission, or what held it up."""
+"""Whether Session Manager runs commands on the controller as we think, by the first submission."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def submitted(world: World) -> bool:
 def _unless(
     world: World, assumption: str, signs: tuple[str, ...], what: str, remedy: str, *, held_by: str
 ) -> Seen:
-    """Broken where what held the first submission up has all these signs; the line with the first of them is the evidence."""
+    """Broken where the cause that held up the first submission has all these signs.
+
+    The line with the first sign is the evidence.
+    """
     text = trouble(world)
     if all(sign in text for sign in signs):
         return broken(assumption, f"{what}: {sentence(text, signs[0])}", remedy)

@@ -19,7 +19,8 @@ from trainyard_contracts.events import Fact
 IDEMPOTENCY_LIFETIME = timedelta(hours=24)
 _ACTIVE, _ENDED = "runs#active", "runs#ended"
 _SCAN = 100
-#: One write each, so that they may come in any order: the details are the whole one's, the verdict is the later of the two.
+#: One write each, in any order: the details are those of the whole checkpoint, the verdict is the
+#: later one.
 _WHOLE = "SET doc = :doc, verdict = if_not_exists(verdict, :verdict)"
 _PRUNED = "SET doc = if_not_exists(doc, :doc), verdict = :verdict"
 #: A Lambda function answers with 6 MB at most, in which a page's text is escaped once more.
@@ -86,7 +87,10 @@ class TableRuns:
         return after
 
     def _put(self, item: Item, run: Run, lines: Sequence[TimelineEntry]) -> bool:
-        """Run and lines at once, so that a decision that came too late leaves no line. Those that are there already are left out."""
+        """Write run and lines at once, so that a decision that came too late leaves no line.
+
+        Lines that are there already are left out.
+        """
         condition, values = "version = :before", {":before": number(run.version)}
         while lines:
             written = [

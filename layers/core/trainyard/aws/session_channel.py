@@ -1,6 +1,7 @@
-"""Runs one command on a node through Session Manager, speaking the data channel itself: no plugin binary, no terminal.
+"""Runs one command on a node through Session Manager's data channel, without plugin or terminal.
 
-SendCommand cannot reach HyperPod nodes, so StartSession with AWS-StartNonInteractiveCommand is the only remote execution there is.
+SendCommand cannot reach HyperPod nodes. StartSession with AWS-StartNonInteractiveCommand is the
+only remote execution there is.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ HANDSHAKE_SECONDS = 15.0
 
 
 class SessionChannel:
-    """`run(target, argv)` on any Session Manager target, e.g. `sagemaker-cluster:<id>_<group>-<instance>`."""
+    """`run(target, argv)` on a target such as `sagemaker-cluster:<id>_<group>-<instance>`."""
 
     def __init__(
         self,
@@ -47,9 +48,12 @@ class SessionChannel:
     def run(
         self, target: Callable[[bool], str], argv: Sequence[str], *, timeout_seconds: float
     ) -> CommandResult:
-        """Run argv and wait for its exit code. `target(again)` names the node; again=True after it was not connected.
+        """Run argv and wait for its exit code.
 
-        Raises errors.NodeUnreachable, errors.CommandTimeout, errors.SessionEncrypted, errors.CommandFailed.
+        `target(again)` names the node; again=True after it was not connected.
+
+        Raises errors.NodeUnreachable, errors.CommandTimeout, errors.SessionEncrypted,
+        errors.CommandFailed.
         """
         deadline = time.monotonic() + timeout_seconds
         parameters = {"command": [shlex.join(argv)], "separateOutputStream": ["true"]}
@@ -84,7 +88,8 @@ class SessionChannel:
         return _result(conversation)
 
     def _terminate(self, session_id: str) -> None:
-        # A session that nobody ends keeps its process for 20 idle minutes. It may have ended by itself: that is fine.
+        # A session that nobody ends keeps its process for 20 idle minutes. It may have ended by
+        # itself.
         with suppress(ClientError, BotoCoreError):
             self._ssm.terminate_session(SessionId=session_id)
 

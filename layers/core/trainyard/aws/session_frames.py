@@ -1,6 +1,7 @@
 """The binary frames of Session Manager's data channel: one frame a websocket message, big-endian.
 
-Source: aws/session-manager-plugin `src/message/messageparser.go` and what its agent sends; see `Frame` for the layout.
+Source: aws/session-manager-plugin `src/message/messageparser.go` and what its agent sends; see
+`Frame` for the layout.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import struct
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-#: Offset of PayloadLength in frames that carry a PayloadType, and in the service's own `channel_closed`, which carries none.
+#: Offset of PayloadLength in frames with a PayloadType, and in the service's `channel_closed`,
+#: which has none.
 HEADER_LENGTH = 116
 HEADER_LENGTH_WITHOUT_TYPE = 112
 
@@ -34,8 +36,11 @@ class BrokenFrame(ValueError):
 
 @dataclass(frozen=True)
 class Frame:
-    """One message. Layout: HeaderLength u32, MessageType 32 bytes padded with spaces, SchemaVersion u32, CreatedDate u64 (ms),
-    SequenceNumber i64, Flags u64, MessageId 16 bytes (halves swapped), PayloadDigest SHA-256, PayloadType u32, PayloadLength u32, payload.
+    """One message.
+
+    Layout: HeaderLength u32, MessageType 32 bytes padded with spaces, SchemaVersion u32,
+    CreatedDate u64 (ms), SequenceNumber i64, Flags u64, MessageId 16 bytes (halves swapped),
+    PayloadDigest SHA-256, PayloadType u32, PayloadLength u32, payload.
     """
 
     message_type: str

@@ -15,7 +15,7 @@ class FieldError:
 
 
 class TrainyardError(Exception):
-    """Something a person must be told: `code` is closed (docs/reference/problems.md), `next_step` says what to do now."""
+    """`code` is closed (docs/reference/problems.md); `next_step` tells a person what to do."""
 
     code = "internal"
     title = "Something went wrong inside Trainyard"
@@ -98,7 +98,10 @@ class BlobNotFound(NotFound):
 
 
 class ConflictError(TrainyardError):
-    """Someone else changed it in between. State machines repeat the step; clients read again and repeat."""
+    """Someone else changed it in between.
+
+    State machines repeat the step; clients read again and repeat.
+    """
 
     code = "conflict"
     title = "It was changed by someone else in between"

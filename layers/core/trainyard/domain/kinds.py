@@ -1,4 +1,7 @@
-"""What each kind of fact says to a person, and which waits it ends. A new kind of fact is its class and one entry here."""
+"""What each kind of fact says to a person, and which waits it ends.
+
+A new kind of fact is its class and one entry here.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from trainyard_contracts.events import Fact
 
 @dataclass(frozen=True)
 class Kind:
-    """`sentence` is the fact's line in the timeline; `wakes` are the waits of state machines that it ends."""
+    """`sentence` is the fact's line in the timeline; `wakes` are the waits that it ends."""
 
     sentence: Callable[[Any], str]
     wakes: frozenset[WaitKind] = frozenset()

@@ -1,4 +1,4 @@
-"""The problems a run or a cluster can end with: one closed code each, and what the user does next."""
+"""The problems that a run or a cluster can end with: a closed code each, and what to do next."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def with_log(found: Problem, tail: str) -> Problem:
 
 
 def brief(found: Problem) -> str:
-    """The detail where only a line is read: of a quoted log the line that tells of the failure, else its last one."""
+    """The detail in one line: of a log the line that tells of the failure, else its last."""
     reason, _, log = found.detail.partition(_LOG)
     lines = log.splitlines()
     told = next((line for line in reversed(lines) if "FAILED" in line), lines[-1] if lines else "")

@@ -1,4 +1,4 @@
-"""What is submitted to Slurm: the fixed batch script and the bundle that carries the user's strings as data."""
+"""What is submitted to Slurm: a fixed batch script, and a bundle of the user's strings."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def batch_script(run_id: str, attempt: int, nodes: int) -> str:
 
 
 def _partition(run: Run, cluster: ClusterSpec | None) -> str | None:
-    """Always one of the workers' own: HyperPod's default partition holds every node, login nodes included."""
+    """Always one of the workers' own: HyperPod's default partition holds login nodes too."""
     only = cluster.partitions if cluster is not None and len(cluster.partitions) == 1 else [None]
     return run.spec.job.partition or only[0]
 

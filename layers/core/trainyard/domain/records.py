@@ -38,7 +38,7 @@ class Record(Lenient):
 
 
 class Problem(Record):
-    """Why something ended badly; `code` is one of domain.problems, `next_step` tells the user what to do."""
+    """Why something ended badly: `code` is one of domain.problems, `next_step` is what to do."""
 
     code: str
     title: str
@@ -59,7 +59,7 @@ class TimelineEntry(Record):
 
 
 class Action(Record):
-    """Something the run's machine has still to do about nodes or the job; repeating it changes nothing."""
+    """What the run's machine must still do about nodes or the job; repeating it is harmless."""
 
     id: str
     kind: Literal["replace", "cancel-job", "exclude"]
@@ -253,7 +253,10 @@ class Run(Record):
         return places.bundle_key(self.prefix, attempt)
 
     def log_keys(self, attempt: int) -> list[str]:
-        """Where its log may lie. A run that an older version began may have it where that put it."""
+        """Where the run's log may be.
+
+        A run of an older version may have it where that version put it.
+        """
         prefixes = dict.fromkeys((self.prefix, self._former_prefix))
         return [places.log_key(prefix, attempt) for prefix in prefixes]
 
@@ -267,7 +270,7 @@ class Run(Record):
 
 
 class Cluster(Record):
-    """A cluster we made (or are making). Written by the cluster and teardown state machines only."""
+    """A cluster we made (or are making). Only the cluster and teardown state machines write it."""
 
     name: str
     spec: ClusterSpec
@@ -331,7 +334,10 @@ class ClusterNode(Record):
 
 
 class Wait(Record):
-    """A state machine's task token that waits for a fact. `owner` is 'run:<id>', 'cluster:<name>' or 'teardown:<name>'."""
+    """A state machine's task token that waits for a fact.
+
+    `owner` is 'run:<id>', 'cluster:<name>' or 'teardown:<name>'.
+    """
 
     owner: str
     kind: WaitKind

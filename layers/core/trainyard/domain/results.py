@@ -1,4 +1,4 @@
-"""Whether an export holds what a run was for, and what a person must know before one begins: no result goes with its cluster unseen."""
+"""Whether an export holds a run's result, so that no result is deleted unseen."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ WHERE = (
 
 
 def left_behind(manifest: ExportManifest) -> str:
-    """Files that only the cluster holds and that may be the result; '' if nothing of worth was left out.
+    """Files that only the cluster holds and that may be the result; '' if nothing of worth was left
+    out.
 
-    Files of a working directory may be anything, so they count only where nothing better was exported; what was put into the output
-    directory was meant to be kept.
+    Files of a working directory may be anything, so they count only where nothing better was
+    exported; what was put into the output directory was meant to be kept.
     """
     better = manifest.final_model or manifest.last_step is not None or manifest.output_files > 0
     count = manifest.output_left_out + (0 if better else manifest.working_left_out)
@@ -36,7 +37,7 @@ def left_behind(manifest: ExportManifest) -> str:
 
 
 def found_nothing(manifest: ExportManifest, asked: ExportSpec) -> bool:
-    """Only logs were exported, though checkpoints were to be: a program that trained has its result somewhere else."""
+    """Only logs were exported, though checkpoints were expected: the result is elsewhere."""
     some = (
         manifest.final_model
         or manifest.last_step is not None
@@ -59,7 +60,7 @@ def without_result(run: Run) -> bool:
 
 
 def kept_because(run: Run) -> str:
-    """Why the run's own cluster stays although its export is verified, and what to do; '' if it may go."""
+    """Why the run's own cluster stays although its export is verified; '' if it may go."""
     again = (
         "Put them into TRAINYARD_OUTPUT_DIR and export the run again (trainyard run export "
         f"{run.id}), or delete the cluster by hand."
@@ -78,7 +79,7 @@ def kept_because(run: Run) -> str:
 
 
 def warnings(spec: RunSpec) -> list[str]:
-    """What could surprise who submits this run; said in the dry run, in the answer, and in the timeline."""
+    """What could surprise the user of this run; it is in dry run, answer and timeline."""
     found = []
     if (
         not (spec.job.module or "").startswith(OUR_TRAINERS)

@@ -1,4 +1,4 @@
-"""Ids that arrive in paths: one that cannot exist is not found, and never reaches a database or a service."""
+"""Ids that arrive in paths: one that cannot exist is not found, without asking any service."""
 
 from __future__ import annotations
 

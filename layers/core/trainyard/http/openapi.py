@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the API, generated from the very routes that serve it; never needed inside the function."""
+"""The OpenAPI 3.1 document of the API, from the routes that serve it; no function needs it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ _SIGV4 = {
 }
 
 
-#: What any path can answer before a route is found: an unknown path, or a method that the path does not take.
+#: What any path can answer before a route is found: an unknown path, or a method that the path
+#: lacks.
 _WITHOUT_A_ROUTE = {
     "404": "There is no such path",
     "405": "The path does not take this method; Allow names those it takes",

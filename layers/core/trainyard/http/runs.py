@@ -55,7 +55,7 @@ def _accepted(run: Run) -> Response[str]:
 
 
 def _of(ports: Ports, run_id: str) -> Runs:
-    """The runs' store, once it is sure that it has this run: an unknown run has no empty timeline."""
+    """The runs' store, once it is known to have this run: an unknown run has no empty timeline."""
     ports.runs.get(known(run_id))
     return ports.runs
 

@@ -1,4 +1,4 @@
-"""What the API answers, field by field, in camelCase. What only the table or the state machines need is not here."""
+"""What the API answers, field by field, in camelCase; the table's other fields stay inside."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ class MetricsView(View):
 
 
 class PlanView(View):
-    """What would be sent, with nothing sent: the backend's exact request, the files with their sizes, the price."""
+    """What would be sent, but is not: the backend's exact request, files with sizes, the price."""
 
     operation: str | None = None
     request: dict[str, Any] = Field(default_factory=dict)
