@@ -1,9 +1,11 @@
-"""What the agent costs at rest: CPU share of one core and resident memory, for a worker and for the controller, as JSON.
+"""What the agent costs at rest, as JSON: CPU share of one core and memory, on worker and
+controller.
 
     python bench/agent_cost.py [--seconds 60] [--nodes 3]
 
-Brings up a real Slurm with an agent on every node on loopback, lets them settle, then reads /proc each second. Heartbeats are as
-rare as in production (each 60 s); the machine's other load does not count, only the agents' own CPU time does.
+Brings up a real Slurm with an agent on every node on loopback, lets them settle, then reads /proc
+each second. Heartbeats are as rare as in production (each 60 s); the machine's other load does not
+count, only the agents' own CPU time does.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ CPU_LIMIT_PERCENT, MEMORY_LIMIT_MB = 1.0, 60.0
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of the process and of the children it waited for (Slurm's commands count)."""
+    """User and system time of the process and of the children (Slurm's commands) it waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 

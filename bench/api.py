@@ -1,4 +1,4 @@
-"""How fast POST /v1/runs answers, warm, through the gateway with signatures: `python -m bench.api`."""
+"""How fast POST /v1/runs answers, warm, through the gateway, signed: `python -m bench.api`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ ENDED = ("Succeeded", "Failed", "Cancelled")
 def measure(
     cloud: LocalCloud, cluster: str, samples: int, *, warm_up: int = 5, deadline: float
 ) -> dict[str, Any]:
-    """Submit runs one after another onto `cluster`; each is cancelled and over before the next, so that only one request runs."""
+    """Submit runs one after another onto `cluster`.
+
+    Each is cancelled and over before the next, so that only one request runs.
+    """
     seconds = []
     for number in range(warm_up + samples):
         if time.monotonic() > deadline:

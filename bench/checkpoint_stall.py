@@ -1,7 +1,9 @@
-"""What a checkpoint costs the training step it falls into: saved beside training, against `torch.save` in the loop: `python -m bench.checkpoint_stall`.
+"""What a checkpoint costs its training step, against `torch.save`: `python -m
+bench.checkpoint_stall`.
 
-One model (llm, 50 M parameters), 2 ranks on the CPU, both ways in turn. The stall is what the step with the save takes longer than the median step;
-the slowdown is what all steps until the next save take longer together, because the writing process shares the cores with training.
+One model (llm, 50 M parameters), 2 ranks on the CPU, both ways in turn. The stall is what the step
+with the save takes longer than the median step; the slowdown is what all steps until the next save
+take longer together, because the writing process shares the cores with training.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ GOAL = 0.05
 
 
 def plain_program(argv: list[str]) -> int:
-    """One rank of the reference: the same trainer, which saves as tutorials do, by torch.save on the first rank while the others wait."""
+    """One rank of the reference: the same trainer, which saves as tutorials do.
+
+    The first rank calls torch.save and the others wait.
+    """
     import torch
     import torch.distributed as dist
 
@@ -48,7 +53,10 @@ def plain_program(argv: list[str]) -> int:
 
 
 def measure(lines: list[dict[str, Any]], every: int) -> list[dict[str, float]]:
-    """For each save: stall and slowdown in seconds. The first steps, which allocate, and the last save, which is waited for, do not count."""
+    """Stall and slowdown in seconds for each save.
+
+    The first steps allocate, and the last save is waited for: they do not count.
+    """
     seconds = {after["step"]: after["at"] - before["at"] for before, after in pairwise(lines)}
     saves = range(every, max(seconds) - every, every)
     quiet = median(
@@ -116,7 +124,8 @@ def main(argv: list[str] | None = None) -> int:
     (ROOT / "build/bench/checkpoint_stall.json").write_text(json.dumps(document, indent=1))
     print(json.dumps(document, indent=1))
     print(
-        f"A save stalls its step for {share:.1%} of what torch.save in the loop does; the goal of {GOAL:.0%} is {'' if share <= GOAL else 'not '}reached"
+        f"A save stalls its step for {share:.1%} of what torch.save in the loop does; "
+        f"the goal of {GOAL:.0%} is {'' if share <= GOAL else 'not '}reached"
     )
     return 0
 

@@ -1,4 +1,4 @@
-"""How long the local cloud takes from nothing to a deployed template: `python -m bench.cloud_up`."""
+"""How long the local cloud takes to deploy the template: `python -m bench.cloud_up`."""
 
 from __future__ import annotations
 

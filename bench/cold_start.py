@@ -1,9 +1,10 @@
-"""How long the API's first answer takes after a cold start, with the layers that `sam build` made: `python -m bench.cold_start`.
+"""How long the API's first answer takes after a cold start: `python -m bench.cold_start`.
 
-A process of Lambda's own runtime client starts on Python 3.13 with the built layers and gets one `GET /v1/runs`; the table it
-asks answers at once and is empty. What Lambda needs to fetch and unpack the code is not in the numbers. On a busy machine the
-CPU time says more than the time that passed. The layers hold packages for arm64: on another machine, the few that are no pure
-Python come from wheels of this machine.
+A process of Lambda's own runtime client starts on Python 3.13 with the built layers and gets one
+`GET /v1/runs`; the table it asks answers at once and is empty. What Lambda needs to fetch and
+unpack the code is not in the numbers. On a busy machine the CPU time says more than the time that
+passed. The layers hold packages for arm64: on another machine, the few that are no pure Python come
+from wheels of this machine.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ WORK = sam.ROOT / "build/bench/cold_start"
 NATIVE = ("awslambdaric", "pydantic-core")
 ANSWER_SECONDS = 60.0
 SETTINGS = (
-    "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN", "CLUSTER_MACHINE_ARN",
-    "TEARDOWN_MACHINE_ARN", "NODE_BOUNDARY_ARN", "SECRET_PREFIX",
+    "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN",
+    "CLUSTER_MACHINE_ARN", "TEARDOWN_MACHINE_ARN", "NODE_BOUNDARY_ARN", "SECRET_PREFIX",
 )  # fmt: skip
 
 
@@ -54,7 +55,10 @@ class EmptyTable(BaseHTTPRequestHandler):
 
 
 def built_layers() -> Path:
-    """/opt as Lambda would unpack it, from what `sam build` made; built first where nothing is there."""
+    """/opt as Lambda would unpack it, from what `sam build` made.
+
+    It is built first where missing.
+    """
     if not all((sam.BUILD / layer / "python").is_dir() for layer in LAYERS) and (
         status := sam.main()
     ):
@@ -74,7 +78,7 @@ def without_compiled(opt: Path) -> Path:
 
 
 def native_packages(python: str) -> Path:
-    """The runtime client, which Lambda brings itself, and this machine's own build of what the layers hold for arm64."""
+    """Lambda's runtime client, and this machine's build of what the layers hold for arm64."""
     target = WORK / "native"
     if not (target / "awslambdaric").is_dir():
         lock = ["--constraint", str(sam.ROOT / "requirements/runtime.txt")]
@@ -95,7 +99,7 @@ def native_packages(python: str) -> Path:
 
 
 def first_answer(python: str, opt: Path, native: Path, table: str) -> dict[str, float]:
-    """Milliseconds from the start of the process to the end of its init phase and to its first answer, and of CPU time."""
+    """Milliseconds from the process's start to the end of init, to the first answer; CPU time."""
     api = RuntimeApi()
     environment = {
         "PATH": os.environ["PATH"],
@@ -160,8 +164,9 @@ def _event() -> dict[str, Any]:
         "timeEpoch": 0,
     }
     return {
-        "version": "2.0", "routeKey": "ANY /v1/{proxy+}", "rawPath": "/v1/runs", "rawQueryString": "",
-        "headers": {"host": "127.0.0.1"}, "requestContext": context, "isBase64Encoded": False,
+        "version": "2.0", "routeKey": "ANY /v1/{proxy+}", "rawPath": "/v1/runs",
+        "rawQueryString": "", "headers": {"host": "127.0.0.1"}, "requestContext": context,
+        "isBase64Encoded": False,
     }  # fmt: skip
 
 

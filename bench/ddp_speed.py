@@ -1,10 +1,11 @@
-"""Samples a second of the data-parallel job against the tutorial's program, side by side: `python -m bench.ddp_speed`.
+"""Samples a second of the data-parallel job against the tutorial's: `python -m bench.ddp_speed`.
 
     python -m bench.ddp_speed [--rounds 3]
 
-Each round runs, one after another, the plain program (bench/plain_ddp.py) with 8 ranks on 2 nodes and with 2 ranks, the trainer with 8 ranks
-on 2 nodes, and what no trainer can be faster than: the reduction alone, by shared memory and by gloo. Nodes are launchers on loopback.
-Writes build/bench/ddp_speed.json and fails when the medians miss the goals.
+Each round runs, one after another, the plain program (bench/plain_ddp.py) with 8 ranks on 2 nodes
+and with 2 ranks, the trainer with 8 ranks on 2 nodes, and what no trainer can be faster than: the
+reduction alone, by shared memory and by gloo. Nodes are launchers on loopback. Writes
+build/bench/ddp_speed.json and fails when the medians miss the goals.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def plain(ranks: int, nodes: int, steps: int) -> float:
 
 
 def ours(ranks: int, nodes: int, steps: int) -> float:
-    """Samples a second of the trainer under Trainyard's launcher, by the times in its steps.jsonl."""
+    """Samples a second of the trainer under Trainyard's launcher, by its steps.jsonl."""
     with tempfile.TemporaryDirectory() as directory:
         attempt = Path(directory) / "run" / "attempts" / "1"
         attempt.mkdir(parents=True)
@@ -122,7 +123,7 @@ def ours(ranks: int, nodes: int, steps: int) -> float:
 
 
 def reduction(ranks: int, nodes: int, times: int, kind: str) -> float:
-    """Microseconds of one reduction of the job's 26 numbers with nothing between two of them, in processes forked from this one."""
+    """Microseconds of one reduction of the job's 26 numbers, back to back, in forked processes."""
     reader, writer = os.pipe()
     port = str(free_port())
     pids = [
@@ -247,8 +248,10 @@ def main() -> int:
     )
     print(json.dumps(found, indent=1))
     print(
-        f"8 ranks on 2 nodes: {found['ratios']['toPlain8']} times the plain program with 8 ranks (goal {GOAL_SAME_RANKS:.0f}), "
-        f"{found['ratios']['toPlain2']} times it with 2 (goal {GOAL_TWO_RANKS:.0f}): {'reached' if found['reached'] else 'NOT reached'}"
+        f"8 ranks on 2 nodes: {found['ratios']['toPlain8']} times the plain program with 8 "
+        f"ranks (goal {GOAL_SAME_RANKS:.0f}), "
+        f"{found['ratios']['toPlain2']} times it with 2 (goal {GOAL_TWO_RANKS:.0f}): "
+        f"{'reached' if found['reached'] else 'NOT reached'}"
     )
     return 0 if found["reached"] else 1
 

@@ -1,4 +1,4 @@
-"""Medians, percentiles and shares of what the benchmarks measured, and the machine they were measured on."""
+"""Medians, percentiles and shares of the measurements, and the machine that they come from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
-    """The smallest value that at least `percent` of all values do not exceed (nearest rank); None of nothing."""
+    """The smallest value that `percent` of all values do not exceed (nearest rank), or None."""
     if not values:
         return None
     ordered = sorted(values)

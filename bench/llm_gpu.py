@@ -1,12 +1,16 @@
-"""Model FLOPs utilisation of the llm trainer on one GPU: 1.2 billion parameters, 4,096 tokens a sequence, bfloat16, compiled.
+"""Model FLOPs utilisation of the llm trainer on one GPU.
+
+The model has 1.2 billion parameters; a sequence has 4,096 tokens; bfloat16, compiled.
 
     python bench/llm_gpu.py              writes build/bench/llm_gpu.json; needs a CUDA device
     python bench/llm_gpu.py --tiny       a small model on the CPU: that the program works, no figure
 
-Method, as in PaLM (Chowdhery et al. 2022, appendix B): a trained token costs 6 floating-point operations for each weight that multiplies it
-(the embedding's do not) and 12 * layers * heads * head size * sequence for attention, causal or not. What is computed again for activation
-checkpointing does not count. Utilisation is that, times tokens per second, over the GPU's dense bfloat16 peak without sparsity. The time is
-the median of the steps after warm-up, each with forward, backward, clipping and update, and with the device synchronised.
+Method, as in PaLM (Chowdhery et al. 2022, appendix B): a trained token costs 6 floating-point
+operations for each weight that multiplies it (the embedding's do not) and 12 * layers * heads *
+head size * sequence for attention, causal or not. What is computed again for activation
+checkpointing does not count. Utilisation is that, times tokens per second, over the GPU's dense
+bfloat16 peak without sparsity. The time is the median of the steps after warm-up, each with
+forward, backward, clipping and update, and with the device synchronised.
 """
 
 from __future__ import annotations
@@ -100,7 +104,8 @@ def measure(tiny: bool, batch: int, micro_batch: int, checkpointing: bool) -> di
             warmup=5,
             model=model,
             build=BuildConfig("bf16", "none" if tiny else "inductor", checkpointing),
-            # fully sharded over one rank: weights are cast to bfloat16 once a block and not at every use
+            # Fully sharded over one rank: weights are cast to bfloat16 once a block, not at every
+            # use.
             parallel=ParallelConfig(device="cpu" if tiny else "cuda", data="fsdp"),
         )
         dist.init_process_group(

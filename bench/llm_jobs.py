@@ -1,4 +1,4 @@
-"""Jobs of the llm trainer for measurements: random tokens, a model of a size, ranks under torchrun, and the times of their steps."""
+"""Jobs of the llm trainer to measure: random tokens, a model of a size, ranks under torchrun."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def arguments(
 def torchrun(
     program: Sequence[str], run_dir: Path, environment: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """Run a trainer on 2 ranks to its end; returns the lines of its steps.jsonl. Raises SystemExit with its last words when it fails."""
+    """Run a trainer on 2 ranks to its end; returns the lines of its steps.jsonl.
+
+    Raises SystemExit with its last words when it fails.
+    """
     command = [
         sys.executable,
         "-m",
@@ -82,7 +85,8 @@ def torchrun(
     )
     if done.returncode:
         raise SystemExit(
-            f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+            f"{' '.join(command)} ended with "
+            f"{done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
         )
     return [
         json.loads(line)

@@ -1,12 +1,15 @@
-"""Tokens per second of the llm trainer beside transformers' Trainer: the same model, data, batch and optimizer on 2 ranks of this machine.
+"""Tokens per second of the llm trainer beside transformers' Trainer.
+
+Both train the same model with the same data, batch and optimizer on 2 ranks of this machine.
 
     python -m bench.llm_speed            writes build/bench/llm_speed.json
     python -m bench.llm_speed --quick    fewer rounds
 
-All jobs are started, with one thread a rank, and take turns of some steps while the others stand still, so that a host that slows down for
-minutes slows all of them. A round is one turn of each. A program's figure is the median over all its steps; its ratio to transformers is the
-median over the rounds of the ratio of their medians. Both shuffle windows of the same shards, and all tokens of a window see those before
-them: transformers has no mask between documents.
+All jobs are started, with one thread a rank, and take turns of some steps while the others stand
+still, so that a host that slows down for minutes slows all of them. A round is one turn of each. A
+program's figure is the median over all its steps; its ratio to transformers is the median over the
+rounds of the ratio of their medians. Both shuffle windows of the same shards, and all tokens of a
+window see those before them: transformers has no mask between documents.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from typing import Any
 from bench.turns import Job
 
 ROOT = Path(__file__).resolve().parents[1]
-#: About 25 million parameters each: with a small vocabulary most of them are in the layers, with Llama 2's half are in the (tied) embedding.
+#: About 25 million parameters each. With a small vocabulary most are in the layers, with Llama 2's
+#: half are in the (tied) embedding.
 MODELS: dict[str, dict[str, Any]] = {
     "8k": {
         "vocab_size": 8192,

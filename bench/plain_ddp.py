@@ -1,9 +1,10 @@
-"""The data-parallel job as a tutorial writes it, with torch's own parts only: what `trainyard_trainers.ddp` is measured against.
+"""The data-parallel job as a tutorial writes it; `trainyard_trainers.ddp` is measured against it.
 
     torchrun --nproc-per-node 8 bench/plain_ddp.py --steps 400 --weights build/plain.pt
 
-A `DataLoader` with a `DistributedSampler`, `DistributedDataParallel`, SGD, and the loss on the screen now and then. It knows neither
-checkpoints nor signals. The data, the first weights and the order of samples are those of the trainer with `--noise 0`.
+A `DataLoader` with a `DistributedSampler`, `DistributedDataParallel`, SGD, and the loss on the
+screen now and then. It knows neither checkpoints nor signals. The data, the first weights and the
+order of samples are those of the trainer with `--noise 0`.
 """
 
 from __future__ import annotations

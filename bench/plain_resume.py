@@ -1,4 +1,4 @@
-"""The reference for a resume: one process that imports torch, loads model and optimizer with torch.load, and steps once.
+"""The reference for a resume: one process imports torch, loads by torch.load, and steps once.
 
 python -m bench.plain_resume save|resume FILE
 """

@@ -1,8 +1,9 @@
-"""How fast training goes on after a fault, many times over: `make bench-recovery` writes build/bench/recovery.json.
+"""How fast training goes on after a fault: `make bench-recovery` writes build/bench/recovery.json.
 
-On one cluster of each kind of node, for each kind of fault, N runs: train, strike between two checkpoints, measure the new attempt's
-submission and its first new step, let it finish, compare the final weights with those of an undisturbed run, and give the cluster
-its node back. Faults of links and of power need nodes that boot; where those cannot be, it says so and leaves them out.
+On one cluster of each kind of node, for each kind of fault, N runs: train, strike between two
+checkpoints, measure the new attempt's submission and its first new step, let it finish, compare the
+final weights with those of an undisturbed run, and give the cluster its node back. Faults of links
+and of power need nodes that boot; where those cannot be, it says so and leaves them out.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ STEPS, STEP_SECONDS, CHECKPOINT_SECONDS = 60, 0.1, 1.0
 #: Of nodes that boot: where their image has a Python with torch.
 MACHINES: dict[str, Any] = {
     "environment": {"kind": "existing", "path": "/opt/trainyard/env"},
-    # What was cut off is healed here, and what was off is booted again: Trainyard gives HyperPod five minutes for that ...
+    # What was cut off is healed here, and what was off is booted again: Trainyard gives HyperPod
+    # five minutes for that ...
     "nodeRecovery": "Automatic",
 }
 #: ... and HyperPod does not notice within them.
@@ -219,7 +221,8 @@ class Bench:
             node for node in self.cloud.api.nodes(CLUSTER) if node["role"] == "controller"
         )
         arn = self.cloud.api.cluster(CLUSTER)["arn"]
-        target = f"sagemaker-cluster:{arn.rpartition('/')[2]}_{controller['group']}-{controller['instanceId']}"
+        cluster_id = arn.rpartition("/")[2]
+        target = f"sagemaker-cluster:{cluster_id}_{controller['group']}-{controller['instanceId']}"
         done = SessionChannel(self.cloud.aws("ssm")).run(
             lambda again: target, list(argv), timeout_seconds=30
         )
@@ -398,7 +401,11 @@ def summary(kind: Kind, rounds: list[Round]) -> dict[str, Any]:
 
 
 def since_return(returns: list[str], first_step_at: str | None) -> float | None:
-    """Seconds from the last return of a node before the second attempt's first step to that; None where one of them was not seen."""
+    """Seconds from the last return of a node to the second attempt's first step, which came after
+    it.
+
+    None where one of them was not seen.
+    """
     if first_step_at is None:
         return None
     stepped = datetime.fromisoformat(first_step_at)
@@ -411,7 +418,10 @@ def _seen(values: Iterable[float | None]) -> list[float]:
 
 
 def reached(figures: dict[str, Any]) -> bool:
-    """Whether a kind's figures are what they must be: all recovered, all causes right, all exact, medians within their targets."""
+    """Whether a kind's figures are as they must be.
+
+    All runs recovered, all causes are right, all weights exact, medians within their targets.
+    """
     everyone = figures["rounds"]
     counts = (
         "recovered",
@@ -505,7 +515,10 @@ def left_out(arguments: argparse.Namespace) -> str | None:
         )
     if arguments.nodes == "processes" or missing is None:
         return None
-    return f"{', '.join(kind.name for kind in KINDS if kind.nodes == 'machines' and arguments.only in kind.name)}: {'. '.join(missing)}"
+    names = [
+        kind.name for kind in KINDS if kind.nodes == "machines" and arguments.only in kind.name
+    ]
+    return f"{', '.join(names)}: {'. '.join(missing)}"
 
 
 def kinds(arguments: argparse.Namespace, report: dict[str, Any]) -> list[Kind]:
@@ -531,9 +544,11 @@ def _line(found: Round) -> str:
     if found.error:
         return f"{found.number:2} {found.kind}: {found.error}"
     times = {
-        "lost": found.fault_to_loss_seconds, "submitted": found.fault_to_submit_seconds,
-        "started": found.fault_to_start_seconds, "first step": found.fault_to_resumed_step_seconds,
-    }  # fmt: skip
+        "lost": found.fault_to_loss_seconds,
+        "submitted": found.fault_to_submit_seconds,
+        "started": found.fault_to_start_seconds,
+        "first step": found.fault_to_resumed_step_seconds,
+    }
     told = ", ".join(
         f"{what} after {seconds} s" for what, seconds in times.items() if seconds is not None
     )
@@ -543,7 +558,8 @@ def _line(found: Round) -> str:
         else ""
     )
     return (
-        f"{found.number:2} {found.kind}: {told}{since}, {found.steps_lost} steps lost, weights equal: {found.final_weights_equal}, "
+        f"{found.number:2} {found.kind}: {told}{since}, {found.steps_lost} steps lost, weights "
+        f"equal: {found.final_weights_equal}, "
         f"cause: {' then '.join(found.causes) or 'none'}"
     )
 
@@ -596,12 +612,10 @@ def _show(console: Console, report: dict[str, Any], output: Path) -> None:
         console.print(f"It ended early: {report['error']}", highlight=False, markup=False)
     for name in ("api", "cloudUp"):
         if name in report:
-            console.print(
-                f"{name}: { {key: value for key, value in report[name].items() if key != 'seconds'} }",
-                highlight=False,
-            )
+            figures = {key: value for key, value in report[name].items() if key != "seconds"}
+            console.print(f"{name}: {figures}", highlight=False)
     console.print(
-        f"{'Every target is reached.' if report['reached'] else 'Not every target is reached.'} {output}",
+        f"{'Every' if report['reached'] else 'Not every'} target is reached. {output}",
         highlight=False,
     )
 

@@ -1,7 +1,10 @@
-"""How long a resume takes, from the start of the launcher's process to the start of the first step: `python -m bench.resume_start`.
+"""How long a resume takes, from the launcher's start to the first step: `python -m
+bench.resume_start`.
 
-The model is the llm of 50 M parameters on 2 ranks, its steps as short as they can be. Beside it, in the same rounds: `import torch` alone, reading the
-checkpoint's files as fast as the disk gives them (never from the page cache), and a plain program that imports torch, loads with torch.load and steps.
+The model is the llm of 50 M parameters on 2 ranks, its steps as short as they can be. Beside it, in
+the same rounds: `import torch` alone, reading the checkpoint's files as fast as the disk gives them
+(never from the page cache), and a plain program that imports torch, loads with torch.load and
+steps.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ def run(command: list[str]) -> float:
 
 
 def resume(run_dir: Path, attempt: int, words: list[str]) -> tuple[float, float]:
-    """Seconds from the start of the launcher to the start and to the end of the first step of an attempt that resumes."""
+    """Seconds from the launcher's start to the start and end of a resumed attempt's first step."""
     attempt_dir = run_dir / "attempts" / str(attempt)
     attempt_dir.mkdir(parents=True)
     job = {
@@ -75,7 +78,8 @@ def resume(run_dir: Path, attempt: int, words: list[str]) -> tuple[float, float]
     progress = json.loads((attempt_dir / "progress.json").read_text()) if code == 0 else {}
     if progress.get("resumedFrom") != SAVED_STEP:
         raise SystemExit(
-            f"the attempt did not resume (exit status {code}):\n{(attempt_dir / 'log').read_text()[-3000:]}"
+            "the attempt did not resume (exit status "
+            f"{code}):\n{(attempt_dir / 'log').read_text()[-3000:]}"
         )
     done = float(progress["firstStepAt"]) - began
     first = json.loads((attempt_dir / "steps.jsonl").read_text().splitlines()[0])
@@ -149,7 +153,8 @@ def main(argv: list[str] | None = None) -> int:
     (ROOT / "build/bench/resume_start.json").write_text(json.dumps(document, indent=1))
     print(json.dumps(document, indent=1))
     print(
-        f"A resume takes {ratio:.2f} times import torch and reading the checkpoint; the goal of {GOAL} is {'' if ratio <= GOAL else 'not '}reached"
+        f"A resume takes {ratio:.2f} times import torch and reading the checkpoint; "
+        f"the goal of {GOAL} is {'' if ratio <= GOAL else 'not '}reached"
     )
     return 0
 

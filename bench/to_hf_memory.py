@@ -1,8 +1,11 @@
-"""Measures the memory that `trainyard-trainers to-hf` needs against the size of the model, and the goal: one output file plus 200 MB.
+"""Measures the memory of `trainyard-trainers to-hf`.
+
+The goal is the size of one output file plus 200 MB.
 
     python -m bench.to_hf_memory [--megabytes 2000] [--shard 500] [--tp 2] [--xser]
 
-The check of the logits is left out, because it needs the model in memory twice by its nature. Writes build/bench/to_hf_memory.json.
+The check of the logits is left out, because it needs the model in memory twice by its nature.
+Writes build/bench/to_hf_memory.json.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ from pathlib import Path
 from trainyard_trainers.llm import convert
 
 def status(name):
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name)) * 1024
+    lines = open("/proc/self/status")
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) * 1024
 
 before = status("VmRSS")
 convert.to_hf(Path(sys.argv[1]), Path(sys.argv[2]), shard_bytes=int(sys.argv[3]), check="never")

@@ -1,8 +1,9 @@
-"""Measures how long a job takes from the launch of its processes to its first training step: the trainer's share of every recovery.
+"""Measures the time from the launch of a job to its first step: the trainer's share of a recovery.
 
     python bench/trainer_start.py [--nodes 2] [--repeat 5]
 
-Starts the real launcher once for each node on loopback, without Slurm, and prints one JSON line a repetition and the median.
+Starts the real launcher once for each node on loopback, without Slurm, and prints one JSON line a
+repetition and the median.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Jobs of two ranks that run by turns: one takes some steps while the others stand still, so that a host that slows down for minutes slows all of them."""
+"""Jobs of two ranks that run by turns, so that a host that slows down slows all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ LOOK_SECONDS = 0.02
 
 
 class Job:
-    """Ranks of one program on this machine, each a process group of its own; `times` reads the ends of its steps (seconds since the epoch)."""
+    """Ranks of one program on this machine, each a process group of its own.
+
+    `times` reads the ends of its steps (seconds since the epoch).
+    """
 
     def __init__(
         self,
@@ -69,14 +72,18 @@ class Job:
             rank.wait()
 
     def turn(self, steps: int) -> list[float]:
-        """Let it take so many steps, then stop it; seconds of each. The step that the last stop fell into does not count."""
+        """Let it take so many steps, then stop it; seconds of each.
+
+        The step in which it was last stopped does not count.
+        """
         known = len(self._times())
         deadline = time.monotonic() + TURN_SECONDS
         self._signal(signal.SIGCONT)
         while len(ends := self._times()[known:]) < steps + 1:
             if any(rank.poll() is not None for rank in self._ranks) or time.monotonic() > deadline:
                 raise SystemExit(
-                    f"{self.name} ended or hung after {known + len(ends)} steps:\n{self._log.read_text(errors='replace')[-4000:]}"
+                    f"{self.name} ended or hung after {known + len(ends)} "
+                    f"steps:\n{self._log.read_text(errors='replace')[-4000:]}"
                 )
             time.sleep(LOOK_SECONDS)
         self._signal(signal.SIGSTOP)

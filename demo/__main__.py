@@ -1,4 +1,4 @@
-"""`python -m demo`: the main job on real parts, with a node killed in the middle, told live and judged at the end."""
+"""`python -m demo`: the main job on real parts, with a node killed in its middle, then judged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def main(argv: list[str] | None = None) -> int:
         )
     except KeyboardInterrupt:
         measured.trouble.append("it was interrupted")
-    except Exception as error:  # noqa: BLE001  (whatever goes wrong is part of the verdict, and the exit status)
+    # Whatever goes wrong is part of the verdict, and of the exit status.
+    except Exception as error:  # noqa: BLE001
         measured.trouble.append(f"{type(error).__name__}: {error}")
     count_leftovers(state_dir, measured)
     measured.wall_seconds = round(time.monotonic() - started, 1)
@@ -106,7 +107,10 @@ def _show(console: Console, measured: Measured, output: Path, state_dir: Path) -
         console.print(f"[red]not true:[/] {escape(failure)}", highlight=False)
     if failures:
         console.print(
-            f"Logs: {state_dir}/ (server, functions, and clusters/*/nodes/*/root/var/log/trainyard/)",
+            (
+                f"Logs: {state_dir}/ (server, functions, and "
+                "clusters/*/nodes/*/root/var/log/trainyard/)"
+            ),
             highlight=False,
         )
     verdict = "[green]Everything is true.[/]" if not failures else "[red]The demo failed.[/]"

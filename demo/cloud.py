@@ -1,4 +1,4 @@
-"""The local cloud as the demo and the benchmark use it: up, faults, what lies on its nodes' shared filesystem, down."""
+"""The local cloud as demo and benchmark use it: up, faults, its nodes' shared filesystem, down."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LocalCloud:
     def fault(
         self, kind: str, cluster: str, *, node: str | None = None, run: str | None = None
     ) -> float:
-        """Inject a fault; returns the epoch time just before it was asked for, so that no time is left out."""
+        """Inject a fault; returns the epoch time just before, so that no time is left out."""
         at = time.time()
         self.api.fault(kind, cluster, node=node, run=run)
         return at
@@ -71,7 +71,7 @@ class LocalCloud:
         return False
 
     def last_step(self, run_id: str, number: int) -> int | None:
-        """The last step the attempt's trainer finished, from the trainer's own file on the shared filesystem."""
+        """The last step that the attempt's trainer finished, from its file on the filesystem."""
         shared = [*self.state_dir.glob("fsx/*"), *self.state_dir.glob("clusters/*/shared")]
         found = [
             path

@@ -1,4 +1,4 @@
-"""What a fault cost, read from what the API says about a run; pure, so that demo and benchmark measure alike."""
+"""What a fault cost, by what the API says about a run; pure, so demo and benchmark share it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def attempt(run: Json, number: int) -> Json | None:
 
 
 def recovery(run: Json, *, number: int, fault_at: float, last_step: int) -> Recovery:
-    """How attempt `number` followed the fault at `fault_at` (epoch seconds), after which no step beyond `last_step` was finished."""
+    """How attempt `number` followed the fault at `fault_at` (epoch seconds).
+
+    No step beyond `last_step` was finished after the fault.
+    """
     found = attempt(run, number) or {}
     resumed_from = found.get("resumedFrom")
     return Recovery(
@@ -52,7 +55,7 @@ def recovery(run: Json, *, number: int, fault_at: float, last_step: int) -> Reco
 
 
 def newest_whole_step(checkpoints: Sequence[Json], *, attempts: set[int]) -> int | None:
-    """Step of the newest checkpoint that one of these attempts committed whole, though it may be pruned by now."""
+    """Step of the newest checkpoint that these attempts committed; it may be pruned by now."""
     steps = [
         found["step"]
         for found in checkpoints

@@ -1,4 +1,4 @@
-"""What a run exported, checked byte by byte from outside: every object is downloaded, nothing is taken on trust."""
+"""What a run exported, checked byte by byte from outside: every object is downloaded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from trainyard_contracts.places import EXPORT_MANIFEST
 
 @dataclass
 class Exported:
-    """The objects under a run's export prefix. `wrong` says what does not agree with the manifest; empty = verified."""
+    """The objects under a run's export prefix.
+
+    `wrong` says what does not agree with the manifest; empty = verified.
+    """
 
     objects: int = 0
     size: int = 0
@@ -24,7 +27,10 @@ class Exported:
 
 
 def verify_export(s3: Any, bucket: str, run_id: str, objects_prefix: str = "") -> Exported:
-    """Download every object of the run's export and compare size and SHA-256 with the manifest; also what the manifest does not name."""
+    """Download every object of the run's export and compare size and SHA-256 with the manifest.
+
+    Objects that the manifest does not name are reported too.
+    """
     prefix = f"{objects_prefix or f'runs/{run_id}'}/export/"
     found = Exported()
     listed = {
@@ -62,7 +68,7 @@ def verify_export(s3: Any, bucket: str, run_id: str, objects_prefix: str = "") -
 
 
 def weights(final: dict[str, bytes]) -> dict[str, bytes]:
-    """Name and shape -> raw bytes of every tensor of the final model, so that 'equal' means every bit."""
+    """Name and shape -> raw bytes of every tensor of the final model: equal means every bit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch wants to say that numpy is not here
         import torch

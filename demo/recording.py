@@ -1,4 +1,4 @@
-"""What the demo showed, as one SVG for the README: a picture from the middle of it, the timeline, the verdict."""
+"""What the demo showed, as one SVG for the README: its middle, the timeline, the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits for the middle of training, then kills a worker node, beside whatever the main thread shows."""
+"""Waits for the middle of training, then kills a worker node; the main thread goes on showing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class Saboteur:
             if run is not None:
                 self._strike(run)
                 self._read_last_step()
-        except Exception as error:  # noqa: BLE001  (a thread's last resort: the verdict must hear of it)
+        # A thread's last resort: the verdict must hear of it.
+        except Exception as error:  # noqa: BLE001
             self.fault.error = f"{type(error).__name__}: {error}"
 
     def _middle_of_training(self) -> dict[str, Any] | None:
@@ -90,11 +91,12 @@ class Saboteur:
             "kill-node", run["clusterName"], node=self.fault.instance_id
         )
         self.tell(
-            f"Killed node {self.fault.node} ({self.fault.instance_id}): SIGKILL of everything on it."
+            f"Killed node {self.fault.node} ({self.fault.instance_id}): "
+            "SIGKILL of everything on it."
         )
 
     def _read_last_step(self) -> None:
-        """Read how far the struck attempt came, once a newer one is submitted: from then on it cannot come further."""
+        """Read how far the struck attempt came, once a newer one is submitted."""
         while not self._stop.is_set():
             following = attempt(self.cloud.api.run(self.run_id), self.fault.attempt + 1)
             if following and following["submittedAt"]:

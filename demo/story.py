@@ -1,4 +1,4 @@
-"""The demo's story: train, lose a node, resume, export, tear down; train again undisturbed; compare."""
+"""The demo's story: train, lose a node, resume, export, tear down; train undisturbed; compare."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Story:
 
 
 def count_leftovers(state_dir: Path, measured: Measured, patience_seconds: float = 3) -> None:
-    """Count what is alive after the local cloud went down; a process needs a moment to be reaped."""
+    """Count what is alive after the local cloud went down; reaping a process takes a moment."""
     end = time.monotonic() + patience_seconds
     while (left := processes_of(state_dir)) and time.monotonic() < end:
         time.sleep(0.1)

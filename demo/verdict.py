@@ -52,7 +52,10 @@ class Measured:
             (self.steps_lost is not None, "it was not seen how many steps were lost"),
             (
                 self.resumed_from == self.newest_whole_step_before_fault,
-                f"training resumed from step {self.resumed_from}, but the newest whole checkpoint was of step {self.newest_whole_step_before_fault}",
+                (
+                    f"training resumed from step {self.resumed_from}, but the newest whole "
+                    f"checkpoint was of step {self.newest_whole_step_before_fault}"
+                ),
             ),
             (
                 self.steps_lost is None or self.steps_lost >= 0,

@@ -1,6 +1,7 @@
-"""Packs what the agent imports into one archive for each kind of processor, so that a node needs no package index and no pip.
+"""Packs what the agent imports into one archive for each kind of processor, so that a node needs no
+package index and no pip.
 
-python build_packages.py DIRECTORY      writes DIRECTORY/linux-x86_64.zip and DIRECTORY/linux-aarch64.zip
+`python build_packages.py DIRECTORY` writes linux-x86_64.zip and linux-aarch64.zip into DIRECTORY.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from pathlib import Path
 
 PINS = Path(__file__).with_name("packages.txt")
 MACHINES = ("x86_64", "aarch64")
-#: HyperPod's images have 3.10. Compiled modules carry the version in their names, so those of several lie side by side.
+#: HyperPod's images have 3.10. Compiled modules carry the version in their names, so several fit
+#: side by side.
 PYTHONS = ("3.10", "3.11", "3.12")
 PIP = "pip==25.3"
 PER_PYTHON = ("pydantic_core",)
-#: botocore is here for signatures and credentials: descriptions of four hundred services would be nine tenths of the archive.
+#: botocore is here for signatures and credentials: its descriptions of four hundred services would
+#: be nine tenths of the archive.
 KEPT_DATA = {"endpoints.json", "partitions.json", "sdk-default-configuration.json", "_retry.json"}
 #: The same bytes for the same packages, whenever it is built.
 MOMENT = (2020, 1, 1, 0, 0, 0)
@@ -50,7 +53,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def fetch_pip(wheel: Path) -> None:
-    """pip itself, which runs from its wheel: environments of jobs are made with it where the image has no ensurepip."""
+    """pip itself, which runs from its wheel.
+
+    It makes jobs' environments where the image has no ensurepip.
+    """
     command = [
         sys.executable,
         "-m",
@@ -78,16 +84,16 @@ def pins() -> list[str]:
 
 
 def install(machine: str, python: str, site: Path, packages: Sequence[str]) -> None:
-    """Unpack the pinned wheels of one kind of processor and Python into `site`; nothing is built or run."""
+    """Unpack the pinned wheels of one kind of processor and Python into `site`; nothing is run."""
     platforms = [
         f"manylinux2014_{machine}",
         f"manylinux_2_17_{machine}",
         f"manylinux_2_28_{machine}",
     ]
     command = [
-        sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--no-compile", "--upgrade",
-        "--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *(f"--platform={name}" for name in platforms),
-        *packages,
+        sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet",
+        "--no-deps", "--no-compile", "--upgrade", "--only-binary=:all:", "--implementation=cp",
+        f"--python-version={python}", *(f"--platform={name}" for name in platforms), *packages,
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as own:
         subprocess.run(

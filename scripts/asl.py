@@ -37,7 +37,10 @@ def main() -> int:
     npm = shutil.which("npm")
     if npm is None:
         print(
-            "asl-validator needs node and npm, which are not installed: sudo apt-get install -y nodejs npm",
+            (
+                "asl-validator needs node and npm, which are not installed: "
+                "sudo apt-get install -y nodejs npm"
+            ),
             file=sys.stderr,
         )
         return 1 if os.environ.get("CI") else 0

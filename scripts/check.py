@@ -1,4 +1,4 @@
-"""Runs every check of `make check`, two at a time, shows what failed with its output, and how long each took."""
+"""Runs every check of `make check`, two at a time, and shows failures and how long each took."""
 
 from __future__ import annotations
 
@@ -94,7 +94,10 @@ def main() -> int:
         results = list(workers.map(run, checks()))
     failed = results.count(False)
     print(
-        f"check: {len(results) - failed} of {len(results)} passed in {time.monotonic() - started:.0f} s",
+        (
+            f"check: {len(results) - failed} of {len(results)} passed in "
+            f"{time.monotonic() - started:.0f} s"
+        ),
         flush=True,
     )
     return 1 if failed else 0

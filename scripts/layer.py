@@ -1,4 +1,4 @@
-"""Makes one Python layer for `sam build`: locked packages and our own, all compiled, for a cold start must not compile them."""
+"""Makes one Python layer for `sam build`: locked packages and our own, all compiled."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from py_compile import PycInvalidationMode
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements/runtime.txt"
-#: The functions' runtime and machine in template.yaml: arm64 on Amazon Linux 2023, whose glibc is 2.34.
+#: The functions' runtime and machine in template.yaml: arm64 on Amazon Linux 2023, whose glibc is
+#: 2.34.
 PYTHON = (3, 13)
 PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64")
 
 
 def build(source: Path, artifacts: Path) -> None:
-    """Put what the folder of a layer needs below `artifacts`/python, which Lambda has on its path."""
+    """Put what a layer's folder needs below `artifacts`/python, which is on Lambda's path."""
     target = artifacts / "python"
     _install(source / "requirements.txt", target)
     for package in source.iterdir():
@@ -27,7 +28,7 @@ def build(source: Path, artifacts: Path) -> None:
 
 
 def _install(requirements: Path, target: Path) -> None:
-    """The locked versions, in wheels for the functions' machine; nothing of theirs is built or run here."""
+    """The locked versions, in wheels for the functions' machine; nothing is built or run here."""
     platforms = [option for platform in PLATFORMS for option in ("--platform", platform)]
     version = ".".join(map(str, PYTHON))
     command = [
@@ -59,7 +60,10 @@ def _copy(package: Path, target: Path) -> None:
 
 
 def compile_all(target: Path) -> None:
-    """Compiled modules that hold whatever time a zip gives the sources. What is no Python of ours is left out in peace."""
+    """Compile modules so that they hold whatever time a zip gives the sources.
+
+    Files that are not our Python are left out in peace.
+    """
     compileall.compile_dir(
         target,
         stripdir=str(target.parent),
@@ -73,7 +77,10 @@ def main(arguments: list[str]) -> int:
     if sys.version_info[:2] != PYTHON:
         wanted = ".".join(map(str, PYTHON))
         print(
-            f"the layers are for Python {wanted}, the functions' runtime, not {sys.version.split()[0]}: run python{wanted}",
+            (
+                f"the layers are for Python {wanted}, the functions' runtime, not "
+                f"{sys.version.split()[0]}: run python{wanted}"
+            ),
             file=sys.stderr,
         )
         return 1

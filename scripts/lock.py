@@ -1,4 +1,4 @@
-"""Writes the locked requirement files from the .in files, in throw-away environments, naming no package host."""
+"""Writes the locked requirement files from the .in files, in throw-away environments."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from pathlib import Path
 from setup import DEEPSPEED
 
 ROOT = Path(__file__).resolve().parents[1]
-HEADER = "# Locked by `make lock` from {source}; exact versions, no hosts{more}. Change the .in file, not this one.\n"
+HEADER = (
+    "# Locked by `make lock` from {source}; exact versions, no hosts{more}. "
+    "Change the .in file, not this one.\n"
+)
 # A CPU build carries a local version (+cpu) that plain indexes do not know.
 LOCAL_VERSION = re.compile(r"\+[A-Za-z0-9.]+$")
-# Wheels that torch asks for on a machine with CUDA; they are the machine's affair and not part of the lock.
+# Wheels that torch asks for on a machine with CUDA. They depend on the machine, so the lock leaves
+# them out.
 MACHINE = re.compile(r"^(nvidia-(?!ml-py)|triton|cuda-)")
 
 
 def frozen(source: Path, python: str, basis: Path | None = None) -> list[str]:
     """Install `source` into a fresh environment and return its packages as name==version, sorted.
 
-    With a `basis`, another lock, it is installed first and stays as it is; what it holds is left out.
+    A `basis`, another lock, is installed first and does not change; what it holds is left out.
     """
     with tempfile.TemporaryDirectory() as directory:
         if python == sys.executable:

@@ -1,4 +1,4 @@
-"""Runs tests again and again and says what failed how often: a test that fails once in twenty runs hides a race."""
+"""Runs tests again and again and counts failures: a rare failure hides a race."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ class Tally:
     lines: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def add(self, results: Path, exit_status: int) -> None:
-        """Count one repetition by pytest's JUnit file; without one pytest itself was the failure."""
+        """Count one repetition by pytest's JUnit file; without a file pytest itself failed."""
         try:
-            cases = list(ElementTree.parse(results).iter("testcase"))  # noqa: S314 - we had it written
+            found = ElementTree.parse(results)  # noqa: S314 - pytest wrote it for us
+            cases = list(found.iter("testcase"))
         except (OSError, ElementTree.ParseError):
             self._fail("(pytest)", f"exit status {exit_status}, and no results")
             return
@@ -63,7 +64,7 @@ class Tally:
         self.lines.setdefault((name, first), more)
 
     def table(self) -> str:
-        """One row for each test that failed, the most frequent first, with the different ways in which it did."""
+        """One row for each failed test, most frequent first, with the ways in which it failed."""
         rows = []
         for name, times in self.failed.most_common():
             rows.append(f"{times:3} of {self.ran[name]:3}  {name}")

@@ -1,4 +1,4 @@
-"""Write docs/openapi.json, or with --check say whether it is stale. Needs neither AWS nor credentials."""
+"""Write docs/openapi.json, or with --check say whether it is stale. It needs no AWS credentials."""
 
 from __future__ import annotations
 

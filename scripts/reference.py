@@ -60,10 +60,16 @@ def events() -> str:
     parts = [
         HEAD,
         "# Events and facts\n",
-        "What each is for, and how they travel: [events.md](../events.md). A *wait* is a state machine that sleeps until something happens.\n",
+        (
+            "What each is for, and how they travel: [events.md](../events.md). "
+            "A *wait* is a state machine that sleeps until something happens.\n"
+        ),
         table(["wait", "meaning"], ([f"`{name}`", meaning] for name, meaning in WAITS.items())),
         "## Sent by agents\n",
-        f"Each has {fields_of(AgentEvent)}. Those of a run's attempt also have `runId` and `attempt`.\n",
+        (
+            f"Each has {fields_of(AgentEvent)}. Those of a run's attempt also have `runId` and "
+            "`attempt`.\n"
+        ),
         table(
             ["event", "meaning", "fields besides", "wakes"], map(event_row, AGENT_EVENTS.values())
         ),
@@ -96,14 +102,29 @@ def agent_commands() -> str:
         for cls in vars(commands).values()
         if inspect.isclass(cls) and issubclass(cls, commands.Answer) and cls is not commands.Answer
     ]
-    return "\n".join([
-        HEAD,
-        "# Commands of the agent\n",
-        f"`{commands.PROGRAM}` on a cluster's controller. Each prints one JSON object; status 0, or 1 with `error` and `message`.\n",
-        table(["command", "meaning"], rows),
-        "## Answers\n",
-        table(["answer", "meaning", "fields"], ([f"`{cls.__name__}`", words(cls), ", ".join(f"`{name}`" for name in cls().as_json())] for cls in answers)),
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            HEAD,
+            "# Commands of the agent\n",
+            (
+                f"`{commands.PROGRAM}` on a cluster's controller. Each prints one JSON object; "
+                "status 0, or 1 with `error` and `message`.\n"
+            ),
+            table(["command", "meaning"], rows),
+            "## Answers\n",
+            table(
+                ["answer", "meaning", "fields"],
+                (
+                    [
+                        f"`{cls.__name__}`",
+                        words(cls),
+                        ", ".join(f"`{name}`" for name in cls().as_json()),
+                    ]
+                    for cls in answers
+                ),
+            ),
+        ]
+    )
 
 
 def usage(cls: type[commands.Command]) -> str:
@@ -121,15 +142,26 @@ def problem_codes() -> str:
         cls.code: next(STATUS[parent] for parent in cls.__mro__ if parent in STATUS)
         for cls in known
     }
-    return "\n".join([
-        HEAD,
-        "# Codes of problems\n",
-        "Programs branch on the code and never on the words.\n",
-        "## Answers of the API\n",
-        table(["code", "status", "meaning", "what to do"], ([f"`{code}`", str(status[code]), unique[code].title, unique[code].next_step] for code in sorted(unique))),
-        "## Ends of runs and clusters\n",
-        table(["code", "meaning", "what to do"], ([f"`{code}`", *problems.TEXTS[code]] for code in sorted(problems.TEXTS))),
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            HEAD,
+            "# Codes of problems\n",
+            "Programs branch on the code and never on the words.\n",
+            "## Answers of the API\n",
+            table(
+                ["code", "status", "meaning", "what to do"],
+                (
+                    [f"`{code}`", str(status[code]), unique[code].title, unique[code].next_step]
+                    for code in sorted(unique)
+                ),
+            ),
+            "## Ends of runs and clusters\n",
+            table(
+                ["code", "meaning", "what to do"],
+                ([f"`{code}`", *problems.TEXTS[code]] for code in sorted(problems.TEXTS)),
+            ),
+        ]
+    )
 
 
 def subclasses(cls: type[errors.TrainyardError]) -> Iterator[type[errors.TrainyardError]]:
@@ -143,7 +175,10 @@ def specs() -> str:
     parts = [
         HEAD,
         "# Fields of a spec\n",
-        "A run's, as `POST /v1/runs` takes it; `cluster.spec` is also what `POST /v1/clusters` takes.\n",
+        (
+            "A run's, as `POST /v1/runs` takes it; `cluster.spec` is also what `POST /v1/clusters` "
+            "takes.\n"
+        ),
     ]
     schema = RunSpec.model_json_schema(by_alias=True)
     for title, part in (
@@ -197,8 +232,14 @@ def limits_of(found: dict[str, Any]) -> list[str]:
 
     told = []
     for part in [found, *found.get("anyOf", []), found.get("items") or {}]:
-        names = {"minimum": "from", "maximum": "to", "exclusiveMinimum": "over", "maxLength": "at most {} characters", "maxItems": "at most {}",
-                 "maxProperties": "at most {}"}  # fmt: skip
+        names = {
+            "minimum": "from",
+            "maximum": "to",
+            "exclusiveMinimum": "over",
+            "maxLength": "at most {} characters",
+            "maxItems": "at most {}",
+            "maxProperties": "at most {}",
+        }
         told += [
             text.format(part[key]) if "{}" in text else f"{text} {part[key]}"
             for key, text in names.items()
@@ -234,11 +275,11 @@ API_WORDS = """\
 
 Every request is signed (SigV4, service `execute-api`). Bodies are JSON of at most 256 KiB. Every
 field of every answer is in [openapi.json](../openapi.json). An error is `application/problem+json`:
-`{type, title, status, code, detail, nextStep, errors?: [{field, message}]}`, and its `code` is one of
-[problems.md](problems.md).
+`{type, title, status, code, detail, nextStep, errors?: [{field, message}]}`, and its `code` is one
+of [problems.md](problems.md).
 
-A run's id is `run-` and a ULID in lower case. Clusters are addressed by name; one that is made for a
-run has the spec's name, cut to 56 characters, and the last 6 of the run's id.
+A run's id is `run-` and a ULID in lower case. Clusters are addressed by name; one that is made for
+a run has the spec's name, cut to 56 characters, and the last 6 of the run's id.
 """
 
 
@@ -254,17 +295,19 @@ def settings() -> str:
         [f"`{variable_of(field.name)}`", said[field.name], default_of(field)]
         for field in dataclasses.fields(Settings)
     ]
-    return "\n".join([
-        HEAD,
-        "# Settings\n",
-        "## Parameters of the template\n",
-        table(["parameter", "meaning", "default"], parameters),
-        "## Outputs of the stack\n",
-        table(["output", "meaning"], outputs),
-        "## Variables of the functions\n",
-        "The template sets them; `trainyard/settings.py` alone reads them.\n",
-        table(["variable", "meaning", "default"], variables),
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            HEAD,
+            "# Settings\n",
+            "## Parameters of the template\n",
+            table(["parameter", "meaning", "default"], parameters),
+            "## Outputs of the stack\n",
+            table(["output", "meaning"], outputs),
+            "## Variables of the functions\n",
+            "The template sets them; `trainyard/settings.py` alone reads them.\n",
+            table(["variable", "meaning", "default"], variables),
+        ]
+    )
 
 
 def variable_of(field: str) -> str:

@@ -1,4 +1,4 @@
-"""Validates the templates and builds template.yaml with the SAM CLI, which lives in an environment of its own."""
+"""Validates the templates and builds template.yaml with the SAM CLI from its own environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUILD = ROOT / "build/sam"
 
 
 def _runs(python: str) -> bool:
-    """Whether this is a working Python 3.13; a pyenv shim exists even when its version is switched off."""
+    """Whether this is a working Python 3.13; a pyenv shim exists even when its version is off."""
     probe = [python, "-c", "import sys, venv; sys.exit(sys.version_info[:2] != (3, 13))"]
     try:
         return subprocess.run(probe, capture_output=True, check=False, timeout=30).returncode == 0
@@ -37,8 +37,10 @@ def find_python313() -> str | None:
 
 def how_to_get_python313() -> str:
     return (
-        "sam build needs python3.13, the runtime of the functions, and there is none on the PATH nor among pyenv's versions.\n"
-        "Get it with one of:  pyenv install 3.13  |  uv python install 3.13  |  sudo apt-get install python3.13-venv (where the distribution has it)"
+        "sam build needs python3.13, the runtime of the functions, and there is none on the "
+        "PATH nor among pyenv's versions.\n"
+        "Get it with one of:  pyenv install 3.13  |  uv python install 3.13  |  sudo apt-get "
+        "install python3.13-venv (where the distribution has it)"
     )
 
 
@@ -112,7 +114,8 @@ def faults(build: Path) -> list[str]:
         bare = [module for module in layer.rglob("*.py") if not _compiled(module).exists()]
         if bare:
             found.append(
-                f"{layer} holds {len(bare)} modules that are not compiled, {bare[0]} first: a cold start would compile them"
+                f"{layer} holds {len(bare)} modules that are not compiled, {bare[0]} first: "
+                "a cold start would compile them"
             )
     packages = build / "NodeBundleLayer/packages"
     missing = [

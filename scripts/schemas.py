@@ -1,4 +1,4 @@
-"""Write the contracts' generated files (list of recipes, JSON schemas), or with --check say which checked-in ones are stale."""
+"""Write the contracts' generated files, or with --check say which are stale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Makes a clean clone runnable: virtual environment, locked packages, editable members, Slurm; standard library only.
+"""Makes a clean clone runnable: virtual environment, locked packages, editable members, Slurm;
+standard library only.
 
 python scripts/setup.py [trainers]      with `trainers` also what their tests and measurements need
 """
@@ -23,7 +24,8 @@ SLURM_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "scontrol", "munged")
 SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 #: DeepSpeed compiles parts of itself at run time; the recipe mpirun is Open MPI.
 TRAINER_PROGRAMS = {"g++": "g++", "mpirun": "openmpi-bin"}
-#: It is installed from source, must find the torch that is there, and builds nothing before it is used.
+#: It is installed from source, must find the torch that is there, and builds nothing before it is
+#: used.
 DEEPSPEED = {"DS_BUILD_OPS": "0", "DS_ACCELERATOR": "cpu"}
 APT_INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
 
@@ -64,7 +66,8 @@ def apt(packages: tuple[str, ...], why: str) -> None:
     prefix = privilege()
     if shutil.which("apt-get") is None or prefix is None:
         raise SetupError(
-            f"{why}. This user may not install packages; run this once, then the same make command again:\n\n    {by_hand}\n"
+            f"{why}. This user may not install packages; run this once, then the same make "
+            f"command again:\n\n    {by_hand}\n"
         )
     print(f"setup: {why}; installing {' '.join(packages)}", flush=True)
     environment = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive"]
@@ -78,12 +81,13 @@ def apt(packages: tuple[str, ...], why: str) -> None:
         )
         if done.returncode:
             raise SetupError(
-                f"{why}, and '{' '.join(command)}' failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}\nBy hand:\n\n    {by_hand}\n"
+                f"{why}, and '{' '.join(command)}' "
+                f"failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}\nBy hand:\n\n    {by_hand}\n"
             )
 
 
 def missing_slurm() -> list[str]:
-    """Slurm programs that are not installed; the daemons lie in sbin, which is not on every user's PATH."""
+    """Slurm programs that are not installed; daemons are in sbin, often not on a user's PATH."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/sbin"])
     return [program for program in SLURM_PROGRAMS if shutil.which(program, path=path) is None]
 
@@ -94,7 +98,8 @@ def ensure_slurm() -> None:
         apt(SLURM_PACKAGES, f"Slurm is not complete (missing: {', '.join(missing)})")
     if still := missing_slurm():
         raise SetupError(
-            f"the Slurm packages are installed, but {', '.join(still)} is not on the PATH nor in /usr/sbin"
+            f"the Slurm packages are installed, but {', '.join(still)} is not on the PATH nor "
+            "in /usr/sbin"
         )
 
 
@@ -114,7 +119,7 @@ def ensure_trainer_programs() -> None:
 
 
 def ensure_venv() -> None:
-    """Create the environment, and its seed packages from the distribution when Debian split them off."""
+    """Create the environment, and its seed packages from the distribution if split off there."""
     if (VENV / "bin/python").exists():
         return
     create = [sys.executable, "-m", "venv", str(VENV)]
@@ -142,7 +147,8 @@ def pip(*arguments: str, **environment: str) -> None:
     )
     if done.returncode:
         raise SetupError(
-            f"pip failed (above); the network or the package index may be away. Command:\n\n    {' '.join(command)}\n"
+            "pip failed (above); the network or the package index may be away. "
+            f"Command:\n\n    {' '.join(command)}\n"
         )
 
 

@@ -25,7 +25,8 @@ from .terminal_text import plain_document
 
 Json = dict[str, Any]
 
-#: Throttled, or no answer from the function: the call may not have happened, a repeat is what the API is made for.
+#: Throttled, or no answer from the function. The call may not have happened; the API is made for
+#: repeats.
 RETRIED = frozenset({429, 500, 502, 503, 504})
 TRIES = 5
 LONGEST_WAIT_SECONDS = 10.0
@@ -36,7 +37,8 @@ _KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,126}[\x21-\x7e])?")
 class Client:
     """Calls of one Trainyard API. Safe to share among threads. Raises ApiProblem and Unreachable.
 
-    With `for_terminal` every text of an answer is safe to print: what jobs and nodes wrote is spelt out, not obeyed.
+    With `for_terminal` every text of an answer is safe to print: control codes of jobs and nodes
+    are spelt out.
     """
 
     def __init__(
@@ -49,9 +51,11 @@ class Client:
     ) -> None:
         self.connection = connection
         self._for_terminal = for_terminal
-        # The API gives up after 30 seconds, so that its answer and not our timeout ends a slow call.
+        # The API gives up after 30 seconds, so that its answer and not our timeout ends a slow
+        # call.
         timeout = httpx.Timeout(timeout_seconds, connect=5.0)
-        # Reading the system's certificates takes a tenth of a second that plain loopback has no use for; nor has a proxy a way to it.
+        # Reading the system's certificates takes a tenth of a second. Plain loopback has no use for
+        # it, nor for a proxy.
         self._http = httpx.Client(
             timeout=timeout,
             transport=transport,
@@ -67,7 +71,10 @@ class Client:
         *,
         for_terminal: bool = False,
     ) -> Client:
-        """By `endpoint`, TRAINYARD_API_URL, or the local cloud of `state_dir` (TRAINYARD_STATE_DIR, ./.trainyard)."""
+        """By `endpoint`, TRAINYARD_API_URL, or the local cloud of `state_dir`.
+
+        `state_dir` is by default TRAINYARD_STATE_DIR, then ./.trainyard.
+        """
         return cls(Connection.find(endpoint, state_dir), for_terminal=for_terminal)
 
     @classmethod
@@ -92,18 +99,28 @@ class Client:
     # Runs
 
     def submit_run(self, spec: Mapping[str, Any], *, idempotency_key: str | None = None) -> Json:
-        """Submit a run. The same key with the same spec is the same run however often it is sent; default: a key of this call's own."""
+        """Submit a run.
+
+        The same key with the same spec always gives the same run, however often it is sent. Without
+        a key the call makes one of its own.
+        """
         key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
         if not _KEY.fullmatch(key):
             raise InvalidInput(
                 "The idempotency key cannot be sent",
-                f"idempotencyKey: {key[:200]!r} is not 1 to 128 printable ASCII characters without a space at its ends",
+                (
+                    f"idempotencyKey: {key[:200]!r} is not 1 to 128 printable ASCII characters "
+                    "without a space at its ends"
+                ),
                 "Give one such as a UUID, or none",
             )
         return self._call("POST", "/v1/runs", body=spec, key=key)
 
     def plan_run(self, spec: Mapping[str, Any]) -> Json:
-        """What submitting would do, with nothing done: backend request, files, batch script, price, warnings."""
+        """What submitting would do: backend request, files, batch script, price, warnings.
+
+        Nothing is done.
+        """
         return self._call("POST", "/v1/runs", {"dryrun": "true"}, body=spec)
 
     def run(self, run_id: str) -> Json:
@@ -155,7 +172,7 @@ class Client:
     # Clusters and nodes
 
     def create_cluster(self, spec: Mapping[str, Any]) -> Json:
-        """Create a cluster; repetitions of this call's request, whose answer was lost, make no second one."""
+        """Create a cluster; a repetition after a lost answer makes no second one."""
         return self._call("POST", "/v1/clusters", body=spec, key=uuid.uuid4().hex)
 
     def plan_cluster(self, spec: Mapping[str, Any]) -> Json:
@@ -204,13 +221,22 @@ class Client:
         seconds: float | None = None,
         **more: int | None,
     ) -> Json:
-        """Inject a fault into the local cloud; `more` is the fault's own. Raises InvalidInput on AWS, where faults are not ours to make."""
+        """Inject a fault into the local cloud; `more` holds the fault's own parameters.
+
+        Raises InvalidInput on AWS, where no faults can be injected.
+        """
         local = self.connection.local
         if local is None:
             raise InvalidInput(
                 "No faults here",
-                f"faults can be injected into the local cloud only, and {self.connection.api_url} is none",
-                "Leave out --endpoint and unset TRAINYARD_API_URL; faults then go to the local cloud of --state-dir",
+                (
+                    "faults can be injected into the local cloud only, and "
+                    f"{self.connection.api_url} is none"
+                ),
+                (
+                    "Leave out --endpoint and unset TRAINYARD_API_URL; "
+                    "faults then go to the local cloud of --state-dir"
+                ),
             )
         given = {"node": node, "run": run, "seconds": seconds, **more}
         body = {
@@ -260,7 +286,8 @@ class Client:
     ) -> Json:
         """One call, repeated with the same Idempotency-Key while the API is throttled or away.
 
-        With repeat=False (the act is not idempotent) only answers that say that nothing was done are repeated.
+        With repeat=False (the act is not idempotent) a call is repeated only after answers which
+        say that nothing was done.
         """
         given = {name: str(value) for name, value in (query or {}).items() if value is not None}
         url = (
@@ -330,12 +357,19 @@ def _document(answer: httpx.Response) -> Json:
     document = _object(answer)
     if answer.is_success and document is not None:
         return document
-    # What Trainyard itself answers is JSON, and carries a code where it refuses: without one, nobody there knows our path.
+    # Trainyard answers in JSON, with a code where it refuses. An answer without one is not ours:
+    # the path is unknown there.
     if not answer.is_error or (answer.status_code in (404, 501) and "code" not in (document or {})):
         raise Unreachable(
             "This is not Trainyard's API",
-            f"{str(answer.url).partition('?')[0]} answers with HTTP status {answer.status_code} and nothing of ours",
-            "Give the whole ApiUrl of the stack, its stage included; that of a local cloud is in: trainyard local status",
+            (
+                f"{str(answer.url).partition('?')[0]} answers with HTTP status "
+                f"{answer.status_code} and nothing of ours"
+            ),
+            (
+                "Give the whole ApiUrl of the stack, its stage included; "
+                "that of a local cloud is in: trainyard local status"
+            ),
         )
     raise ApiProblem(
         answer.status_code,

@@ -149,7 +149,10 @@ def _wait(context: Context, name: str, done: Callable[[Json | None], bool]) -> J
                 time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
         err.print(
-            f"\nDetached; nothing was stopped. Look again with: trainyard cluster show {escape(name)}",
+            (
+                "\nDetached; nothing was stopped. Look again with: "
+                f"trainyard cluster show {escape(name)}"
+            ),
             soft_wrap=True,
         )
         raise typer.Exit(DETACHED) from None
@@ -257,7 +260,11 @@ def reboot(typer_context: typer.Context, cluster: Name, instance: InstanceId) ->
 
 
 def _instance_id(context: Context, cluster: str, given: str) -> str:
-    """The API knows nodes by instance id only; people copy the name that stands first in the list. What is neither, the API refuses."""
+    """The instance id of a node that is given by name or by id.
+
+    The API knows nodes by instance id only, but people copy the name, which is first in the list.
+    The API refuses what is neither.
+    """
     if given.startswith("i-"):
         return given
     return next(

@@ -1,4 +1,4 @@
-"""Where the API is and with which credentials it is called: the local cloud's own, or the normal AWS ones."""
+"""Where the API is, and the credentials for it: the local cloud's own, or the normal AWS ones."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ class Connection:
     def find(cls, endpoint: str | None = None, state_dir: str | Path | None = None) -> Connection:
         """By `endpoint`, TRAINYARD_API_URL, or the local cloud in the state directory.
 
-        Raises InvalidInput for an endpoint that is no URL, Unreachable if nothing says where the API is.
+        Raises InvalidInput for an endpoint that is no URL, Unreachable if the API's place is not
+        known.
         """
         given = endpoint or os.environ.get("TRAINYARD_API_URL")
         if not given:
@@ -78,19 +79,28 @@ class Connection:
 
     @classmethod
     def of_local(cls, state_dir: Path) -> Connection:
-        """The local cloud in that directory, whatever the environment says. Raises Unreachable if none is there."""
+        """The local cloud in that directory. The environment is not read.
+
+        Raises Unreachable if none is there.
+        """
         local = read_local(state_dir)
         if local is None:
             raise Unreachable(
                 "No Trainyard to talk to",
                 f"there is no local cloud in {state_dir}",
-                "Start one with: trainyard local up; or give a stack's ApiUrl with --endpoint or TRAINYARD_API_URL",
+                (
+                    "Start one with: trainyard local up; or give a stack's ApiUrl with --endpoint "
+                    "or TRAINYARD_API_URL"
+                ),
             )
         return cls(local["apiUrl"].rstrip("/"), local["region"], local)
 
     @cached_property
     def credentials(self) -> Any:
-        """botocore credentials that sign the calls; refreshed by botocore where they expire. Raises Refused."""
+        """botocore credentials that sign the calls; botocore refreshes those that expire.
+
+        Raises Refused.
+        """
         from botocore.credentials import Credentials
         from botocore.session import Session
 
@@ -105,7 +115,10 @@ class Connection:
         if found is None:
             raise Refused(
                 "No AWS credentials",
-                f"{self.api_url} takes signed calls only, and neither the environment nor ~/.aws has credentials",
+                (
+                    f"{self.api_url} takes signed calls only, and neither the environment nor "
+                    "~/.aws has credentials"
+                ),
                 "Run: aws configure sso, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             )
         return found
@@ -124,7 +137,7 @@ class Connection:
 
 @contextmanager
 def usable_credentials() -> Iterator[None]:
-    """A profile that is not there or a login that expired is the user's to mend, in botocore's words."""
+    """A missing profile or an expired login is for the user to mend, in botocore's words."""
     from botocore.exceptions import BotoCoreError
 
     try:
@@ -144,7 +157,11 @@ def _checked(given: str) -> str:
         raise InvalidInput(
             "The endpoint is not the URL of an API",
             f"--endpoint or TRAINYARD_API_URL: '{given}' {wrong}",
-            "Give the stack's ApiUrl, such as https://abc123.execute-api.us-east-1.amazonaws.com; without one the local cloud is used",
+            (
+                "Give the stack's ApiUrl, such as "
+                "https://abc123.execute-api.us-east-1.amazonaws.com; "
+                "without one the local cloud is used"
+            ),
         )
     return given.rstrip("/")
 

@@ -43,7 +43,8 @@ def follow(
 ) -> Json:
     """Show the run until it ends and return it. `on_update` gets every snapshot.
 
-    Raises TimedOut, ApiProblem (unknown run), Unreachable (away for a minute). Ctrl-C leaves with KeyboardInterrupt: the run goes on.
+    Raises TimedOut, ApiProblem (unknown run), Unreachable (away for a minute). Ctrl-C raises
+    KeyboardInterrupt, and the run goes on.
     """
     view: _Picture | _Lines = _Picture(console) if console.is_terminal else _Lines(console)
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
@@ -116,7 +117,8 @@ class _Lines:
                 self._print(f"{'':8}    {node_line(node)}")
         if snapshot.finished:
             self._print(
-                f"{'':8}  run {snapshot.run['id']} {snapshot.run['status']}: {snapshot.run['reason']}"
+                f"{'':8}  run {snapshot.run['id']} {snapshot.run['status']}: "
+                f"{snapshot.run['reason']}"
             )
 
     def _print(self, text: str) -> None:
@@ -177,13 +179,19 @@ def node_line(node: Json) -> str:
     """A node as one plain line."""
     sample = node.get("sample") or {}
     slurm = "" if node["role"] == "controller" else f"Slurm {node['scheduler']}, "
-    return f"{node.get('name') or node['instanceId']}: {node['role']}, agent {node['agent']}, {slurm}{_load(sample)}"
+    return (
+        f"{node.get('name') or node['instanceId']}: {node['role']}, agent {node['agent']}, "
+        f"{slurm}{_load(sample)}"
+    )
 
 
 def _load(sample: Json) -> str:
     if not sample:
         return "no sample yet"
-    return f"CPU {sample['cpuPercent']:.0f}%, memory {bytes_text(sample['memoryUsedBytes'])} of {bytes_text(sample['memoryTotalBytes'])}"
+    return (
+        f"CPU {sample['cpuPercent']:.0f}%, memory {bytes_text(sample['memoryUsedBytes'])} of "
+        f"{bytes_text(sample['memoryTotalBytes'])}"
+    )
 
 
 def picture(snapshot: Snapshot, note: str = "") -> RenderableType:
@@ -225,7 +233,8 @@ def _head(snapshot: Snapshot) -> Table:
         grid.add_row(
             "[bold]Attempt[/]",
             escape(
-                f"{attempt['number']} on {', '.join(attempt.get('nodes') or []) or 'no nodes yet'}{resumed}"
+                f"{attempt['number']} on "
+                f"{', '.join(attempt.get('nodes') or []) or 'no nodes yet'}{resumed}"
             ),
         )
     there = [found for found in snapshot.checkpoints if found["status"] != "pruned"]
@@ -313,7 +322,7 @@ def _timeline(events: Sequence[Json], lines: int = TIMELINE_LINES) -> Renderable
 
 
 def print_timeline(console: Console, events: Sequence[Json], *, soft_wrap: bool = True) -> None:
-    """The whole timeline, with the reasons of decisions; `soft_wrap` leaves long lines to the terminal."""
+    """The whole timeline, with reasons; `soft_wrap` leaves long lines to the terminal."""
     for event in events:
         console.print(
             Text(event_line(event), style=_KINDS.get(event["kind"], "")), soft_wrap=soft_wrap
@@ -329,7 +338,10 @@ def follow_log(
     kind: str,
     attempt: int | None,
 ) -> Json:
-    """Write the log's tail and what is added to it, until the run ends; returns the run. A new attempt's log follows the old one's."""
+    """Write the log's tail and what is added to it until the run ends; returns the run.
+
+    A new attempt's log follows the old one's.
+    """
     seen: list[str] = []
     seen_attempt: int | None = None
     while True:

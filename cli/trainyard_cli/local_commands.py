@@ -1,4 +1,4 @@
-"""`trainyard local ...` and `trainyard fault ...`: the local cloud, and what can go wrong in it on purpose."""
+"""`trainyard local ...` and `trainyard fault ...`: the local cloud, and faults to inject."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ LOCAL_PARAMETERS = {"HeartbeatSeconds": "2"}
 #: Of the newest so many, `down` looks for active ones.
 ASKED_RUNS = 1000
 RECORDS_GONE = (
-    "Its server was killed: the records of its runs and clusters, and what was exported, were in its memory and are gone. "
+    "Its server was killed: the records of its runs and clusters, and what was exported, were "
+    "in its memory and are gone. "
     "Submit the runs again after `trainyard local up`."
 )
 
@@ -138,7 +139,10 @@ def down(
         bool, typer.Option("--yes", "-y", help="also while runs are active; they are lost")
     ] = False,
 ) -> None:
-    """Stop the local cloud and everything it started, and delete its runs, exports and checkpoints; also after it was killed."""
+    """Stop the local cloud and all that it started, and delete its runs, exports and checkpoints.
+
+    It also works after the cloud was killed.
+    """
     context, control = context_of(typer_context), _control()
     there: dict[str, Any] = control.status(context.state_dir)
     if there["running"] and not yes:
@@ -158,7 +162,10 @@ def down(
 
 
 def _ask(context: Context) -> None:
-    """Whoever has active runs must say that they may go. A cloud that cannot tell what it runs is one to take down."""
+    """Active runs are lost only with the user's consent.
+
+    A cloud that cannot say what it runs is taken down.
+    """
     try:
         client = Client.from_state_dir(context.state_dir)
         active = [run for run in client.runs(at_most=ASKED_RUNS) if run["status"] not in TERMINAL]
@@ -169,7 +176,10 @@ def _ask(context: Context) -> None:
     named = ", ".join(f"{run['id']} ({run['status']})" for run in active[:3]) + (
         f" and {len(active) - 3} more" if len(active) > 3 else ""
     )
-    what = f"{len(active)} run{'s are' if len(active) > 1 else ' is'} active: {named}. Their checkpoints and exports go with the local cloud."
+    what = (
+        f"{len(active)} run{'s are' if len(active) > 1 else ' is'} active: {named}. "
+        "Their checkpoints and exports go with the local cloud."
+    )
     if context.json or not sys.stdin.isatty():
         raise Conflict("Runs are active", what, "Wait for them, cancel them, or say --yes")
     err.print(what)
@@ -183,7 +193,10 @@ def update(
         "template.yaml"
     ),
 ) -> None:
-    """Run changed code in the local cloud that is up; runs and clusters stay, and nodes keep the agent that they have."""
+    """Run changed code in the local cloud that is up.
+
+    Runs and clusters stay, and nodes keep the agent that they have.
+    """
     context, control = context_of(typer_context), _control()
     with _told(control), err.status("Updating the local cloud"):
         control.update(context.state_dir, template)
@@ -253,7 +266,8 @@ def _inject(
         print_json(answer)
     else:
         out.print(
-            f"{kind} on {escape(cluster)}: {escape(', '.join(f'{key} {value}' for key, value in answer.items())) or 'done'}"
+            f"{kind} on {escape(cluster)}: "
+            f"{escape(', '.join(f'{key} {value}' for key, value in answer.items())) or 'done'}"
         )
     if answer.get("error"):
         raise typer.Exit(FAILED)
@@ -278,7 +292,10 @@ def _node_fault(kind: str, does: str, *, epilog: str | None = None) -> None:
 
 _node_fault(
     "freeze-node",
-    "Let everything on a node stand still, as on a frozen host: its ports still accept, nobody answers.",
+    (
+        "Let everything on a node stand still, as on a frozen host: "
+        "its ports still accept, nobody answers."
+    ),
 )
 _node_fault("freeze-agent", "Let a node's agent alone stand still; training must not notice.")
 _node_fault(

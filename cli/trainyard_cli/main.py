@@ -1,4 +1,4 @@
-"""The `trainyard` command: its groups, its global options, and one place that turns errors into words and exit codes."""
+"""The `trainyard` command: groups, global options, and the place that turns errors into codes."""
 
 from __future__ import annotations
 

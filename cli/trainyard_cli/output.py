@@ -1,4 +1,4 @@
-"""What commands print: JSON alone on stdout with --json, else tables and words; progress always on stderr."""
+"""What commands print: JSON on stdout with --json, else tables and words; progress on stderr."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from rich.text import Text
 from .problems import ApiProblem, TrainyardError
 from .terminal_text import plain, plain_json
 
-#: Where no terminal reads along, nothing is wrapped: `trainyard node ls NAME | grep ...` sees whole lines.
+#: Without a terminal nothing is wrapped, so that `trainyard node ls NAME | grep ...` sees whole
+#: lines.
 UNWRAPPED = 10_000
 #: The columns of a table that may take several lines.
 WRAPPED = ("reason", "nodes")
@@ -32,8 +33,9 @@ out = _console(stderr=False)
 err = _console(stderr=True)
 
 STYLES = {
-    "Succeeded": "green", "Ready": "green", "Running": "cyan", "Failed": "red", "Cancelled": "yellow", "Recovering": "yellow",
-    "WaitingForNode": "yellow", "linked": "green", "silent": "red", "down": "red", "rejected": "red", "whole": "green",
+    "Succeeded": "green", "Ready": "green", "Running": "cyan", "Failed": "red",
+    "Cancelled": "yellow", "Recovering": "yellow", "WaitingForNode": "yellow", "linked": "green",
+    "silent": "red", "down": "red", "rejected": "red", "whole": "green",
 }  # fmt: skip
 
 
@@ -56,7 +58,7 @@ def scheduler_word(node: Mapping[str, Any]) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A plain table; the cells are rich markup. Words and lists wrap; the other columns are what people copy."""
+    """A plain table; cells are rich markup. Words and lists wrap; people copy the other columns."""
     cells = [[Text.from_markup(str(cell)) for cell in row] for row in rows]
     result = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
@@ -71,7 +73,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 
 def print_table(what: Table) -> None:
-    """On a terminal that is too narrow the lines run over, as those of `kubectl get` do, instead of cells being cut to pieces."""
+    """On a narrow terminal lines run over, as those of `kubectl get` do; no cell is cut."""
     least = Measurement.get(out, out.options.update(max_width=UNWRAPPED), what).minimum
     console = (
         out
@@ -82,7 +84,10 @@ def print_table(what: Table) -> None:
 
 
 def print_fields(document: Mapping[str, object]) -> None:
-    """Names and values, one a line; what is empty is left out. A long value, such as a problem with its log, takes as many lines as it needs."""
+    """Names and values, one a line, without the empty ones.
+
+    A long value, such as a problem with its log, takes as many lines as it needs.
+    """
     result = Table(box=None, pad_edge=False, show_header=False)
     result.add_column(no_wrap=True, style="bold")
     result.add_column(overflow="fold")

@@ -1,4 +1,7 @@
-"""What can go wrong when the API is called, and the exit code for each: programs branch on the code, people read the words."""
+"""What can go wrong when the API is called, and the exit code for each.
+
+Programs branch on the code, people read the words.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,11 @@ OK, FAILED, USAGE, NOT_FOUND, CONFLICT, UNREACHABLE, INVALID, REFUSED, DETACHED 
     130,
 )
 
-EXIT_CODES = """Exit codes: 0 done, 1 the run or operation failed, 2 wrong usage, 3 not found, 4 conflict with the state of things, \
-5 the API cannot be reached, 6 the input is not valid, 7 access refused, 130 detached with Ctrl-C (the run goes on)."""
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 the run or operation failed, 2 wrong usage, 3 not found, "
+    "4 conflict with the state of things, 5 the API cannot be reached, 6 the input is not valid, "
+    "7 access refused, 130 detached with Ctrl-C (the run goes on)."
+)
 
 
 class TrainyardError(Exception):
@@ -79,13 +85,20 @@ class ApiProblem(TrainyardError):
         self.status = status
         self.errors: list[Mapping[str, str]] = list(problem.get("errors") or [])
         if status in (401, 403) and not self.next_step:
-            self.next_step = "Check the AWS credentials (aws sts get-caller-identity) and that their policy allows execute-api:Invoke."
+            self.next_step = (
+                "Check the AWS credentials (aws sts get-caller-identity) and that their policy "
+                "allows execute-api:Invoke."
+            )
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]
         # 405: an id with a colon reads as an action of another one, which no resource has.
-        by_status = {400: INVALID, 401: REFUSED, 403: REFUSED, 404: NOT_FOUND, 405: NOT_FOUND, 409: CONFLICT,
-                     413: INVALID, 415: INVALID, 422: INVALID}  # fmt: skip
+        by_status = {
+            **dict.fromkeys((400, 413, 415, 422), INVALID),
+            **dict.fromkeys((401, 403), REFUSED),
+            **dict.fromkeys((404, 405), NOT_FOUND),
+            409: CONFLICT,
+        }
         return by_status.get(self.status, FAILED)
 
     def as_json(self) -> dict[str, Any]:

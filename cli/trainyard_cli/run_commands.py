@@ -148,10 +148,17 @@ def _print_run(run: Json) -> None:
     print_fields(shown)
     if run["attempts"]:
         rows = [
-            (found["number"], found.get("jobId") or "-", escape(", ".join(found["nodes"])), moment(found.get("startedAt")),
-             "-" if found.get("resumedFrom") is None else found["resumedFrom"], found.get("outcome") or "-", escape(found["reason"]))
+            (
+                found["number"],
+                found.get("jobId") or "-",
+                escape(", ".join(found["nodes"])),
+                moment(found.get("startedAt")),
+                "-" if found.get("resumedFrom") is None else found["resumedFrom"],
+                found.get("outcome") or "-",
+                escape(found["reason"]),
+            )
             for found in run["attempts"]
-        ]  # fmt: skip
+        ]
         out.print("\n[bold]Attempts[/]")
         print_table(
             table(["#", "job", "nodes", "started", "resumed from", "outcome", "reason"], rows)
@@ -187,7 +194,8 @@ def _follow(context: Context, run_id: str) -> None:
         print_json(run)
     elif run.get("problem"):
         err.print(
-            f"[red]{escape(run['problem']['title'])}[/]: {escape(run['problem']['detail'])}\nNext: {escape(run['problem']['nextStep'])}"
+            f"[red]{escape(run['problem']['title'])}[/]: "
+            f"{escape(run['problem']['detail'])}\nNext: {escape(run['problem']['nextStep'])}"
         )
     if run["status"] != "Succeeded":
         raise typer.Exit(FAILED)
@@ -244,7 +252,9 @@ def logs(
             else ""
         )
         err.print(
-            f"Nothing is in the {kind} log{'' if attempt is None else f' of attempt {attempt}'}, or there is none.{elsewhere}"
+            f"Nothing is in the {kind} "
+            f"log{'' if attempt is None else f' of attempt {attempt}'}, or there is "
+            f"none.{elsewhere}"
         )
 
 
@@ -323,14 +333,18 @@ def _print_export(context: Context, run: Json) -> None:
     elif verified:
         below = run.get("objectsPrefix") or f"runs/{run['id']}"  # where older runs lie
         out.print(
-            f"Exported and verified: {found['objects']} objects, {bytes_text(found['bytes'])}, below {below}/export/"
+            f"Exported and verified: {found['objects']} objects, {bytes_text(found['bytes'])}, "
+            f"below {below}/export/"
         )
         if found.get("leftBehind"):
             err.print(f"[yellow]warning[/] not exported: {escape(found['leftBehind'])}")
     else:
         reason = found["reason"] if found else f"the run is {run['status']}: {run['reason']}"
         err.print(
-            f"[red]The export failed[/]: {escape(reason)}\nNext: ask again with trainyard run export {run['id']}",
+            (
+                f"[red]The export failed[/]: {escape(reason)}\nNext: "
+                f"ask again with trainyard run export {run['id']}"
+            ),
             soft_wrap=True,
         )
     if not verified:

@@ -1,4 +1,4 @@
-"""One consistent look at a run for people: run, cluster, nodes, checkpoints and timeline, fetched with few calls."""
+"""One consistent look at a run: run, cluster, nodes, checkpoints and timeline, in few calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Snapshot:
 
     @property
     def step(self) -> int | None:
-        """The last step that is known to be done: of the newest sample, or of a checkpoint that was committed after it."""
+        """The last step known to be done: of the newest sample, or of a later checkpoint."""
         sampled = [] if self.sampled_step is None else [self.sampled_step]
         number = (self.attempt or {}).get("number")
         return max(

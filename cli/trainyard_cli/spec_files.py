@@ -1,4 +1,4 @@
-"""Reads a spec from YAML or JSON, so that a typing error is told with its line before anything is sent."""
+"""Reads a spec from YAML or JSON; a typing error is reported by line before anything is sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_VALUES = 128 * 1024
 
 
 class _Once(yaml.SafeLoader):
-    """Refuses a key that stands twice in one mapping, of which YAML would silently drop the first."""
+    """Refuses a key that comes twice in one mapping: YAML would silently drop the first."""
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         node = super().compose_mapping_node(anchor)
@@ -31,7 +31,10 @@ class _Once(yaml.SafeLoader):
 
 
 def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[str, Any]:
-    """The spec in the file, or on standard input for '-'; of that kind, or of any. Raises InvalidInput."""
+    """The spec in the file, or on standard input for '-', of that kind or of any.
+
+    Raises InvalidInput.
+    """
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

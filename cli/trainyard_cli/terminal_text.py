@@ -1,4 +1,4 @@
-"""Makes text of jobs and nodes safe to show: a terminal obeys what it is sent, and the text is anybody's."""
+"""Makes text of jobs and nodes safe to show: anybody may have written it, and terminals obey."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RAW_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206
 
 
 def plain(text: str) -> str:
-    r"""`text` without anything that a terminal obeys: colours go, other commands are spelt out, ESC as `\x1b`."""
+    r"""`text` without control codes: colours go, other codes are spelt out, ESC as `\x1b`."""
     return _COMMAND.sub(_spelt_out, _RETURN.sub("\n", _COLOUR.sub("", text)))
 
 

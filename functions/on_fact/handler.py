@@ -14,7 +14,7 @@ logger = Logger(service="on-fact")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Never raises for a bad event, so that EventBridge does not repeat it; only an AWS failure does."""
+    """Never raises for a bad event, so that EventBridge does not repeat it; AWS failures raise."""
     recorded = record_fact(ports(), event)
     told = {**asdict(recorded), "eventId": event.get("id")}
     if recorded.result == "dropped":

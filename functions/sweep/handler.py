@@ -14,7 +14,10 @@ logger = Logger(service="sweep")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Log one line for each thing done, none when nothing was to do. A duty that failed, and a cluster that no record accounts for, ring."""
+    """Log one line for each thing done, and none when nothing was to do.
+
+    A failed duty, and a cluster that no record accounts for, ring.
+    """
     done = sweep(ports())
     for swept in done:
         logger.info(f"{swept.action}: {swept.reason}", extra=asdict(swept))

@@ -1,4 +1,7 @@
-"""Reads the cluster's key from Secrets Manager with nothing but the standard library, or the AWS CLI where credentials are the instance's."""
+"""Reads the cluster's key from Secrets Manager with the standard library, or by the AWS CLI.
+
+The AWS CLI serves where credentials are the instance's.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,8 @@ def read_secret(name: str, region: str, environ: Mapping[str, str]) -> str:
         say(f"Secrets Manager, try {attempt + 1} of {TRIES}: {problem}")
         time.sleep(min(0.2 * 2**attempt, 5))
     raise StepFailed(
-        f"secret '{name}' cannot be read ({problem}); the node's role needs secretsmanager:GetSecretValue on it"
+        f"secret '{name}' cannot be read ({problem}); the node's role needs "
+        "secretsmanager:GetSecretValue on it"
     )
 
 
@@ -70,7 +74,7 @@ def ask(name: str, region: str, environ: Mapping[str, str]) -> tuple[int, bytes]
 def signed(
     host: str, body: bytes, region: str, environ: Mapping[str, str], at: str
 ) -> dict[str, str]:
-    """Headers of a Signature Version 4 request (docs.aws.amazon.com, IAM guide, 'Create a signed AWS API request')."""
+    """Headers of a Signature Version 4 request (IAM guide, 'Create a signed AWS API request')."""
     headers = {
         "content-type": "application/x-amz-json-1.1",
         "host": host,
@@ -99,6 +103,7 @@ def signed(
     for part in (*scope.split("/"), to_sign):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     headers["authorization"] = (
-        f"AWS4-HMAC-SHA256 Credential={environ['AWS_ACCESS_KEY_ID']}/{scope}, SignedHeaders={names}, Signature={key.hex()}"
+        f"AWS4-HMAC-SHA256 Credential={environ['AWS_ACCESS_KEY_ID']}/{scope}, "
+        f"SignedHeaders={names}, Signature={key.hex()}"
     )
     return headers

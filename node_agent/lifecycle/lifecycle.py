@@ -1,4 +1,4 @@
-"""Turns a new instance into a Trainyard node, step by step; says which step failed, why, and what to do."""
+"""Turns a new instance into a Trainyard node; says which step failed, why, and what to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def run(load: Callable[[], Node]) -> int:
         node = load()
         me = node.identity
         say(
-            f"node {me.node_name} ({me.instance_id}, group {me.group}): {me.role} of cluster {node.cluster['clusterName']}"
+            f"node {me.node_name} ({me.instance_id}, group {me.group}): "
+            f"{me.role} of cluster {node.cluster['clusterName']}"
         )
         for number, (name, step) in enumerate(STEPS, start=1):
             say(f"step {number}/{len(STEPS)} {name}")

@@ -1,4 +1,4 @@
-"""What the lifecycle scripts know of the node they run on: files given by HyperPod, role by own address, and the root prefix."""
+"""What lifecycle scripts know of their node: HyperPod's files, role by own address, root prefix."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ sys.path.append(str(Path(__file__).resolve().parent / "lib"))
 from trainyard_trainers.launch import environments
 
 T = TypeVar("T")
-#: HyperPod fills resource_config.json while instances come; so long an own address may be missing there.
+#: HyperPod fills resource_config.json while instances come; an own address may be missing for this
+#: long.
 ADDRESS_SECONDS = 60.0
-#: A mount, an installation, a secret: what a network that has just come up refuses at first is tried so often.
+#: A mount, an installation, a secret: what a network that has just come up refuses is tried this
+#: often.
 TRIES = 5
 PAUSE_SECONDS = 5.0
 REQUIRED = (
-    "clusterName", "region", "eventBus", "dataBucket", "secretName", "controllerGroup", "workerGroups", "linkPort", "sharedFilesystem",
+    "clusterName", "region", "eventBus", "dataBucket", "secretName", "controllerGroup",
+    "workerGroups", "linkPort", "sharedFilesystem",
 )  # fmt: skip
 
 
@@ -53,7 +56,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Node:
-    """`root` is '' on AWS and TRAINYARD_ROOT on the local cloud; paths are always made with `path`."""
+    """`root` is '' on AWS and TRAINYARD_ROOT on the local cloud; `path` makes every path."""
 
     root: str
     bundle: Path
@@ -91,7 +94,8 @@ class Node:
         missing = [key for key in REQUIRED if key not in cluster]
         if missing:
             raise StepFailed(
-                f"cluster.json has no {', '.join(missing)}; the control plane that wrote it and these scripts do not match"
+                f"cluster.json has no {', '.join(missing)}; the control plane that wrote it "
+                "and these scripts do not match"
             )
         given = resource_config_path(root, environ)
         return cls(root, bundle, cluster, await_identity(cluster, given, environ), environ)
@@ -132,7 +136,7 @@ def read_json(path: Path, origin: str) -> dict[str, Any]:
 
 
 def own_addresses(environ: Mapping[str, str]) -> set[str]:
-    """TRAINYARD_ADDRESS where it is set (local nodes share one machine), else every address of this machine."""
+    """TRAINYARD_ADDRESS if set (local nodes share a machine), else each address of this machine."""
     if environ.get("TRAINYARD_ADDRESS"):
         return {environ["TRAINYARD_ADDRESS"]}
     return set(command(["hostname", "-I"]).split())
@@ -141,11 +145,15 @@ def own_addresses(environ: Mapping[str, str]) -> set[str]:
 def identify(
     cluster: Mapping[str, Any], resources: Mapping[str, Any], addresses: set[str]
 ) -> Identity:
-    """Find this node in resource_config.json (layout: the base-config lifecycle scripts of awsome-distributed-ai)."""
+    """Find this node in resource_config.json.
+
+    Its layout is that of the base-config lifecycle scripts of awsome-distributed-ai.
+    """
     mine: tuple[str, Mapping[str, Any]] | None = None
     controllers: list[str] = []
     for group in resources.get("InstanceGroups") or []:
-        # A group that has no instance yet says null, and an instance has its address only when it has booted.
+        # A group without an instance yet says null, and an instance has its address only once it
+        # has booted.
         for instance in group.get("Instances") or []:
             if group["Name"] == cluster["controllerGroup"] and instance.get("CustomerIpAddress"):
                 controllers.append(instance["CustomerIpAddress"])
@@ -153,12 +161,14 @@ def identify(
                 mine = (group["Name"], instance)
     if mine is None:
         raise StepFailed(
-            f"none of this machine's addresses ({', '.join(sorted(addresses)) or 'none'}) is in resource_config.json; "
+            f"none of this machine's addresses ({', '.join(sorted(addresses)) or 'none'}) is "
+            "in resource_config.json; "
             "the file is stale or belongs to another cluster"
         )
     if not controllers:
         raise StepFailed(
-            f"resource_config.json has no instance in the controller group '{cluster['controllerGroup']}'"
+            "resource_config.json has no instance in the controller group "
+            f"'{cluster['controllerGroup']}'"
         )
     group_name, instance = mine
     return Identity(
@@ -178,7 +188,10 @@ def role_of(cluster: Mapping[str, Any], group: str) -> str:
 
 
 def repeatedly(node: Node, what: str, action: Callable[[], T]) -> T:
-    """The action's result, tried TRIES times; on the local cloud, whose network is up at once, once. Raises the last StepFailed."""
+    """The action's result, tried TRIES times; on the local cloud, whose network is up, once.
+
+    Raises the last StepFailed.
+    """
     if node.local:
         return action()
     for attempt in range(1, TRIES):
@@ -193,7 +206,10 @@ def repeatedly(node: Node, what: str, action: Callable[[], T]) -> T:
 def command(
     argv: Sequence[str], *, timeout: float = 60, env: Mapping[str, str] | None = None
 ) -> str:
-    """Run a program (never through a shell) and return its stdout; StepFailed with its last words if it fails or hangs."""
+    """Run a program (never through a shell) and return its stdout.
+
+    Raises StepFailed with its last words if it fails or hangs.
+    """
     try:
         return environments.command(argv, timeout=timeout, env=env)
     except environments.EnvironmentFailed as failed:

@@ -1,4 +1,4 @@
-"""Tells what a new node found before anything was changed on it, in one line of the log that leaves it: what we take for true of AWS is judged by it."""
+"""Writes what a new node found, in one log line, by which our assumptions on AWS are tested."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tell(found: Mapping[str, Any]) -> None:
 
 
 def tell_found(environ: Mapping[str, str] = os.environ) -> None:
-    """Everything that a node knows before the first step. Never fails: what cannot be found out is null."""
+    """Everything that a node knows before the first step; null for the unknown. Never fails."""
     root = environ.get("TRAINYARD_ROOT", "").rstrip("/")
     asked: dict[str, Callable[[], Any]] = {
         "user": getpass.getuser,
@@ -52,7 +52,10 @@ def tell_found(environ: Mapping[str, str] = os.environ) -> None:
 def tell_network(
     names_seconds: float, services: Mapping[str, tuple[str, int]], mount_path: str
 ) -> None:
-    """How long names took, which services can be connected to, and whether the shared filesystem is mounted already. Never fails."""
+    """How long names took, which services connect, and whether the shared filesystem is mounted.
+
+    Never fails.
+    """
     reached = {
         name: bool(unless_it_fails(lambda at=at: connects(at))) for name, at in services.items()
     }  # type: ignore[misc]
@@ -96,7 +99,7 @@ def ask_program(argv: list[str]) -> str:
 
 
 def slurm(root: str, environ: Mapping[str, str]) -> Json:
-    """Slurm's layout, its version, what the unit of slurmd takes, and what slurm.conf says of nodes and partitions."""
+    """Slurm's layout and version, slurmd's unit, and nodes and partitions of slurm.conf."""
     daemon = Path(root + "/opt/slurm/sbin/slurmd")
     unit = Path("/etc/systemd/system/slurmd.service")
     conf = Path(environ.get("SLURM_CONF") or root + "/opt/slurm/etc/slurm.conf")
@@ -129,7 +132,11 @@ def whole(conf: Path) -> str:
 
 
 def configuration(text: str) -> Json:
-    """The user of slurmctld, whether it serves its configuration, node lines and those of cloud nodes, partitions and the default one."""
+    """What slurm.conf says of nodes and partitions.
+
+    The user of slurmctld, whether it serves its configuration, node lines and those of cloud nodes,
+    partitions and the default one.
+    """
     nodes = re.findall(r"^\s*NodeName=(.*)$", text, re.IGNORECASE | re.MULTILINE)
     partitions = re.findall(r"^\s*PartitionName=(\S+)(.*)$", text, re.IGNORECASE | re.MULTILINE)
     user = re.search(r"^\s*SlurmUser=(\S+)", text, re.IGNORECASE | re.MULTILINE)
@@ -148,7 +155,10 @@ def configuration(text: str) -> Json:
 
 
 def resource_config(path: Path) -> Json:
-    """Which of the things that we read are in the file, and how many instances each group has; null as it is written."""
+    """Which of the things that we read are in the file, and how many instances each group has.
+
+    null as it is written.
+    """
     content = json.loads(path.read_bytes())
     groups = {}
     for group in content["InstanceGroups"]:

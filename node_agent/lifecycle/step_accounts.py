@@ -42,7 +42,8 @@ def ensure_account(node: Node, user: Mapping[str, Any]) -> None:
         return
     if have.pw_uid != uid:
         raise StepFailed(
-            f"user {name} exists with uid {have.pw_uid}, users asks for {uid}; choose another name or that uid"
+            f"user {name} exists with uid {have.pw_uid}, users asks for {uid}; "
+            "choose another name or that uid"
         )
 
 

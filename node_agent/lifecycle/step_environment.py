@@ -1,4 +1,4 @@
-"""The Python that jobs run with: a venv or conda environment made here, or one that is there already."""
+"""The Python that jobs run with: a venv or conda environment made here, or an existing one."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ def local_python(node: Node) -> str:
 
 
 def stood_for(node: Node) -> bool:
-    """Where nothing is to be installed, and for conda, a local node's own Python stands for the environment."""
+    """Without requirements, and for conda, a local node's own Python is the environment."""
     kind, _, requirements = wanted(node)
     return bool(local_python(node)) and not (kind == "venv" and requirements)
 
 
 def wanted(node: Node) -> tuple[str, Path, Sequence[str]]:
-    """Kind, place and requirements. Local nodes have roots of their own, but a job's interpreter one path on all: there they share it."""
+    """Kind, place and requirements.
+
+    Local nodes have roots of their own, but a job's interpreter has one path on all, so they share
+    it.
+    """
     environment = node.cluster.get("environment") or {}
     path = node.path(environment.get("path") or "/opt/trainyard/env")
     if local_python(node):
@@ -55,7 +59,8 @@ def job_environment(node: Node) -> None:
     elif kind == "existing":
         if not os.access(python, os.X_OK):
             raise StepFailed(
-                f"environment.kind is 'existing', but {python} is not there; make it in the image or use kind 'venv'"
+                f"environment.kind is 'existing', but {python} is not there; "
+                "make it in the image or use kind 'venv'"
             )
     elif node.identity.role == "worker":
         # A package index may be out of reach while the network comes up.
@@ -78,7 +83,10 @@ def attempt(kind: str, path: Path, python: Path, requirements: Sequence[str], ba
 
 
 def build(kind: str, path: Path, python: Path, requirements: Sequence[str], *, base: str) -> None:
-    """Make the environment if it is not there; with a base (local nodes), one that sees what the base has: torch."""
+    """Make the environment if it is missing.
+
+    With a base (local nodes) it sees what the base has, which is torch.
+    """
     stamp, whole = path / STAMP, json.dumps([kind, *requirements])
     with environments.alone(path):  # one node at a time where nodes share the directory
         if stamp.exists() and stamp.read_text() == whole:

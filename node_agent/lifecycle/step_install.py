@@ -15,7 +15,8 @@ from step_environment import job_python
 from step_mounts import shared_path
 from step_slurm import our_epilog, slurm_conf
 
-#: Debian's and HyperPod's units leave a daemon that was killed dead; without slurmctld no job's end is ever seen.
+#: Debian's and HyperPod's units do not restart a killed daemon; without slurmctld no job's end is
+#: ever seen.
 SLURM_UNITS = ("munge", "slurmctld", "slurmd")
 RESTARTS = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=1\n"
 LIBRARY = "/opt/trainyard/lib"
@@ -28,7 +29,8 @@ PROGRAMS = {
     "start_services.sh": "start-services",
     "supervise.sh": "supervise",
 }
-#: What a node's processes are recognised by; the launcher hands it to agents started from an empty environment (Slurm's epilog).
+#: A node's processes are recognised by it; the launcher hands it to agents that start with an empty
+#: environment (Slurm's epilog).
 PASSED_ON = ("LOCAL", "NODE", "ROOT", "ADDRESS", "PYTHON", "SHARED", "MUNGE_SOCKET")
 
 
@@ -47,7 +49,8 @@ def agent(node: Node) -> None:
         node.path(directory).mkdir(parents=True, exist_ok=True)
     if node.local:
         say(
-            "skipped: systemd unit and slice: a root prefix has no systemd; the agent runs under 'supervise'"
+            "skipped: systemd unit and slice: a root prefix has no systemd; "
+            "the agent runs under 'supervise'"
         )
         return
     for unit in ("trainyard-agent.service", "trainyard.slice"):
@@ -68,19 +71,25 @@ def agent(node: Node) -> None:
 
 
 def slurm_setup(node: Node) -> str:
-    """SlurmConfig: HyperPod sets Slurm up before these scripts run. ProvisioningParameters: these scripts do."""
+    """SlurmConfig: HyperPod sets Slurm up before these scripts.
+
+    ProvisioningParameters: they do it.
+    """
     return str(node.cluster.get("slurmSetup") or "SlurmConfig")
 
 
 def slurmd_options(node: Node) -> str:
-    """The image's slurmd.service takes its configuration from the server that SLURMD_OPTIONS names, and has none by itself."""
+    """The image's slurmd.service takes its configuration from the server in SLURMD_OPTIONS."""
     if slurm_setup(node) != "ProvisioningParameters" or node.identity.role == "controller":
         return ""
     return f'Environment="SLURMD_OPTIONS=--conf-server {node.identity.controller_address}"\n'
 
 
 def copy_library(node: Node) -> None:
-    """Replace the packages as a whole; a crash in between leaves the old ones or none, and the step is repeated."""
+    """Replace the packages as a whole.
+
+    A crash in between leaves the old ones or none, and the step is repeated.
+    """
     target = node.path(LIBRARY)
     part = target.with_name("lib.part")
     shutil.rmtree(part, ignore_errors=True)
@@ -90,7 +99,10 @@ def copy_library(node: Node) -> None:
 
 
 def agent_python(node: Node) -> str:
-    """The interpreter of the agent: the node's own, with the packages of the bundle, which no job's requirement can break."""
+    """The interpreter of the agent: the node's own, with the bundle's packages.
+
+    No job's requirement can break it.
+    """
     if node.local and node.environ.get("TRAINYARD_PYTHON"):
         return node.environ["TRAINYARD_PYTHON"]
     unpack_packages(node)
@@ -103,11 +115,15 @@ def agent_python(node: Node) -> str:
 
 
 def unpack_packages(node: Node) -> None:
-    """The agent's packages come with the bundle: no index, no pip and no ensurepip are needed, and HyperPod's image lacks the last."""
+    """The agent's packages come with the bundle, so no index, pip or ensurepip is needed.
+
+    HyperPod's image lacks ensurepip.
+    """
     archive = node.bundle / "packages" / f"linux-{platform.machine()}.zip"
     if not archive.exists():
         raise StepFailed(
-            f"the bundle has no {archive.name}: the control plane was built without the agent's packages; build it with sam build, "
+            f"the bundle has no {archive.name}: the control plane was built without the "
+            "agent's packages; build it with sam build, "
             "which makes them; the local cloud makes them at: trainyard local up --nodes machines"
         )
     shutil.copyfile(archive.with_name(PIP), node.path(f"/opt/trainyard/{PIP}"))
@@ -156,7 +172,8 @@ def agent_config(node: Node) -> dict[str, Any]:
         "controllerAddress": me.controller_address,
         "linkPort": cluster["linkPort"],
         "keyFile": str(node.path("/etc/trainyard/key")),
-        # The directory itself, not the link below this node's root: a job on another node must not depend on this one's files.
+        # The directory itself, not the link below this node's root: a job on another node must not
+        # depend on this node's files.
         "sharedRoot": node.environ["TRAINYARD_SHARED"] if node.local else shared_path(node),
         "stateDir": str(node.path("/var/lib/trainyard")),
         "python": job_python(node),

@@ -35,7 +35,10 @@ def shared_filesystem(node: Node) -> None:
 
 
 def load_modules() -> None:
-    """The Lustre client's; where they are built in, or load by themselves, there is nothing to do."""
+    """The Lustre client's modules.
+
+    Where they are built in, or load by themselves, nothing is to do.
+    """
     for module in ("lnet", "lustre"):
         try:
             command(["modprobe", module])
@@ -51,14 +54,16 @@ def link_shared(node: Node) -> None:
     shared = node.environ.get("TRAINYARD_SHARED")
     if not shared:
         raise StepFailed(
-            "TRAINYARD_SHARED is not set; under TRAINYARD_ROOT it names the directory that stands for FSx"
+            "TRAINYARD_SHARED is not set; under TRAINYARD_ROOT it names the directory that "
+            "stands for FSx"
         )
     link = node.path(shared_path(node))
     link.parent.mkdir(parents=True, exist_ok=True)
     if not link.is_symlink():
         link.symlink_to(shared)
     say(
-        f"skipped: mount -t lustre: cannot run under a root prefix; {shared_path(node)} is a link to {shared}"
+        "skipped: mount -t lustre: cannot run under a root prefix; "
+        f"{shared_path(node)} is a link to {shared}"
     )
 
 
@@ -71,8 +76,10 @@ def buckets(node: Node) -> None:
             continue
         if not os.access(MOUNT_S3, os.X_OK):
             raise StepFailed(
-                f"s3Mounts: s3://{mount['bucket']} cannot be mounted at {target}: this node's image has no {MOUNT_S3} "
-                "(Mountpoint for Amazon S3); use an image that has it, or copy the data to the shared filesystem and remove s3Mounts"
+                f"s3Mounts: s3://{mount['bucket']} cannot be mounted at {target}: "
+                f"this node's image has no {MOUNT_S3} "
+                "(Mountpoint for Amazon S3); use an image that has it, or copy the data to the "
+                "shared filesystem and remove s3Mounts"
             )
         Path(target).mkdir(parents=True, exist_ok=True)
         unit = f"trainyard-s3-{number}.service"
@@ -83,12 +90,17 @@ def buckets(node: Node) -> None:
 
 
 def mount_unit(mount: Mapping[str, Any]) -> str:
-    """A systemd unit for one bucket. Bucket, path and prefix were validated to plain characters by the control plane."""
+    """A systemd unit for one bucket.
+
+    The control plane has limited bucket, path and prefix to plain characters.
+    """
     prefix = f" --prefix {mount['prefix'].rstrip('/')}/" if mount.get("prefix") else ""
     return (
-        "[Unit]\nDescription=Bucket mounted for training\nAfter=network-online.target\nWants=network-online.target\n\n"
+        "[Unit]\nDescription=Bucket mounted for "
+        "training\nAfter=network-online.target\nWants=network-online.target\n\n"
         "[Service]\nType=forking\n"
-        f"ExecStart={MOUNT_S3} --read-only --allow-other{prefix} {mount['bucket']} {mount['mountPath']}\n"
+        f"ExecStart={MOUNT_S3} --read-only --allow-other{prefix} {mount['bucket']} "
+        f"{mount['mountPath']}\n"
         f"ExecStop=/usr/bin/fusermount -u {mount['mountPath']}\nRestart=on-failure\n\n"
         "[Install]\nWantedBy=multi-user.target\n"
     )

@@ -1,4 +1,4 @@
-"""Waits for the network: HyperPod's host agent restarts the resolver while the lifecycle scripts begin."""
+"""Waits for the network: HyperPod's host agent restarts the resolver as lifecycle scripts begin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ LOOK_SECONDS = 2.0
 
 
 def names(node: Node) -> None:
-    """Every host that later steps call has an address. Raises StepFailed with the first that has none in time."""
+    """Every host that later steps call has an address.
+
+    Raises StepFailed with the first that has none in time.
+    """
     began = time.monotonic()
     if not node.local:
         await_names(node, began + NAMES_SECONDS)
@@ -29,7 +32,8 @@ def await_names(node: Node, deadline: float) -> None:
         while not resolves(host):
             if time.monotonic() > deadline:
                 raise StepFailed(
-                    f"the name {host} has no address after {NAMES_SECONDS:.0f} s; the node's VPC needs DNS support and DNS host names"
+                    f"the name {host} has no address after {NAMES_SECONDS:.0f} s; "
+                    "the node's VPC needs DNS support and DNS host names"
                 )
             say(f"waiting for the name {host}")
             time.sleep(LOOK_SECONDS)

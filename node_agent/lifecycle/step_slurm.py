@@ -1,4 +1,4 @@
-"""Slurm's hooks on the controller: the end-of-job epilog, and timeouts that let a job come back in seconds."""
+"""Slurm's hooks on the controller: the end-of-job epilog, and timeouts for a fast return."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from node import Node, say
 from trainyard_agent.host import slurm_settings
 
 CONFIGURATION_WAIT_SECONDS = 60.0
-#: HyperPod rewrites the file while nodes come, and may not have seen our lines: so often, and so much later, we look again.
+#: HyperPod rewrites the file while nodes come, and may not have seen our lines: we look again this
+#: often, this much later.
 LOOKS, LOOK_SECONDS = 3, 1.0
 BEFORE_OURS = "/etc/trainyard/epilog-before-ours"
 #: From this version on EpilogSlurmctld may stand several times, and every one is run.
@@ -21,13 +22,19 @@ SEVERAL_EPILOGS = (24, 5)
 
 
 def slurm_conf(node: Node) -> str | None:
-    """Path of slurm.conf; None where this node has none of its own: HyperPod's workers and login nodes take it from the controller."""
+    """Path of slurm.conf, or None where this node has none.
+
+    HyperPod's workers and login nodes take it from the controller.
+    """
     path = Path(node.environ.get("SLURM_CONF") or node.path("/opt/slurm/etc/slurm.conf"))
     return str(path) if node.local or node.identity.role == "controller" else None
 
 
 def hooks(node: Node) -> None:
-    """Our settings in slurm.conf: on the controller, and on every node of the local cloud, where each has a file of its own."""
+    """Our settings in slurm.conf: on the controller, and on every node of the local cloud.
+
+    There each node has a file of its own.
+    """
     own = slurm_conf(node)
     if own is None:
         say("no slurm.conf of its own: this node takes it from the controller")
@@ -35,7 +42,8 @@ def hooks(node: Node) -> None:
     path = Path(own)
     if not await_configuration(path):
         say(
-            f"WARNING: {path} did not come within {CONFIGURATION_WAIT_SECONDS:.0f} s: jobs come back more slowly without our settings"
+            f"WARNING: {path} did not come within {CONFIGURATION_WAIT_SECONDS:.0f} s: "
+            "jobs come back more slowly without our settings"
         )
         return
     for look in range(LOOKS):
@@ -64,7 +72,10 @@ def our_epilog(node: Node) -> str:
 
 
 def keep_epilog(node: Node, text: str) -> None:
-    """An EpilogSlurmctld that the cluster had before is remembered, and called by ours; a Slurm that runs several calls both itself."""
+    """Ours calls an EpilogSlurmctld that the cluster had before.
+
+    A Slurm that runs several of them calls both itself.
+    """
     given = slurm_settings.found_in(text).get("epilogslurmctld")
     foreign = given not in (None, "", our_epilog(node))
     if foreign and node.identity.role == "controller" and slurm_version(node) < SEVERAL_EPILOGS:
@@ -90,7 +101,10 @@ def slurm_version(node: Node) -> tuple[int, ...]:
 
 
 def await_configuration(path: Path) -> bool:
-    """HyperPod's own set-up may still be writing the file when the lifecycle scripts begin. Whether it came."""
+    """Whether slurm.conf came.
+
+    HyperPod's set-up may still be writing the file when the lifecycle scripts begin.
+    """
     deadline = time.monotonic() + CONFIGURATION_WAIT_SECONDS
     while True:
         text = slurm_settings.text_of(path) if path.exists() else ""

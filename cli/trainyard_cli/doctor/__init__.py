@@ -1,1 +1,1 @@
-"""`trainyard doctor`: what will fail in an account and a region, found by reading only, before it costs anything."""
+"""`trainyard doctor`: what will fail in an account and a region, found by reading only."""

@@ -1,4 +1,4 @@
-"""Read-only calls of one account and region, each made once, with AWS's refusals as one kind of error."""
+"""Read-only calls of one account and region, made once each; all refusals are one kind of error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class NotAnswered(Exception):
 
 
 class Account:
-    """The account that the credentials lead to. `call` is the way out for whoever looks: no operation that changes anything is named to it."""
+    """The account of the credentials.
+
+    Checks go through `call`, which is only given operations that read.
+    """
 
     def __init__(
         self,
@@ -56,18 +59,24 @@ class Account:
         again: bool = False,
         **request: Any,
     ) -> Json:
-        """The answer of `service:Operation`; a second call with the same request gets the first one's. Raises NotAnswered."""
+        """The answer of `service:Operation`; an equal request gets the first answer.
+
+        Raises NotAnswered.
+        """
         key = json.dumps([service, operation, region, request], sort_keys=True)
         if again or key not in self._answers:
             self._answers[key] = self._ask(service, operation, region or self.region, request)
         return self._answers[key]
 
     def forget(self) -> None:
-        """What changes while somebody looks on is asked again from now on; the caller and the stack do not."""
+        """Forget answers that may have changed, to ask again; caller and stack are kept."""
         self._answers.clear()
 
     def change(self, service: str, operation: str, **request: Any) -> Json:
-        """The one way to change something, which only first-light's teardown takes. Raises NotAnswered."""
+        """The one way to change something; only first-light's teardown uses it.
+
+        Raises NotAnswered.
+        """
         return self._ask(service, operation, self.region, request)
 
     def _ask(self, service: str, operation: str, region: str, request: Json) -> Json:

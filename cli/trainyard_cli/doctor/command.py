@@ -36,7 +36,7 @@ def doctor(
         str | None, typer.Option(envvar="AWS_PROFILE", help="of ~/.aws/config")
     ] = None,
 ) -> None:
-    """Look at an AWS account, reading only, and say what will fail there, and what to do about it."""
+    """Look at an AWS account, reading only, and say what will fail there and how to mend it."""
     from .scope import Scope  # imported here: it brings pydantic, which no other command waits for
 
     context = context_of(typer_context)
@@ -82,13 +82,17 @@ def _account(stack: str, region: str | None, profile: str | None) -> Account:
 def _print(account: Account, found: list[Finding]) -> None:
     for one in found:
         out.print(
-            f"[{STYLES[one.severity]}]{one.severity}[/]  [bold]{_shown(one.subject)}[/]: {_shown(one.problem)}",
+            (
+                f"[{STYLES[one.severity]}]{one.severity}[/]  [bold]{_shown(one.subject)}[/]: "
+                f"{_shown(one.problem)}"
+            ),
             soft_wrap=True,
         )
         out.print(f"         {_shown(one.remedy)}", soft_wrap=True)
     if not found:
         out.print(
-            f"Nothing found: {len(names())} checks of {account.region}, stack {escape(account.stack_name)}."
+            f"Nothing found: {len(names())} checks of {account.region}, stack "
+            f"{escape(account.stack_name)}."
         )
 
 

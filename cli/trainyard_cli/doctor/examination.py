@@ -1,4 +1,4 @@
-"""Runs every check there is; a check is a file in `checks/`, and being there is its registration."""
+"""Runs every check. A check is a file in `checks/`; being there is its registration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def names() -> list[str]:
 def examine(
     account: Account, scope: Scope, *, tell: Callable[[str], object] = lambda _name: None
 ) -> list[Finding]:
-    """Every finding of every check, in the checks' order. Without usable credentials there is nothing else to say."""
+    """Every finding of every check, in the checks' order.
+
+    Without usable credentials no check is made.
+    """
     found: list[Finding] = []
     for name in names():
         tell(name)

@@ -11,7 +11,7 @@ Severity = Literal["failure", "warning", "unknown"]
 
 @dataclass(frozen=True)
 class Finding:
-    """`subject` is a field of the spec, or a resource of the account, as a person would look for it."""
+    """`subject` is a field of the spec, or a resource of the account in a person's words."""
 
     check: str
     severity: Severity

@@ -1,4 +1,4 @@
-"""Subnets, route tables, endpoints and security groups of a scope, read once for all checks of the network."""
+"""Subnets, route tables, endpoints and security groups of a scope, read once for all checks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from .scope import Scope
 
 
 def subnets_of(account: Account, scope: Scope) -> list[Json]:
-    """Those of the scope that exist; EC2 refuses a whole call for one wrong id, so it is asked by filter."""
+    """Those of the scope that exist.
+
+    EC2 refuses a whole call for one wrong id, so the ids are given as a filter.
+    """
     wanted = scope.subnets(account)
     if not wanted:
         return []

@@ -1,4 +1,4 @@
-"""What is to be checked: one spec, or what every run needs; with the network that the stack's parameters give."""
+"""What is to be checked: one spec, or what every run needs; and the stack's network."""
 
 from __future__ import annotations
 

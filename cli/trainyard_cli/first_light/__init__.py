@@ -1,1 +1,1 @@
-"""`trainyard first-light`: the smallest real run, guided, which writes down what of our assumptions about AWS held."""
+"""`trainyard first-light`: the smallest real run, guided, which tests our assumptions about AWS."""

@@ -1,4 +1,4 @@
-"""The account behind an API: on AWS that of the caller's credentials, else the local cloud, which stands in for one."""
+"""The account behind an API: that of the caller's credentials on AWS, else the local cloud."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def account_of(connection: Connection, stack: str) -> Account:
 
     session: Any = Session()
     if connection.local is None:
-        connection.credentials  # noqa: B018 - whoever has none is told so, before a first call is refused in other words
+        # Missing credentials are named here, before AWS refuses a first call in other words.
+        connection.credentials  # noqa: B018
         return Account(session, connection.region, stack)
     local = connection.local
     session.set_credentials(

@@ -1,4 +1,4 @@
-"""`trainyard first-light`: the smallest real run, guided, and what of our assumptions about AWS held."""
+"""`trainyard first-light`: the smallest real run, guided, which tests our assumptions about AWS."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def first_light(
         list[str] | None,
         typer.Option(
             metavar="[STAGE=]SECONDS",
-            help="at most so long for that stage, or for each; more than once; default: each its own",
+            help=(
+                "at most so long for that stage, or for each; more than once; default: each its own"
+            ),
         ),
     ] = None,
     clean: Annotated[
@@ -81,7 +83,7 @@ def first_light(
         typer.Option(help="finish the teardown of an earlier first light, which wrote this file"),
     ] = None,
 ) -> None:
-    """Make the smallest real run and write down what held; everything is taken down whatever happens."""
+    """Make the smallest real run and write down what held. In the end everything is taken down."""
     context = context_of(typer_context)
     connection = Connection.find(context.endpoint, context.state_dir_option)
     with Client(connection) as api:
@@ -91,15 +93,28 @@ def first_light(
             account = account_of(connection, stack)
             given = read_spec(file) if file else None
             spec = spec_of(
-                given, account, local=connection.local is not None, network_stack=network_stack, instance_type=instance_type,
+                given,
+                account,
+                local=connection.local is not None,
+                network_stack=network_stack,
+                instance_type=instance_type,
                 resume=not without_resume,
-            )  # fmt: skip
+            )
             _valid(spec)
             world = World(api, account, spec, new_name())
             redactor = Redactor(_known(connection))
-            record = Record.new(output, redactor, product=importlib.metadata.version("trainyard-cli"), region=connection.region,
-                                where=_where(connection), api=mark_of(connection.api_url), stack=stack, cluster=world.cluster_name, run=None,
-                                spec=world.cluster_spec)  # fmt: skip
+            record = Record.new(
+                output,
+                redactor,
+                product=importlib.metadata.version("trainyard-cli"),
+                region=connection.region,
+                where=_where(connection),
+                api=mark_of(connection.api_url),
+                stack=stack,
+                cluster=world.cluster_name,
+                run=None,
+                spec=world.cluster_spec,
+            )
             chosen = stages(
                 lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd),
                 resume=not without_resume,
@@ -119,17 +134,25 @@ def _clean(context: Context, api: Client, path: Path) -> int:
     document = record.document
     if document["region"] != api.connection.region:
         raise InvalidInput(
-            "That was another region", f"--clean: {path} tells of {document['region']}, and this API is in {api.connection.region}",
+            "That was another region",
+            (
+                f"--clean: {path} tells of {document['region']}, and this API is in "
+                f"{api.connection.region}"
+            ),
             "Give the --endpoint of the API that made it",
-        )  # fmt: skip
+        )
     if document["api"] != mark_of(api.connection.api_url):
         # It knows nothing of the cluster, so all would seem to be gone.
         there = document.get("where")
         raise InvalidInput(
             "That was another API",
-            f"--clean: {path} tells of what was made through another one{f' ({there})' if isinstance(there, str) else ''}"
+            f"--clean: {path} tells of what was made through another "
+            f"one{f' ({there})' if isinstance(there, str) else ''}"
             f" than {api.connection.api_url}",
-            "Give the --endpoint of the API that made it; what a local cloud made went with its `local down`",
+            (
+                "Give the --endpoint of the API that made it; what a local cloud made went with "
+                "its `local down`"
+            ),
         )
     account = account_of(api.connection, document["stack"])
     world = World(api, account, {"cluster": {"spec": document["spec"]}}, document["cluster"])
@@ -196,7 +219,10 @@ def _known(connection: Connection) -> Iterable[tuple[str, str]]:
 
 
 def _tell(words: str) -> None:
-    """Progress. Neither a terminal that went away or is held (Ctrl-S) nor a pipe that nobody reads keeps the teardown up; rich would.
+    """Progress.
+
+    Neither a terminal that went away or is held (Ctrl-S) nor a pipe that nobody reads keeps the
+    teardown up; rich would.
 
     A signal's handler tells, too, and is refused (RuntimeError) while a line is being written.
     """
@@ -206,7 +232,7 @@ def _tell(words: str) -> None:
 
 
 def _has_room(stream: TextIO) -> bool:
-    """Whether PIPE_BUF bytes can be written without waiting for whoever reads; after a second of waiting for that."""
+    """Whether PIPE_BUF bytes can be written without waiting for the reader, within a second."""
     try:
         descriptor = stream.fileno()
     except OSError:  # a stream of this process's own
@@ -217,7 +243,10 @@ def _has_room(stream: TextIO) -> bool:
 def _agree(
     context: Context, hourly: float | None, bound: float | None, *, yes: bool, most: float | None
 ) -> None:
-    """Raises InvalidInput where it may cost more than --max-usd, or nobody can be asked; TrainyardError where the answer is no."""
+    """Raises InvalidInput where the price may exceed --max-usd or nobody can be asked.
+
+    Raises TrainyardError where the answer is no.
+    """
     if most is not None and (bound is None or not bound <= most):  # also where --max-usd is nan
         known = (
             "nobody knows what it costs"
@@ -229,9 +258,14 @@ def _agree(
             f"--max-usd: is {most:.2f}, and {known}",
             "Give a higher --max-usd, or a cheaper SPEC",
         )
-    price = "The price list does not know what these nodes cost." if hourly is None or bound is None else (
-        f"The nodes cost {hourly:.2f} USD an hour; were every stage to take all its time, {bound:.2f} USD."
-    )  # fmt: skip
+    price = (
+        "The price list does not know what these nodes cost."
+        if hourly is None or bound is None
+        else (
+            f"The nodes cost {hourly:.2f} USD an hour; were every stage to take all its time, "
+            f"{bound:.2f} USD."
+        )
+    )
     _tell(price)
     if yes:
         return
@@ -260,7 +294,10 @@ def _print(context: Context, document: Json, path: Path) -> None:
     )
     if not document["nothingLeft"]:
         out.print(
-            f"[red bold]Something may be left.[/] Run: trainyard first-light --clean {escape(str(path))}",
+            (
+                "[red bold]Something may be left.[/] Run: trainyard first-light --clean "
+                f"{escape(str(path))}"
+            ),
             soft_wrap=True,
         )
     err.print(f"Everything that was seen is in {escape(str(path))}")

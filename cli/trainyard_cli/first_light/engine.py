@@ -1,4 +1,4 @@
-"""Goes through the stages, asks the looks after each, stops at the first assumption that does not hold, and tears down whatever happens."""
+"""Goes through the stages, asks the looks after each, stops at what is broken, and tears down."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALL = "all"
 
 
 class Interrupted(BaseException):
-    """Ctrl-C, SIGTERM or a terminal that went away, once; what comes later waits for the teardown."""
+    """Catches Ctrl-C, SIGTERM or a closed terminal once; later signals wait for the teardown."""
 
 
 class Signals:
@@ -64,15 +64,19 @@ class Signals:
             self.held = True
             raise Interrupted(signal.Signals(number).name)
         self._tell(
-            "It is being torn down, which goes on. After a kill -9: trainyard first-light --clean FILE"
+            "It is being torn down, which goes on. After a kill -9: "
+            "trainyard first-light --clean FILE"
         )
 
 
 class FirstLight:
-    """One guided run. `looks` are asked in their order; the first broken one of a stage is the one that is told.
+    """One guided run.
 
-    `limits` are seconds by a stage's name, and by ALL for those that are not named; of the teardown they are what our API has
-    for it before SageMaker is asked, and the proof after it is shortened by its own name only.
+    `looks` are asked in their order; the first broken one of a stage is the one that is told.
+
+    `limits` are seconds by a stage's name, and by ALL for those that are not named; of the teardown
+    they are what our API has for it before SageMaker is asked, and the proof after it is shortened
+    by its own name only.
     """
 
     def __init__(
@@ -91,7 +95,10 @@ class FirstLight:
         self._clock, self._sleep = clock, sleep
 
     def run(self, stages: list[Stage]) -> int:
-        """The exit status. Raises nothing: whatever goes wrong is in the record, and in the words at its end."""
+        """The exit status.
+
+        Raises nothing: every failure is in the record and in the words at its end.
+        """
         document = self._record.document
         stopped: BaseException | None = None
         with Signals(self._tell) as signals:
@@ -102,7 +109,7 @@ class FirstLight:
                         + self._teardown_seconds
                     )
                     self._go(stages)
-                except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, machines are not left behind for it
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - machines go first
                     stopped = error
                 signals.held = True
             except Interrupted as signalled:
@@ -170,7 +177,7 @@ class FirstLight:
                 return
 
     def _attempts(self) -> list[Json]:
-        """What became of each try to train, and why: whoever reads the file sees what the disturbance cost."""
+        """What became of each try to train, and why; it shows what the disturbance cost."""
         wanted = ("number", "nodes", "resumedFrom", "outcome", "reason")
         try:
             return [{name: one.get(name) for name in wanted} for one in self._world.attempts]
@@ -206,7 +213,10 @@ class FirstLight:
         self._tell(f"  failed: {problem}")
         self._look(world.stage)
         if document["firstBroken"] is None:
-            words = f"Stage {world.stage} failed, and no assumption that first-light can see explains it. {_brief(problem)}"
+            words = (
+                f"Stage {world.stage} failed, and no assumption that first-light can see "
+                f"explains it. {_brief(problem)}"
+            )
             document.update(verdict="failed", words=words)
         self._stopped(document["verdict"], document["words"], problem)
 
@@ -241,7 +251,10 @@ class FirstLight:
             if seen.verdict != "held" and (before is None or before["verdict"] != seen.verdict):
                 self._tell(f"  {seen.assumption} {seen.verdict}: {seen.evidence}")
             if seen.verdict == "broken" and document["firstBroken"] is None:
-                words = f"{seen.assumption} of docs/aws-assumptions.md does not hold: {seen.evidence}. {seen.remedy}".rstrip()
+                words = (
+                    f"{seen.assumption} of docs/aws-assumptions.md does not hold: "
+                    f"{seen.evidence}. {seen.remedy}"
+                ).rstrip()
                 document.update(verdict="broken", firstBroken=seen.assumption, words=words)
                 if self._world.failure is None:
                     self._keep_evidence()
@@ -251,7 +264,8 @@ class FirstLight:
             return look.see(self._world)
         except (NotAnswered, TrainyardError) as error:
             return Seen(look.assumption, "not-seen", f"nobody could look: {error}")
-        except Exception as error:  # noqa: BLE001 - a look's own defect; what it would have seen is not seen
+        # A look's own defect: what it would have seen is not seen.
+        except Exception as error:  # noqa: BLE001
             return Seen(
                 look.assumption,
                 "not-seen",
@@ -274,8 +288,18 @@ class FirstLight:
             kept.extend(found)
             return words
 
-        self._last("teardown", self._teardown_seconds, "taking everything down", lambda watch: tear_down(
-            self._world, watch, lambda words: self._tell(f"  {words}"), force=force, patience=patience))  # fmt: skip
+        self._last(
+            "teardown",
+            self._teardown_seconds,
+            "taking everything down",
+            lambda watch: tear_down(
+                self._world,
+                watch,
+                lambda words: self._tell(f"  {words}"),
+                force=force,
+                patience=patience,
+            ),
+        )
         proof: float = LOCAL_PROOF_SECONDS if self._world.local else PROOF_SECONDS
         proof = min(proof, self._limits.get("nothing-left", proof))
         done = self._last("nothing-left", proof, "proving that nothing is left", prove)
@@ -297,7 +321,7 @@ class FirstLight:
         try:
             entry.update(proved=act(watch), state="passed")
             self._tell(f"  {entry['proved']}")
-        except Exception as error:  # noqa: BLE001 - the proof that nothing is left comes all the same
+        except Exception as error:  # noqa: BLE001 - the teardown is still proved
             problem = _as_problem(error)
             self._world.failure = problem
             entry.update(state="failed", problem=problem.as_json())
@@ -314,7 +338,10 @@ class FirstLight:
         document = self._record.document
         if document["verdict"] == "running":
             verdicts = [one["verdict"] for one in document["assumptions"].values()]
-            words = f"Every stage passed; {verdicts.count('held')} assumptions held, {verdicts.count('not-seen')} could not be seen."
+            words = (
+                f"Every stage passed; {verdicts.count('held')} assumptions held, "
+                f"{verdicts.count('not-seen')} could not be seen."
+            )
             document.update(verdict="held", words=words)
         self._write()
 
@@ -341,7 +368,10 @@ def _as_problem(error: BaseException) -> TrainyardError:
 
 
 def _brief(problem: TrainyardError) -> str:
-    """Without the log that a detail may end with, which is among the evidence; of a lifecycle script's log the line that says why."""
+    """The detail without the log that it may end with, which is among the evidence.
+
+    Of a lifecycle script's log the line that says why is kept.
+    """
     first, *log = str(problem).splitlines() or [""]
     why = next((line.strip() for line in log if "FAILED in step" in line), None)
     words = first.rstrip(".:") if why is None else f"{first.rstrip('.:')}: {why.rstrip('.')}"

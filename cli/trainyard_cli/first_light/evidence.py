@@ -1,4 +1,4 @@
-"""What is kept of a first light that stopped: AWS's and our own answers at that moment, before anything is torn down."""
+"""What is kept of a first light that stopped: AWS's and our answers before the teardown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def _read(read: Callable[[], Any]) -> Any:
         return read()
     except (NotAnswered, TrainyardError) as error:
         return f"could not be read: {error}"
-    except Exception as error:  # noqa: BLE001 - an answer of another shape than ours; the other parts are worth having
+    # An answer of an unexpected shape: the other parts are still worth having.
+    except Exception as error:  # noqa: BLE001
         return f"could not be read: {type(error).__name__}: {error}"
 
 
@@ -44,7 +45,7 @@ def _cluster_events(world: World) -> list[Json]:
 
 
 def _lifecycle_logs(world: World) -> dict[str, list[str]]:
-    """Also of nodes that are gone: HyperPod takes a node whose script failed away, and keeps its log."""
+    """Also of nodes that are gone: HyperPod removes a node whose script failed, but not its log."""
     if world.cluster_id is None:
         return {}
     return {stream: world.stream(stream)[-LINES:] for stream in world.log_streams}

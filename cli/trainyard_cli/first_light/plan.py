@@ -1,4 +1,4 @@
-"""What first-light runs: the spec that was given, or the smallest one that this stack and network allow."""
+"""What first-light runs: the given spec, or the smallest one that this stack and network allow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ..problems import InvalidInput, TrainyardError
 Json = dict[str, Any]
 #: Where nobody cleans up, the product deletes the cluster after so long without a run.
 IDLE_SECONDS = 1800
-#: With a disturbance training must outlast the time in which AWS begins to take a node away; here that is a second.
+#: With a disturbance, training must outlast the time that AWS takes to begin removing a node; here
+#: that is a second.
 STEPS, STEPS_ON_AWS, STEP_SECONDS = 200, 6000, 0.1
 NETWORK_OUTPUTS = ("SubnetIds", "SecurityGroupIds", "FilesystemDnsName", "FilesystemMountName")
 DEFAULT_TYPE = "ml.c5.xlarge"
@@ -55,7 +56,10 @@ def spec_of(
         if not isinstance(reference, dict) or not isinstance(reference.get("spec"), dict):
             raise InvalidInput(
                 "First light makes a cluster of its own",
-                "cluster.spec: is missing; a cluster that is there already proves nothing of how one is made",
+                (
+                    "cluster.spec: is missing; a cluster that is there already proves nothing of "
+                    "how one is made"
+                ),
                 "Give cluster.spec in place of cluster.name; examples/ddp-demo.yaml has one",
             )
         if isinstance(given.get("export"), dict) and given["export"].get("enabled") is False:
@@ -70,14 +74,17 @@ def spec_of(
         "name": "first-light",
         "cluster": {"spec": cluster},
         "job": {
-            "recipe": "torchrun", "nodes": 2, "processesPerNode": 1, "module": "trainyard_trainers.ddp",
+            "recipe": "torchrun",
+            "nodes": 2,
+            "processesPerNode": 1,
+            "module": "trainyard_trainers.ddp",
             "arguments": ["--steps", str(steps), "--step-seconds", str(STEP_SECONDS)],
         },
         "checkpoint": {"everySeconds": 2, "keep": 5},
         "export": {"checkpoints": "last"},
         "recovery": {"maxAttempts": 5},
         "limits": {"maxDurationSeconds": 4 * 3600},
-    }  # fmt: skip
+    }
 
 
 def _cluster(
@@ -92,7 +99,10 @@ def _cluster(
         raise InvalidInput(
             "This is the local cloud and not AWS",
             f"--network-stack: the local cloud has no stack {network_stack}",
-            "Leave it out; or give your stack's ApiUrl with --endpoint or TRAINYARD_API_URL to try AWS",
+            (
+                "Leave it out; or give your stack's ApiUrl with --endpoint or TRAINYARD_API_URL to "
+                "try AWS"
+            ),
         )
     if local:
         return {
@@ -103,8 +113,14 @@ def _cluster(
     if network_stack is None:
         raise InvalidInput(
             "First light does not know your network",
-            "--network-stack: is missing, and no SPEC was given; nodes need subnets, a security group and FSx for Lustre",
-            "Give the name of a stack of network.yaml, or a SPEC, such as your copy of examples/ddp-demo.yaml",
+            (
+                "--network-stack: is missing, and no SPEC was given; "
+                "nodes need subnets, a security group and FSx for Lustre"
+            ),
+            (
+                "Give the name of a stack of network.yaml, or a SPEC, such as your copy of "
+                "examples/ddp-demo.yaml"
+            ),
         )
     outputs = _outputs(account, network_stack)
     filesystem = {
@@ -139,7 +155,10 @@ def _outputs(account: Account, stack: str) -> dict[str, str]:
     if missing:
         raise InvalidInput(
             "That is not a stack of network.yaml",
-            f"--network-stack: {stack} ({found.get('StackStatus')}) has no output {', '.join(missing)}",
+            (
+                f"--network-stack: {stack} ({found.get('StackStatus')}) has no output "
+                f"{', '.join(missing)}"
+            ),
             "Give the stack that network.yaml made, or a SPEC",
         )
     return outputs

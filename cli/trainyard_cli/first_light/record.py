@@ -1,4 +1,4 @@
-"""The one file that first-light writes: whole, atomically, redacted, and so often that a kill keeps what was seen before."""
+"""The one file that first-light writes: atomic, redacted, and so often that a kill loses little."""
 
 from __future__ import annotations
 
@@ -50,13 +50,23 @@ class Record:
         if before is not None and not before.get("nothingLeft"):
             raise InvalidInput(
                 "An earlier first light is not cleaned up",
-                f"--output: {path} tells of cluster {before['cluster']}, of which something may be left",
+                (
+                    f"--output: {path} tells of cluster {before['cluster']}, of which something "
+                    "may be left"
+                ),
                 f"Run: trainyard first-light --clean {path}; or give another --output",
             )
         document = {
-            "format": FORMAT, **facts, "verdict": "running", "words": "It is under way, or was killed.", "firstBroken": None,
-            "startedAt": now_text(), "stages": [], "assumptions": {}, "nothingLeft": False,
-        }  # fmt: skip
+            "format": FORMAT,
+            **facts,
+            "verdict": "running",
+            "words": "It is under way, or was killed.",
+            "firstBroken": None,
+            "startedAt": now_text(),
+            "stages": [],
+            "assumptions": {},
+            "nothingLeft": False,
+        }
         return cls(path, document, redactor)
 
     @classmethod
@@ -75,7 +85,10 @@ class Record:
             raise InvalidInput(
                 "first-light's file is damaged",
                 f"--clean: {path} says nothing of use of {', '.join(lacking)}",
-                f"Delete by hand what belongs to cluster {document['cluster']}: aws sagemaker list-clusters shows whether it is there",
+                (
+                    f"Delete by hand what belongs to cluster {document['cluster']}: "
+                    "aws sagemaker list-clusters shows whether it is there"
+                ),
             )
         return cls(path, document, Redactor(known, seen=document))
 
@@ -130,7 +143,10 @@ def read(path: Path) -> Json:
 
 
 def mark_of(api_url: str) -> str:
-    """Letters by which an API is known again, and that say nothing of its address; no rule of redaction takes them for anything."""
+    """A short mark by which an API is recognised.
+
+    It says nothing of its address, and no rule redacts it.
+    """
     return "".join(
         chr(ord("a") + byte % 26) for byte in hashlib.sha256(api_url.encode()).digest()[:20]
     )

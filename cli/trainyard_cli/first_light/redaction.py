@@ -1,4 +1,4 @@
-"""Takes out of a document what must not leave an account: numbers of accounts, keys, tokens, host names, addresses, e-mail."""
+"""Removes from a document what must not leave an account: numbers, keys, tokens, hosts, e-mail."""
 
 from __future__ import annotations
 
@@ -20,39 +20,85 @@ _PRINCIPALS = (
     "cloudformation",
 )
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_ENDS = "com|net|org|edu|gov|mil|int|info|io|ai|dev|app|cloud|aws|internal|local|localdomain|lan|corp|home|intranet|arpa|uk|de|fr|jp|cn|eu|us|ca|au|in"
+_ENDS = (
+    "com|net|org|edu|gov|mil|int|info|io|ai|dev|app|cloud|aws|internal|local|localdomain|lan|"
+    "corp|home|intranet|arpa|uk|de|fr|jp|cn|eu|us|ca|au|in"
+)
 #: Words that name a secret: in the name of a field, and before `=` or `:` in a text.
-_NAMES_ONE = r"secret|password|passwd|passphrase|credential|authorization|signature|private_?key|api_?key|access_?key(?:_?id)?"
+_NAMES_ONE = (
+    r"secret|password|passwd|passphrase|credential|authorization|signature|"
+    r"private_?key|api_?key|access_?key(?:_?id)?"
+)
 #: `tokenCount` is none.
 _SECRET_FIELD = re.compile(rf"(?:{_NAMES_ONE})|token(?:_?value)?$")
 
 #: What is looked for, in this order: what comes first may hold what comes later.
 _RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("key", re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.S)),
+    (
+        "key",
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?"
+            r"(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",
+            re.S,
+        ),
+    ),
     ("token", re.compile(r"eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,4}")),
-    ("secret", re.compile(rf"(?i)(?P<kept>(?:{_NAMES_ONE}|token)(?:_?value|s)?[\"']?\s?(?:=|:)\s?[\"']?(?:(?:bearer|basic)\s+)?)(?P<gone>[^\s\"'&,;<>]+)")),
+    (
+        "secret",
+        re.compile(
+            rf"(?i)(?P<kept>(?:{_NAMES_ONE}|token)(?:_?value|s)?[\"']?\s?(?:=|:)\s?[\"']?"
+            r"(?:(?:bearer|basic)\s+)?)(?P<gone>[^\s\"'&,;<>]+)"
+        ),
+    ),
     ("secret", re.compile(r"(?i)(?P<kept>\b(?:bearer|basic)\s+)(?P<gone>[A-Za-z0-9._~+/=-]{8,})")),
     # Also without a dot, as at the end of a public key; but no file system's `@tcp`.
-    ("e-mail", re.compile(rf"[A-Za-z0-9._%+'-]{{1,64}}@(?!tcp(?![A-Za-z0-9.-]))(?:{_LABEL}\.){{0,8}}{_LABEL}")),
-    ("access-key", re.compile(r"(?:AKIA|ASIA|AROA|AIDA|AGPA|ANPA|ANVA|AIPA|APKA|ABIA|ACCA|ASCA)[A-Z0-9]{12,124}")),
+    (
+        "e-mail",
+        re.compile(
+            r"[A-Za-z0-9._%+'-]{1,64}@(?!tcp(?![A-Za-z0-9.-]))" rf"(?:{_LABEL}\.){{0,8}}{_LABEL}"
+        ),
+    ),
+    (
+        "access-key",
+        re.compile(
+            r"(?:AKIA|ASIA|AROA|AIDA|AGPA|ANPA|ANVA|AIPA|APKA|ABIA|ACCA|ASCA)[A-Z0-9]{12,124}"
+        ),
+    ),
     ("secret", re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+=]{40,}(?![A-Za-z0-9/+=])")),
     ("secret", re.compile(r"(?<![A-Za-z0-9])[0-9a-f]{32,}(?![A-Za-z0-9])")),
-    ("host", re.compile(rf"(?<![A-Za-z0-9])(?:{_LABEL}\.){{1,10}}(?:{_ENDS})(?:\.cn)?(?![A-Za-z0-9-])", re.I)),
+    (
+        "host",
+        re.compile(
+            rf"(?<![A-Za-z0-9])(?:{_LABEL}\.){{1,10}}(?:{_ENDS})(?:\.cn)?(?![A-Za-z0-9-])", re.I
+        ),
+    ),
     ("host", re.compile(r"(?<![A-Za-z0-9])ip(?:-\d{1,3}){4}(?!\d)")),
     ("address", re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")),
-    ("address", re.compile(r"(?<![0-9A-Za-z:])(?:[0-9a-f]{0,4}:){4,7}[0-9a-f]{0,4}(?![0-9A-Za-z:])", re.I)),
+    (
+        "address",
+        re.compile(r"(?<![0-9A-Za-z:])(?:[0-9a-f]{0,4}:){4,7}[0-9a-f]{0,4}(?![0-9A-Za-z:])", re.I),
+    ),
     ("account", re.compile(r"(?<!\d)\d{12}(?!\d)")),
     ("account", re.compile(r"(?<!\d)\d{4}-\d{4}-\d{4}(?!\d)")),
-)  # fmt: skip
+)
 _STANDS_FOR = re.compile(r"<([a-z-]+)-(\d+)>")
 _HARMLESS = frozenset({"127.0.0.1", *(f"{name}.amazonaws.com" for name in _PRINCIPALS)})
 
 
-class Redactor:
-    """The same text gets the same stand-in, `<account-1>`, so that a reader sees what is equal; what it stood for is kept nowhere.
+def _pattern(word: str, kind: str) -> str:
+    """A machine may be named like an ordinary word, so a host is looked for as a whole."""
+    found = re.escape(word)
+    return rf"(?<![A-Za-z0-9-]){found}(?![A-Za-z0-9-])" if kind == "host" else found
 
-    `known` are words of this very run that are to go wherever they stand, by kind; a document that was redacted before goes through
-    unchanged, and `seen` (such a document) keeps later stand-ins apart from those in it.
+
+class Redactor:
+    """The same text gets the same stand-in, such as `<account-1>`, so that equal things look equal.
+
+    The text itself is kept nowhere.
+
+    `known` are words of this very run that are to go wherever they stand, by kind; a document that
+    was redacted before goes through unchanged, and `seen` (such a document) keeps later stand-ins
+    apart from those in it.
     """
 
     def __init__(self, known: Iterable[tuple[str, str]] = (), seen: Any = None) -> None:
@@ -62,9 +108,7 @@ class Redactor:
         words = sorted(
             ((word, kind) for kind, word in known if len(word) > 3), key=lambda one: -len(one[0])
         )
-        # A machine may be named like an ordinary word.
-        self._known = [(kind, re.compile(rf"(?<![A-Za-z0-9-]){re.escape(word)}(?![A-Za-z0-9-])" if kind == "host" else re.escape(word)))
-                       for word, kind in words]  # fmt: skip
+        self._known = [(kind, re.compile(_pattern(word, kind))) for word, kind in words]
         for text in _texts(seen):
             for kind, number in _STANDS_FOR.findall(text):
                 self._last[kind] = max(self._last.get(kind, 0), int(number))

@@ -30,7 +30,7 @@ StageName = Literal[
 
 @dataclass(frozen=True)
 class Seen:
-    """`assumption` is an id of docs/aws-assumptions.md, `evidence` one plain line, `remedy` what to do where it is broken."""
+    """`assumption`: an id of docs/aws-assumptions.md; `evidence`: one line; `remedy`: if broken."""
 
     assumption: str
     verdict: Verdict
@@ -56,7 +56,7 @@ _looks: list[Look] = []
 def look(
     assumption: str, *, after: StageName | tuple[StageName, ...]
 ) -> Callable[[Callable[[World], Seen]], Callable[[World], Seen]]:
-    """Register the function as what sees this assumption after this stage (or after each of these)."""
+    """Register the function as the look at this assumption after this stage (or these)."""
 
     def register(see: Callable[[World], Seen]) -> Callable[[World], Seen]:
         _looks.append(Look(assumption, (after,) if isinstance(after, str) else after, see))

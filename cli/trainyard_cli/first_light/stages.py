@@ -17,7 +17,7 @@ Agree = Callable[[float | None, float | None], None]
 
 @dataclass(frozen=True)
 class Stage:
-    """`seconds` is how long it may take on AWS, `local_seconds` on the local cloud; `act` tells what was proved."""
+    """Limits: `seconds` on AWS, `local_seconds` on the local cloud; `act` says what was proved."""
 
     name: StageName
     does: str
@@ -65,7 +65,10 @@ def account(world: World, _watch: Watch) -> str:
     world.api.clusters(at_most=1)
     caller = world.account.identity
     if world.local:
-        return f"the API answers, and {caller['Arn']} may call it; the local cloud has nothing of what doctor reads"
+        return (
+            f"the API answers, and {caller['Arn']} may call it; "
+            "the local cloud has nothing of what doctor reads"
+        )
     from ..doctor.examination import examine, names
     from ..doctor.scope import Scope
 
@@ -164,7 +167,10 @@ def train(world: World, watch: Watch) -> str:
         "the job makes its first step", lambda: _attempt(world, lambda one: one.get("firstStepAt"))
     )
     step = watch.until("the first whole checkpoint", lambda: _whole(world))
-    return f"{len(attempt['nodes'])} nodes trained together, and the checkpoint of step {step} is whole"
+    return (
+        f"{len(attempt['nodes'])} nodes trained together, and the checkpoint of step {step} is "
+        "whole"
+    )
 
 
 def _attempt(world: World, there: Callable[[Json], object], number: int = 1) -> Json | None:
@@ -196,7 +202,7 @@ def _whole(world: World) -> int | None:
 
 
 def resume_(world: World, watch: Watch) -> str:
-    """BatchReplaceClusterNodes takes the last rank's node away: its loss is seen, and the run goes on with another one."""
+    """BatchReplaceClusterNodes takes the last rank's node: the run goes on with another."""
     run = _run(world)
     if run["status"] in TERMINAL or run.get("outcome"):
         raise _too_short()
@@ -226,7 +232,10 @@ def resume_(world: World, watch: Watch) -> str:
             f"attempt {attempt['number']} resumed from no checkpoint",
             "Look at the run's timeline",
         )
-    return f"{node.get('name')} was replaced; attempt {attempt['number']} went on from step {step} on {', '.join(attempt['nodes'])}"
+    return (
+        f"{node.get('name')} was replaced; attempt {attempt['number']} went on from step "
+        f"{step} on {', '.join(attempt['nodes'])}"
+    )
 
 
 def _resumed(world: World, number: int) -> Json | None:

@@ -1,4 +1,4 @@
-"""Takes down whatever a first light made, whatever state it is in, and proves that nothing of it is left."""
+"""Takes down what a first light made, in any state, and proves that nothing of it is left."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ UNANSWERED_SECONDS = 31
 
 
 def tear_down(world: World, watch: Watch, tell: Tell, *, force: bool, patience: float) -> str:
-    """Through our API; where that does not do it within `patience` seconds, by SageMaker too: machines that are paid for go first.
+    """Through our API, and after `patience` seconds through SageMaker too: machines that cost money
+    go first.
 
-    Raises StageFailed when AWS has the cluster all the same, and when our API never says that it is deleted.
+    Raises StageFailed when AWS still has the cluster, and when our API never says that it is
+    deleted.
     """
     tries = _Teardown(world, tell, force)
     try:
@@ -32,7 +34,10 @@ def tear_down(world: World, watch: Watch, tell: Tell, *, force: bool, patience: 
         )
     except StageFailed as failure:
         if tries.gone_from_aws():
-            detail = f"AWS has the cluster no more, so that it costs nothing, but our API does not call it deleted: {failure.detail}"
+            detail = (
+                "AWS has the cluster no more, so that it costs nothing, but our API does not "
+                f"call it deleted: {failure.detail}"
+            )
             raise StageFailed(
                 failure.title,
                 detail,
@@ -56,7 +61,7 @@ class _Teardown:
         self.by_hand = False
 
     def step(self, *, spent: float, late: bool) -> bool | None:
-        """True once the cluster is gone from our API and from AWS; `spent` are seconds since the teardown began."""
+        """True once our API and AWS have no such cluster; `spent` are seconds since the start."""
         try:
             gone = self._ask_api(spent)
         except (ApiProblem, Unreachable) as error:
@@ -131,7 +136,7 @@ class Left:
 
 
 def nothing_left(world: World, watch: Watch) -> tuple[str, list[str]]:
-    """What was looked at and is gone, and what is kept on purpose. Raises StageFailed with what is left."""
+    """What is gone, and what is kept on purpose. Raises StageFailed with what is left."""
     last: list[Left] = []
 
     def look() -> list[Left] | None:
@@ -145,7 +150,10 @@ def nothing_left(world: World, watch: Watch) -> tuple[str, list[str]]:
         told = "; ".join(one.what for one in last if not one.kept)
         error.detail = told or error.detail
         error.title = "Something is left"
-        error.next_step = f"Run again: trainyard first-light --clean FILE; or delete by hand what belongs to {world.cluster_name}"
+        error.next_step = (
+            "Run again: trainyard first-light --clean FILE; or delete by hand what belongs to "
+            f"{world.cluster_name}"
+        )
         raise
     return "no cluster, node, role, secret and running state machine of it is left", [
         one.what for one in found
@@ -199,7 +207,10 @@ def _objects(world: World) -> Iterator[Left]:
         more = " at least" if page.get("IsTruncated") else ""
         size = sum(int(one["Size"]) for one in found)
         yield Left(
-            f"{len(found)} objects{more} ({size} bytes) below s3://{bucket}/{prefix} are kept: the run's files and results, and what nodes were made with",
+            (
+                f"{len(found)} objects{more} ({size} bytes) below s3://{bucket}/{prefix} are kept: "
+                "the run's files and results, and what nodes were made with"
+            ),
             kept=True,
         )
     if world.cluster_id and world.log_streams:

@@ -1,4 +1,4 @@
-"""What looks read beside the world: what nodes told of themselves, what our functions logged, and what held a command up."""
+"""What looks read beside the world: the nodes' reports, our functions' logs, held-up commands."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def unseen(assumption: str, why: str) -> Seen:
 
 @dataclass(frozen=True)
 class Story:
-    """What one instance's lifecycle script wrote, also when the instance is gone. `facts` are those that it told of itself."""
+    """What one instance's lifecycle script wrote, also when the instance is gone.
+
+    `facts` are those that it reported of itself.
+    """
 
     stream: str
     group: str
@@ -48,7 +51,7 @@ class Story:
 
 
 def stories(world: World, role: str | None = None) -> list[Story]:
-    """Of every stream of the cluster's log group in which our scripts wrote; of the instances of one role only, or of all."""
+    """Of every stream of the cluster's log group with our scripts' lines, by role or of all."""
     roles = {group["name"]: group["role"] for group in world.cluster_spec["instanceGroups"]}
     found = []
     for stream in world.log_streams:
@@ -72,7 +75,7 @@ def _facts(lines: list[str]) -> Json:
 
 
 def as_processes(story: Story) -> bool:
-    """Whether the node is a process tree of the local cloud, without systemd and an image of its own."""
+    """Whether the node is a process tree of the local cloud, without systemd and its own image."""
     return story.facts.get("units") is None
 
 
@@ -85,7 +88,7 @@ def judged(
     *,
     role: str | None = None,
 ) -> Seen:
-    """By one fact of every node: None where a node cannot tell. `words` say what is so where it is true."""
+    """By one fact of every node, None where a node cannot tell. `words` say what is true."""
     found = stories(world, role)
     verdicts = {story.stream: fact(story) for story in found}
     wrong = [stream for stream, verdict in verdicts.items() if verdict is False]
@@ -100,7 +103,10 @@ def judged(
 
 
 def logged(world: World, logical_id: str) -> list[Json]:
-    """What one of our functions logged since the cluster was asked for: the JSON lines of its log group, by that group's name in the template."""
+    """What one of our functions logged since the cluster was asked for.
+
+    It is the JSON lines of its log group, which is given by its name in the template.
+    """
     group = world.account.resource(logical_id)
     if group is None or "create" not in world.began:
         return []

@@ -48,7 +48,10 @@ class Watch:
         *,
         next_step: str = "Look at the evidence in the file",
     ) -> T:
-        """The first answer of `look` that is not None; an API that does not answer is asked again. Raises StageFailed when time is up."""
+        """The first answer of `look` that is not None.
+
+        An API that does not answer is asked again. Raises StageFailed when time is up.
+        """
         trouble = ""
         while True:
             try:

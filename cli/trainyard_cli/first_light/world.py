@@ -19,11 +19,15 @@ LOG_LINES = 10_000
 
 
 class World:
-    """Read by looks, which may let NotAnswered and TrainyardError pass: their assumption is then not seen, and it is said why.
+    """Read by looks.
 
-    `spec` is the run's, with `cluster.spec`. What is set by the stages: `findings` (doctor's), `plan` (the dry run's answer),
-    `price`, `in_doubt`, `run_id`, `disturbed` (the node that was replaced, as it was before), `began` (when each stage began),
-    `failure` (what stopped the stage that is looked at).
+    They may let NotAnswered and TrainyardError pass: then their assumption counts as not seen, with
+    the reason.
+
+    `spec` is the run's, with `cluster.spec`. What is set by the stages: `findings` (doctor's),
+    `plan` (the dry run's answer), `price`, `in_doubt`, `run_id`, `disturbed` (the node that was
+    replaced, as it was before), `began` (when each stage began), `failure` (what stopped the stage
+    that is looked at).
     """
 
     def __init__(self, api: Client, account: Account, spec: Json, cluster_name: str) -> None:
@@ -109,7 +113,10 @@ class World:
         )
 
     def timeline(self, *kinds: str) -> list[Json]:
-        """The run's timeline entries of these types, oldest first; all without any. Empty before the run was submitted."""
+        """The run's timeline entries of these types (or of all), oldest first.
+
+        Empty before the run was submitted.
+        """
         run_id = self.run_id
         if run_id is None:
             return []
@@ -117,7 +124,10 @@ class World:
         return [entry for entry in entries if not kinds or entry["type"] in kinds]
 
     def log(self, kind: str = "job", lines: int = 200) -> Json:
-        """{source, text}: the tail of the job's log (or of the lifecycle scripts') as our API reads it. Empty before the run."""
+        """{source, text}: the tail of the job's log (or of the lifecycle scripts') from our API.
+
+        Empty before the run.
+        """
         run_id = self.run_id
         if run_id is None:
             return {"source": "none", "text": ""}
@@ -168,7 +178,7 @@ class World:
         return None if found is None else dict(found["NodeDetails"])
 
     def executions(self, machine: str, name: str) -> list[Json]:
-        """Running executions of the `run`, `cluster` or `teardown` machine that were made for this run or cluster."""
+        """Running executions of the `run`, `cluster` or `teardown` machine for this first light."""
         arn = f"{self.output('RunMachineArn').removesuffix('-run')}-{machine}"
         request: Json = {"stateMachineArn": arn, "statusFilter": "RUNNING"}
         found: list[Json] = []
@@ -199,7 +209,10 @@ class World:
             request["nextToken"] = page["nextToken"]
 
     def lifecycle_logs(self, node: Json) -> list[str]:
-        """Lines of the lifecycle script's log of a node (an entry of `nodes`), oldest first; [] where its stream is not there."""
+        """Lines of the lifecycle script's log of a node (an entry of `nodes`), oldest first.
+
+        Empty where its stream is not there.
+        """
         return self.stream(f"LifecycleConfig/{node['group']}/{node['instanceId']}")
 
     def stream(self, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Everything that crosses a process boundary in Trainyard: specs, events and files (pydantic only)."""
+"""Everything that crosses a process boundary in Trainyard: specs, events, files (pydantic only)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The commands of `trainyard-agent` and their answers: one class each, made into words here and read back here.
+"""The commands of `trainyard-agent` and their answers: a class each, written to and read from
+words.
 
 Standard library only, so that whoever only sends a command need not wait for more.
 """
@@ -12,7 +13,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
 PROGRAM = "trainyard-agent"
-#: What an agent says that is older than the option: a cluster goes on with the agent that it was made with.
+#: What an agent says that is older than the option: a cluster keeps the agent that it was made
+#: with.
 UNKNOWN_OPTION = "is not an option of"
 HIGHEST_ATTEMPT, MOST_LINES = 100_000, 10_000
 NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,254}")
@@ -70,12 +72,15 @@ def _option(read: Callable[[str], Any], default: Any = MISSING) -> Any:
 
 @dataclass(frozen=True)
 class Command:
-    """`argv` and `parse` are each other's reverse; `options` are the same as texts by the option's name without its dashes."""
+    """`argv` and `parse` are inverse; `options` are the same as texts by the option's bare name."""
 
     name: ClassVar[str]
 
     def argv(self) -> list[str]:
-        """The words of the command line. Each value is one word with its option, so that none is taken for another option."""
+        """The words of the command line.
+
+        Each value is one word with its option, so that none is taken for another option.
+        """
         return [
             PROGRAM,
             self.name,
@@ -196,10 +201,14 @@ COMMANDS: dict[str, type[Command]] = {
 
 
 def of_words(words: Sequence[str]) -> Command:
-    """The command of a command line without the program: `--option value` or `--option=value`. Raises BadCommand."""
+    """The command of a command line without the program: `--option value` or `--option=value`.
+
+    Raises BadCommand.
+    """
     if not words or words[0] not in COMMANDS:
         raise BadCommand(
-            f"the first argument must be one of {', '.join(COMMANDS)}; got {words[0] if words else 'nothing'!r}"
+            f"the first argument must be one of {', '.join(COMMANDS)}; "
+            f"got {words[0] if words else 'nothing'!r}"
         )
     options: dict[str, str] = {}
     rest = list(words[1:])
@@ -220,7 +229,11 @@ def of_words(words: Sequence[str]) -> Command:
 # -- answers -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Answer:
-    """One JSON object in camelCase. What an older agent does not say has its default, and what a newer one says besides is not read."""
+    """One JSON object in camelCase.
+
+    A field that an older agent leaves out has its default; a field that only a newer one knows is
+    ignored.
+    """
 
     def as_json(self) -> dict[str, Any]:
         return {_camel(part.name): getattr(self, part.name) for part in fields(self)}

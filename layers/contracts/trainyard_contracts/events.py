@@ -1,4 +1,4 @@
-"""The events of the bus, one class a detail-type: what an agent reports, and the one AWS event whose form is relied on."""
+"""The events of the bus, one class for each detail-type: the agent's, and one of AWS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class Fact(Lenient):
 
 
 class AgentEvent(Fact):
-    """Fields of every agent event. `id` is a ULID made on the node once: the fact's identity however often it is delivered."""
+    """Fields of every agent event.
+
+    `id` is a ULID that the node makes once: the fact's identity however often it is delivered.
+    """
 
     id: str = Field(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")
     cluster_name: str = Field(min_length=1, max_length=63)
@@ -27,12 +30,17 @@ class AgentEvent(Fact):
     node: str = Field(default="", description="Slurm name of the node that reports")
     reported_at: AwareDatetime | None = Field(
         default=None,
-        description="set by whoever records it where the node's clock was wrong: the time that the node gave",
+        description=(
+            "set by whoever records it where the node's clock was wrong: "
+            "the time that the node gave"
+        ),
     )
     signature: str = Field(
         default="",
         exclude=True,
-        description="signatures.signature of the whole event, by the cluster's key; added when it is sent",
+        description=(
+            "signatures.signature of the whole event, by the cluster's key; added when it is sent"
+        ),
     )
 
 
@@ -50,7 +58,7 @@ class ClusterReady(AgentEvent):
 
 
 class JobAhead(Lenient):
-    """Another job because of which an attempt waits: it holds nodes, or stands before it in Slurm's queue."""
+    """Another job that an attempt waits for: it holds nodes, or is ahead in Slurm's queue."""
 
     job_id: str
     user: str
@@ -60,7 +68,7 @@ class JobAhead(Lenient):
 
 
 class AttemptQueued(RunEvent):
-    """The attempt's job waits in Slurm's queue; sent again when other jobs are in its way, once a minute at most."""
+    """The attempt's job waits in Slurm's queue; at most once a minute while jobs are ahead."""
 
     job_id: str
     reason: str = Field(
@@ -169,7 +177,7 @@ class NodeEvent(AgentEvent):
 
 
 class NodeLost(NodeEvent):
-    """A worker is lost: its agent is silent AND the scheduler (or the training steps) say so too."""
+    """A worker is lost: its agent is silent AND the scheduler (or the training) says so too."""
 
     older_evidence = "lost"
 
@@ -184,7 +192,7 @@ class NodeReturned(NodeEvent):
 
 
 class NodesChanged(AgentEvent):
-    """Slurm's list of nodes is another one than before: nodes were added, removed, or replaced by others with new names."""
+    """Slurm's list of nodes has changed: some were added, removed, or replaced by new names."""
 
     nodes: list[str] = Field(description="every node that Slurm knows now")
     added: list[str] = Field(default_factory=list)
@@ -195,7 +203,7 @@ class NodesChanged(AgentEvent):
 
 
 class AgentSilent(NodeEvent):
-    """A node's agent is silent, but its scheduler daemon or the training go on: nothing is done to the job."""
+    """A node's agent is silent, but its scheduler daemon or training go on: nothing is done."""
 
     older_evidence = "silent"
 
@@ -277,7 +285,10 @@ class RunSample(Lenient):
 
 
 class OtherJobs(Lenient):
-    """Jobs in Slurm's queue that are not Trainyard's: people's. Those that wait for a person (held) are left out."""
+    """Jobs in Slurm's queue that are not Trainyard's: people's.
+
+    Those that wait for a person (held) are left out.
+    """
 
     running: int = Field(default=0, ge=0)
     queued: int = Field(default=0, ge=0)
@@ -293,7 +304,8 @@ MOST_EVENT_BYTES = 200 * 1024
 class ClusterHeartbeat(AgentEvent):
     """The controller agent's periodic report: latest samples of nodes, and every active run's step.
 
-    A large cluster's samples come in several heartbeats of at most MOST_EVENT_BYTES, one right after the other.
+    A large cluster's samples come in several heartbeats of at most MOST_EVENT_BYTES, one right
+    after the other.
     """
 
     nodes: list[NodeSample]
@@ -309,14 +321,15 @@ class ClusterHeartbeat(AgentEvent):
 AGENT_EVENTS: dict[str, type[AgentEvent]] = {
     cls.__name__: cls
     for cls in (
-        ClusterReady, AttemptQueued, AttemptStarted, AttemptStepped, CheckpointCommitted, CheckpointRejected, CheckpointPruned, AttemptEnded,
-        NodeLost, NodeReturned, NodesChanged, AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
+        ClusterReady, AttemptQueued, AttemptStarted, AttemptStepped, CheckpointCommitted,
+        CheckpointRejected, CheckpointPruned, AttemptEnded, NodeLost, NodeReturned, NodesChanged,
+        AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
     )
 }  # fmt: skip
 
 
 class ClusterStateChange(Lenient):
-    """detail of `SageMaker HyperPod Cluster State Change` (source aws.sagemaker); many keys may be null."""
+    """detail of `SageMaker HyperPod Cluster State Change` of aws.sagemaker, with many nulls."""
 
     cluster_arn: str = Field(alias="ClusterArn")
     cluster_name: str = Field(alias="ClusterName")

@@ -1,4 +1,4 @@
-"""Files that one process writes and another reads: manifests, progress, the job bundle, the agent's configuration."""
+"""Files that one process writes and another reads: manifests, progress, bundle, configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .cluster_base import ClusterUser, PythonEnvironment, S3Mount, SharedFilesys
 from .specs import JobPythonEnvironment
 
 MANIFEST_NAME = "manifest.json"
-#: A program's own results, below the run's directory; TRAINYARD_OUTPUT_DIR names it. Always exported.
+#: A program's own results, below the run's directory; TRAINYARD_OUTPUT_DIR names it. Always
+#: exported.
 OUTPUT_NAME = "output"
 #: The year 3000: whoever writes a time beyond it did not write a time.
 LATEST = 32503680000
@@ -32,7 +33,7 @@ class ManifestFile(Lenient):
 
 
 class CheckpointManifest(Lenient):
-    """Written last into a checkpoint's directory; without a valid one the checkpoint does not exist."""
+    """Written last into a checkpoint's directory; without a valid one there is no checkpoint."""
 
     schema_name: Literal["trainyard.checkpoint.v1"] = Field(
         default="trainyard.checkpoint.v1", alias="schema"
@@ -51,7 +52,7 @@ class CheckpointManifest(Lenient):
 
 
 class Progress(Lenient):
-    """The trainer's last finished step; rank 0 replaces `progress.json` of its attempt atomically."""
+    """The last finished step; rank 0 replaces its attempt's `progress.json` atomically."""
 
     step: int = Field(ge=0, le=10**12)
     loss: float | None = None
@@ -91,7 +92,8 @@ _Text = Annotated[str | None, BeforeValidator(_text)]
 
 
 class LaunchReport(Lenient):
-    """launch-<node>.json: how the launcher of one node began and, unless it was killed itself, ended.
+    """launch-<node>.json: how the launcher of one node began and, unless it was killed itself,
+    ended.
 
     A job can write there: what is not of its type is not there.
     """
@@ -110,7 +112,7 @@ class LaunchReport(Lenient):
 
 
 class JobBundle(Lenient):
-    """One attempt's job, in S3 at <runs prefix>/<runId>/attempts/<n>/bundle.json; the agent submits exactly this."""
+    """One attempt's job, at <runs prefix>/<runId>/attempts/<n>/bundle.json; submitted as it is."""
 
     schema_name: Literal["trainyard.bundle.v1"] = Field(
         default="trainyard.bundle.v1", alias="schema"
@@ -155,12 +157,15 @@ class ExportedObject(Lenient):
     sha256: Sha256Hex
     checksum: str = Field(
         default="",
-        description="what S3 shows: base64, of the parts' hashes with '-<parts>' for a file that went up in parts; '' = sha256's",
+        description=(
+            "what S3 shows: base64, of the parts' hashes with '-<parts>' for a file that went "
+            "up in parts; '' = sha256's"
+        ),
     )
 
 
 class ExportManifest(Lenient):
-    """Written last under the export's prefix as export-manifest.json, after every object was verified by HeadObject."""
+    """export-manifest.json, written last, after HeadObject verified every object."""
 
     schema_name: Literal["trainyard.export.v1"] = Field(
         default="trainyard.export.v1", alias="schema"
@@ -225,7 +230,7 @@ class ClusterFile(Lenient):
 
 
 class AgentConfig(Lenient):
-    """`<root>/etc/trainyard/agent.json`: what one node's agent must know; written by the lifecycle scripts."""
+    """`<root>/etc/trainyard/agent.json`, by the lifecycle scripts: what an agent must know."""
 
     cluster_name: str
     cluster_arn: str
@@ -247,7 +252,9 @@ class AgentConfig(Lenient):
     data_bucket: str
     runs_prefix: str = Field(
         default="runs",
-        description="below it lie this cluster's runs in the data bucket; its nodes reach no others",
+        description=(
+            "below it lie this cluster's runs in the data bucket; its nodes reach no others"
+        ),
     )
     slurm_bin: str = Field(
         default="", description="directory of sbatch, scontrol, ...; empty = PATH"

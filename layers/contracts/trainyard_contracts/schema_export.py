@@ -1,4 +1,4 @@
-"""The JSON schema of every class that crosses a process boundary, so that a change of the wire shows in a diff."""
+"""The JSON schema of every class that crosses a process boundary, so that a diff shows changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .specs import RunSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES: tuple[type[BaseModel], ...] = (
-    files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest, files.AgentConfig, files.ClusterFile, files.LaunchReport,
+    files.CheckpointManifest, files.Progress, files.JobBundle, files.ExportManifest,
+    files.AgentConfig, files.ClusterFile, files.LaunchReport,
 )  # fmt: skip
 
 

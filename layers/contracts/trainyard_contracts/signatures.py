@@ -1,4 +1,4 @@
-"""Signs an agent's event with the cluster's own key: the bus takes events from every node of every cluster."""
+"""Signs an agent's event with the cluster's key: one bus takes every cluster's events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def is_signed(kind: str, detail: Mapping[str, Any], key: bytes) -> bool:
 def signature(kind: str, detail: Mapping[str, Any], key: bytes) -> str:
     """HMAC-SHA256, in hex, of the detail-type and the detail without its signature.
 
-    The detail holds the event's id and time and the cluster's ARN, so none of them can be exchanged.
+    The detail holds the event's id and time and the cluster's ARN, so none of them can be
+    exchanged.
     """
     said = {name: value for name, value in detail.items() if name != FIELD}
     text = json.dumps(_canonical(said), sort_keys=True, separators=(",", ":"), allow_nan=False)

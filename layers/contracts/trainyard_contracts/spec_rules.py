@@ -1,4 +1,5 @@
-"""What a spec may not say although each field alone is well-formed: things that AWS or the node would refuse, hours later and paid.
+"""What a spec may not say although each field is well-formed: AWS or a node would refuse it hours
+later, at a cost.
 
 Every function returns a sentence about what is wrong and what would be right, or None.
 """
@@ -10,14 +11,17 @@ from collections.abc import Collection, Iterable, Mapping
 
 #: A mount over one of these hides the system itself, or what HyperPod and Trainyard keep there.
 SYSTEM_DIRECTORIES = (
-    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys", "/tmp",  # noqa: S108
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin",
+    "/sys", "/tmp",  # noqa: S108
     "/usr", "/var", "/opt/aws", "/opt/ml", "/opt/sagemaker", "/opt/slurm", "/opt/trainyard",
 )  # fmt: skip
-#: Accounts that Ubuntu's image, HyperPod, Slurm or Session Manager own (/etc/passwd of the image, and what its services run as).
+#: Accounts of Ubuntu's image, HyperPod, Slurm or Session Manager (/etc/passwd of the image, and its
+#: services' users).
 SYSTEM_ACCOUNTS = frozenset({
-    "root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data", "backup", "list",
-    "irc", "gnats", "nobody", "messagebus", "sshd", "syslog", "tcpdump", "ubuntu", "ec2-user", "ssm-user", "slurm", "munge", "mysql",
-    "docker", "trainyard", "systemd-network", "systemd-resolve", "systemd-timesync",
+    "root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy",
+    "www-data", "backup", "list", "irc", "gnats", "nobody", "messagebus", "sshd", "syslog",
+    "tcpdump", "ubuntu", "ec2-user", "ssm-user", "slurm", "munge", "mysql", "docker", "trainyard",
+    "systemd-network", "systemd-resolve", "systemd-timesync",
 })  # fmt: skip
 _SEGMENT = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -35,12 +39,15 @@ def mounted_over_system(path: str) -> str | None:
     """A mount that hides a directory of the system, or lies in one."""
     for system in SYSTEM_DIRECTORIES:
         if path == system or path.startswith(system + "/") or system.startswith(path + "/"):
-            return f"'{path}' would hide {system} or lie in it; choose a directory of its own, such as /fsx or /data"
+            return (
+                f"'{path}' would hide {system} or lie in it; choose a directory of its own, "
+                "such as /fsx or /data"
+            )
     return None
 
 
 def mounts_that_meet(paths: Iterable[str]) -> str | None:
-    """Two mounts on one path, or one inside the other: what comes second hides the first, or does not mount at all."""
+    """Two mounts on one path, or one in the other: one hides the other, or does not mount."""
     seen: list[str] = []
     for path in paths:
         for other in seen:
@@ -62,21 +69,27 @@ def account_taken(users: Iterable[tuple[str, int]]) -> str | None:
         if name in names:
             return f"'{name}' is given twice; give every user once, with all keys"
         if uid in owners:
-            return f"uid {uid} is given to '{owners[uid]}' and '{name}'; give every user a uid of its own"
+            return (
+                f"uid {uid} is given to '{owners[uid]}' and '{name}'; "
+                "give every user a uid of its own"
+            )
         names.add(name)
         owners[uid] = name
     return None
 
 
 def tags_not_ours(tags: Mapping[str, str]) -> str | None:
-    """AWS keeps `aws:` for itself in any case of letters; `trainyard:` says which clusters are ours."""
+    """AWS keeps `aws:` in any case of letters; `trainyard:` says which clusters are ours."""
     for key in tags:
         if key.lower().startswith("aws:"):
             return (
                 f"'{key[:100]}' begins with 'aws:', which AWS keeps for itself; choose another key"
             )
         if key.lower().startswith("trainyard:"):
-            return f"'{key[:100]}' begins with 'trainyard:', which Trainyard sets itself; choose another key"
+            return (
+                f"'{key[:100]}' begins with 'trainyard:', which Trainyard sets itself; "
+                "choose another key"
+            )
     return None
 
 
@@ -86,5 +99,8 @@ def file_and_directory(paths: Collection[str]) -> str | None:
         parts = path.split("/")
         for end in range(1, len(parts)):
             if (parent := "/".join(parts[:end])) in paths:
-                return f"'{parent}' is a file, and '{path}' needs it to be a directory; rename one of them"
+                return (
+                    f"'{parent}' is a file, and '{path}' needs it to be a directory; "
+                    "rename one of them"
+                )
     return None

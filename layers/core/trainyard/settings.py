@@ -1,4 +1,4 @@
-"""The functions' settings, read from the environment once, so that nothing else reads `os.environ`."""
+"""The functions' settings, read from the environment once; nothing else reads `os.environ`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ class Settings:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
-        """Read the settings. Raises MissingSetting with the name of the variable that is missing or wrong."""
+        """Read the settings.
+
+        Raises MissingSetting with the name of the missing or wrong variable.
+        """
         env = os.environ if environ is None else environ
         return cls(
             stage=_required(env, "STAGE"),
@@ -94,6 +97,7 @@ def _positive_seconds(env: Mapping[str, str], name: str, default: float) -> floa
         seconds = 0.0
     if seconds <= 0:
         raise MissingSetting(
-            f"the environment variable {name} is '{text}'; it must be a number of seconds above 0, such as 60"
+            f"the environment variable {name} is '{text}'; it must be a number of seconds "
+            "above 0, such as 60"
         )
     return seconds

@@ -125,10 +125,10 @@ def signature(directory: Path) -> str:
     try:
         for root, _, names in os.walk(directory):
             for name in sorted(names):
-                at = os.stat(os.path.join(root, name))
-                parts.append(
-                    f"{os.path.relpath(os.path.join(root, name), directory)}:{at.st_size}:{at.st_mtime_ns}:{at.st_ino}"
-                )
+                path = os.path.join(root, name)
+                at = os.stat(path)
+                relative = os.path.relpath(path, directory)
+                parts.append(f"{relative}:{at.st_size}:{at.st_mtime_ns}:{at.st_ino}")
     except OSError:
         return ""
     return "|".join(parts) if parts or directory.is_dir() else ""
@@ -342,7 +342,7 @@ class Checkpoints:
         }
         findings, present = await loop.run_in_executor(
             self._pool, scan, root, bundle.checkpoint_directory, attempt.run_id, dict(known), later
-        )  # fmt: skip
+        )
         for finding in sorted(findings, key=lambda item: (item.step, item.attempt)):
             if finding.status == "unreadable":
                 self._look_again(attempt.run_id, finding)

@@ -19,8 +19,9 @@ class _Timex(ctypes.Structure):
     """The head of Linux's struct timex (adjtimex(2)); with modes = 0 the call only reads."""
 
     _fields_ = [
-        ("modes", ctypes.c_uint), ("offset", ctypes.c_long), ("freq", ctypes.c_long), ("maxerror", ctypes.c_long),
-        ("esterror", ctypes.c_long), ("status", ctypes.c_int), ("rest", ctypes.c_char * 256),
+        ("modes", ctypes.c_uint), ("offset", ctypes.c_long), ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long), ("esterror", ctypes.c_long), ("status", ctypes.c_int),
+        ("rest", ctypes.c_char * 256),
     ]  # fmt: skip
 
 

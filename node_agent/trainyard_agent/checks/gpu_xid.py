@@ -17,8 +17,9 @@ _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)")
 _FALLEN_OFF = re.compile(r"NVRM:.*GPU.*has fallen off the bus")
 #: NVIDIA's XID catalog: the GPU must be reset or the node replaced before it is used again.
 FATAL = {
-    46: "GPU stopped processing", 48: "double bit ECC error", 62: "PMU halt", 64: "row remap or page retirement failed",
-    74: "NVLink error", 79: "GPU fell off the bus", 95: "uncontained ECC error", 119: "GSP RPC timeout", 120: "GSP error",
+    46: "GPU stopped processing", 48: "double bit ECC error", 62: "PMU halt",
+    64: "row remap or page retirement failed", 74: "NVLink error", 79: "GPU fell off the bus",
+    95: "uncontained ECC error", 119: "GSP RPC timeout", 120: "GSP error",
     136: "link training failed", 140: "unrecovered ECC error", 143: "GPU initialisation failed",
 }  # fmt: skip
 #: The application is ended by it; the GPU is fine (94 is a contained ECC error: never a reason to

@@ -20,7 +20,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: What is wrong with the files themselves. Any other error (EMFILE, EIO, ESTALE while a file system
 #: fails over) may pass.
 _OF_THE_FILES = frozenset({
-    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.EFBIG, errno.ENXIO,
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL,
+    errno.EFBIG, errno.ENXIO,
 })  # fmt: skip
 
 

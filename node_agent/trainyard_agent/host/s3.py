@@ -162,7 +162,8 @@ class S3:
                     )
                 )
             listing = "".join(
-                f"<Part><ChecksumSHA256>{checksum}</ChecksumSHA256><ETag>{etag}</ETag><PartNumber>{n}</PartNumber></Part>"
+                f"<Part><ChecksumSHA256>{checksum}</ChecksumSHA256><ETag>{etag}</ETag>"
+                f"<PartNumber>{n}</PartNumber></Part>"
                 for n, (etag, checksum) in enumerate(parts, start=1)
             )
             body = f"<CompleteMultipartUpload>{listing}</CompleteMultipartUpload>".encode()

@@ -95,9 +95,8 @@ class SignedHttp:
         host: str | None = None,
     ) -> Answer:
         """One signed request; a streamed body is sent in blocks. Raises Unreachable or Refused."""
-        target = urlsplit(
-            f"{'https://' + host if host else self.endpoint}{quote(path, safe='/~')}{'?' + query if query else ''}"
-        )
+        origin = f"https://{host}" if host else self.endpoint
+        target = urlsplit(f"{origin}{quote(path, safe='/~')}{'?' + query if query else ''}")
         signed = self._sign(
             method, target.geturl(), {**headers, "X-Amz-Content-SHA256": payload_sha256}
         )

@@ -21,7 +21,8 @@ MOST_WHOLE_NAMES = 100
 #: Id, state, user, nodes, partition, priority, reason.
 QUEUE_FORMAT = "%i|%T|%u|%N|%P|%Q|%r"
 _ENDED = frozenset({
-    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "PREEMPTED", "COMPLETING",
+    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE",
+    "OUT_OF_MEMORY", "PREEMPTED", "COMPLETING",
 })  # fmt: skip
 
 #: What Slurm puts behind a node's state (sinfo(1), NODE STATE CODES).
@@ -30,8 +31,9 @@ _SERVING = frozenset({"idle", "allocated", "mixed", "completing"})
 #: Flags behind a base state, by the names of Slurm's node_state_flags: with any of them Slurm
 #: starts no job on the node.
 _UNFIT = frozenset({
-    "drain", "draining", "drained", "fail", "failing", "down", "not_responding", "no_respond", "invalid_reg", "maint", "maintenance",
-    "power_down", "power_up", "powered_down", "powering_down", "powering_up", "reboot", "reboot_issued", "reboot_requested",
+    "drain", "draining", "drained", "fail", "failing", "down", "not_responding", "no_respond",
+    "invalid_reg", "maint", "maintenance", "power_down", "power_up", "powered_down",
+    "powering_down", "powering_up", "reboot", "reboot_issued", "reboot_requested",
     "reboot_canceled", "future",
 })  # fmt: skip
 

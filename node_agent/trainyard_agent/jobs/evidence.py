@@ -18,16 +18,18 @@ Kind = Literal["python-error", "signal", "out-of-memory", "node", "checkpoint", 
 
 #: A rank whose peer died raises one of these: a consequence, never the cause.
 _CONSEQUENCES = (
-    "connection closed by peer", "connection reset by peer", "connection refused", "connectfullmesh failed", "gloo/transport",
-    "socket closed", "broken pipe", "timed out waiting", "nccl error", "distbackenderror", "distnetworkerror", "diststoreerror",
-    "childfailederror", "signalexception", "rendezvousconnectionerror", "rendezvousclosederror", "keyboardinterrupt",
+    "connection closed by peer", "connection reset by peer", "connection refused",
+    "connectfullmesh failed", "gloo/transport", "socket closed", "broken pipe", "timed out waiting",
+    "nccl error", "distbackenderror", "distnetworkerror", "diststoreerror", "childfailederror",
+    "signalexception", "rendezvousconnectionerror", "rendezvousclosederror", "keyboardinterrupt",
 )  # fmt: skip
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?::\s?(.*))?$")
 _PREFIX = re.compile(r"^(?:\d+: ?)?(?:\[(?:rank|default)\d+\]: ?)?")
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
 #: Python's own words for it, PyTorch's, of the device and of the host.
 _NO_MEMORY = re.compile(
-    r"OutOfMemoryError|\bMemoryError\b|CUDA out of memory|DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory"
+    r"OutOfMemoryError|\bMemoryError\b|CUDA out of memory|"
+    r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory"
 )
 #: What Slurm's commands say when Slurm itself ended a step or a job.
 _SLURM_ENDED = re.compile(r"srun: Force Terminated |slurmstepd: error: \*\*\* ")

@@ -1,7 +1,8 @@
 """Fine-tunes BERT, or another encoder of a Hugging Face directory, to tell whether two sentences
 say the same (MRPC).
 
-    torchrun --nproc-per-node 2 -m trainyard_trainers.bert --model DIRECTORY --train train.tsv --validation dev.tsv
+    torchrun --nproc-per-node 2 -m trainyard_trainers.bert --model DIRECTORY \\
+        --train train.tsv --validation dev.tsv
 
 J. Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding"
 (2019); W. B. Dolan and C. Brockett, "Automatically Constructing a Corpus of Sentential Paraphrases"

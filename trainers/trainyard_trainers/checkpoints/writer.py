@@ -115,7 +115,8 @@ def _canonical(content: object) -> object:
             tensors.append(_alone(leaf.detach()))
         return known[same]
 
-    skeleton = pickle.loads(pickle.dumps(replaced(content, take)))  # noqa: S301  # our own, this moment
+    # Our own words of this moment.
+    skeleton = pickle.loads(pickle.dumps(replaced(content, take)))  # noqa: S301
     return replaced(
         skeleton, lambda leaf: tensors[leaf.offset] if isinstance(leaf, Placed) else leaf
     )

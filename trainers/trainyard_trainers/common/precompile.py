@@ -1,7 +1,8 @@
 """Compilation for Trainium as a step of its own: the training command under AWS's
 neuron_parallel_compile, and a record of how it went.
 
-    python -m trainyard_trainers.precompile --output precompile.json -- torchrun --nproc-per-node 32 -m trainyard_trainers.llm.train ...
+    python -m trainyard_trainers.precompile --output precompile.json -- \\
+        torchrun --nproc-per-node 32 -m trainyard_trainers.llm.train ...
 
 neuron_parallel_compile runs the command once without computing anything, to collect its graphs,
 compiles them all at once into the cache (NEURON_COMPILE_CACHE_URL, or --cache_dir of

@@ -196,7 +196,8 @@ def _enter_environment(job: Job) -> Failure | None:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(LIBRARY), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
-    return os.execv(python, [str(python), "-m", "trainyard_trainers.launch", str(job.attempt_dir)])  # noqa: S606
+    command = [str(python), "-m", "trainyard_trainers.launch", str(job.attempt_dir)]
+    return os.execv(python, command)  # noqa: S606
 
 
 def _keep_room(report: Path) -> Path:

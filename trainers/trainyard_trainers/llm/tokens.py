@@ -1,7 +1,8 @@
 """Tokenized text in files that are mapped into memory, so that training starts at once on any
 amount of it.
 
-    python -m trainyard_trainers.llm.tokens pack --input corpus.jsonl --tokenizer llama-3/ --output tokens/
+    python -m trainyard_trainers.llm.tokens pack --input corpus.jsonl \\
+        --tokenizer llama-3/ --output tokens/
     python -m trainyard_trainers.llm.tokens check --input tokens/
 
 A shard (`*.tokens`, little-endian):

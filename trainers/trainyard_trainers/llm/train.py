@@ -1,7 +1,8 @@
 """Trains a Llama-family model, from random weights or a Hugging Face directory, in any product of
 data and tensor parallelism.
 
-    torchrun --nproc-per-node 2 -m trainyard_trainers.llm.train --data tokens/ --sequence 1024 --batch 32 --parallel.tp 2
+    torchrun --nproc-per-node 2 -m trainyard_trainers.llm.train --data tokens/ \\
+        --sequence 1024 --batch 32 --parallel.tp 2
 
 A step trains on `batch` sequences, however many ranks share them, so a run that goes on with other
 ranks goes on with the same batches.

@@ -158,7 +158,8 @@ def _attempt(make_task: Callable[[], Task], config: LoopConfig, backend: Callabl
     options: dict[str, Any] = {"timeout": timedelta(minutes=5)}
     if "RANK" not in os.environ:  # no launcher: one rank, which meets nobody
         os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1")
-        options |= {"store": dist.HashStore(), "rank": 0, "world_size": 1}  # type: ignore[attr-defined]
+        options |= {"rank": 0, "world_size": 1}
+        options["store"] = dist.HashStore()  # type: ignore[attr-defined]
     dist.init_process_group(backend(), **options)
     try:
         if compile_only():

@@ -64,7 +64,8 @@ class SharedAdamW(AdamW):
         ]
         own = self._views(rows[1 + len(STATE) + dist.get_rank()])
         for parameter, place in zip(self._parameters, own, strict=True):
-            parameter.register_post_accumulate_grad_hook(partial(_lay_down, place))  # type: ignore[no-untyped-call]
+            hook = partial(_lay_down, place)
+            parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
         share = torch.chunk(rows, self._size, dim=1)[dist.get_rank()]
         self._weights, self._moments = share[0], share[1 : 1 + len(STATE)]
         gradients = share[1 + len(STATE) :]

@@ -31,7 +31,8 @@ class _Pickler(pickle._Pickler):
             super().save_global(obj, name)  # type: ignore[misc]
             return
         module, _, qualified = TensorReference.NAME.rpartition(".")
-        self.write(pickle.GLOBAL + f"{module}\n{qualified}\n".encode())  # type: ignore[attr-defined]
+        word = pickle.GLOBAL + f"{module}\n{qualified}\n".encode()
+        self.write(word)  # type: ignore[attr-defined]
         self.memoize(obj)  # type: ignore[attr-defined]
 
 

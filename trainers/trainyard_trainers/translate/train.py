@@ -1,6 +1,7 @@
 """Trains a transformer to translate, from parallel text to a model with its BLEU.
 
-    torchrun --nproc-per-node 2 -m trainyard_trainers.translate --train corpus/train --validation corpus/dev
+    torchrun --nproc-per-node 2 -m trainyard_trainers.translate \\
+        --train corpus/train --validation corpus/dev
 
 The unit of the data is a batch of about `tokens_per_batch` tokens: each rank takes one a step.
 Resume is exact, dropout included.

@@ -1,1 +1,1 @@
-"""One file a check: `check(account, scope)` yields what is wrong; a sound account yields nothing."""
+"""One file for each check: `check(account, scope)` yields what is wrong, or nothing."""

@@ -1,4 +1,4 @@
-"""Is the data bucket one that HyperPod reads lifecycle scripts from, and does it lie in this region?"""
+"""Can HyperPod read lifecycle scripts from the data bucket, and is the bucket in this region?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from ..account import Account, NotAnswered
 from ..findings import Finding
 from ..scope import Scope
 
-#: HyperPod's own managed policy lets nodes read buckets of this prefix only (AmazonSageMakerClusterInstanceRolePolicy).
+#: HyperPod's managed policy AmazonSageMakerClusterInstanceRolePolicy lets nodes read buckets of
+#: this prefix only.
 PREFIX = "sagemaker-"
 
 

@@ -10,8 +10,8 @@ from ..scope import Scope
 
 #: botocore's names for a way to AWS that is not there: nothing is known of the credentials then.
 UNREACHED = (
-    "EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ConnectionClosedError", "ConnectionError", "ProxyConnectionError",
-    "SSLError", "HTTPClientError",
+    "EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ConnectionClosedError",
+    "ConnectionError", "ProxyConnectionError", "SSLError", "HTTPClientError",
 )  # fmt: skip
 NO_PROFILE = ("ProfileNotFound", "ConfigParseError", "ConfigNotFound")
 
@@ -26,7 +26,10 @@ def check(account: Account, _scope: Scope) -> Iterator[Finding]:
 def _finding(account: Account, error: NotAnswered) -> Finding:
     said, region = f"{error.code}: {error.message}", account.region
     if error.code in UNREACHED:
-        remedy = f"Is {region} the name of the region (--region)? Else look at the network, a proxy or a VPN"
+        remedy = (
+            f"Is {region} the name of the region (--region)? Else look at the network, a proxy "
+            "or a VPN"
+        )
         return Finding(
             "credentials",
             "failure",

@@ -1,4 +1,4 @@
-"""Is the FSx for Lustre filesystem there, available, under that mount name, beside the nodes, and do they reach it?"""
+"""Is the FSx for Lustre filesystem available, by its mount name, near the nodes and reachable?"""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ def _place(account: Account, scope: Scope, there: Json) -> Iterator[Finding]:
         {subnet["AvailabilityZone"] for subnet in own},
     )
     if zones and zone and not zones <= zone:
-        problem = f"it lies in {', '.join(sorted(zone))}, nodes in {', '.join(sorted(zones))}: traffic between zones is slow and billed"
+        problem = (
+            f"it lies in {', '.join(sorted(zone))}, nodes in {', '.join(sorted(zones))}: "
+            "traffic between zones is slow and billed"
+        )
         remedy = "Take subnets of the filesystem's zone"
         yield Finding(
             "filesystem", "warning", scope.field("sharedFilesystem.dnsName"), problem, remedy
@@ -117,7 +120,10 @@ def _ports(account: Account, scope: Scope, there: Json) -> Iterator[Finding]:
             problem = (
                 f"none of its security groups ({', '.join(ids)}) lets the nodes in on TCP {ports}"
             )
-            remedy = f"Allow TCP {ports} from {', '.join(sorted(clients))}, or give it the nodes' security group"
+            remedy = (
+                f"Allow TCP {ports} from {', '.join(sorted(clients))}, or give it the nodes' "
+                "security group"
+            )
             yield _finding(scope, "dnsName", problem, remedy)
 
 
@@ -129,7 +135,7 @@ def _opens(rule: Json, first: int, last: int) -> bool:
 
 
 def _lets_in(rules: list[Json], clients: set[str], places: Sequence[IPv4Network]) -> bool:
-    """By the nodes' groups, by the addresses of every subnet of theirs, or by a prefix list, which is not read."""
+    """By the nodes' groups, by the addresses of all their subnets, or a prefix list (not read)."""
     if any(
         rule.get("PrefixListIds")
         or any(pair.get("GroupId") in clients for pair in rule.get("UserIdGroupPairs") or [])

@@ -22,7 +22,10 @@ def check(_account: Account, scope: Scope) -> Iterator[Finding]:
     if cluster is None:
         return
     if cluster.s3_mounts:
-        problem = "buckets are mounted by mount-s3 (Mountpoint for Amazon S3), which HyperPod's image need not have"
+        problem = (
+            "buckets are mounted by mount-s3 (Mountpoint for Amazon S3), which HyperPod's "
+            "image need not have"
+        )
         yield _finding(
             "warning",
             scope.field("s3Mounts"),
@@ -48,7 +51,10 @@ def check(_account: Account, scope: Scope) -> Iterator[Finding]:
             "Use kind 'venv', or install it in an image of yours",
         )
     if environment.kind == "existing":
-        problem = f"nothing makes {environment.path} on HyperPod's image; kind 'existing' takes it as it is"
+        problem = (
+            f"nothing makes {environment.path} on HyperPod's image; "
+            "kind 'existing' takes it as it is"
+        )
         yield _finding(
             "warning",
             scope.field("environment"),
@@ -61,7 +67,10 @@ def check(_account: Account, scope: Scope) -> Iterator[Finding]:
     have = _packages([*environment.requirements, *(own.requirements if own else [])])
     missing = [name for name in ("torch", *PACKAGES.get(job.module or "", ())) if name not in have]
     if missing:
-        problem = f"{job.module} imports {' and '.join(missing)}, which neither HyperPod's image nor the environment has"
+        problem = (
+            f"{job.module} imports {' and '.join(missing)}, which neither HyperPod's image nor "
+            "the environment has"
+        )
         yield _finding(
             "failure", scope.field("environment.requirements"), problem, f"Add {', '.join(missing)}"
         )

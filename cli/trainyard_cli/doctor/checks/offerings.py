@@ -17,10 +17,13 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
         return
     offered = list(
         account.all(
-            "ec2", "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", LocationType="availability-zone",
+            "ec2",
+            "DescribeInstanceTypeOfferings",
+            "InstanceTypeOfferings",
+            LocationType="availability-zone",
             Filters=[{"Name": "instance-type", "Values": types}],
         )
-    )  # fmt: skip
+    )
     for kind in types:
         where = sorted({one["Location"] for one in offered if one["InstanceType"] == kind})
         if not where:
@@ -32,7 +35,10 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
         elif zones and not zones & set(where):
             yield _finding(
                 kind,
-                f"the subnets lie in {', '.join(sorted(zones))}, and only {', '.join(where)} offer it",
+                (
+                    f"the subnets lie in {', '.join(sorted(zones))}, and only {', '.join(where)} "
+                    "offer it"
+                ),
                 "Take a subnet in one of those zones",
             )
 

@@ -1,4 +1,4 @@
-"""May the caller use the API, and may the stack's own roles do what a run needs? Asked of IAM's policy simulator."""
+"""May the caller use the API, and the stack's roles do their work? IAM's policy simulator says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Need:
     context: tuple[tuple[str, str], ...] = ()
 
 
-#: Of the stack's roles, by logical id in template.yaml. A role that this stack has not is passed over.
+#: Of the stack's roles, by logical id in template.yaml. A role that this stack lacks is passed
+#: over.
 NEEDS: dict[str, tuple[Need, ...]] = {
     "StepsRole": (
         Need(
@@ -30,7 +31,8 @@ NEEDS: dict[str, tuple[Need, ...]] = {
         Need(("sagemaker:CreateCluster", "sagemaker:ListClusters")),
         Need(
             ("ssm:StartSession",),
-            "arn:{partition}:ssm:{region}:{account}:managed-instance/sagemaker-cluster:abcdefghijkl_w-i-0",
+            "arn:{partition}:ssm:{region}:{account}:managed-instance/"
+            "sagemaker-cluster:abcdefghijkl_w-i-0",
         ),
         Need(("s3:PutObject", "s3:GetObject"), "arn:{partition}:s3:::{bucket}/clusters/x"),
         Need(
@@ -45,9 +47,13 @@ NEEDS: dict[str, tuple[Need, ...]] = {
 def check(account: Account, _scope: Scope) -> Iterator[Finding]:
     yield from _caller(account)
     values = {
-        "partition": account.partition, "region": account.region, "account": account.identity["Account"],
-        "bucket": account.outputs.get("DataBucketName", ""), "bus": account.outputs.get("EventBusName", ""), "stack": account.stack_name,
-    }  # fmt: skip
+        "partition": account.partition,
+        "region": account.region,
+        "account": account.identity["Account"],
+        "bucket": account.outputs.get("DataBucketName", ""),
+        "bus": account.outputs.get("EventBusName", ""),
+        "stack": account.stack_name,
+    }
     for logical_id, needs in NEEDS.items():
         name = account.resource(logical_id)
         if name is None:
@@ -68,14 +74,20 @@ def _caller(account: Account) -> Iterator[Finding]:
     arn = _principal(account)
     if not url or arn is None:
         return
-    api = f"arn:{account.partition}:execute-api:{account.region}:{account.identity['Account']}:{url.split('.')[0]}/*/POST/v1/runs"
+    api = (
+        f"arn:{account.partition}:execute-api:{account.region}:{account.identity['Account']}:"
+        f"{url.split('.')[0]}/*/POST/v1/runs"
+    )
     yield from _denied(
         account, f"you ({account.identity['Arn']})", arn, Need(("execute-api:Invoke",), api)
     )
 
 
 def _principal(account: Account) -> str | None:
-    """The IAM entity behind the caller; None for what cannot be simulated (the root user, a federated one)."""
+    """The IAM entity behind the caller.
+
+    None for what cannot be simulated: the root user, a federated user.
+    """
     arn = str(account.identity["Arn"])
     if ":assumed-role/" in arn:
         role = arn.split("/")[1]
@@ -89,13 +101,20 @@ def _denied(account: Account, who: str, arn: str, need: Need) -> Iterator[Findin
         for name, value in need.context
     ]
     answer = account.call(
-        "iam", "SimulatePrincipalPolicy", PolicySourceArn=arn, ActionNames=list(need.actions), ResourceArns=[need.resource],
+        "iam",
+        "SimulatePrincipalPolicy",
+        PolicySourceArn=arn,
+        ActionNames=list(need.actions),
+        ResourceArns=[need.resource],
         ContextEntries=context,
-    )  # fmt: skip
+    )
     for result in answer["EvaluationResults"]:
         if result["EvalDecision"] != "allowed":
             problem = f"{who} may not {result['EvalActionName']} on {need.resource}: {_why(result)}"
-            remedy = "Allow it, or have the one who owns that policy take the denial away; docs/operations.md lists what is needed"
+            remedy = (
+                "Allow it, or have the one who owns that policy take the denial away; "
+                "docs/operations.md lists what is needed"
+            )
             yield Finding("permissions", "failure", who, problem, remedy)
 
 

@@ -1,4 +1,4 @@
-"""Does Service Quotas allow as many instances, of each type, as the spec asks for, beside those that run now?"""
+"""Does Service Quotas allow the instances of the spec, by type, beside those that run now?"""
 
 from __future__ import annotations
 

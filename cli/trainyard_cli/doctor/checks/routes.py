@@ -9,7 +9,8 @@ from ..findings import Finding
 from ..network import endpoints_of, route_table_of, subnets_of
 from ..scope import Scope
 
-#: What HyperPod's and Trainyard's programs on a node call; S3 by a gateway or an interface, the others by interfaces.
+#: What HyperPod's and Trainyard's programs on a node call. S3 has a gateway or an interface, the
+#: others interfaces.
 SERVICES = ("s3", "ssm", "ssmmessages", "events", "secretsmanager", "logs", "sagemaker.api")
 
 
@@ -24,7 +25,10 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
                 "Make the NAT gateway again, or mend the route",
             )
         elif way is not None and str(way.get("GatewayId") or "").startswith("igw-"):
-            problem = "it is public: HyperPod gives its nodes no public address, so an internet gateway is no way out for them"
+            problem = (
+                "it is public: HyperPod gives its nodes no public address, so an internet "
+                "gateway is no way out for them"
+            )
             yield _finding(
                 subnet, problem, "Take a private subnet, whose default route leads to a NAT gateway"
             )

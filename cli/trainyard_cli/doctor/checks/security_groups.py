@@ -1,4 +1,4 @@
-"""Does a security group let all traffic of its members reach each other? Slurm, the agents' link and EFA need it."""
+"""Do security groups let their members reach each other, as Slurm, the agents and EFA need it?"""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def _in(group: Json) -> bool:
 
 
 def _out(group: Json) -> bool:
-    """To itself, or to everywhere as AWS's default rule. EFA's health check asks for the group itself, which 0.0.0.0/0 is not."""
+    """To itself, or to everywhere as in AWS's default rule.
+
+    EFA's health check asks for the group itself; 0.0.0.0/0 does not count.
+    """
     return any(
         allows_all(rule) and names_group(rule, group["GroupId"])
         for rule in group.get("IpPermissionsEgress") or []

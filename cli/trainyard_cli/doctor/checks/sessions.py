@@ -22,11 +22,17 @@ def check(account: Account, _scope: Scope) -> Iterator[Finding]:
         raise
     inputs = json.loads(document["Content"]).get("inputs") or {}
     if inputs.get("kmsKeyId"):
-        problem = f"every session is encrypted with {inputs['kmsKeyId']}, which Trainyard's client does not do"
+        problem = (
+            f"every session is encrypted with {inputs['kmsKeyId']}, which Trainyard's client "
+            "does not do"
+        )
         yield _finding(
             "failure",
             problem,
-            "Take the KMS key out of the preferences of this account and region, or use another account",
+            (
+                "Take the KMS key out of the preferences of this account and region, or use "
+                "another account"
+            ),
         )
     if inputs.get("runAsEnabled") and inputs.get("runAsDefaultUser") not in (
         "root",

@@ -19,7 +19,10 @@ def check(account: Account, _scope: Scope) -> Iterator[Finding]:
         yield _finding(
             account,
             problem,
-            "Deploy it (docs/operations.md, step 5), or name the right one with --stack and --region",
+            (
+                "Deploy it (docs/operations.md, step 5), or name the right one with --stack and "
+                "--region"
+            ),
         )
         return
     status = str(stack["StackStatus"])
@@ -65,9 +68,12 @@ def _drift(account: Account) -> Iterator[Finding]:
     if found.get("StackDriftStatus") != "DRIFTED":
         return
     drifted = account.all(
-        "cloudformation", "DescribeStackResourceDrifts", "StackResourceDrifts", StackName=account.stack_name,
+        "cloudformation",
+        "DescribeStackResourceDrifts",
+        "StackResourceDrifts",
+        StackName=account.stack_name,
         StackResourceDriftStatusFilters=["MODIFIED", "DELETED"],
-    )  # fmt: skip
+    )
     for resource in drifted:
         name, gone = (
             resource["LogicalResourceId"],
@@ -76,7 +82,10 @@ def _drift(account: Account) -> Iterator[Finding]:
         changed = ", ".join(
             one["PropertyPath"] for one in resource.get("PropertyDifferences") or []
         )
-        problem = f"{name} ({resource['ResourceType']}) was {'deleted' if gone else f'changed by hand: {changed}'}"
+        problem = (
+            f"{name} ({resource['ResourceType']}) was "
+            f"{'deleted' if gone else f'changed by hand: {changed}'}"
+        )
         yield Finding(
             "stack",
             "failure" if gone else "warning",

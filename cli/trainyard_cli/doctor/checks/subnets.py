@@ -9,7 +9,8 @@ from ..findings import Finding
 from ..network import subnets_of
 from ..scope import Scope
 
-#: Large GPU types take so many addresses each (Developer Guide, HyperPod prerequisites: P5 takes 32).
+#: Large GPU types take this many addresses each (Developer Guide, HyperPod prerequisites: P5 takes
+#: 32).
 ADDRESSES = {
     "ml.p5.": 32,
     "ml.p5e.": 32,

@@ -43,7 +43,10 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
         if types and group.instance_type not in types:
             yield _finding(
                 subject,
-                f"it is for {', '.join(sorted(map(str, types)))}, the group for {group.instance_type}",
+                (
+                    f"it is for {', '.join(sorted(map(str, types)))}, the group for "
+                    f"{group.instance_type}"
+                ),
                 "Make them agree",
             )
 

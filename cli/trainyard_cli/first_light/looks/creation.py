@@ -19,14 +19,21 @@ def an_empty_slurm_is_an_orchestrator(world: World) -> Seen:
     refused = next((word for word in SHAPE if word in text), None)
     if refused and world.described is None:
         return broken(
-            "A-010", f"CreateCluster refused the request's shape: {sentence(text, refused)}",
-            "Create with provisioning: AllAtOnce, which sends a strategy, and correct backends/hyperpod/request.py by AWS's words",
-        )  # fmt: skip
+            "A-010",
+            f"CreateCluster refused the request's shape: {sentence(text, refused)}",
+            (
+                "Create with provisioning: AllAtOnce, which sends a strategy, and correct "
+                "backends/hyperpod/request.py by AWS's words"
+            ),
+        )
     if world.described is None:
         return unseen("A-010", "AWS has no such cluster")
     return held(
         "A-010",
-        f"CreateCluster took it; DescribeCluster says Orchestrator {world.described.get('Orchestrator')}",
+        (
+            "CreateCluster took it; DescribeCluster says Orchestrator "
+            f"{world.described.get('Orchestrator')}"
+        ),
     )
 
 
@@ -35,9 +42,16 @@ def a_role_that_was_just_made_is_refused_in_words_that_we_know(world: World) -> 
     text = trouble(world)
     if world.described is None and world.cluster_name in sentence(text, "role/"):
         return broken(
-            "A-026", f"CreateCluster refused the nodes' role, which was just made, in other words: {sentence(text, 'role/')}",
-            "Run it again, which makes another role; if the words are the same, add them to backends/hyperpod/refusals.py",
-        )  # fmt: skip
+            "A-026",
+            (
+                "CreateCluster refused the nodes' role, which was just made, in other words: "
+                f"{sentence(text, 'role/')}"
+            ),
+            (
+                "Run it again, which makes another role; if the words are the same, add them to "
+                "backends/hyperpod/refusals.py"
+            ),
+        )
     return unseen("A-026", "CreateCluster took the role; nobody tells whether it refused it before")
 
 
@@ -69,9 +83,13 @@ def our_tags_are_told_back(world: World) -> Seen:
     if tags.get(CLUSTER_TAG) == world.cluster_name:
         return held("A-057", f"ListTags tells {len(tags)} tags of the cluster, ours among them")
     return broken(
-        "A-057", f"ListTags tells no {CLUSTER_TAG} of the cluster; it tells {', '.join(tags) or 'nothing'}",
-        "Orphans are found by that tag: delete clusters by hand until it is there, and look whether CreateCluster may tag",
-    )  # fmt: skip
+        "A-057",
+        f"ListTags tells no {CLUSTER_TAG} of the cluster; it tells {', '.join(tags) or 'nothing'}",
+        (
+            "Orphans are found by that tag: delete clusters by hand until it is there, and look "
+            "whether CreateCluster may tag"
+        ),
+    )
 
 
 @look("A-011", after="ready")

@@ -21,9 +21,13 @@ def nodes_reach_the_services_that_they_call(world: World) -> Seen:
     )
     if cut:
         return broken(
-            "A-042", f"nodes could not connect to {', '.join(cut)}",
-            "Give the subnets a NAT gateway or interface endpoints for these services (network.yaml makes them)",
-        )  # fmt: skip
+            "A-042",
+            f"nodes could not connect to {', '.join(cut)}",
+            (
+                "Give the subnets a NAT gateway or interface endpoints for these services "
+                "(network.yaml makes them)"
+            ),
+        )
     if not told:
         return unseen("A-042", "no node told what it reaches")
     return held(
@@ -42,10 +46,15 @@ def nodes_may_put_events_on_our_bus(world: World) -> Seen:
             "A-022", "the controller's lifecycle scripts did not finish, so its agent never ran"
         )
     return broken(
-        "A-022", "the controller's lifecycle scripts finished and started the agent, and no event of it came; the bus's service can be reached",
-        "Look at the agent's log on the controller (/var/log/trainyard); PutEvents on the bus must be allowed to the node's role, "
+        "A-022",
+        (
+            "the controller's lifecycle scripts finished and started the agent, and no event of it "
+            "came; the bus's service can be reached"
+        ),
+        "Look at the agent's log on the controller (/var/log/trainyard); "
+        "PutEvents on the bus must be allowed to the node's role, "
         "with events:source trainyard.agent",
-    )  # fmt: skip
+    )
 
 
 @look("A-047", after=("ready", "train"))
@@ -68,10 +77,15 @@ def hyperpods_events_have_the_detail_types_that_we_read(world: World) -> Seen:
     if ours:
         return held("A-047", f"{len(ours)} state changes of the cluster were recorded")
     return broken(
-        "A-047", f"DescribeCluster says {world.described['ClusterStatus']}, and no state change of the cluster ever reached on-fact",
-        "Runs go on, since the cluster is asked each minute; look at the default bus for events of aws.sagemaker and correct "
+        "A-047",
+        (
+            f"DescribeCluster says {world.described['ClusterStatus']}, and no state change of the "
+            "cluster ever reached on-fact"
+        ),
+        "Runs go on, since the cluster is asked each minute; "
+        "look at the default bus for events of aws.sagemaker and correct "
         "the rules in template.yaml and backends/hyperpod/events.py",
-    )  # fmt: skip
+    )
 
 
 @look("A-017", after=("ready", "export"))
@@ -88,9 +102,10 @@ def hyperpods_events_can_be_read(world: World) -> Seen:
     )
     if malformed:
         return broken(
-            "A-017", f"on-fact dropped events that it could not read: {'; '.join(malformed)}",
+            "A-017",
+            f"on-fact dropped events that it could not read: {'; '.join(malformed)}",
             "Report the events' shape; what they would have told is asked for each minute",
-        )  # fmt: skip
+        )
     return held("A-017", f"none of {len(lines)} events was malformed")
 
 
@@ -108,9 +123,10 @@ def an_event_of_the_cluster_can_be_described(world: World) -> Seen:
     )
     if found is None:
         return broken(
-            "A-016", "DescribeClusterEvent knows none of the ids that ListClusterEvents gives",
+            "A-016",
+            "DescribeClusterEvent knows none of the ids that ListClusterEvents gives",
             "Reasons of failures are then in CloudWatch only; correct HyperPod.event_reason",
-        )  # fmt: skip
+        )
     metadata = (found["EventDetails"].get("EventDetails") or {}).get("EventMetadata")
     return held(
         "A-016", f"it was described by its EventId, {'with' if metadata else 'without'} metadata"

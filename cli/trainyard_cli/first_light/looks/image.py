@@ -1,4 +1,4 @@
-"""What the image of HyperPod's nodes has where we look for it: told by the nodes themselves, before anything was changed there."""
+"""Whether the image of HyperPod's nodes has what we look for, as new nodes report it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,16 @@ def resource_config_tells_instances_and_their_addresses(world: World) -> Seen:
             story.group: (story.facts.get("resourceConfig") or {}).get("groups") for story in found
         }
         return broken(
-            "A-027", f"a node could not find itself in resource_config.json: {failed[0]}; addresses there by group: {told}",
-            "Read the file on a node (/opt/ml/config/resource_config.json) and correct node_agent/lifecycle/node.py by it",
-        )  # fmt: skip
+            "A-027",
+            (
+                f"a node could not find itself in resource_config.json: {failed[0]}; "
+                f"addresses there by group: {told}"
+            ),
+            (
+                "Read the file on a node (/opt/ml/config/resource_config.json) and correct "
+                "node_agent/lifecycle/node.py by it"
+            ),
+        )
     readers = [
         story for story in found if (story.facts.get("resourceConfig") or {}).get("clusterArn")
     ]
@@ -35,7 +42,10 @@ def resource_config_tells_instances_and_their_addresses(world: World) -> Seen:
         return unseen("A-027", "no node told of its resource_config.json")
     return held(
         "A-027",
-        f"{len(readers)} nodes found themselves in it, by the {readers[0].facts['resourceConfig']['place']} path",
+        (
+            f"{len(readers)} nodes found themselves in it, by the "
+            f"{readers[0].facts['resourceConfig']['place']} path"
+        ),
     )
 
 
@@ -60,7 +70,10 @@ def the_controller_comes_first_and_groups_without_instances_say_null(world: Worl
 
 @look("A-029", after="ready")
 def slurm_lies_where_we_call_it(world: World) -> Seen:
-    remedy = "Look where sbatch and slurmd lie on a node, and correct /opt/slurm in node_agent/lifecycle and the agent's slurmBin"
+    remedy = (
+        "Look where sbatch and slurmd lie on a node, and correct /opt/slurm in "
+        "node_agent/lifecycle and the agent's slurmBin"
+    )
     return judged(
         world,
         "A-029",
@@ -76,7 +89,10 @@ def slurmd_takes_its_server_from_the_unit(world: World) -> Seen:
         unit = _slurm(story, "unit")
         return None if unit is None else unit != "none"
 
-    remedy = "Workers never join Slurm so; look at slurmd.service on a worker, and give it its server in step_install.slurmd_options"
+    remedy = (
+        "Workers never join Slurm so; look at slurmd.service on a worker, and give it its "
+        "server in step_install.slurmd_options"
+    )
     return judged(
         world,
         "A-030",
@@ -101,9 +117,13 @@ def workers_are_cloud_nodes(world: World) -> Seen:
     if all("cloud" in state for state in states):
         return held("A-031", f"Slurm says of the workers: {', '.join(states)}")
     return broken(
-        "A-031", f"Slurm says of the workers: {', '.join(states)}",
-        "A node without State=CLOUD serves as well; tell us, since replacements come back otherwise there",
-    )  # fmt: skip
+        "A-031",
+        f"Slurm says of the workers: {', '.join(states)}",
+        (
+            "A node without State=CLOUD serves as well; tell us, since replacements come back "
+            "otherwise there"
+        ),
+    )
 
 
 @look("A-032", after="ready")
@@ -137,7 +157,10 @@ def on_init_complete_finds_slurm_up(world: World) -> Seen:
             )
         )
 
-    remedy = "Create with slurmSetup: ProvisioningParameters, where our scripts set Slurm up, and report in which order HyperPod runs them"
+    remedy = (
+        "Create with slurmSetup: ProvisioningParameters, where our scripts set Slurm up, and "
+        "report in which order HyperPod runs them"
+    )
     return judged(
         world,
         "A-033",
@@ -169,7 +192,10 @@ def names_resolve_within_two_minutes(world: World) -> Seen:
         return broken(
             "A-035",
             never[0],
-            "Switch DNS support and DNS host names of the VPC on, and look at the resolver on a node",
+            (
+                "Switch DNS support and DNS host names of the VPC on, and look at the resolver on "
+                "a node"
+            ),
         )
     seconds = [
         story.facts["namesSeconds"]
@@ -190,20 +216,30 @@ def what_scripts_write_to_provisioning_log_reaches_cloudwatch(world: World) -> S
     found = stories(world)
     if not found:
         return broken(
-            "A-036", f"none of {len(world.log_streams)} streams of the cluster has a line of ours",
-            "Look which file the node's CloudWatch agent sends (Developer Guide, HyperPod FAQ), and correct on_create.sh",
-        )  # fmt: skip
+            "A-036",
+            f"none of {len(world.log_streams)} streams of the cluster has a line of ours",
+            (
+                "Look which file the node's CloudWatch agent sends (Developer Guide, HyperPod "
+                "FAQ), and correct on_create.sh"
+            ),
+        )
     whole = sum(story.finished for story in found)
     return held("A-036", f"{len(found)} instances' lines are there, of {whole} to the last")
 
 
 @look("A-038", after="ready")
 def a_node_is_named_by_its_address(world: World) -> Seen:
-    remedy = "Slurm's names of nodes are made of their addresses in Identity.node_name: compare with scontrol show nodes"
+    remedy = (
+        "Slurm's names of nodes are made of their addresses in Identity.node_name: "
+        "compare with scontrol show nodes"
+    )
     return judged(
-        world, "A-038", lambda story: None if as_processes(story) else story.facts.get("hostNamedByAddress"),
-        "the host name is ip-a-b-c-d", remedy,
-    )  # fmt: skip
+        world,
+        "A-038",
+        lambda story: None if as_processes(story) else story.facts.get("hostNamedByAddress"),
+        "the host name is ip-a-b-c-d",
+        remedy,
+    )
 
 
 @look("A-041", after="ready")
@@ -229,9 +265,13 @@ def fsx_is_mounted_by_the_images_client(world: World) -> Seen:
     failed = [line for story in found if (line := story.said("FAILED in step 'shared filesystem'"))]
     if failed:
         return broken(
-            "A-043", failed[0],
-            "Look at the file system's state, its security group (988 and 1018 to 1023 from the nodes) and its zone: trainyard doctor SPEC",
-        )  # fmt: skip
+            "A-043",
+            failed[0],
+            (
+                "Look at the file system's state, its security group (988 and 1018 to 1023 from "
+                "the nodes) and its zone: trainyard doctor SPEC"
+            ),
+        )
     mounted = [story for story in found if story.facts.get("mounted")]
     if mounted:
         return held("A-043", f"it was mounted on {len(mounted)} nodes before our scripts ran")
@@ -246,7 +286,10 @@ def slurmctld_is_the_user_slurms(world: World) -> Seen:
         user = _slurm(story, "user")
         return None if user is None or as_processes(story) else user == "slurm"
 
-    remedy = "The job-end hook runs as that user: it must be able to run /opt/trainyard/bin/slurm-job-end"
+    remedy = (
+        "The job-end hook runs as that user: it must be able to run "
+        "/opt/trainyard/bin/slurm-job-end"
+    )
     return judged(world, "A-055", is_slurm, "SlurmUser is slurm", remedy, role="controller")
 
 

@@ -20,9 +20,13 @@ def lifecycle_logs_are_in_their_streams(world: World) -> Seen:
     there = ", ".join(world.log_streams) or "no stream"
     missing = ", ".join(f"{node['group']}/{node['instanceId']}" for node in empty)
     return broken(
-        "A-018", f"no line of {missing} in {world.log_group}; there is: {there}",
-        "Look for the group in CloudWatch and correct backends/hyperpod/logs.py; until then read the scripts' log there by hand",
-    )  # fmt: skip
+        "A-018",
+        f"no line of {missing} in {world.log_group}; there is: {there}",
+        (
+            "Look for the group in CloudWatch and correct backends/hyperpod/logs.py; "
+            "until then read the scripts' log there by hand"
+        ),
+    )
 
 
 @look("A-015", after="ready")
@@ -39,9 +43,14 @@ def each_nodes_address_is_told_by_describe_cluster_node(world: World) -> Seen:
     ]
     if without:
         return Seen(
-            "A-015", "broken", f"DescribeClusterNode gives no PrivatePrimaryIp of {', '.join(without)}",
-            "Nodes have no names then: see HyperPod._address (backends/hyperpod/backend.py), and report what DescribeClusterNode answered",
-        )  # fmt: skip
+            "A-015",
+            "broken",
+            f"DescribeClusterNode gives no PrivatePrimaryIp of {', '.join(without)}",
+            (
+                "Nodes have no names then: see HyperPod._address (backends/hyperpod/backend.py), "
+                "and report what DescribeClusterNode answered"
+            ),
+        )
     also = "; ListClusterNodes has them too" if listed else ""
     return held(
         "A-015", f"DescribeClusterNode gives the address of each of {len(details)} nodes{also}"

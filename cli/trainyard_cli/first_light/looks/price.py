@@ -20,9 +20,14 @@ def nodes_of_clusters_are_in_the_price_list(world: World) -> Seen:
     listed = {kind: _usage_types(world, kind) for kind in types}
     told = "; ".join(f"{kind}: {', '.join(usage) or 'nothing'}" for kind, usage in listed.items())
     return broken(
-        "A-025", f"the dry run found no price; the price list has {told}",
-        "Look the type up on the SageMaker pricing page, and correct backends/hyperpod/prices.py by the usage types above; --max-usd refuses what it cannot price",
-    )  # fmt: skip
+        "A-025",
+        f"the dry run found no price; the price list has {told}",
+        (
+            "Look the type up on the SageMaker pricing page, and correct "
+            "backends/hyperpod/prices.py by the usage types above; "
+            "--max-usd refuses what it cannot price"
+        ),
+    )
 
 
 def _usage_types(world: World, instance_type: str) -> list[str]:

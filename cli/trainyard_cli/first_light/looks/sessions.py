@@ -1,4 +1,4 @@
-"""Whether Session Manager reaches the controller and runs a command as we think it does: by the first submission, or what held it up."""
+"""Whether Session Manager runs commands on the controller as we think, by the first submission."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def submitted(world: World) -> bool:
 def _unless(
     world: World, assumption: str, signs: tuple[str, ...], what: str, remedy: str, *, held_by: str
 ) -> Seen:
-    """Broken where what held the first submission up has all these signs; the line with the first of them is the evidence."""
+    """Broken where the cause that held up the first submission has all these signs.
+
+    The line with the first sign is the evidence.
+    """
     text = trouble(world)
     if all(sign in text for sign in signs):
         return broken(assumption, f"{what}: {sentence(text, signs[0])}", remedy)
@@ -34,9 +37,13 @@ def start_session_reaches_nodes_of_hyperpod(world: World) -> Seen:
     text = trouble(world)
     if re.search(r"InvalidTarget|not (a )?valid.{0,40}target|UnsupportedOperation", text):
         return broken(
-            "A-001", f"StartSession does not take a HyperPod node: {sentence(text, 'arget')}",
-            "Try aws ssm start-session by hand with the target of the evidence; there is no other way to the nodes",
-        )  # fmt: skip
+            "A-001",
+            f"StartSession does not take a HyperPod node: {sentence(text, 'arget')}",
+            (
+                "Try aws ssm start-session by hand with the target of the evidence; "
+                "there is no other way to the nodes"
+            ),
+        )
     return unseen("A-001", "no session came about")
 
 
@@ -50,9 +57,16 @@ def a_target_has_the_clusters_id(world: World) -> Seen:
     heard = (world.cluster or {}).get("lastHeartbeatAt")
     if NOT_CONNECTED in text and heard:
         return broken(
-            "A-002", f"Session Manager does not know the target, though the node lives and its agent was heard at {heard}: {sentence(text, NOT_CONNECTED)}",
-            "Try aws ssm start-session with the cluster's name in the place of its id; correct SessionCommands._look_up by what works",
-        )  # fmt: skip
+            "A-002",
+            (
+                "Session Manager does not know the target, though the node lives and its agent "
+                f"was heard at {heard}: {sentence(text, NOT_CONNECTED)}"
+            ),
+            (
+                "Try aws ssm start-session with the cluster's name in the place of its id; "
+                "correct SessionCommands._look_up by what works"
+            ),
+        )
     return unseen(
         "A-002", "no session came about, for another reason" if text else "no session came about"
     )
@@ -61,19 +75,31 @@ def a_target_has_the_clusters_id(world: World) -> Seen:
 @look("A-003", after=COMMAND)
 def a_command_is_split_without_a_shell(world: World) -> Seen:
     return _unless(
-        world, "A-003", ("Unable to start command",), "the node's agent could not start the command as it is split",
-        "Look at the SSM agent's version on the node and its log; the command is quoted in SessionChannel.run",
+        world,
+        "A-003",
+        ("Unable to start command",),
+        "the node's agent could not start the command as it is split",
+        (
+            "Look at the SSM agent's version on the node and its log; "
+            "the command is quoted in SessionChannel.run"
+        ),
         held_by="the submit's arguments arrived whole",
-    )  # fmt: skip
+    )
 
 
 @look("A-004", after=COMMAND)
 def a_session_tells_the_exit_code(world: World) -> Seen:
     return _unless(
-        world, "A-004", (NO_CODE,), "a session ended without EXIT_CODE",
-        "The SSM agent on the node must be 3.1.1511 or newer: look at its version, and report what the channel carried",
+        world,
+        "A-004",
+        (NO_CODE,),
+        "a session ended without EXIT_CODE",
+        (
+            "The SSM agent on the node must be 3.1.1511 or newer: "
+            "look at its version, and report what the channel carried"
+        ),
         held_by="the submit ended with an exit code",
-    )  # fmt: skip
+    )
 
 
 @look("A-006", after="command")
@@ -89,10 +115,13 @@ def a_node_that_is_not_connected_will_be(world: World) -> Seen:
 @look("A-007", after=COMMAND)
 def the_token_alone_opens_the_channel(world: World) -> Seen:
     return _unless(
-        world, "A-007", ("data channel broke off", "reject"), "the data channel was refused",
+        world,
+        "A-007",
+        ("data channel broke off", "reject"),
+        "the data channel was refused",
         "Compare the opening with session-manager-plugin's (src/communicator/websocketchannel.go)",
         held_by="the data channel opened with the session's token",
-    )  # fmt: skip
+    )
 
 
 @look("A-008", after=COMMAND)
@@ -101,7 +130,10 @@ def the_handshake_goes_as_we_speak_it(world: World) -> Seen:
     if "encrypt sessions with KMS" in text:
         return held(
             "A-008",
-            "the agent asked for KMSEncryption in the handshake, which must be switched off in the account's preferences",
+            (
+                "the agent asked for KMSEncryption in the handshake, which must be switched off in "
+                "the account's preferences"
+            ),
         )
     if "but nothing came in" in text or "Handshake timed out" in text:
         return broken(
@@ -119,16 +151,28 @@ def the_handshake_goes_as_we_speak_it(world: World) -> Seen:
 @look("A-037", after=COMMAND)
 def who_has_a_session_may_become_root(world: World) -> Seen:
     return _unless(
-        world, "A-037", ("sudo is refused",), "whoever has a session may not become root",
-        "Let sessions run as a user with sudo without a password, such as ssm-user or ubuntu (Session Manager's preferences, Run As)",
+        world,
+        "A-037",
+        ("sudo is refused",),
+        "whoever has a session may not become root",
+        (
+            "Let sessions run as a user with sudo without a password, such as ssm-user or ubuntu "
+            "(Session Manager's preferences, Run As)"
+        ),
         held_by="sudo -n ran the agent's submit",
-    )  # fmt: skip
+    )
 
 
 @look("A-053", after="command")
 def our_functions_may_start_sessions_on_clusters(world: World) -> Seen:
     return _unless(
-        world, "A-053", ("StartSession", "AccessDenied"), "StartSession was refused",
-        "Compare the resource in the refusal with the statement on ssm:StartSession of StepsRole in template.yaml",
+        world,
+        "A-053",
+        ("StartSession", "AccessDenied"),
+        "StartSession was refused",
+        (
+            "Compare the resource in the refusal with the statement on ssm:StartSession of "
+            "StepsRole in template.yaml"
+        ),
         held_by="StartSession was allowed",
-    )  # fmt: skip
+    )

@@ -16,9 +16,16 @@ def a_deleted_cluster_is_not_found(world: World) -> Seen:
         return held("A-012", "DescribeCluster answers ResourceNotFound")
     if found["ClusterStatus"] == "Deleted":
         return broken(
-            "A-012", "DescribeCluster answers with the status Deleted, where ResourceNotFound was to be expected",
-            "Trainyard takes that for gone, too; report it, since the service's model has no such status",
-        )  # fmt: skip
+            "A-012",
+            (
+                "DescribeCluster answers with the status Deleted, where ResourceNotFound was to be "
+                "expected"
+            ),
+            (
+                "Trainyard takes that for gone, too; report it, since the service's model has no "
+                "such status"
+            ),
+        )
     return unseen("A-012", f"the cluster is {found['ClusterStatus']}")
 
 

@@ -17,9 +17,10 @@ def the_nodes_role_needs_no_more(world: World) -> Seen:
     ]
     if refused:
         return broken(
-            "A-019", f"a node was refused: {refused[0]}",
+            "A-019",
+            f"a node was refused: {refused[0]}",
             "Add the action to backends/hyperpod/role.py and to NodeBoundary in template.yaml",
-        )  # fmt: skip
+        )
     if (world.run or {}).get("export", {}).get("state") == "verified":
         return held(
             "A-019",
@@ -69,9 +70,16 @@ def s3_keeps_the_checksum_that_was_sent(world: World) -> Seen:
     if answer.get("ChecksumSHA256"):
         return held("A-023", f"HEAD answers with the SHA-256 of {found['Key'].rpartition('/')[2]}")
     return broken(
-        "A-023", f"HEAD of {found['Key'].rpartition('/')[2]} answers without a SHA-256, though it was sent with one",
-        "Look at the bucket's encryption: with a KMS key, kms:Decrypt is needed to be told a checksum; exports are sent twice and not verified so",
-    )  # fmt: skip
+        "A-023",
+        (
+            f"HEAD of {found['Key'].rpartition('/')[2]} answers without a SHA-256, though it was "
+            "sent with one"
+        ),
+        (
+            "Look at the bucket's encryption: with a KMS key, kms:Decrypt is needed to be told a "
+            "checksum; exports are sent twice and not verified so"
+        ),
+    )
 
 
 def _exported(world: World) -> Json | None:

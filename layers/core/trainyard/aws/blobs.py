@@ -1,4 +1,4 @@
-"""The data bucket: every object is written with its SHA-256, which S3 checks on arrival and keeps."""
+"""The data bucket: every object is written with its SHA-256, which S3 checks and keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of AWS, made on first use and kept, because loading a service model costs more than most calls."""
+"""Clients of AWS, made on first use and kept: loading a service model is slower than most calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _ATTEMPTS_OF = {"pricing": 1}
 def session() -> Session:
     """One session a process: it caches the loaded models and the credentials.
 
-    botocore's own: boto3 adds a second folder of models to search and nothing that is used here, and a cold start pays for it.
+    botocore's own: boto3 adds a second folder of models to search, which costs time at a cold start
+    and is not used here.
     """
     import botocore.session
 
@@ -28,7 +29,10 @@ def session() -> Session:
 
 @cache
 def client(service: str, region: str) -> Any:
-    """The client of a service. The region is always named: Lambda sets AWS_REGION, which botocore does not read."""
+    """The client of a service.
+
+    The region is always named: Lambda sets AWS_REGION, which botocore does not read.
+    """
     from botocore.config import Config
 
     config = Config(
@@ -40,7 +44,7 @@ def client(service: str, region: str) -> Any:
 
 
 class Lazy:
-    """A client that is made on the first call, so that a function pays only for the services it uses."""
+    """A client that is made on the first call: a function pays only for services it uses."""
 
     def __init__(self, service: str, region: str) -> None:
         self._service = service

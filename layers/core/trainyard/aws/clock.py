@@ -1,4 +1,4 @@
-"""The clock and the ids: the only places where the control plane asks for the time or for chance."""
+"""The clock and the ids: only here the control plane asks for the time or for chance."""
 
 from __future__ import annotations
 

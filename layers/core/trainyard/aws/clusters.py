@@ -34,9 +34,9 @@ class TableClusters:
             )
         made = cluster if before is None else _next_generation(cluster, before)
         condition, values = "attribute_not_exists(pk)", None
-        if (
-            before is not None
-        ):  # the version goes on counting: a straggler of the old generation can never write the new one
+        if before is not None:
+            # The version goes on counting, so a straggler of the old generation never writes
+            # the new one.
             condition, values = "version = :before", {":before": number(before.version)}
         if not self._table.put(
             {**_key(made.name), **_attributes(made)}, condition=condition, values=values
@@ -63,7 +63,8 @@ class TableClusters:
             _pk(cluster.name), "cluster", expression, condition="version = :before", values=values
         ):
             raise errors.ConflictError(
-                f"cluster {cluster.name} was changed by someone else since version {cluster.version}"
+                f"cluster {cluster.name} was changed by someone else since version "
+                f"{cluster.version}"
             )
         return after
 
@@ -83,7 +84,10 @@ class TableClusters:
     ) -> None:
         for attribute, at in (("lastUsedAt", used_at), ("lastHeartbeatAt", heartbeat_at)):
             if at is not None:
-                forwards = f"attribute_exists(pk) AND (attribute_not_exists({attribute}) OR {attribute} < :at)"
+                forwards = (
+                    f"attribute_exists(pk) AND (attribute_not_exists({attribute}) OR "
+                    f"{attribute} < :at)"
+                )
                 self._table.update(
                     _pk(name),
                     "cluster",
@@ -106,9 +110,11 @@ class TableClusters:
 
     def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
         item = {
-            "pk": text(f"beat#{heartbeat.cluster_name}"), "sk": text(f"{stamp(heartbeat.at)}#{heartbeat.id}"), "doc": pack(heartbeat),
+            "pk": text(f"beat#{heartbeat.cluster_name}"),
+            "sk": text(f"{stamp(heartbeat.at)}#{heartbeat.id}"),
+            "doc": pack(heartbeat),
             "expiresAt": number(int((heartbeat.at + HEARTBEAT_LIFETIME).timestamp())),
-        }  # fmt: skip
+        }
         self._table.put(item, condition="attribute_not_exists(pk)")
 
     def heartbeats(
@@ -129,10 +135,11 @@ def _key(name: str) -> Item:
 
 def _attributes(cluster: Cluster) -> dict[str, Value]:
     return {
-        "doc": pack(cluster), "version": number(cluster.version),
+        "doc": pack(cluster),
+        "version": number(cluster.version),
         "gsi1pk": text(_DELETED if cluster.status == "Deleted" else _ACTIVE),
         "gsi1sk": text(f"{stamp(cluster.created_at)}#{cluster.name}"),
-    }  # fmt: skip
+    }
 
 
 def _gone(cluster: Cluster) -> bool:
@@ -147,7 +154,10 @@ def _next_generation(cluster: Cluster, before: Cluster) -> Cluster:
 def _cluster(item: Item) -> Cluster:
     """The document, with the times that `touch` writes beside it laid over."""
     cluster = unpack(Cluster, item)
-    return cluster.changed(last_used_at=_later(cluster.last_used_at, item.get("lastUsedAt")), last_heartbeat_at=_later(cluster.last_heartbeat_at, item.get("lastHeartbeatAt")))  # fmt: skip
+    return cluster.changed(
+        last_used_at=_later(cluster.last_used_at, item.get("lastUsedAt")),
+        last_heartbeat_at=_later(cluster.last_heartbeat_at, item.get("lastHeartbeatAt")),
+    )
 
 
 def _later(written: datetime | None, touched: Value | None) -> datetime | None:

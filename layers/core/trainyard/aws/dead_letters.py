@@ -24,7 +24,8 @@ class QueueDeadLetters:
         found: dict[str, DeadLetter] = {}
         while len(found) < limit:
             with translated("read the dead letters"):
-                # A short poll: what it misses is seen a minute later, and a long one would be paid for each minute of a healthy life.
+                # A short poll: what it misses is seen a minute later. A long one would cost money
+                # every minute.
                 answer = self._sqs.receive_message(
                     QueueUrl=self._url,
                     MaxNumberOfMessages=min(BATCH, limit - len(found)),

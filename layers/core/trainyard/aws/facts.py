@@ -15,14 +15,18 @@ from trainyard_contracts.base import Lenient
 from trainyard_contracts.events import Fact
 
 _LOG = logging.getLogger(__name__)
-#: Longer lists of a fact lie in an item of their own: every decision reads all facts, and a list of thousands of names once an attempt.
+#: Longer lists of a fact have an item of their own: every decision reads all facts, but names only
+#: once an attempt.
 _MOST_LISTED = 200
 #: What a line of the timeline keeps of such a list.
 _SHOWN = 16
 
 
 class Stored(Lenient):
-    """A fact's document. `data` has its fields in camelCase; of a long list of nodes how many they are, and the first."""
+    """A fact's document; `data` has its fields in camelCase.
+
+    Of a long list of nodes it holds their number and the first of them.
+    """
 
     id: str
     type: str
@@ -36,7 +40,7 @@ class NodeNames(BaseModel):
 
 
 def written(fact: Fact) -> tuple[Stored, list[str] | None]:
-    """The fact as it goes into the table: its document, and the names of nodes that are too many for it."""
+    """The fact as it goes into the table: its document, and the names that are too many."""
     stored = Stored(
         id=fact.id,
         type=facts.type_of(fact),
@@ -92,7 +96,8 @@ def _fact(stored: Stored) -> Fact:
 
 
 def _whole(table: Table, pk: str, stored: Stored) -> Stored:
-    """Only the newest nodes are asked for: of the newest attempt, and of what else happened the last of its kind.
+    """Only the newest nodes are asked for: of the newest attempt, and of what else happened the
+    last of its kind.
 
     Those of the others were read when they were new.
     """

@@ -1,4 +1,4 @@
-"""How records lie in DynamoDB items: as one JSON document each, so that no float ever meets Decimal."""
+"""How records are kept in DynamoDB items: as one JSON document each, so no float meets Decimal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Value = Mapping[str, Any]  # {"S": "..."}
 Item = Mapping[str, Value]
 M = TypeVar("M", bound=BaseModel)
 
-#: Above this the document is compressed: node names of many attempts shrink tenfold, and an item may not pass 400 KB.
+#: Above this the document is compressed: names of many attempts' nodes shrink tenfold, and an item
+#: has at most 400 KB.
 COMPRESS_ABOVE_BYTES = 16 * 1024
 
 

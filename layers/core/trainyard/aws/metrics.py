@@ -1,4 +1,4 @@
-"""Figures for CloudWatch, written into the function's log, from which CloudWatch takes them (Embedded Metric Format)."""
+"""Figures for CloudWatch, written to the function's log in the Embedded Metric Format."""
 
 from __future__ import annotations
 

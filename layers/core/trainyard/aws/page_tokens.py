@@ -1,4 +1,4 @@
-"""Opaque page tokens that are bound to their query, so that a token of another list is refused instead of giving nonsense."""
+"""Opaque page tokens that are bound to their query, so that a token of another list is refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainyard.domain import errors
 
 
 def encode(query: tuple[str, ...], position: str) -> str:
-    """`query` is everything that shapes the list but the page's size; `position` the sort key of the last item shown."""
+    """`query` is all that shapes the list but page size; `position` the last item's sort key."""
     return (
         base64.urlsafe_b64encode(json.dumps([_digest(query), position]).encode())
         .decode()

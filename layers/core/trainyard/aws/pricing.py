@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class PriceList:
-    """The port `Prices` on the Price List API, which lives in us-east-1 whatever region is priced."""
+    """The port `Prices` on the Price List API, which is in us-east-1 for every region."""
 
     def __init__(self, pricing: Any, region: str) -> None:
         self._pricing = pricing

@@ -17,16 +17,34 @@ NEXT_STEP = (
     "Look at the function's log for the call; "
     "an AccessDenied means that template.yaml lacks a permission."
 )
-_THROTTLES = frozenset({
-    "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "SlowDown",
-    "TooManyRequestsException", "ProvisionedThroughputExceededException", "RequestLimitExceeded",
-    "LimitExceededException",
-})  # fmt: skip
-_PASSING = frozenset({
-    "InternalServerError", "InternalFailure", "InternalError", "ServiceUnavailable",
-    "ServiceUnavailableException", "TransactionInProgressException",
-    "TransactionConflictException", "500", "502", "503", "504",
-})  # fmt: skip
+_THROTTLES = frozenset(
+    {
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+        "RequestThrottled",
+        "SlowDown",
+        "TooManyRequestsException",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "LimitExceededException",
+    }
+)
+_PASSING = frozenset(
+    {
+        "InternalServerError",
+        "InternalFailure",
+        "InternalError",
+        "ServiceUnavailable",
+        "ServiceUnavailableException",
+        "TransactionInProgressException",
+        "TransactionConflictException",
+        "500",
+        "502",
+        "503",
+        "504",
+    }
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Roles of nodes on IAM: below one path and within one boundary, for the template allows no others."""
+"""Roles of nodes on IAM, below one path and within one boundary: the template allows no others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class IamRoles:
                     Path=role.path,
                     AssumeRolePolicyDocument=json.dumps(role.trust),
                     PermissionsBoundary=role.boundary,
-                    Description="What the nodes of one Trainyard cluster may do, its jobs included.",
+                    Description=(
+                        "What the nodes of one Trainyard cluster may do, its jobs included."
+                    ),
                     Tags=[{"Key": key, "Value": value} for key, value in role.tags.items()],
                 )
         except _Exists:
@@ -62,7 +64,11 @@ class IamRoles:
             )
 
     def delete(self, name: str, path: str) -> None:
-        """IAM knows no path of a role that is not there, so what our policy allows below a path only is refused: then the list tells."""
+        """Delete the role, which may be gone already.
+
+        IAM knows no path of a missing role, and our policy allows only a path. So AWS refuses the
+        call, and the list of roles decides.
+        """
         try:
             self._delete(name)
         except _Denied as refused:

@@ -1,4 +1,4 @@
-"""Commands on a cluster's controller: asks for its Session Manager target and runs argv there as data."""
+"""Commands on a cluster's controller: finds its Session Manager target, runs argv there as data."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from trainyard.ports import CommandResult
 
 #: A session has no profile and so no PATH of ours: our programs are named by their absolute path.
 PROGRAMS = "/opt/trainyard/bin"
-#: Sessions run as ssm-user, or as whoever the account's preferences name; the agent's socket is root's.
+#: Sessions run as ssm-user, or as the user in the account's preferences; the agent's socket is
+#: root's.
 AS_ROOT = ("sudo", "-n")
 
 FindTarget = Callable[[Cluster], str | None]
 
 
 class SessionCommands:
-    """The port `Commands` through Session Manager. Targets are remembered until one is not connected."""
+    """The port `Commands` through Session Manager.
+
+    A target is remembered until it is not connected.
+    """
 
     def __init__(self, channel: SessionChannel, find: FindTarget) -> None:
         self._channel = channel

@@ -19,7 +19,8 @@ from trainyard_contracts.events import Fact
 IDEMPOTENCY_LIFETIME = timedelta(hours=24)
 _ACTIVE, _ENDED = "runs#active", "runs#ended"
 _SCAN = 100
-#: One write each, so that they may come in any order: the details are the whole one's, the verdict is the later of the two.
+#: One write each, in any order: the details are those of the whole checkpoint, the verdict is the
+#: later one.
 _WHOLE = "SET doc = :doc, verdict = if_not_exists(verdict, :verdict)"
 _PRUNED = "SET doc = if_not_exists(doc, :doc), verdict = :verdict"
 #: A Lambda function answers with 6 MB at most, in which a page's text is escaped once more.
@@ -86,7 +87,10 @@ class TableRuns:
         return after
 
     def _put(self, item: Item, run: Run, lines: Sequence[TimelineEntry]) -> bool:
-        """Run and lines at once, so that a decision that came too late leaves no line. Those that are there already are left out."""
+        """Write run and lines at once, so that a decision that came too late leaves no line.
+
+        Lines that are there already are left out.
+        """
         condition, values = "version = :before", {":before": number(run.version)}
         while lines:
             written = [
@@ -132,8 +136,14 @@ class TableRuns:
     def record(self, run_id: str, fact: Fact, message: str) -> bool:
         pk, (stored, names) = _pk(run_id), written(fact)
         line = TimelineEntry(
-            id=fact.id, at=fact.at, kind="fact", type=stored.type, message=message, attempt=stored.attempt, data=stored.data
-        )  # fmt: skip
+            id=fact.id,
+            at=fact.at,
+            kind="fact",
+            type=stored.type,
+            message=message,
+            attempt=stored.attempt,
+            data=stored.data,
+        )
         beside = [] if names is None else [self._table.always(names_item(pk, fact.id, names))]
         return not self._table.transact(
             self._table.new(fact_item(pk, stored)),
@@ -219,17 +229,24 @@ def _key_pk(idempotency_key: str) -> str:
 
 def _run_item(run: Run) -> Item:
     return {
-        "pk": text(_pk(run.id)), "sk": text("run"), "doc": pack(run), "version": number(run.version),
-        "gsi1pk": text(_ENDED if run.terminal else _ACTIVE), "gsi1sk": text(f"{stamp(run.created_at)}#{run.id}"),
-    }  # fmt: skip
+        "pk": text(_pk(run.id)),
+        "sk": text("run"),
+        "doc": pack(run),
+        "version": number(run.version),
+        "gsi1pk": text(_ENDED if run.terminal else _ACTIVE),
+        "gsi1sk": text(f"{stamp(run.created_at)}#{run.id}"),
+    }
 
 
 def _key_item(run: Run, idempotency_key: str, body_hash: str) -> Item:
     expires = int((run.created_at + IDEMPOTENCY_LIFETIME).timestamp())
     return {
-        "pk": text(_key_pk(idempotency_key)), "sk": text("key"),
-        "runId": text(run.id), "bodyHash": text(body_hash), "expiresAt": number(expires),
-    }  # fmt: skip
+        "pk": text(_key_pk(idempotency_key)),
+        "sk": text("key"),
+        "runId": text(run.id),
+        "bodyHash": text(body_hash),
+        "expiresAt": number(expires),
+    }
 
 
 def _checkpoint(item: Item) -> Checkpoint:

@@ -1,4 +1,4 @@
-"""A cluster's own key in Secrets Manager: made here once, read by its nodes and by whoever checks what they report."""
+"""A cluster's key in Secrets Manager: made once, read by nodes and to verify their reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class _Missing(errors.TrainyardError):
 #: How long a key that was read is believed to be the secret's, also by who doubts it.
 KEPT_SECONDS, FRESH_SECONDS = 300.0, 5.0
 KEPT_KEYS = 1000
-#: Of CreateSecret it means that a secret of this name is scheduled for deletion, which takes a while even without recovery.
+#: From CreateSecret it means that a secret of this name is scheduled for deletion, which takes a
+#: while even without recovery.
 _LEAVING = {"InvalidRequestException": errors.RetryableError}
 
 
@@ -54,7 +55,7 @@ class SecretKeys:
         return str(made["ARN"])
 
     def read(self, name: str, *, fresh: bool = False) -> str | None:
-        """Kept for a while in this process, so that a flood of events, or of forged ones, is no flood of calls."""
+        """Kept for a while in this process, so a flood of (forged) events makes few calls."""
         at, value = self._read.get(name, (0.0, None))
         if name not in self._read or self._monotonic() - at >= (
             FRESH_SECONDS if fresh or value is None else KEPT_SECONDS

@@ -1,6 +1,7 @@
-"""Runs one command on a node through Session Manager, speaking the data channel itself: no plugin binary, no terminal.
+"""Runs one command on a node through Session Manager's data channel, without plugin or terminal.
 
-SendCommand cannot reach HyperPod nodes, so StartSession with AWS-StartNonInteractiveCommand is the only remote execution there is.
+SendCommand cannot reach HyperPod nodes. StartSession with AWS-StartNonInteractiveCommand is the
+only remote execution there is.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ HANDSHAKE_SECONDS = 15.0
 
 
 class SessionChannel:
-    """`run(target, argv)` on any Session Manager target, e.g. `sagemaker-cluster:<id>_<group>-<instance>`."""
+    """`run(target, argv)` on a target such as `sagemaker-cluster:<id>_<group>-<instance>`."""
 
     def __init__(
         self,
@@ -47,9 +48,12 @@ class SessionChannel:
     def run(
         self, target: Callable[[bool], str], argv: Sequence[str], *, timeout_seconds: float
     ) -> CommandResult:
-        """Run argv and wait for its exit code. `target(again)` names the node; again=True after it was not connected.
+        """Run argv and wait for its exit code.
 
-        Raises errors.NodeUnreachable, errors.CommandTimeout, errors.SessionEncrypted, errors.CommandFailed.
+        `target(again)` names the node; again=True after it was not connected.
+
+        Raises errors.NodeUnreachable, errors.CommandTimeout, errors.SessionEncrypted,
+        errors.CommandFailed.
         """
         deadline = time.monotonic() + timeout_seconds
         parameters = {"command": [shlex.join(argv)], "separateOutputStream": ["true"]}
@@ -72,17 +76,20 @@ class SessionChannel:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise errors.CommandTimeout(
-                        f"the command did not end within {timeout_seconds:g} s{_unread(conversation)}"
+                        f"the command did not end within {timeout_seconds:g} "
+                        f"s{_unread(conversation)}"
                     )
                 if not conversation.begun and time.monotonic() > silent_until:
                     raise errors.NodeUnreachable(
-                        f"the session's data channel is open, but nothing came in {self._handshake_seconds:g} s{_unread(conversation)}"
+                        "the session's data channel is open, but nothing came in "
+                        f"{self._handshake_seconds:g} s{_unread(conversation)}"
                     )
                 _exchange(socket, conversation, min(left, _TICK_SECONDS))
         return _result(conversation)
 
     def _terminate(self, session_id: str) -> None:
-        # A session that nobody ends keeps its process for 20 idle minutes. It may have ended by itself: that is fine.
+        # A session that nobody ends keeps its process for 20 idle minutes. It may have ended by
+        # itself.
         with suppress(ClientError, BotoCoreError):
             self._ssm.terminate_session(SessionId=session_id)
 
@@ -98,9 +105,14 @@ def _channel(url: str, deadline: float) -> Any:
     left = max(deadline - time.monotonic(), 0.1)
     try:
         with connect(
-            url, open_timeout=min(left, 10), close_timeout=_CLOSE_SECONDS, ping_interval=None,
-            compression=None, max_size=None, proxy=None,
-        ) as socket:  # fmt: skip
+            url,
+            open_timeout=min(left, 10),
+            close_timeout=_CLOSE_SECONDS,
+            ping_interval=None,
+            compression=None,
+            max_size=None,
+            proxy=None,
+        ) as socket:
             yield socket
     except (OSError, WebSocketException) as lost:
         raise errors.NodeUnreachable(
@@ -110,13 +122,15 @@ def _channel(url: str, deadline: float) -> Any:
 
 def _opening(token: str) -> str:
     """The first frame, the only one of text: the token authenticates the channel."""
-    return json.dumps({
-        "MessageSchemaVersion": "1.0",
-        "RequestId": str(uuid4()),
-        "TokenValue": token,
-        "ClientId": str(uuid4()),
-        "ClientVersion": CLIENT_VERSION,
-    })  # fmt: skip
+    return json.dumps(
+        {
+            "MessageSchemaVersion": "1.0",
+            "RequestId": str(uuid4()),
+            "TokenValue": token,
+            "ClientId": str(uuid4()),
+            "ClientVersion": CLIENT_VERSION,
+        }
+    )
 
 
 def _exchange(socket: ClientConnection, conversation: Conversation, wait_seconds: float) -> None:
@@ -160,7 +174,10 @@ def _result(conversation: Conversation) -> CommandResult:
     said = (conversation.close_reason or conversation.stderr or conversation.stdout).strip()
     if conversation.close_reason:
         raise errors.NodeUnreachable(f"Session Manager closed the session: {said}")
-    words = f"the session ended without the command's exit code{': ' + said[-500:] if said else ''}{_unread(conversation)}"
+    words = (
+        "the session ended without the command's exit "
+        f"code{': ' + said[-500:] if said else ''}{_unread(conversation)}"
+    )
     raise errors.NodeUnreachable(words, next_step=_NO_CODE)
 
 
@@ -170,4 +187,7 @@ def _unread(conversation: Conversation) -> str:
     )
 
 
-_NO_CODE = "Repeat the command; if it stays, update the SSM agent on the node (3.1.1511 or newer sends exit codes)."
+_NO_CODE = (
+    "Repeat the command; if it stays, update the SSM agent on the node (3.1.1511 or newer "
+    "sends exit codes)."
+)

@@ -1,6 +1,7 @@
 """The binary frames of Session Manager's data channel: one frame a websocket message, big-endian.
 
-Source: aws/session-manager-plugin `src/message/messageparser.go` and what its agent sends; see `Frame` for the layout.
+Source: aws/session-manager-plugin `src/message/messageparser.go` and what its agent sends; see
+`Frame` for the layout.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import struct
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-#: Offset of PayloadLength in frames that carry a PayloadType, and in the service's own `channel_closed`, which carries none.
+#: Offset of PayloadLength in frames with a PayloadType, and in the service's `channel_closed`,
+#: which has none.
 HEADER_LENGTH = 116
 HEADER_LENGTH_WITHOUT_TYPE = 112
 
@@ -34,8 +36,11 @@ class BrokenFrame(ValueError):
 
 @dataclass(frozen=True)
 class Frame:
-    """One message. Layout: HeaderLength u32, MessageType 32 bytes padded with spaces, SchemaVersion u32, CreatedDate u64 (ms),
-    SequenceNumber i64, Flags u64, MessageId 16 bytes (halves swapped), PayloadDigest SHA-256, PayloadType u32, PayloadLength u32, payload.
+    """One message.
+
+    Layout: HeaderLength u32, MessageType 32 bytes padded with spaces, SchemaVersion u32,
+    CreatedDate u64 (ms), SequenceNumber i64, Flags u64, MessageId 16 bytes (halves swapped),
+    PayloadDigest SHA-256, PayloadType u32, PayloadLength u32, payload.
     """
 
     message_type: str
@@ -73,9 +78,15 @@ def encode(frame: Frame) -> bytes:
     name = frame.message_type.encode("ascii").ljust(32, b" ")
     identity = frame.message_id.bytes
     header = _HEADER.pack(
-        HEADER_LENGTH, name, 1, frame.created_ms, frame.sequence, frame.flags,
-        identity[8:] + identity[:8], hashlib.sha256(frame.payload).digest(),
-    )  # fmt: skip
+        HEADER_LENGTH,
+        name,
+        1,
+        frame.created_ms,
+        frame.sequence,
+        frame.flags,
+        identity[8:] + identity[:8],
+        hashlib.sha256(frame.payload).digest(),
+    )
     return header + _U32.pack(frame.payload_type) + _U32.pack(len(frame.payload)) + frame.payload
 
 
@@ -83,7 +94,8 @@ def decode(data: bytes) -> Frame:
     """Parse and check one websocket message. Raises BrokenFrame, saying what is wrong with it."""
     if len(data) < _HEADER.size + _U32.size:
         raise BrokenFrame(
-            f"a frame of {len(data)} bytes is cut off: the header alone has {_HEADER.size + _U32.size}"
+            f"a frame of {len(data)} bytes is cut off: the header alone has "
+            f"{_HEADER.size + _U32.size}"
         )
     length, name, _schema, created, sequence, flags, swapped, digest = _HEADER.unpack_from(data)
     message_type = _message_type(name)
@@ -95,7 +107,8 @@ def decode(data: bytes) -> Frame:
     payload_type, payload = _payload(length, data)
     if payload and hashlib.sha256(payload).digest() != digest:
         raise BrokenFrame(
-            f"the digest of a {message_type} frame (sequence {sequence}) does not match its {len(payload)} bytes of payload"
+            f"the digest of a {message_type} frame (sequence {sequence}) does not match its "
+            f"{len(payload)} bytes of payload"
         )
     return Frame(message_type, sequence, payload, payload_type, flags, identity, created)
 
@@ -115,7 +128,8 @@ def _payload(length: int, data: bytes) -> tuple[int, bytes]:
         return 0, data[length + _U32.size :]  # made by the service; only the digest vouches for it
     if length != HEADER_LENGTH:
         raise BrokenFrame(
-            f"a header length of {length} is unknown; {HEADER_LENGTH} and {HEADER_LENGTH_WITHOUT_TYPE} are"
+            f"a header length of {length} is unknown; {HEADER_LENGTH} and "
+            f"{HEADER_LENGTH_WITHOUT_TYPE} are"
         )
     if len(data) < length + _U32.size:
         raise BrokenFrame(f"a frame of {len(data)} bytes is cut off inside its header")

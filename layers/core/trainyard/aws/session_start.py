@@ -1,4 +1,4 @@
-"""StartSession with its two quirks: three calls a second for the whole account, and nodes that are not connected for a while."""
+"""StartSession with its quirks: three calls a second, and nodes that do not connect at once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from trainyard.aws.refusals import code_of, message_of, translated
 from trainyard.domain import errors
 
 CALLS_PER_SECOND = 3
-#: A little over a second: AWS counts when calls arrive, and those come closer together than they were sent.
+#: A little over a second: AWS counts when calls arrive, and they come closer together than they
+#: were sent.
 WINDOW_SECONDS = 1.05
-#: A node that just booted or is being replaced connects within seconds or not at all; the caller's caller repeats the whole step.
+#: A node that just booted or is being replaced connects within seconds or not at all; the step as a
+#: whole is repeated.
 NOT_CONNECTED_SECONDS = 20.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.25, 4.0
 _RETRIED = frozenset(

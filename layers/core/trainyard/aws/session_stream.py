@@ -1,4 +1,4 @@
-"""The client's half of a data-channel conversation without any input or output, so that every disorder can be tested as data."""
+"""The client's half of a data-channel conversation without I/O, to test disorder as data."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import Any
 from trainyard.aws import session_frames as frames
 from trainyard.aws.session_frames import BrokenFrame, Frame
 
-#: Old clients get a message to update instead of an exit code (agent: HandshakeComplete for versions up to 1.2.295).
+#: Old clients get a message to update instead of an exit code (HandshakeComplete for versions up to
+#: 1.2.295).
 CLIENT_VERSION = "1.2.650.0"
 REORDER_CAPACITY = 10_000
 FIRST_RESEND_SECONDS, SLOWEST_RESEND_SECONDS = 0.2, 1.0
 RESEND_TRIES = 3000
-#: An agent that could not start the command sends the exit code first, and its words a second later.
+#: An agent that could not start the command sends the exit code first, and its words a second
+#: later.
 REASON_SECONDS = 3.0
 
 _SUCCESS, _UNSUPPORTED = 1, 3
@@ -38,9 +40,10 @@ class _Sent:
 class Conversation:
     """Feeds on received frames, says what to send, and collects the command's output and exit code.
 
-    Frames are delivered in the order of their sequence numbers whatever order they came in; duplicates are acknowledged again and
-    dropped; a frame beyond the capacity of the reordering buffer is not acknowledged, so that the agent sends it again.
-    A frame that cannot be read, or that is of an unknown kind, is passed over, as AWS's own plugin does; so is a pause, which the
+    Frames are delivered in the order of their sequence numbers whatever order they came in;
+    duplicates are acknowledged again and dropped; a frame beyond the capacity of the reordering
+    buffer is not acknowledged, so that the agent sends it again. A frame that cannot be read, or
+    that is of an unknown kind, is passed over, as AWS's own plugin does; so is a pause, which the
     agent itself ends at our next acknowledgement.
     """
 
@@ -67,7 +70,10 @@ class Conversation:
 
     @property
     def finished(self) -> bool:
-        """Nothing more can come that matters: the exit code is sent after all output, but not after why nothing could start."""
+        """Nothing more can come that matters.
+
+        The exit code is sent after all output, but before the reason why nothing could start.
+        """
         return (
             self.closed
             or self.encrypted
@@ -106,7 +112,7 @@ class Conversation:
         return []
 
     def overdue(self) -> list[bytes]:
-        """Frames to send again: not acknowledged within 0.2 s, then after twice as long each time, up to 1 s."""
+        """Frames to send again: unacknowledged for 0.2 s, then twice as long each, up to 1 s."""
         now, again = self.monotonic(), []
         for sent in self._unacknowledged.values():
             if sent.due <= now:

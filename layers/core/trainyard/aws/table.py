@@ -1,20 +1,27 @@
-"""The one DynamoDB table: keys, conditional writes and queries, in as few round trips as DynamoDB allows.
+"""The one DynamoDB table: keys, conditional writes and queries, in as few round trips as possible.
 
-    pk                sk                          what                                  gsi1pk               gsi1sk
-    run#<id>          run                         the run (doc, version)                runs#active|ended    <created>#<id>
-    run#<id>          fact#<fact id>              a fact, once                          -
-    run#<id>          nodes#<fact id>             the node names of a fact of many      -
-    run#<id>          line#<at>#<entry id>        a line of the timeline                -
-    run#<id>          note#<entry id>             makes the same entry id a no-op       -
-    run#<id>          ckpt#<step>#<attempt>       a checkpoint                          -
-    key#<sha256>      key                         an Idempotency-Key, TTL 24 h          -
-    cluster#<name>    cluster                     the cluster, and when it was used     clusters#active|deleted  <created>#<name>
-    cluster#<name>    fact#<fact id>              a fact of the cluster                 -
-    cluster#<name>    nodes#<fact id>             the node names of a fact of many      -
-    beat#<name>       <at>#<event id>             a heartbeat, TTL 7 days               -
-    wait#<owner>      wait                        a machine's task token                waits                <owner>
+    pk                sk                         what
+    run#<id>          run                        the run (doc, version)
+    run#<id>          fact#<fact id>             a fact, once
+    run#<id>          nodes#<fact id>            the node names of a fact of many
+    run#<id>          line#<at>#<entry id>       a line of the timeline
+    run#<id>          note#<entry id>            makes the same entry id a no-op
+    run#<id>          ckpt#<step>#<attempt>      a checkpoint
+    key#<sha256>      key                        an Idempotency-Key, TTL 24 h
+    cluster#<name>    cluster                    the cluster, and when it was used
+    cluster#<name>    fact#<fact id>             a fact of the cluster
+    cluster#<name>    nodes#<fact id>            the node names of a fact of many
+    beat#<name>       <at>#<event id>            a heartbeat, TTL 7 days
+    wait#<owner>      wait                       a machine's task token
 
-The index gives keys only; what is shown or decided on is then read consistently from the table.
+The index has these keys:
+
+    pk                gsi1pk                     gsi1sk
+    run#<id>          runs#active|ended          <created>#<id>
+    cluster#<name>    clusters#active|deleted    <created>#<name>
+    wait#<owner>      waits                      <owner>
+
+It gives keys only; what is shown or decided on is then read consistently from the table.
 """
 
 from __future__ import annotations
@@ -68,9 +75,12 @@ class Table:
         """Update an item in place; False if the condition did not hold."""
         with translated("write the table"):
             return _held(
-                self._dynamodb.update_item, TableName=self.name, Key=_key(pk, sk),
-                UpdateExpression=expression, **_condition(condition, values),
-            )  # fmt: skip
+                self._dynamodb.update_item,
+                TableName=self.name,
+                Key=_key(pk, sk),
+                UpdateExpression=expression,
+                **_condition(condition, values),
+            )
 
     def delete(self, pk: str, sk: str, *, condition: str, values: Mapping[str, Value]) -> bool:
         """Delete an item; False if the condition did not hold."""
@@ -85,7 +95,7 @@ class Table:
     def new(
         self, item: Item, *, unless: str | None = None, values: Mapping[str, Value] | None = None
     ) -> dict[str, Any]:
-        """A member of `transact` that writes an item if there is none (or if `unless` holds for the one that is there)."""
+        """A member of `transact`: write an item if there is none (or if `unless` holds)."""
         condition = "attribute_not_exists(pk)" + (f" OR {unless}" if unless else "")
         return {
             "Put": {"TableName": self.name, "Item": dict(item), **_condition(condition, values)}
@@ -102,7 +112,7 @@ class Table:
         return {"Put": {"TableName": self.name, "Item": dict(item)}}
 
     def transact(self, *writes: dict[str, Any]) -> list[int]:
-        """All or nothing; returns the positions whose condition did not hold, [] when everything was written."""
+        """All or nothing; returns the positions whose condition failed, [] if all was written."""
         for _ in range(_TRIES):
             with translated("write the table"):
                 reasons = self._try(writes)
@@ -158,7 +168,7 @@ class Table:
         return list(islice(self._pages(request, limit), limit))
 
     def between(self, pk: str, first: str, last: str, *, limit: int) -> list[Item]:
-        """The newest `limit` items of a partition with sort keys from `first` to `last`, newest first."""
+        """The last `limit` items of a partition, sort keys from `first` to `last`, newest first."""
         request = {
             "TableName": self.name,
             "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",

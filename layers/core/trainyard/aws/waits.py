@@ -21,9 +21,15 @@ class TableWaits:
     def store(self, wait: Wait) -> bool:
         woken = {"wokenAt": text(stamp(wait.woken_at))} if wait.woken_at else {}
         item = {
-            "pk": text(_pk(wait.owner)), "sk": text("wait"), "gsi1pk": text(_INDEX), "gsi1sk": text(wait.owner),
-            "taskToken": text(wait.token), "waitKind": text(wait.kind), "waitsSince": text(stamp(wait.since)), **woken,
-        }  # fmt: skip
+            "pk": text(_pk(wait.owner)),
+            "sk": text("wait"),
+            "gsi1pk": text(_INDEX),
+            "gsi1sk": text(wait.owner),
+            "taskToken": text(wait.token),
+            "waitKind": text(wait.kind),
+            "waitsSince": text(stamp(wait.since)),
+            **woken,
+        }
         newest = "attribute_not_exists(pk) OR waitsSince <= :since OR taskToken = :token"
         return self._table.put(
             item,

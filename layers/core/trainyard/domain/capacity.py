@@ -15,7 +15,10 @@ def bad_nodes(draft: Draft) -> list[str]:
 
 
 def total_nodes(draft: Draft, cluster: Cluster) -> int:
-    """Worker nodes, spares included, of the run's partition (of all when it names none): those that Slurm has, as far as it said."""
+    """Worker nodes, spares included, of the run's partition (of all when it names none).
+
+    They are those that Slurm has, as far as it said.
+    """
     run, members = draft.run, draft.book.members()
     partition = run.spec.job.partition or (
         cluster.spec.partitions[0] if len(cluster.spec.partitions) == 1 else None
@@ -33,7 +36,10 @@ def total_nodes(draft: Draft, cluster: Cluster) -> int:
 
 
 def usable_nodes(draft: Draft, without: set[str] | None = None) -> int:
-    """Nodes left for the run. A bad node elsewhere counts against it only in a cluster of one partition, or if the run was on it."""
+    """Nodes left for the run.
+
+    A bad node elsewhere counts only in a cluster of one partition, or if the run was on it.
+    """
     if draft.cluster is None:
         return 0
     bad = {*bad_nodes(draft), *(without or set())}

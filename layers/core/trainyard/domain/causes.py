@@ -1,4 +1,7 @@
-"""Why an attempt is over, one small judge per cause, in order of precedence. A new cause is one function and one entry."""
+"""Why an attempt is over: one small judge per cause, in order of precedence.
+
+A new cause is one function and one entry.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ EARLY_SECONDS = 300
 
 @dataclass(frozen=True)
 class Finding:
-    """What a judge made of the facts. `because` is a sentence; what follows from it is added by the policy."""
+    """What a judge made of the facts.
+
+    `because` is a sentence; the policy adds what follows from it.
+    """
 
     cause: str
     fact: Fact
@@ -73,7 +79,10 @@ def cluster_lost(draft: Draft, attempt: Attempt) -> Finding | None:
 
 
 def node_lost(draft: Draft, attempt: Attempt) -> Finding | None:
-    """A node of this attempt is lost now. While its nodes are unknown (AttemptStarted is late) only a job that ended counts."""
+    """A node of this attempt is lost now.
+
+    While its nodes are unknown (AttemptStarted is late) only a job that ended counts.
+    """
     ended = _end(draft, attempt) is not None
     for node, fact in draft.book.lost_nodes().items():
         if node in attempt.nodes or (ended and not attempt.nodes and node not in attempt.exclude):
@@ -82,7 +91,10 @@ def node_lost(draft: Draft, attempt: Attempt) -> Finding | None:
 
 
 def _seems_lost(draft: Draft, attempt: Attempt) -> Finding | None:
-    """The job ended while a node showed both signals but was not judged yet: the next attempt avoids it, nothing else is done to it."""
+    """The job ended while a node showed both signals but was not judged yet.
+
+    The next attempt avoids the node; nothing else is done to it.
+    """
     end = _end(draft, attempt)
     if end is None or end.outcome != "failed":
         return None
@@ -119,7 +131,10 @@ def cancelled_on_cluster(draft: Draft, attempt: Attempt) -> Finding | None:
 
 
 def out_of_memory(draft: Draft, attempt: Attempt) -> Finding | None:
-    """The job needs more memory than it gets: no node is to blame. Only an attempt that came further than the last one is worth another."""
+    """The job needs more memory than it gets: no node is to blame.
+
+    Another attempt is only worth it if this one came further than the last.
+    """
     end = _end(draft, attempt)
     if end is None or end.outcome != "failed" or end.error_kind != "out-of-memory":
         return None
@@ -155,7 +170,9 @@ def _reached(signature: str | None) -> int:
 
 
 def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
-    """A signal killed a process: restart in place; when that repeats on one node, leave the node out if a spare can take over.
+    """A signal killed a process: restart in place.
+
+    When that repeats on one node, leave the node out if a spare can take over.
 
     Before the first step it is the program's own doing if it comes again, on whatever node.
     """
@@ -196,7 +213,7 @@ def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
 
 
 def program_error(draft: Draft, attempt: Attempt) -> Finding | None:
-    """The program itself failed: one more attempt, but the same error at the same step is stopped with its evidence."""
+    """The program failed: one more attempt; the same error at the same step stops the run."""
     end = _end(draft, attempt)
     if end is None or end.outcome != "failed":
         return None
@@ -217,7 +234,7 @@ def _same_error(
     place: str,
     node: str | None = None,
 ) -> Finding:
-    """One more attempt, or the end of the run once the same error came at the same place `sameErrorLimit` times."""
+    """One more attempt, or the end: the same error came `sameErrorLimit` times at one place."""
     signature = f"{end.error_kind or 'unknown'}|{error}|{place}"
     count = 1 + sum(incident.error_signature == signature for incident in draft.incidents)
     if count < draft.run.spec.recovery.same_error_limit:
@@ -240,7 +257,10 @@ def _same_error(
 
 
 def _place(attempt: Attempt, end: AttemptEnded) -> str:
-    """Where in training it happened. Of a program that reports no steps only the time is known, which hardly ever is the same twice."""
+    """Where in training it happened.
+
+    Of a program without step reports only the time is known, which hardly ever repeats.
+    """
     if end.last_step is not None:
         return f"at step {end.last_step}"
     return (
@@ -294,7 +314,10 @@ def instance_of(fact: Fact, node: str) -> str:
 
 
 def lost_sentence(fact: Fact, node: str) -> str:
-    """The fact's own line in the timeline tells what the agent measured; a decision tells the two signals."""
+    """That the node is lost, with its two signals.
+
+    The fact's own line in the timeline has the agent's measurements.
+    """
     return f"Node {node} is lost: {signals(_evidence(fact, node))}."
 
 

@@ -1,4 +1,4 @@
-"""What follows training, whatever its outcome: stop the job, export what is whole, tear down, finish."""
+"""What follows training, whatever its outcome: stop the job, export, tear down, finish."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from trainyard.domain.problems import problem
 from trainyard.domain.records import TERMINAL, Export, RunStatus
 from trainyard.domain.results import kept_because
 
-#: How long the job may take to end after it was told to: a checkpoint at the next step boundary, then SIGKILL.
+#: How long the job may take to end once it must stop: a checkpoint at the next step boundary, then
+#: SIGKILL.
 STOP_SECONDS = 120
 EXPORT_TRIES = 3
-#: An export that says nothing for this long is asked for again; the agent does not start the same one twice.
+#: An export that is silent for this long is asked for again; the agent does not start the same one
+#: twice.
 EXPORT_ASK_SECONDS = 600
 EXPORT_DEADLINE_SECONDS = 6 * 3600
 #: A teardown that says nothing is looked at again this often.
@@ -55,7 +57,7 @@ def close(draft: Draft) -> Decision:
 
 
 def _cancelled_too_late(draft: Draft) -> None:
-    """What was trained is exported and torn down in any case: there is nothing left that a cancel could stop."""
+    """What was trained is exported and torn down in any case: a cancel has nothing left to stop."""
     late = next(
         (fact for fact in draft.book.of(CancelRequested) if fact.life == draft.run.life), None
     )
@@ -68,7 +70,7 @@ def _cancelled_too_late(draft: Draft) -> None:
 
 
 def final_status(draft_outcome: str | None, has_problem: bool) -> RunStatus:
-    """A run whose training succeeded but whose export did not has failed: what it was for is not there."""
+    """A run that trained well but whose export failed has failed: its result is not there."""
     if draft_outcome == "succeeded" and has_problem:
         return "Failed"
     status = FINAL_STATUS[draft_outcome or "failed"]

@@ -1,4 +1,4 @@
-"""What deciding works on and ends with: a draft of the run that is changed step by step, then frozen as a Decision."""
+"""What deciding works on and ends with: a draft of the run, changed in steps, then a Decision."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ LONGEST_WAIT_SECONDS = 86400
 
 @dataclass(frozen=True)
 class Decision:
-    """Where the run's machine goes next, what the run becomes, and why. `notes` are new timeline lines with ids that repeat."""
+    """Where the run's machine goes next, what the run becomes, and why.
+
+    `notes` are new timeline lines with ids that repeat.
+    """
 
     next: Next
     run: Run
@@ -40,7 +43,10 @@ class Decision:
 
 @dataclass
 class Draft:
-    """The run as decided so far. It never touches the run that came in: records are frozen, `change` replaces them."""
+    """The run as decided so far.
+
+    It never touches the run that came in: records are frozen, and `change` replaces them.
+    """
 
     run: Run
     book: Book
@@ -135,7 +141,10 @@ class Draft:
 
     @property
     def lost_cluster(self) -> ClusterLost | None:
-        """The fact that the cluster was lost in this life of the run; None if it sent heartbeats since: then it is back."""
+        """The fact that the cluster was lost in this life of the run.
+
+        None if it sent heartbeats since: then it is back.
+        """
         lost = self.book.last(ClusterLost)
         beat = self.cluster.last_heartbeat_at if self.cluster is not None else None
         if lost is None or lost.at < self.opened_at or (beat is not None and beat > lost.at):

@@ -15,11 +15,14 @@ class FieldError:
 
 
 class TrainyardError(Exception):
-    """Something a person must be told: `code` is closed (docs/reference/problems.md), `next_step` says what to do now."""
+    """`code` is closed (docs/reference/problems.md); `next_step` tells a person what to do."""
 
     code = "internal"
     title = "Something went wrong inside Trainyard"
-    next_step = "Try again; if it stays, look at the logs of the function and report it with the request id."
+    next_step = (
+        "Try again; if it stays, look at the logs of the function and report it with the "
+        "request id."
+    )
     retryable = False
 
     def __init__(
@@ -84,7 +87,10 @@ class ClusterNotFound(NotFound):
 class NodeNotFound(NotFound):
     code = "node-not-found"
     title = "The cluster has no such node"
-    next_step = "List nodes with GET /v1/clusters/{name}/nodes or 'trainyard node ls'; an instance id changes when the node is replaced."
+    next_step = (
+        "List nodes with GET /v1/clusters/{name}/nodes or 'trainyard node ls'; "
+        "an instance id changes when the node is replaced."
+    )
 
 
 class BlobNotFound(NotFound):
@@ -92,7 +98,10 @@ class BlobNotFound(NotFound):
 
 
 class ConflictError(TrainyardError):
-    """Someone else changed it in between. State machines repeat the step; clients read again and repeat."""
+    """Someone else changed it in between.
+
+    State machines repeat the step; clients read again and repeat.
+    """
 
     code = "conflict"
     title = "It was changed by someone else in between"
@@ -172,7 +181,10 @@ class RetryableError(TrainyardError):
 class NodeUnreachable(RetryableError):
     code = "node-unreachable"
     title = "The node could not be reached through Session Manager"
-    next_step = "Nodes are unreachable for a while after boot; try again in a minute, then look at the node's health."
+    next_step = (
+        "Nodes are unreachable for a while after boot; try again in a minute, then look at the "
+        "node's health."
+    )
 
 
 class CommandTimeout(NodeUnreachable):
@@ -187,7 +199,8 @@ class Throttled(RetryableError):
 
 #: Codes of problem+json answers (docs/reference/problems.md).
 CODES: frozenset[str] = frozenset({
-    "invalid-request", "invalid-page-token", "body-too-large", "not-found", "run-not-found", "cluster-not-found", "node-not-found",
-    "idempotency-conflict", "conflict", "run-finished", "run-active", "cluster-exists", "cluster-in-use", "backend-rejected",
-    "no-capacity", "node-unreachable", "session-encrypted", "throttled", "method-not-allowed", "internal",
+    "invalid-request", "invalid-page-token", "body-too-large", "not-found", "run-not-found",
+    "cluster-not-found", "node-not-found", "idempotency-conflict", "conflict", "run-finished",
+    "run-active", "cluster-exists", "cluster-in-use", "backend-rejected", "no-capacity",
+    "node-unreachable", "session-encrypted", "throttled", "method-not-allowed", "internal",
 })  # fmt: skip

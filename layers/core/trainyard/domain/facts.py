@@ -1,4 +1,7 @@
-"""Facts: what happened to a run and its cluster. A class each; those that the control plane itself makes are here."""
+"""Facts: what happened to a run and its cluster.
+
+A class each; those that the control plane itself makes are here.
+"""
 
 from __future__ import annotations
 
@@ -113,14 +116,18 @@ class IdleAndSilent(Fact):
 
 
 OWN: tuple[type[Fact], ...] = (
-    ClusterFailed, ClusterDeleted, ClusterLost, ClusterState, ClusterEvent, LifecycleFailed, NodeHealth, CancelRequested, ExportRequested,
-    ResumeRequested, UnsavedRun, SavedRun, IdleAndSilent,
+    ClusterFailed, ClusterDeleted, ClusterLost, ClusterState, ClusterEvent, LifecycleFailed,
+    NodeHealth, CancelRequested, ExportRequested, ResumeRequested, UnsavedRun, SavedRun,
+    IdleAndSilent,
 )  # fmt: skip
 CLASSES: Mapping[str, type[Fact]] = {**AGENT_EVENTS, **{cls.__name__: cls for cls in OWN}}
 
 
 class Unreadable(Fact):
-    """A stored fact of a class that this version does not know, or that it cannot read: it decides nothing, and its cluster is kept."""
+    """A stored fact of a class that this version does not know or cannot read.
+
+    It decides nothing, and its cluster is kept.
+    """
 
 
 def type_of(fact: Fact) -> str:
@@ -143,7 +150,8 @@ def restored(
     type_: str, identity: str, at: datetime, attempt: int | None, data: Mapping[str, Any]
 ) -> Fact:
     """The fact that was stored so; Unreadable where it cannot be read."""
-    # Of a long list of names only the newest facts keep the whole; older ones of their kind are asked for what changed.
+    # Of a long list of names only the newest facts keep the whole; older ones of their kind say
+    # only what changed.
     given = {**({"nodes": []} if "nodesCount" in data else {}), **data, "id": identity, "at": at}
     if (
         "attempt" in data
@@ -158,8 +166,9 @@ def restored(
 class Book:
     """Facts in order of time, each once.
 
-    `made_at` is when the cluster was made: what was said of nodes before is of an earlier cluster of the same name.
-    `checkpoints` are the newest of the run's list, which is kept beside the facts.
+    `made_at` is when the cluster was made: what was said of nodes before is of an earlier cluster
+    of the same name. `checkpoints` are the newest of the run's list, which is kept beside the
+    facts.
     """
 
     def __init__(
@@ -191,7 +200,7 @@ class Book:
         return found[-1] if found else None
 
     def end_of(self, attempt: Attempt) -> AttemptEnded | None:
-        """The end of the attempt's own job; an end of another job says nothing of this attempt, whoever sent it."""
+        """The end of the attempt's own job; the end of another job says nothing of this attempt."""
         ends = self.of(AttemptEnded, attempt=attempt.number)
         return next(
             (end for end in ends if attempt.job_id is None or end.job_id == attempt.job_id), None
@@ -200,8 +209,9 @@ class Book:
     def lost_nodes(self) -> dict[str, NodeLost | AttemptEnded]:
         """Slurm nodes that are lost now, each with the fact that first said so.
 
-        A job's end of kind 'node' says it as NodeLost does, and may arrive first; the agent sends NodeReturned after either.
-        One that Slurm no longer knows is not lost but gone: another node has taken its place, or will.
+        A job's end of kind 'node' says it as NodeLost does, and may arrive first; the agent sends
+        NodeReturned after either. One that Slurm no longer knows is not lost but gone: another node
+        has taken its place, or will.
         """
         if self._lost is None:
             self._lost = self._find_lost()
@@ -227,7 +237,7 @@ class Book:
         return lost
 
     def members(self) -> NodesChanged | None:
-        """The newest change of Slurm's list of nodes; None while it has those that the cluster was made with."""
+        """The newest change of Slurm's list of nodes since the cluster was made, or None."""
         found = self.last(NodesChanged)
         return (
             found

@@ -1,4 +1,5 @@
-"""What a run's record keeps of its past, so that it fits an item however long the run lives and however many nodes it has.
+"""What a run's record keeps of its past, so that it fits an item however long the run and however
+many its nodes.
 
 The timeline keeps all of it; the record keeps what decisions need and what people look at first.
 """
@@ -14,7 +15,7 @@ from trainyard.domain.records import Attempt, Incident, Run
 MOST_ATTEMPTS = 1000
 MOST_INCIDENTS = 200
 MOST_HANDLED = 500
-#: Node names that all attempts but the newest keep together; the newest one keeps its own whatever their number.
+#: Names of nodes that all attempts but the newest keep together; the newest keeps all its own.
 MOST_NAMES = 2000
 #: Attempts and incidents that keep their reason in words.
 MOST_REASONS = 50
@@ -23,7 +24,8 @@ MOST_REASONS = 50
 def bounded(run: Run, open_keys: Collection[str] = (), lost: Collection[str] = ()) -> Run:
     """The run with a past that fits. Doing it twice changes nothing.
 
-    `open_keys` and `lost` name facts and nodes that a decision still meets: that they were handled is never forgotten.
+    `open_keys` and `lost` name facts and nodes that a decision still meets: their handling is never
+    forgotten.
     """
     attempts, former = _attempts(run)
     update = {

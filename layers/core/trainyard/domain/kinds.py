@@ -1,4 +1,7 @@
-"""What each kind of fact says to a person, and which waits it ends. A new kind of fact is its class and one entry here."""
+"""What each kind of fact says to a person, and which waits it ends.
+
+A new kind of fact is its class and one entry here.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from trainyard_contracts.events import Fact
 
 @dataclass(frozen=True)
 class Kind:
-    """`sentence` is the fact's line in the timeline; `wakes` are the waits of state machines that it ends."""
+    """`sentence` is the fact's line in the timeline; `wakes` are the waits that it ends."""
 
     sentence: Callable[[Any], str]
     wakes: frozenset[WaitKind] = frozenset()
@@ -42,7 +45,10 @@ def _queued(event: events.AttemptQueued) -> str:
 
 
 def _started(event: events.AttemptStarted) -> str:
-    return f"Attempt {event.attempt} runs as job {event.job_id} on {listed(event.nodes)}.{setup_sentence(event.waits_for)}"
+    return (
+        f"Attempt {event.attempt} runs as job {event.job_id} on "
+        f"{listed(event.nodes)}.{setup_sentence(event.waits_for)}"
+    )
 
 
 def _stepped(event: events.AttemptStepped) -> str:
@@ -55,11 +61,17 @@ def _stepped(event: events.AttemptStepped) -> str:
 
 
 def _committed(event: events.CheckpointCommitted) -> str:
-    return f"Checkpoint of step {event.step} is committed and verified: {counted(event.files, 'file')}, {size(event.bytes)}."
+    return (
+        f"Checkpoint of step {event.step} is committed and verified: "
+        f"{counted(event.files, 'file')}, {size(event.bytes)}."
+    )
 
 
 def _rejected(event: events.CheckpointRejected) -> str:
-    return f"Checkpoint of step {event.step} does not verify ({event.reason}); it will not be resumed from."
+    return (
+        f"Checkpoint of step {event.step} does not verify ({event.reason}); "
+        "it will not be resumed from."
+    )
 
 
 def _ended(event: events.AttemptEnded) -> str:
@@ -86,9 +98,15 @@ def _members(event: events.NodesChanged) -> str:
 def _silent(event: events.AgentSilent) -> str:
     node, detail = event.about.node, event.about.detail
     if event.about.scheduler == "up":
-        return f"The agent on {node} is silent, but its Slurm daemon answers: nothing is done to the job."
+        return (
+            f"The agent on {node} is silent, but its Slurm daemon answers: "
+            "nothing is done to the job."
+        )
     known = f" ({detail})" if detail else ""
-    return f"The agent on {node} is silent{known}. Whether the node is lost is not known yet: nothing is done to the job."
+    return (
+        f"The agent on {node} is silent{known}. Whether the node is lost is not known yet: "
+        "nothing is done to the job."
+    )
 
 
 def _unhealthy(event: events.NodeUnhealthy) -> str:
@@ -100,7 +118,10 @@ def _unhealthy(event: events.NodeUnhealthy) -> str:
 def _exported(event: events.ExportFinished) -> str:
     if not event.ok:
         return f"The export failed on the cluster: {event.reason}"
-    return f"The export is uploaded: {counted(event.objects, 'object')}, {size(event.bytes)}; every object is verified next."
+    return (
+        f"The export is uploaded: {counted(event.objects, 'object')}, {size(event.bytes)}; "
+        "every object is verified next."
+    )
 
 
 def _pruned(event: events.CheckpointPruned) -> str:

@@ -15,7 +15,7 @@ def run_id(ulid: str) -> str:
 
 
 def cluster_for_run(spec_name: str, run: str) -> str:
-    """The name of a cluster made for a run: at most 63 characters, ends with the last 6 of the run's ulid."""
+    """The name of a run's own cluster: at most 63 characters, the last 6 are of the run's ulid."""
     return f"{spec_name[:56].rstrip('-')}-{run[-6:]}"
 
 
@@ -31,7 +31,7 @@ def cluster_of_role(path: str) -> tuple[str, int]:
 
 
 def node_role(stage: str, cluster: str, generation: int) -> str:
-    """At most 64 characters, and unique in the account: IAM takes one role of a name whatever the paths are."""
+    """At most 64 characters, unique in the account: a role's path does not make its name unique."""
     whole = sha256(f"{stage}/{cluster}/{generation}".encode()).hexdigest()[:12]
     return f"{stage[:20]}-{cluster[:28]}-{whole}"
 
@@ -45,7 +45,7 @@ def run_execution(run: str, generation: int) -> str:
 
 
 def cluster_execution(cluster: str, generation: int, tries: int = 0) -> str:
-    """Execution name of the cluster and teardown machines; a machine that died is started again under a name of its own."""
+    """Execution name of the cluster and teardown machines; a restarted one has a new name."""
     return f"{cluster}-{generation}" if tries == 0 else f"{cluster}-{generation}-{tries}"
 
 

@@ -1,4 +1,7 @@
-"""Facts that only tell: folded into the run before anything is decided. Folding twice changes nothing."""
+"""Facts that only inform: folded into the run before anything is decided.
+
+Folding twice is harmless.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def observe(draft: Draft) -> None:
 
 
 def _queued(draft: Draft, fact: AttemptQueued | None) -> None:
-    """While the job waits, the run's reason says for whom: what was hoped for at its submission is not so."""
+    """While the job waits, the run's reason says for which jobs: the earlier reason was wrong."""
     attempt = draft.attempt
     if fact is None or attempt is None or not attempt.waits or draft.run.outcome is not None:
         return
@@ -57,7 +60,7 @@ def _started(draft: Draft, fact: AttemptStarted | None) -> None:
 
 
 def _stepped(draft: Draft, fact: AttemptStepped | None) -> None:
-    """The first step of the attempt closes every open incident: that is when the run really goes on."""
+    """The attempt's first step closes every open incident: only now the run really goes on."""
     attempt = draft.attempt
     if fact is None or attempt is None:
         return
@@ -88,7 +91,10 @@ def _stepped(draft: Draft, fact: AttemptStepped | None) -> None:
 
 
 def _cost(draft: Draft, incidents: Sequence[Incident], start: int) -> str:
-    """'; the last step reported before was 127, so 7 steps are lost', or '' where the end of an attempt is not known yet."""
+    """'; the last step reported before was 127, so 7 steps are lost'.
+
+    It is '' while the end of an attempt is not known yet.
+    """
     numbers = {incident.attempt for incident in incidents}
     ends = [
         draft.book.end_of(attempt) for attempt in draft.run.attempts if attempt.number in numbers
@@ -108,7 +114,10 @@ def _closed(incident: Incident, at: datetime, attempt: int) -> Incident:
 
 
 def _returned(draft: Draft) -> None:
-    """A node that came back after it was left out may be used again: it was replaced or repaired, or its whole cluster was."""
+    """A node that came back after it was left out may be used again.
+
+    It was replaced or repaired, or its whole cluster was.
+    """
     back = {fact.about.node: fact.at for fact in draft.book.of(NodeReturned)}
     suspected = {
         incident.node: incident.started_at for incident in draft.run.incidents if incident.node

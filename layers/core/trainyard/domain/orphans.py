@@ -1,4 +1,4 @@
-"""When a cluster that no living record accounts for may be deleted: on proof, a few at once, never because nothing is known of it."""
+"""When a cluster that no living record accounts for may be deleted: on proof, a few at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from trainyard.domain.teardown import has_something_to_lose, unsaved_runs
 from trainyard_contracts.events import Fact
 from trainyard_contracts.places import RECORD_TAG
 
-#: So many of the clusters with our tag may be orphans at once; more are a sign that the records are wrong.
+#: How many clusters with our tag may be orphans at once; more are a sign that the records are
+#: wrong.
 SHARE = 0.1
 
 
@@ -19,16 +20,19 @@ def record_mark(cluster: Cluster) -> str:
 
 
 def made_for(record: Cluster, tags: Mapping[str, str]) -> bool:
-    """Whether these are the tags of the very cluster that was asked for when this record was written."""
+    """Whether these tags are of the very cluster that was asked for with this record."""
     return tags.get(RECORD_TAG) == record_mark(record)
 
 
 def kept_because(record: Cluster | None, arn: str, tags: Mapping[str, str]) -> str:
-    """Why the records do not prove that this stack made this very cluster and has ended with it; '' if they do."""
+    """Why the records do not prove that this stack made the cluster and is done; '' if so."""
     if record is None:
         return "no record has its name: the table may be new, restored, or another stack's"
     if record.status != "Deleted":
-        return f"the record of its name is {record.status} and of another cluster ({record.arn or 'which AWS has not named yet'})"
+        return (
+            f"the record of its name is {record.status} and of another cluster "
+            f"({record.arn or 'which AWS has not named yet'})"
+        )
     if record.arn is not None:
         return (
             ""

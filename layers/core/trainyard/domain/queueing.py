@@ -1,4 +1,4 @@
-"""What is decided while an attempt's job waits in Slurm's queue: which nodes it must not use now, and how long it may lack them."""
+"""What is decided while a job waits in Slurm's queue: which nodes it avoids, and for how long."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from trainyard.domain.decisions import Draft
 from trainyard.domain.records import Action, Attempt, Run
 from trainyard_contracts.events import AttemptEnded, AttemptQueued, Fact, NodeLost, NodeReturned
 
-#: A node under suspicion is spared for this long. Then it is used again, since no other has become free.
+#: A node under suspicion is spared for this long. Then it is used again, since no other has become
+#: free.
 SUSPECTS_SECONDS = 60
 
 
 def queued(draft: Draft) -> AttemptQueued | None:
-    """The newest news of the newest attempt's job in Slurm's queue; None if it is not known to wait."""
+    """The latest report on the newest attempt's job in the queue; None if none is known."""
     attempt = draft.attempt
     return (
         draft.book.last(AttemptQueued, attempt=attempt.number)
@@ -48,7 +49,10 @@ def review(draft: Draft, attempt: Attempt) -> None:
 
 
 def _suspects(draft: Draft, attempt: Attempt) -> set[str]:
-    """What the attempt avoids although it is not lost; nothing more once it has waited long enough, or the node came back."""
+    """Nodes that the attempt avoids although they are not lost.
+
+    None are left once it has waited long enough, or the node came back.
+    """
     assert attempt.submitted_at is not None
     back = {
         fact.about.node for fact in draft.book.of(NodeReturned) if fact.at > attempt.submitted_at
@@ -74,7 +78,7 @@ def _reason(attempt: Attempt, nodes: list[str]) -> str:
 
 
 def excluded(run: Run, action: Action) -> Run:
-    """The run after an action was done: what Slurm was told to exclude is the attempt's from now on."""
+    """The run after an action was done: the attempt excludes what Slurm was told to exclude."""
     attempt = run.attempt
     if action.kind != "exclude" or attempt is None or attempt.number != action.attempt:
         return run

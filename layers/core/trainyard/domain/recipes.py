@@ -1,4 +1,4 @@
-"""What is submitted to Slurm: the fixed batch script and the bundle that carries the user's strings as data."""
+"""What is submitted to Slurm: a fixed batch script, and a bundle of the user's strings."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from trainyard_contracts.files import JobBundle
 
 # One text for all recipes: what differs is data, and `launch` hands it to the recipe's own file
 # in trainyard_trainers/launch/launchers.
-# The agent replaces @PYTHON@, @LIBRARY@ and @ATTEMPT_DIR@ by absolute paths of its own node that it validated and quoted.
-# No string of the user's is in this text: program, arguments, environment and files travel in bundle.json and job.json.
-# --kill-on-bad-exit ends the whole step when a node's part fails, so that a dead peer is noticed in seconds; a part that ended well
-# ends nobody: the first rank may still write the final model when the others are done. --wait is the last resort (a day) of a step
-# whose end srun misses; the agent ends such a job within seconds (node_agent/trainyard_agent/jobs/hollow_jobs.py).
-# Slurm may choose a node that it has already but that is still being set up: on HyperPod slurmd may run minutes before our script ends.
-# The agent writes a node's line into hosts once the node's own agent is linked, the last thing that happens when a node is set up.
+# The agent replaces @PYTHON@, @LIBRARY@ and @ATTEMPT_DIR@ by absolute paths of its own node, which
+# it has validated and quoted. No string of the user's is in this text: program, arguments,
+# environment and files travel in bundle.json and job.json.
+# --kill-on-bad-exit ends the whole step when a node's part fails, so that a dead peer is noticed in
+# seconds. A part that ended well ends no other: the first rank may still write the final model when
+# the others are done. --wait (a day) is the last resort for a step whose end srun misses; the agent
+# ends such a job within seconds (node_agent/trainyard_agent/jobs/hollow_jobs.py).
+# Slurm may choose a node that is still being set up: on HyperPod, slurmd may run minutes before our
+# script ends. The agent writes a node's line into hosts once the node's own agent is linked, which
+# is the last step of setting up a node.
 BATCH_SCRIPT = """\
 #!/bin/bash
 #SBATCH --job-name={run_id}-{attempt}
@@ -24,7 +27,8 @@ BATCH_SCRIPT = """\
 #SBATCH --no-requeue
 #SBATCH --open-mode=append
 set -euo pipefail
-unready() {{ scontrol show hostnames "$SLURM_JOB_NODELIST" | grep -vxFf <(cut -d' ' -f1 @ATTEMPT_DIR@/hosts) | head -n 8 || true; }}
+unready() {{ scontrol show hostnames "$SLURM_JOB_NODELIST" | \
+grep -vxFf <(cut -d' ' -f1 @ATTEMPT_DIR@/hosts) | head -n 8 || true; }}
 said=
 while left=$(unready) && [ -n "$left" ]; do
     if ((SECONDS >= {setup_seconds})); then
@@ -36,10 +40,11 @@ while left=$(unready) && [ -n "$left" ]; do
     sleep 0.2
 done
 export PYTHONPATH=@LIBRARY@
-exec srun --kill-on-bad-exit=1 --wait=86400 --cpu-bind=none --mem=0 --export=ALL @PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
+exec srun --kill-on-bad-exit=1 --wait=86400 --cpu-bind=none --mem=0 --export=ALL \
+@PYTHON@ -m trainyard_trainers.launch @ATTEMPT_DIR@
 """
 
-#: For so long a job waits for a node of it that is still being set up: a lifecycle script takes minutes.
+#: How long a job waits for a node that is still being set up: a lifecycle script takes minutes.
 SETUP_SECONDS = 1800
 
 
@@ -51,7 +56,7 @@ def batch_script(run_id: str, attempt: int, nodes: int) -> str:
 
 
 def _partition(run: Run, cluster: ClusterSpec | None) -> str | None:
-    """Always one of the workers' own: HyperPod's default partition holds every node, login nodes included."""
+    """Always one of the workers' own: HyperPod's default partition holds login nodes too."""
     only = cluster.partitions if cluster is not None and len(cluster.partitions) == 1 else [None]
     return run.spec.job.partition or only[0]
 

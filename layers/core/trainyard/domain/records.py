@@ -14,9 +14,18 @@ from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.specs import RunSpec
 
 RunStatus = Literal[
-    "Pending", "Provisioning", "Submitting", "Running", "Recovering", "WaitingForNode",
-    "Exporting", "TearingDown", "Succeeded", "Failed", "Cancelled",
-]  # fmt: skip
+    "Pending",
+    "Provisioning",
+    "Submitting",
+    "Running",
+    "Recovering",
+    "WaitingForNode",
+    "Exporting",
+    "TearingDown",
+    "Succeeded",
+    "Failed",
+    "Cancelled",
+]
 TERMINAL: frozenset[str] = frozenset({"Succeeded", "Failed", "Cancelled"})
 ClusterStatus = Literal[
     "Pending", "Creating", "InService", "Ready", "Failed", "Deleting", "Deleted"
@@ -29,7 +38,7 @@ class Record(Lenient):
 
 
 class Problem(Record):
-    """Why something ended badly; `code` is one of domain.problems, `next_step` tells the user what to do."""
+    """Why something ended badly: `code` is one of domain.problems, `next_step` is what to do."""
 
     code: str
     title: str
@@ -50,7 +59,7 @@ class TimelineEntry(Record):
 
 
 class Action(Record):
-    """Something the run's machine has still to do about nodes or the job; repeating it changes nothing."""
+    """What the run's machine must still do about nodes or the job; repeating it is harmless."""
 
     id: str
     kind: Literal["replace", "cancel-job", "exclude"]
@@ -142,7 +151,10 @@ class Checkpoint(Record):
     committed_at: datetime
     status: Literal["whole", "rejected", "pruned"] = Field(
         default="whole",
-        description="whole: every hash verified; rejected: it does not verify; pruned: removed, newer ones are kept",
+        description=(
+            "whole: every hash verified; rejected: it does not verify; pruned: "
+            "removed, newer ones are kept"
+        ),
     )
     reason: str = ""
 
@@ -172,7 +184,9 @@ class Run(Record):
     owns_cluster: bool = False
     filesystem: str = Field(
         default="",
-        description="what the run's last attempt wrote lies on this filesystem: its DNS name and mount name",
+        description=(
+            "what the run's last attempt wrote lies on this filesystem: its DNS name and mount name"
+        ),
     )
     objects_prefix: str = Field(
         default="", description="where its objects lie in the data bucket; runs/<id> of older runs"
@@ -239,7 +253,10 @@ class Run(Record):
         return places.bundle_key(self.prefix, attempt)
 
     def log_keys(self, attempt: int) -> list[str]:
-        """Where its log may lie. A run that an older version began may have it where that put it."""
+        """Where the run's log may be.
+
+        A run of an older version may have it where that version put it.
+        """
         prefixes = dict.fromkeys((self.prefix, self._former_prefix))
         return [places.log_key(prefix, attempt) for prefix in prefixes]
 
@@ -253,7 +270,7 @@ class Run(Record):
 
 
 class Cluster(Record):
-    """A cluster we made (or are making). Written by the cluster and teardown state machines only."""
+    """A cluster we made (or are making). Only the cluster and teardown state machines write it."""
 
     name: str
     spec: ClusterSpec
@@ -317,7 +334,10 @@ class ClusterNode(Record):
 
 
 class Wait(Record):
-    """A state machine's task token that waits for a fact. `owner` is 'run:<id>', 'cluster:<name>' or 'teardown:<name>'."""
+    """A state machine's task token that waits for a fact.
+
+    `owner` is 'run:<id>', 'cluster:<name>' or 'teardown:<name>'.
+    """
 
     owner: str
     kind: WaitKind

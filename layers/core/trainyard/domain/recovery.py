@@ -1,4 +1,7 @@
-"""The recovery policy: from a run and its facts to what happens next and why. Pure, and driven by the stored state alone."""
+"""The recovery policy: from a run and its facts to what happens next and why.
+
+It is pure, and driven by the stored state alone.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ from trainyard.domain.records import (
 )
 from trainyard_contracts.events import ExportFinished, Fact
 
-#: After its cluster's own deadline the run gives up too; the cluster's machine knows the reason better, so it goes first.
+#: After its cluster's own deadline the run gives up too. The cluster's machine goes first, for it
+#: knows the reason better.
 GRACE_SECONDS = 120
 #: Repairs behind the run's back wait this long at most for a new attempt's first step.
 RESTART_SECONDS = 60
@@ -38,8 +42,9 @@ def decide(
 ) -> Decision:
     """Decide what the run's machine does next.
 
-    `facts` are the run's and its cluster's, `checkpoints` the newest of its list. Deciding twice on the same state gives the same run and the same note ids, so the
-    machine may repeat it at any point.
+    `facts` are the run's and its cluster's, `checkpoints` the newest of its list. Deciding twice on
+    the same state gives the same run and the same note ids, so the machine may repeat it at any
+    point.
     """
     book = Book(facts, made_at=cluster.created_at if cluster else None, checkpoints=checkpoints)
     draft = Draft(run=run, book=book, cluster=cluster, now=now)
@@ -73,7 +78,10 @@ def _next(draft: Draft) -> Next:
 
 
 def _restart_goes_first(draft: Draft) -> bool:
-    """A new node takes minutes: asking for it waits for the new attempt's first step, which needs controller and network now."""
+    """A new node takes minutes, so it is asked for after the attempt's first step.
+
+    Until then the attempt needs controller and network for itself.
+    """
     attempt = draft.attempt
     if (
         attempt is None
@@ -83,7 +91,7 @@ def _restart_goes_first(draft: Draft) -> bool:
     ):
         return False
     if queueing.queued(draft) is not None or any(action.kind == "exclude" for action in draft.due):
-        return False  # it waits in Slurm's queue: a node that is asked for now may be the one that it starts on
+        return False  # the job waits in Slurm's queue and may start on the very node asked for
     until = attempt.submitted_at + timedelta(seconds=RESTART_SECONDS)
     draft.by(until)
     return draft.now < until
@@ -135,7 +143,10 @@ def _cluster(draft: Draft) -> None:
 
 
 def _cluster_problem(draft: Draft) -> Problem | None:
-    """Why there will be no cluster, if that is known. A run's own cluster of an earlier life says nothing about this one."""
+    """Why there will be no cluster, if known.
+
+    A run's own cluster of an earlier life says nothing about this one.
+    """
     cluster, run = draft.cluster, draft.run
     if run.owns_cluster and (cluster is None or run.cluster_generation != cluster.generation):
         return None
@@ -181,7 +192,11 @@ def _attempt(draft: Draft) -> None:
 
 
 def _queued(draft: Draft, attempt: Attempt) -> None:
-    """The job waits in Slurm's queue: behind other jobs for as long as the run may last, for missing nodes as long as it waits for any."""
+    """The job waits in Slurm's queue.
+
+    It may wait for other jobs as long as the run may last, and for missing nodes as long as for any
+    node.
+    """
     queueing.review(draft, attempt)
     if not enough_nodes(draft):
         _wait_for_node(draft, "", f"queued-{attempt.number}")
@@ -191,7 +206,7 @@ def _queued(draft: Draft, attempt: Attempt) -> None:
 
 
 def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
-    """End the attempt for the reason found, then go on with another one, wait for a node, or stop."""
+    """End the attempt for this reason, then go on with another one, wait for a node, or stop."""
     draft.change_attempt(ended_at=finding.fact.at, outcome=finding.outcome, reason=finding.because)
     if finding.actions and draft.handle_once(f"{finding.fact.id}-{finding.node}"):
         for action in finding.actions:
@@ -226,10 +241,17 @@ def _recover(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
 
 def _open_incident(draft: Draft, attempt: Attempt, finding: causes.Finding) -> None:
     incident = Incident(
-        cause=finding.cause, attempt=attempt.number, life=draft.run.life, fact_id=finding.fact.id, started_at=finding.fact.at,
-        actions=[action.kind for action in finding.actions] + [f"exclude {node}" for node in finding.exclude],
-        reason=finding.because, error_signature=finding.signature, node=finding.node,
-    )  # fmt: skip
+        cause=finding.cause,
+        attempt=attempt.number,
+        life=draft.run.life,
+        fact_id=finding.fact.id,
+        started_at=finding.fact.at,
+        actions=[action.kind for action in finding.actions]
+        + [f"exclude {node}" for node in finding.exclude],
+        reason=finding.because,
+        error_signature=finding.signature,
+        node=finding.node,
+    )
     draft.change(incidents=[*draft.run.incidents, incident])
 
 
@@ -296,7 +318,10 @@ def _wait_for_node(draft: Draft, because: str, key: str) -> None:
         draft.stop("failed", reason, problem("nodes-exhausted", reason))
         draft.note(f"nodes-exhausted-{key}", "Stopped", reason)
     elif draft.run.waiting_since is None:
-        reason = f"{because}No spare is left: {have} of {need} nodes are usable. Waiting up to {seconds} s for a node."
+        reason = (
+            f"{because}No spare is left: {have} of {need} nodes are usable. "
+            f"Waiting up to {seconds} s for a node."
+        )
         draft.change(waiting_since=draft.now)
         _replace_others(draft)
         draft.status("WaitingForNode", reason)
@@ -306,8 +331,8 @@ def _wait_for_node(draft: Draft, because: str, key: str) -> None:
 def _continuation(draft: Draft, resume_as: str) -> str:
     """'Resuming on other nodes from the newest whole checkpoint (step 120 as far as is known).'
 
-    One that is being committed at this moment may be newer. From which step it goes on, and what that costs, is told by the new
-    attempt's first step.
+    One that is being committed at this moment may be newer. From which step it goes on, and what
+    that costs, is told by the new attempt's first step.
     """
     if not draft.run.attempts:
         return f"{resume_as}."
@@ -318,8 +343,9 @@ def _continuation(draft: Draft, resume_as: str) -> str:
 
 
 def _bystanders(draft: Draft, attempt: Attempt) -> None:
-    """A node that the run does not use is lost: training goes on, the backend is asked for another node."""
-    # While the attempt's nodes are unknown nobody can say; a node it was planned without was asked for then.
+    """A node that the run does not use is lost: training goes on, and a new node is asked for."""
+    # While the attempt's nodes are unknown nobody can say. A node that it was planned without was
+    # asked for then.
     if not attempt.nodes and queueing.queued(draft) is None:
         return
     spares, without = usable_nodes(draft) - draft.run.spec.job.nodes, set(attempt.exclude)
@@ -337,7 +363,10 @@ def _bystanders(draft: Draft, attempt: Attempt) -> None:
         action = causes.replacement(fact, node, causes.instance_of(fact, node))
         actions.setdefault(action.id, action)
         if node not in without:
-            message = f"{causes.lost_sentence(fact, node)} The run does not use it, so training goes on; {left}."
+            message = (
+                f"{causes.lost_sentence(fact, node)} The run does not use it, so training goes "
+                f"on; {left}."
+            )
             draft.note(f"bystander-{fact.id}-{node}", "SpareLost", message)
     if len(handled) > len(draft.run.handled_facts):
         draft.change(handled_facts=list(handled), actions=list(actions.values()))

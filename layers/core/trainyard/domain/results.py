@@ -1,4 +1,4 @@
-"""Whether an export holds what a run was for, and what a person must know before one begins: no result goes with its cluster unseen."""
+"""Whether an export holds a run's result, so that no result is deleted unseen."""
 
 from __future__ import annotations
 
@@ -10,30 +10,34 @@ from trainyard_contracts.specs import ExportSpec, RunSpec
 #: Programs that commit checkpoints and a final model by themselves.
 OUR_TRAINERS = "trainyard_trainers."
 WHERE = (
-    "Results belong into the directory that TRAINYARD_OUTPUT_DIR names: it is there again at each attempt and always exported. Files that "
-    "a program leaves in its working directory or in TRAINYARD_RUN_DIR are exported up to 20 GiB; what it writes elsewhere on the nodes is "
+    "Results belong into the directory that TRAINYARD_OUTPUT_DIR names: "
+    "it is there again at each attempt and always exported. Files that "
+    "a program leaves in its working directory or in TRAINYARD_RUN_DIR are exported up to 20 "
+    "GiB; what it writes elsewhere on the nodes is "
     "not found and goes with the cluster."
 )
 
 
 def left_behind(manifest: ExportManifest) -> str:
-    """Files that only the cluster holds and that may be the result; '' if nothing of worth was left out.
+    """Files that only the cluster holds and that may be the result; '' if nothing of worth was left
+    out.
 
-    Files of a working directory may be anything, so they count only where nothing better was exported; what was put into the output
-    directory was meant to be kept.
+    Files of a working directory may be anything, so they count only where nothing better was
+    exported; what was put into the output directory was meant to be kept.
     """
     better = manifest.final_model or manifest.last_step is not None or manifest.output_files > 0
     count = manifest.output_left_out + (0 if better else manifest.working_left_out)
     if not count:
         return ""
     return (
-        f"{counted(count, 'file')} of the program's own ({size(manifest.left_out_bytes)}), which are too many, too large, "
+        f"{counted(count, 'file')} of the program's own ({size(manifest.left_out_bytes)}), "
+        "which are too many, too large, "
         "or links that lead elsewhere"
     )
 
 
 def found_nothing(manifest: ExportManifest, asked: ExportSpec) -> bool:
-    """Only logs were exported, though checkpoints were to be: a program that trained has its result somewhere else."""
+    """Only logs were exported, though checkpoints were expected: the result is elsewhere."""
     some = (
         manifest.final_model
         or manifest.last_step is not None
@@ -56,21 +60,26 @@ def without_result(run: Run) -> bool:
 
 
 def kept_because(run: Run) -> str:
-    """Why the run's own cluster stays although its export is verified, and what to do; '' if it may go."""
-    again = f"Put them into TRAINYARD_OUTPUT_DIR and export the run again (trainyard run export {run.id}), or delete the cluster by hand."
+    """Why the run's own cluster stays although its export is verified; '' if it may go."""
+    again = (
+        "Put them into TRAINYARD_OUTPUT_DIR and export the run again (trainyard run export "
+        f"{run.id}), or delete the cluster by hand."
+    )
     if run.export is not None and run.export.left_behind:
         return f"It holds the only copy of {run.export.left_behind}. {again}"
     if without_result(run) and run.spec.cluster.spec is not None:
         limit = run.spec.cluster.spec.idle_limit_seconds
         return (
-            "No result was found: neither a checkpoint nor a final model nor a file of the program's in its output or working directory. "
-            f"It stays until it has been idle for {limit} s (cluster.spec.idleLimitSeconds). {again.replace('them', 'the results')}"
+            "No result was found: neither a checkpoint nor a final model nor a file of the "
+            "program's in its output or working directory. "
+            f"It stays until it has been idle for {limit} s (cluster.spec.idleLimitSeconds). "
+            f"{again.replace('them', 'the results')}"
         )
     return ""
 
 
 def warnings(spec: RunSpec) -> list[str]:
-    """What could surprise who submits this run; said in the dry run, in the answer, and in the timeline."""
+    """What could surprise the user of this run; it is in dry run, answer and timeline."""
     found = []
     if (
         not (spec.job.module or "").startswith(OUR_TRAINERS)
@@ -80,16 +89,19 @@ def warnings(spec: RunSpec) -> list[str]:
         found.append(f"job: the program is not one of Trainyard's trainers. {WHERE}")
     if spec.checkpoint.every_seconds is None and spec.checkpoint.every_steps is None:
         found.append(
-            "checkpoint: neither everySeconds nor everySteps is given; Trainyard's trainers then save every 60 s, and a program that saves "
+            "checkpoint: neither everySeconds nor everySteps is given; "
+            "Trainyard's trainers then save every 60 s, and a program that saves "
             "nothing itself starts again from the beginning after a failure."
         )
     if not spec.export.enabled and spec.teardown_policy != "never":
         found.append(
-            "export.enabled is false and the cluster is deleted at the end: what was trained is lost with it."
+            "export.enabled is false and the cluster is deleted at the end: "
+            "what was trained is lost with it."
         )
     cluster = spec.cluster.spec
     if cluster is not None and not any(group.spares for group in cluster.instance_groups):
         found.append(
-            "cluster: there is no spare, so a lost node is waited for (minutes) instead of replaced in seconds."
+            "cluster: there is no spare, so a lost node is waited for (minutes) instead of "
+            "replaced in seconds."
         )
     return found

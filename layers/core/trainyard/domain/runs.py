@@ -1,4 +1,4 @@
-"""How a run's record changes at the ends of its life, told to stop and opened again, and what it leaves behind."""
+"""How a run's record ends, is stopped and opened again, and what the run leaves behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Outcome = Literal["succeeded", "failed", "cancelled"]
 
 
 def stopped(run: Run, now: datetime, outcome: Outcome, reason: str, problem: Problem | None) -> Run:
-    """Training is over. A job that may still run, submitted or not as far as we know, is told to stop."""
+    """Training is over. A job that may still run, submitted or not as far as we know, must stop."""
     actions = list(run.actions)
     live = run.attempt
     if live is not None and live.life == run.life and live.ended_at is None:
@@ -28,7 +28,10 @@ def stopped(run: Run, now: datetime, outcome: Outcome, reason: str, problem: Pro
 
 
 def reopened(run: Run, now: datetime, *, outcome: Outcome | None, reason: str) -> Run:
-    """An ended run's next life: new budgets and a new execution. With an outcome it only exports, tears down and ends again."""
+    """An ended run's next life: new budgets and a new execution.
+
+    With an outcome it only exports, tears down and ends again.
+    """
     kept = (
         run.problem
         if outcome is not None and run.problem is not None and run.problem.code != "export-failed"
@@ -55,5 +58,8 @@ def reopened(run: Run, now: datetime, *, outcome: Outcome | None, reason: str) -
 
 
 def left_on(run: Run, cluster: Cluster) -> bool:
-    """Whether the cluster holds what the run wrote: it lies on a shared filesystem, which outlives the cluster that it was written on."""
+    """Whether the cluster holds what the run wrote.
+
+    A shared filesystem outlives the cluster on which it was written.
+    """
     return run.filesystem == cluster.filesystem

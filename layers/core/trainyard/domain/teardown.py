@@ -1,4 +1,4 @@
-"""When a cluster may be deleted: never while a run uses it, never while it holds the only copy of a checkpoint."""
+"""When a cluster may be deleted: never while a run uses it or it holds a checkpoint's only copy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ def blocker(
     cluster_facts: Iterable[Fact],
     others: OtherJobs | None = None,
 ) -> str | None:
-    """Why the cluster must not be deleted now, or None if it may. A cluster that failed serves nobody and costs money: it may go."""
+    """Why the cluster must not be deleted now, or None if it may.
+
+    A failed cluster is of no use and costs money: it may go.
+    """
     if cluster.status == "Failed":
         return None
     users = [run.id for run in active_runs if run.outcome is None or has_something_to_lose(run)]
@@ -26,7 +29,10 @@ def blocker(
         return None
     holders = unsaved_runs(cluster, cluster_facts)
     if holders:
-        return f"Cluster '{cluster.name}' holds the only copy of the checkpoints of {_listed(holders)}."
+        return (
+            f"Cluster '{cluster.name}' holds the only copy of the checkpoints of "
+            f"{_listed(holders)}."
+        )
     if others is not None and (others.running or others.queued):
         return f"Cluster '{cluster.name}' is used by people: {_jobs(others)}."
     return None
@@ -46,7 +52,8 @@ def _jobs(others: OtherJobs) -> str:
 def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
     """Runs that ended with checkpoints on the cluster that no verified export holds.
 
-    An FSx file system outlives the cluster, but it may be scratch or someone's to delete: only a verified export counts.
+    An FSx file system outlives the cluster, but it may be temporary, or someone may delete it. Only
+    a verified export counts.
     """
     unsaved: dict[str, None] = {}
     book = Book(cluster_facts)
@@ -69,7 +76,7 @@ def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
 
 
 def has_something_to_lose(run: Run) -> bool:
-    """The run trained on its cluster, wants an export, and no verified export made after training holds the result."""
+    """The run trained on its cluster, wants an export, and has none verified after training."""
     # A job that started was submitted, even where the answer to the submission was lost.
     trained = any(
         attempt.submitted_at is not None or attempt.started_at is not None
@@ -93,7 +100,7 @@ def wanted(run: Run) -> bool:
 
 
 def overdue(cluster: Cluster, owner: Run) -> bool:
-    """The run that the cluster was made for is over, its policy asks for the deletion, and nobody deletes it."""
+    """The run that owns the cluster is over, its policy asks for deletion, nobody deletes."""
     ours = cluster.owner_run == owner.id and owner.cluster_generation in (None, cluster.generation)
     # One that stays because no result was found goes when it is idle, as any cluster does.
     return (

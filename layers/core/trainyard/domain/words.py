@@ -41,7 +41,10 @@ def waiting_sentence(queued: AttemptQueued) -> str:
     behind = ", ".join(_job_ahead(job) for job in queued.ahead[:3])
     more = f" and {len(queued.ahead) - 3} more" if len(queued.ahead) > 3 else ""
     alone = f"though no other job holds its nodes; Slurm's reason: {queued.reason or 'none'}"
-    return f"Attempt {queued.attempt} waits in Slurm's queue {f'behind {behind}{more}' if queued.ahead else alone}."
+    return (
+        f"Attempt {queued.attempt} waits in Slurm's queue "
+        f"{f'behind {behind}{more}' if queued.ahead else alone}."
+    )
 
 
 def _job_ahead(job: JobAhead) -> str:

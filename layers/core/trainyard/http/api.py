@@ -1,4 +1,4 @@
-"""The whole API: one resolver over the routers of every resource, and the last resort when something breaks."""
+"""The whole API: one resolver over every resource's router, and the last resort for failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ log = Logger(service="api", serialize_stacktrace=False)
 
 
 class Api:
-    """The API over its ports. `ports` is asked for at each request, so that building it touches nothing of AWS."""
+    """The API over its ports.
+
+    `ports` is called at each request, so that building the API touches nothing of AWS.
+    """
 
     def __init__(self, ports: Callable[[], Ports]) -> None:
         self.resolver = APIGatewayHttpResolver(
@@ -46,7 +49,8 @@ class Api:
 
     def _no_route(self, _: NotFoundError) -> Response[str]:
         request = self.resolver.current_event.request_context.http
-        # The resolver keeps its routes private and cannot say "wrong method"; a verb of its own path never is one.
+        # The resolver keeps its routes private and cannot say "wrong method"; a verb with its own
+        # path never is one.
         routes = [*self.resolver._static_routes, *self.resolver._dynamic_routes]
         is_verb = ":" in request.path.rpartition("/")[2]
         allowed = (

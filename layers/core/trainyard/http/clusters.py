@@ -38,8 +38,22 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of clusters."""
     router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
 
-    @router.post("/v1/clusters", tags=TAGS, operation_id="createCluster", summary="Create a cluster, or with dryrun=true see exactly what it would be",
-                 responses=documented(202, ClusterView, "Accepted; follow the cluster", 409, 413, 415, 422, also={200: PlanView}))  # fmt: skip
+    @router.post(
+        "/v1/clusters",
+        tags=TAGS,
+        operation_id="createCluster",
+        summary="Create a cluster, or with dryrun=true see exactly what it would be",
+        responses=documented(
+            202,
+            ClusterView,
+            "Accepted; follow the cluster",
+            409,
+            413,
+            415,
+            422,
+            also={200: PlanView},
+        ),
+    )
     def create(
         spec: Annotated[ClusterSpec, Body()],
         dryrun: Annotated[bool, Query(description="answer with the plan and do nothing")] = False,
@@ -49,20 +63,35 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
             return answer(PlanView.of_plan(dry_run_cluster(ports(), spec)))
         return _accepted(create_cluster(ports(), spec, idempotency_key=idempotency_key))
 
-    @router.get("/v1/clusters", tags=TAGS, operation_id="listClusters", summary="List clusters",
-                responses=documented(200, ClusterPage, "One page of clusters"))  # fmt: skip
+    @router.get(
+        "/v1/clusters",
+        tags=TAGS,
+        operation_id="listClusters",
+        summary="List clusters",
+        responses=documented(200, ClusterPage, "One page of clusters"),
+    )
     def list_clusters(limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None) -> Response[str]:
         page = ports().clusters.list(limit=limit, token=next_token)
         clusters = [ClusterView.of(cluster) for cluster in page.items]
         return answer(ClusterPage.model_construct(clusters=clusters, next_token=page.next_token))
 
-    @router.get("/v1/clusters/<clusterName>", tags=TAGS, operation_id="getCluster", summary="Show a cluster",
-                responses=documented(200, ClusterView, "The cluster", 404))  # fmt: skip
+    @router.get(
+        "/v1/clusters/<clusterName>",
+        tags=TAGS,
+        operation_id="getCluster",
+        summary="Show a cluster",
+        responses=documented(200, ClusterView, "The cluster", 404),
+    )
     def show(cluster_name: ClusterPath) -> Response[str]:
         return answer(ClusterView.of(ports().clusters.get(known(cluster_name))))
 
-    @router.delete("/v1/clusters/<clusterName>", tags=TAGS, operation_id="deleteCluster", summary="Delete a cluster that nobody uses",
-                   responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409))  # fmt: skip
+    @router.delete(
+        "/v1/clusters/<clusterName>",
+        tags=TAGS,
+        operation_id="deleteCluster",
+        summary="Delete a cluster that nobody uses",
+        responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409),
+    )
     def delete(
         cluster_name: ClusterPath,
         force: Force = False,

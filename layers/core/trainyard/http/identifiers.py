@@ -1,4 +1,4 @@
-"""Ids that arrive in paths: one that cannot exist is not found, and never reaches a database or a service."""
+"""Ids that arrive in paths: one that cannot exist is not found, without asking any service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=128,
         pattern=told(r"^[\x20-\x7e]+$", "must be 1 to 128 printable ASCII characters"),
-        description="the same key and body again answer with the same resource; another body is refused",
+        description=(
+            "the same key and body again answer with the same resource; another body is refused"
+        ),
     ),
 ]
 

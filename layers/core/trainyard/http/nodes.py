@@ -22,8 +22,13 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of nodes; verbs first, as in runs."""
     router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
 
-    @router.post("/v1/clusters/<clusterName>/nodes/<instanceId>:replace", tags=TAGS, operation_id="replaceNode", responses=_ACTION,
-                 summary="Replace a node by a new instance")  # fmt: skip
+    @router.post(
+        "/v1/clusters/<clusterName>/nodes/<instanceId>:replace",
+        tags=TAGS,
+        operation_id="replaceNode",
+        responses=_ACTION,
+        summary="Replace a node by a new instance",
+    )
     def replace(cluster: ClusterPath, instance: InstancePath) -> Response[str]:
         result = replace_node(ports(), cluster_name(cluster), instance_id(instance))
         return answer(
@@ -32,8 +37,13 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
             location=_list_of(cluster),
         )
 
-    @router.post("/v1/clusters/<clusterName>/nodes/<instanceId>:reboot", tags=TAGS, operation_id="rebootNode", responses=_ACTION,
-                 summary="Reboot a node")  # fmt: skip
+    @router.post(
+        "/v1/clusters/<clusterName>/nodes/<instanceId>:reboot",
+        tags=TAGS,
+        operation_id="rebootNode",
+        responses=_ACTION,
+        summary="Reboot a node",
+    )
     def reboot(cluster: ClusterPath, instance: InstancePath) -> Response[str]:
         result = reboot_node(ports(), cluster_name(cluster), instance_id(instance))
         return answer(
@@ -42,8 +52,13 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
             location=_list_of(cluster),
         )
 
-    @router.get("/v1/clusters/<clusterName>/nodes", tags=TAGS, operation_id="listNodes",
-                summary="Nodes as the backend, Slurm and their newest sample show them", responses=documented(200, NodeList, "The nodes", 404, 429))  # fmt: skip
+    @router.get(
+        "/v1/clusters/<clusterName>/nodes",
+        tags=TAGS,
+        operation_id="listNodes",
+        summary="Nodes as the backend, Slurm and their newest sample show them",
+        responses=documented(200, NodeList, "The nodes", 404, 429),
+    )
     def listing(cluster: ClusterPath) -> Response[str]:
         return answer(NodeList.of_nodes(list_nodes(ports(), cluster_name(cluster))))
 

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the API, generated from the very routes that serve it; never needed inside the function."""
+"""The OpenAPI 3.1 document of the API, from the routes that serve it; no function needs it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from trainyard.http.problems import MEDIA_TYPE
 from trainyard.ports import Ports
 
 DESCRIPTION = (
-    "Distributed training on AWS with nobody watching. Requests are signed with AWS Signature Version 4 (service execute-api). "
-    "Errors are application/problem+json with a closed code. Times are RFC 3339; units are in the names."
+    "Distributed training on AWS with nobody watching. Requests are signed with AWS Signature "
+    "Version 4 (service execute-api). "
+    "Errors are application/problem+json with a closed code. Times are RFC 3339; "
+    "units are in the names."
 )
 # The resolver documents its own answers to invalid requests, which this API replaces by problems.
 _UNUSED = ("HTTPValidationError", "ValidationError", "ResponseValidationError")
@@ -43,7 +45,8 @@ _SIGV4 = {
 }
 
 
-#: What any path can answer before a route is found: an unknown path, or a method that the path does not take.
+#: What any path can answer before a route is found: an unknown path, or a method that the path
+#: lacks.
 _WITHOUT_A_ROUTE = {
     "404": "There is no such path",
     "405": "The path does not take this method; Allow names those it takes",
@@ -62,7 +65,9 @@ def _responses(responses: dict[str, Any]) -> dict[str, Any]:
         if not _is_the_resolvers(response)
     }
     kept["403"] = {
-        "description": "The gateway refuses the request: no signature, a wrong one, or no permission"
+        "description": (
+            "The gateway refuses the request: no signature, a wrong one, or no permission"
+        )
     }
     for status, description in _WITHOUT_A_ROUTE.items():
         kept.setdefault(status, _problem(description))

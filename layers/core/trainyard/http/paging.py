@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 
 
 def digits(value: object) -> object:
-    """Python reads 1_0 and a blank before a number as numbers; nobody means them. Raises ValueError."""
+    """Refuses 1_0 and a leading blank, which Python reads as numbers. Raises ValueError."""
     if isinstance(value, str) and not value.removeprefix("-").isdecimal():
         raise ValueError("must be a whole number")
     return value

@@ -1,4 +1,4 @@
-"""One table from errors to RFC 9457 problems, so that every failure of the API looks and reads the same."""
+"""One table from errors to RFC 9457 problems, so that all failures of the API look the same."""
 
 from __future__ import annotations
 

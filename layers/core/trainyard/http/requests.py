@@ -1,4 +1,4 @@
-"""What every request must be before a route sees it: small enough, JSON, one object, no unknown parameter."""
+"""What every request must be before a route sees it: small, JSON, one object, known parameters."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def _check_media_type(headers: Mapping[str, Any]) -> None:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """The resolver's JSON reader: one object, no repeated key, no NaN. Raises InvalidRequest with the place of the mistake."""
+    """The resolver's JSON reader: one object, no repeated key, no NaN.
+
+    Raises InvalidRequest with the place of the mistake.
+    """
     try:
         value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
     except json.JSONDecodeError as mistake:
@@ -80,7 +83,7 @@ def parse_object(text: str) -> dict[str, Any]:
 
 
 def check_parameters(given: Mapping[str, Any], known: set[str]) -> None:
-    """Refuse query parameters the route does not know, so that a typing mistake is not silently ignored."""
+    """Refuse query parameters that the route does not know, so that no mistake is ignored."""
     unknown = sorted(set(given) - known)
     if unknown:
         allowed = (

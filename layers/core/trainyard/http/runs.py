@@ -55,31 +55,53 @@ def _accepted(run: Run) -> Response[str]:
 
 
 def _of(ports: Ports, run_id: str) -> Runs:
-    """The runs' store, once it is sure that it has this run: an unknown run has no empty timeline."""
+    """The runs' store, once it is known to have this run: an unknown run has no empty timeline."""
     ports.runs.get(known(run_id))
     return ports.runs
 
 
 def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
-    @router.post("/v1/runs/<runId>:cancel", tags=TAGS, operation_id="cancelRun", responses=_VERB,
-                 summary="Cancel: stop the job, export what is whole, delete the run's own cluster")  # fmt: skip
+    @router.post(
+        "/v1/runs/<runId>:cancel",
+        tags=TAGS,
+        operation_id="cancelRun",
+        responses=_VERB,
+        summary="Cancel: stop the job, export what is whole, delete the run's own cluster",
+    )
     def cancel(run_id: RunPath) -> Response[str]:
         return _accepted(cancel_run(ports(), known(run_id)))
 
-    @router.post("/v1/runs/<runId>:resume", tags=TAGS, operation_id="resumeRun", responses=_VERB,
-                 summary="Resume a failed or cancelled run from its newest whole checkpoint")  # fmt: skip
+    @router.post(
+        "/v1/runs/<runId>:resume",
+        tags=TAGS,
+        operation_id="resumeRun",
+        responses=_VERB,
+        summary="Resume a failed or cancelled run from its newest whole checkpoint",
+    )
     def resume(run_id: RunPath) -> Response[str]:
         return _accepted(resume_run(ports(), known(run_id)))
 
-    @router.post("/v1/runs/<runId>:export", tags=TAGS, operation_id="exportRun", responses=_VERB,
-                 summary="Export checkpoints and the final model to S3 now")  # fmt: skip
+    @router.post(
+        "/v1/runs/<runId>:export",
+        tags=TAGS,
+        operation_id="exportRun",
+        responses=_VERB,
+        summary="Export checkpoints and the final model to S3 now",
+    )
     def export(run_id: RunPath) -> Response[str]:
         return _accepted(request_export(ports(), known(run_id)))
 
 
 def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
-    @router.post("/v1/runs", tags=TAGS, operation_id="submitRun", summary="Submit a run, or with dryrun=true see exactly what it would do",
-                 responses=documented(202, RunView, "Accepted; follow the run", 409, 413, 415, 422, also={200: PlanView}))  # fmt: skip
+    @router.post(
+        "/v1/runs",
+        tags=TAGS,
+        operation_id="submitRun",
+        summary="Submit a run, or with dryrun=true see exactly what it would do",
+        responses=documented(
+            202, RunView, "Accepted; follow the run", 409, 413, 415, 422, also={200: PlanView}
+        ),
+    )
     def submit(
         spec: RunSpec,
         dryrun: Annotated[bool, Query(description="answer with the plan and do nothing")] = False,
@@ -89,8 +111,13 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
             return answer(PlanView.of_plan(dry_run_run(ports(), spec)))
         return _accepted(submit_run(ports(), spec, idempotency_key=idempotency_key))
 
-    @router.get("/v1/runs", tags=TAGS, operation_id="listRuns", summary="List runs, newest first",
-                responses=documented(200, RunPage, "One page of runs"))  # fmt: skip
+    @router.get(
+        "/v1/runs",
+        tags=TAGS,
+        operation_id="listRuns",
+        summary="List runs, newest first",
+        responses=documented(200, RunPage, "One page of runs"),
+    )
     def list_runs(
         limit: Limit = DEFAULT_LIMIT,
         next_token: NextToken = None,
@@ -103,16 +130,26 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
             )
         )
 
-    @router.get("/v1/runs/<runId>", tags=TAGS, operation_id="getRun", summary="Show a run with its newest sample",
-                responses=documented(200, RunView, "The run", 404))  # fmt: skip
+    @router.get(
+        "/v1/runs/<runId>",
+        tags=TAGS,
+        operation_id="getRun",
+        summary="Show a run with its newest sample",
+        responses=documented(200, RunView, "The run", 404),
+    )
     def show(run_id: RunPath) -> Response[str]:
         run, latest = show_run(ports(), known(run_id))
         return answer(RunView.of(run, latest=latest))
 
 
 def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
-    @router.get("/v1/runs/<runId>/events", tags=TAGS, operation_id="listRunEvents", summary="The timeline, oldest first, with reasons",
-                responses=documented(200, EventPage, "One page of the timeline", 404))  # fmt: skip
+    @router.get(
+        "/v1/runs/<runId>/events",
+        tags=TAGS,
+        operation_id="listRunEvents",
+        summary="The timeline, oldest first, with reasons",
+        responses=documented(200, EventPage, "One page of the timeline", 404),
+    )
     def events(
         run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None
     ) -> Response[str]:
@@ -123,8 +160,13 @@ def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
             )
         )
 
-    @router.get("/v1/runs/<runId>/checkpoints", tags=TAGS, operation_id="listRunCheckpoints", summary="Checkpoints, newest step first",
-                responses=documented(200, CheckpointPage, "One page of checkpoints", 404))  # fmt: skip
+    @router.get(
+        "/v1/runs/<runId>/checkpoints",
+        tags=TAGS,
+        operation_id="listRunCheckpoints",
+        summary="Checkpoints, newest step first",
+        responses=documented(200, CheckpointPage, "One page of checkpoints", 404),
+    )
     def checkpoints(
         run_id: RunPath, limit: Limit = DEFAULT_LIMIT, next_token: NextToken = None
     ) -> Response[str]:
@@ -136,8 +178,13 @@ def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
             )
         )
 
-    @router.get("/v1/runs/<runId>/logs", tags=TAGS, operation_id="getRunLog", summary="The tail of the job's or the lifecycle script's log",
-                responses=documented(200, LogView, "The tail", 404, 409, 429, 503))  # fmt: skip
+    @router.get(
+        "/v1/runs/<runId>/logs",
+        tags=TAGS,
+        operation_id="getRunLog",
+        summary="The tail of the job's or the lifecycle script's log",
+        responses=documented(200, LogView, "The tail", 404, 409, 429, 503),
+    )
     def logs(
         run_id: RunPath,
         attempt: Annotated[
@@ -149,8 +196,13 @@ def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         log = read_logs(ports(), known(run_id), kind=kind, attempt=attempt, lines=lines)
         return answer(LogView(kind=log.kind, attempt=log.attempt, source=log.source, text=log.text))
 
-    @router.get("/v1/runs/<runId>/metrics", tags=TAGS, operation_id="getRunMetrics", summary="Series per node and of the training",
-                responses=documented(200, MetricsView, "The series", 404))  # fmt: skip
+    @router.get(
+        "/v1/runs/<runId>/metrics",
+        tags=TAGS,
+        operation_id="getRunMetrics",
+        summary="Series per node and of the training",
+        responses=documented(200, MetricsView, "The series", 404),
+    )
     def metrics(
         run_id: RunPath,
         since_seconds: Annotated[

@@ -1,4 +1,4 @@
-"""What the API answers, field by field, in camelCase. What only the table or the state machines need is not here."""
+"""What the API answers, field by field, in camelCase; the table's other fields stay inside."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class View(Unchanging):
     @classmethod
     def made(cls, **fields: Any) -> Self:
         """Of fields that are right already."""
-        return cls.model_construct(**fields)  # type: ignore[return-value]  # pydantic's plugin of mypy does not know Self
+        # pydantic's plugin of mypy does not know Self
+        return cls.model_construct(**fields)  # type: ignore[return-value]
 
 
 class Problem(View):
@@ -110,7 +111,10 @@ class Checkpoint(View):
     files: int
     committed_at: datetime
     status: Literal["whole", "rejected", "pruned"] = Field(
-        description="whole: every hash verified; rejected: it does not verify; pruned: removed, newer ones are kept"
+        description=(
+            "whole: every hash verified; rejected: it does not verify; pruned: "
+            "removed, newer ones are kept"
+        )
     )
     reason: str
 
@@ -150,7 +154,9 @@ class RunView(View):
     )
     cluster_deleted: bool
     filesystem: str = Field(
-        description="what the run's last attempt wrote lies on this filesystem: its DNS name and mount name"
+        description=(
+            "what the run's last attempt wrote lies on this filesystem: its DNS name and mount name"
+        )
     )
     objects_prefix: str = Field(
         description="where its objects lie in the data bucket; runs/<id> of older runs"
@@ -253,7 +259,10 @@ class MetricsView(View):
     run: list[TimedRunSample]
     thinned: bool = Field(
         default=False,
-        description="points or nodes are left out, so that the answer stays small; a shorter time shows more points",
+        description=(
+            "points or nodes are left out, so that the answer stays small; "
+            "a shorter time shows more points"
+        ),
     )
     node_count: int = Field(default=0, description="nodes that have samples, shown or not")
 
@@ -268,7 +277,7 @@ class MetricsView(View):
 
 
 class PlanView(View):
-    """What would be sent, with nothing sent: the backend's exact request, the files with their sizes, the price."""
+    """What would be sent, but is not: the backend's exact request, files with sizes, the price."""
 
     operation: str | None = None
     request: dict[str, Any] = Field(default_factory=dict)

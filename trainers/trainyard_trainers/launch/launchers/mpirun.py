@@ -28,7 +28,10 @@ EFA_INSTALLERS = "/opt/amazon/openmpi/bin"
 AGENT = "trainyard-start-daemon"
 #: mpirun asks it to start a daemon: `AGENT <host> <command of the daemon>`. The interpreter's path
 #: may hold a space, which mpirun would split.
-_AGENT_TEXT = '#!/bin/sh\nexec "$TRAINYARD_JOB_PYTHON" -S -m trainyard_trainers.launch.launchers.mpirun daemon "$@"\n'
+_AGENT_TEXT = (
+    '#!/bin/sh\nexec "$TRAINYARD_JOB_PYTHON" -S -m trainyard_trainers.launch.launchers.mpirun '
+    'daemon "$@"\n'
+)
 _RANK = {
     "RANK": "OMPI_COMM_WORLD_RANK",
     "WORLD_SIZE": "OMPI_COMM_WORLD_SIZE",

@@ -32,9 +32,15 @@ def create_cluster(
     now = ports.clock.now()
     named = spec.changed(name=name) if name else spec
     record = Cluster(
-        name=named.name, spec=named, created_at=now, updated_at=now, owner_run=owner_run,
-        last_used_at=now, idempotency_key=idempotency_key, signs_events=True,
-    )  # fmt: skip
+        name=named.name,
+        spec=named,
+        created_at=now,
+        updated_at=now,
+        owner_run=owner_run,
+        last_used_at=now,
+        idempotency_key=idempotency_key,
+        signs_events=True,
+    )
     stored = _repeated(ports, record)
     if stored is None:
         try:

@@ -70,7 +70,7 @@ def save(ports: Ports, run: Run, decision: Decision) -> Run:
 
 
 def resumed(before: Run, after: Run) -> Iterator[tuple[float, Incident]]:
-    """The incidents that this decision closed, with the seconds from the fault to the first step."""
+    """The incidents that this decision closed, with the seconds from fault to first step."""
     open_before = {one.fact_id for one in before.incidents if one.resumed_at is None}
     for one in after.incidents:
         if one.fact_id in open_before and one.resumed_at is not None:

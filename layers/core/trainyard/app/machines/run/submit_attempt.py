@@ -116,11 +116,15 @@ def _save(
     ports.runs.note(
         run.id,
         TimelineEntry(
-            id=f"status-submitted-{attempt.number}", at=asked_at, kind="status",
-            type="AttemptSubmitted", attempt=attempt.number, data={"jobId": job_id},
+            id=f"status-submitted-{attempt.number}",
+            at=asked_at,
+            kind="status",
+            type="AttemptSubmitted",
+            attempt=attempt.number,
+            data={"jobId": job_id},
             message=f"Attempt {attempt.number} is submitted to Slurm as job {job_id}{without}.",
         ),
-    )  # fmt: skip
+    )
     submitted = attempt.changed(submitted_at=now, job_id=job_id)
     # A run that recovers keeps the reason why it does.
     queued = f"Job {job_id} is in Slurm's queue and starts when its nodes are free."
