@@ -1,5 +1,4 @@
-"""What a checkpoint costs its training step, against `torch.save`: `python -m
-bench.checkpoint_stall`.
+"""What a checkpoint costs its step, against `torch.save`: `python -m bench.checkpoint_stall`.
 
 One model (llm, 50 M parameters), 2 ranks on the CPU, both ways in turn. The stall is what the step
 with the save takes longer than the median step; the slowdown is what all steps until the next save
@@ -22,6 +21,10 @@ from bench.llm_jobs import MODEL_50M, arguments, make_tokens, torchrun
 
 ROOT = Path(__file__).resolve().parents[1]
 GOAL = 0.05
+PROGRAMS = {
+    "plain": ["-m", "bench.checkpoint_stall", "--one-rank"],
+    "beside": ["-m", "trainyard_trainers.llm.train"],
+}
 
 
 def plain_program(argv: list[str]) -> int:
@@ -73,6 +76,22 @@ def measure(lines: list[dict[str, Any]], every: int) -> list[dict[str, float]]:
     ]
 
 
+def one_way(
+    how: str, words: list[str], run_dir: Path, every: int
+) -> tuple[list[dict[str, float]], int]:
+    """The saves of one job, and the bytes of its newest checkpoint."""
+    environment = {
+        "TRAINYARD_CHECKPOINT_EVERY_STEPS": str(every if how == "beside" else 10**6),
+        "TRAINYARD_CHECKPOINT_KEEP": "2",
+        "BENCH_EVERY": str(every),
+    }
+    saves = measure(torchrun([*PROGRAMS[how], *words], run_dir, environment), every)
+    newest = max((run_dir / "checkpoints").glob("step-*"))
+    saved = sum(path.stat().st_size for path in newest.rglob("*"))
+    shutil.rmtree(run_dir)
+    return saves, saved
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.checkpoint_stall", description=__doc__)
     parser.add_argument("--rounds", type=int, default=2)
@@ -83,32 +102,14 @@ def main(argv: list[str] | None = None) -> int:
     shutil.rmtree(state, ignore_errors=True)
     data = make_tokens(state / "tokens", 200_000)
     words = arguments(data, options.every * (options.saves + 1) + 2, 64, 4, MODEL_50M)
-    found: dict[str, list[dict[str, float]]] = {"plain": [], "beside": []}
+    found: dict[str, list[dict[str, float]]] = {how: [] for how in PROGRAMS}
     saved = 0
     for number in range(options.rounds):
-        for how, program in (
-            ("plain", ["-m", "bench.checkpoint_stall", "--one-rank"]),
-            ("beside", ["-m", "trainyard_trainers.llm.train"]),
-        ):
-            every = options.every if how == "beside" else 10**6
-            run_dir = state / f"{how}-{number}"
-            environment = {
-                "TRAINYARD_CHECKPOINT_EVERY_STEPS": str(every),
-                "TRAINYARD_CHECKPOINT_KEEP": "2",
-                "BENCH_EVERY": str(options.every),
-            }
-            found[how] += measure(torchrun([*program, *words], run_dir, environment), options.every)
-            saved = sum(
-                path.stat().st_size
-                for path in max((run_dir / "checkpoints").glob("step-*")).rglob("*")
-            )
-            shutil.rmtree(run_dir)
-            print(
-                json.dumps(
-                    {"round": number + 1, "how": how, "saves": found[how][-options.saves :]}
-                ),
-                flush=True,
-            )
+        for how in PROGRAMS:
+            saves, saved = one_way(how, words, state / f"{how}-{number}", options.every)
+            found[how] += saves
+            line = {"round": number + 1, "how": how, "saves": found[how][-options.saves :]}
+            print(json.dumps(line), flush=True)
     medians = {
         how: {key: rounded(median([save[key] for save in saves])) for key in saves[0]}
         for how, saves in found.items()

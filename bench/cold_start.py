@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -101,21 +102,7 @@ def native_packages(python: str) -> Path:
 def first_answer(python: str, opt: Path, native: Path, table: str) -> dict[str, float]:
     """Milliseconds from the process's start to the end of init, to the first answer; CPU time."""
     api = RuntimeApi()
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join(
-            map(str, (native, opt / "python", sam.ROOT / "functions/api"))
-        ),
-        "PYTHONDONTWRITEBYTECODE": "1",  # /opt is read-only on Lambda
-        "AWS_LAMBDA_RUNTIME_API": api.address,
-        "AWS_LAMBDA_FUNCTION_NAME": "api",
-        "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "AKIACOLDSTART",
-        "AWS_SECRET_ACCESS_KEY": "none",
-        "AWS_ENDPOINT_URL": table,
-        "POWERTOOLS_SERVICE_NAME": "trainyard",
-        **dict.fromkeys(SETTINGS, "arn:aws:iam::123456789012:role/cold-start"),
-    }
+    environment = _environment((native, opt / "python"), api.address, table)
     call = Invocation(
         json.dumps(_event()).encode(),
         time.time() + ANSWER_SECONDS,
@@ -145,6 +132,23 @@ def first_answer(python: str, opt: Path, native: Path, table: str) -> dict[str, 
         "init": (ready - started) * 1000,
         "firstAnswer": (ended - started) * 1000,
         "cpu": cpu * 1000,
+    }
+
+
+def _environment(packages: Iterable[Path], address: str, table: str) -> dict[str, str]:
+    path = map(str, (*packages, sam.ROOT / "functions/api"))
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONDONTWRITEBYTECODE": "1",  # /opt is read-only on Lambda
+        "AWS_LAMBDA_RUNTIME_API": address,
+        "AWS_LAMBDA_FUNCTION_NAME": "api",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "AKIACOLDSTART",
+        "AWS_SECRET_ACCESS_KEY": "none",
+        "AWS_ENDPOINT_URL": table,
+        "POWERTOOLS_SERVICE_NAME": "trainyard",
+        **dict.fromkeys(SETTINGS, "arn:aws:iam::123456789012:role/cold-start"),
     }
 
 

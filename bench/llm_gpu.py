@@ -87,6 +87,19 @@ def step_seconds(settings: LlmConfig, steps: int, warm: int) -> tuple[list[float
     return seconds[warm:], losses
 
 
+def alone(settings: LlmConfig, steps: int, warm: int) -> tuple[list[float], list[float]]:
+    """The steps of a group of one rank."""
+    dist.init_process_group(
+        process_group_backend(settings.parallel),
+        store=torch._C._distributed_c10d.HashStore(),
+        rank=0,
+        world_size=1,
+    )
+    found = step_seconds(settings, steps, warm)
+    dist.destroy_process_group()
+    return found
+
+
 def measure(tiny: bool, batch: int, micro_batch: int, checkpointing: bool) -> dict[str, Any]:
     model, sequence, steps, warm = (TINY, 64, 4, 1) if tiny else (BIG, 4096, 25, 10)
     with tempfile.TemporaryDirectory() as place:
@@ -108,14 +121,7 @@ def measure(tiny: bool, batch: int, micro_batch: int, checkpointing: bool) -> di
             # use.
             parallel=ParallelConfig(device="cpu" if tiny else "cuda", data="fsdp"),
         )
-        dist.init_process_group(
-            process_group_backend(settings.parallel),
-            store=torch._C._distributed_c10d.HashStore(),
-            rank=0,
-            world_size=1,
-        )
-        seconds, losses = step_seconds(settings, steps, warm)
-        dist.destroy_process_group()
+        seconds, losses = alone(settings, steps, warm)
     a_second = batch * sequence / statistics.median(seconds)
     found = {
         "parameters": sum(torch.Size(shape).numel() for shape in parameter_shapes(model).values()),

@@ -78,23 +78,7 @@ def job(name: str, model: dict[str, Any], data: Path, place: Path, steps: int, p
         return _started(
             name, argv, {**environment, "ACCELERATE_USE_CPU": "true"}, ends, place / "log", port
         )
-    options = {
-        "data": data,
-        "steps": steps,
-        "sequence": SEQUENCE,
-        "batch": BATCH,
-        "packing": "plain",
-        "warmup": 10,
-        "log-every": 1000,
-    }
-    options |= {f"model.{key}": value for key, value in model.items()} | {
-        "optimizer.learning-rate": LEARNING_RATE
-    }
-    words = [
-        word
-        for key, value in options.items()
-        for word in (f"--{key.replace('_', '-')}", str(value))
-    ]
+    words = _words(model, data, steps)
     environment |= {"TRAINYARD_RUN_DIR": str(place), "TRAINYARD_CHECKPOINT_EVERY_STEPS": "1000000"}
     ends = place / "attempts" / "1" / "steps.jsonl"
     return _started(
@@ -105,6 +89,26 @@ def job(name: str, model: dict[str, Any], data: Path, place: Path, steps: int, p
         place / "log",
         port,
     )
+
+
+def _words(model: dict[str, Any], data: Path, steps: int) -> list[str]:
+    """Options of our trainer."""
+    options = {
+        "data": data,
+        "steps": steps,
+        "sequence": SEQUENCE,
+        "batch": BATCH,
+        "packing": "plain",
+        "warmup": 10,
+        "log-every": 1000,
+        **{f"model.{key}": value for key, value in model.items()},
+        "optimizer.learning-rate": LEARNING_RATE,
+    }
+    return [
+        word
+        for key, value in options.items()
+        for word in (f"--{key.replace('_', '-')}", str(value))
+    ]
 
 
 def _started(
@@ -124,13 +128,7 @@ def as_trainer(data: Path, ends: Path, steps: int, shape: dict[str, Any]) -> Non
     import time
 
     import torch
-    from transformers import (
-        LlamaConfig,
-        LlamaForCausalLM,
-        Trainer,
-        TrainerCallback,
-        TrainingArguments,
-    )
+    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainerCallback
 
     from trainyard_trainers.common import config
     from trainyard_trainers.llm.config import ModelConfig, to_hf
@@ -154,8 +152,15 @@ def as_trainer(data: Path, ends: Path, steps: int, shape: dict[str, Any]) -> Non
 
     torch.manual_seed(1)
     model = LlamaForCausalLM(LlamaConfig(**to_hf(config.build(ModelConfig, shape))))
-    settings = TrainingArguments(
-        output_dir=str(ends.parent / "trainer"),
+    settings = _trainer_settings(ends.parent / "trainer", steps)
+    Trainer(model=model, args=settings, train_dataset=Windows(), callbacks=[Clock]).train()
+
+
+def _trainer_settings(place: Path, steps: int) -> Any:
+    from transformers import TrainingArguments
+
+    return TrainingArguments(
+        output_dir=str(place),
         max_steps=steps,
         per_device_train_batch_size=BATCH // int(os.environ["WORLD_SIZE"]),
         learning_rate=LEARNING_RATE,
@@ -171,7 +176,6 @@ def as_trainer(data: Path, ends: Path, steps: int, shape: dict[str, Any]) -> Non
         logging_strategy="no",
         disable_tqdm=True,
     )
-    Trainer(model=model, args=settings, train_dataset=Windows(), callbacks=[Clock]).train()
 
 
 def make_data(directory: Path, tokens: int, vocabulary: int) -> Path:

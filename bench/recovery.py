@@ -168,7 +168,17 @@ class Bench:
         last_step = self.cloud.last_step(run_id, 1)
         if kind.nodes == "machines":  # it comes back while the next attempt trains
             self._repair(kind, node)
-        run = self._train_to_the_end(run_id)
+        self._measure(kind, found, self._train_to_the_end(run_id), at, last_step)
+        if kind.nodes == "machines":
+            self._wait("every node serves again", self._all_serve, 120)
+        elif kind.costs_a_node:
+            self._give_back(node)
+
+    def _measure(
+        self, kind: Kind, found: Round, run: dict[str, Any], at: float, last_step: int | None
+    ) -> None:
+        """What the fault at `at` cost the run that is over now."""
+        run_id = str(run["id"])
         whole = newest_whole_step(self.cloud.api.checkpoints(run_id), attempts={1})
         cost = recovery(run, number=2, fault_at=at, last_step=last_step or 0)
         found.fault_to_loss_seconds = self._until_lost(run_id, at)
@@ -189,10 +199,6 @@ class Bench:
             run["status"] == "Succeeded" and len(run["attempts"]) == 2 and cost.complete
         )
         found.causes = [str(incident["cause"]) for incident in run["incidents"]]
-        if kind.nodes == "machines":
-            self._wait("every node serves again", self._all_serve, 120)
-        elif kind.costs_a_node:
-            self._give_back(node)
 
     @contextmanager
     def _job_of_a_person(self) -> Iterator[None]:

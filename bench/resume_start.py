@@ -1,5 +1,4 @@
-"""How long a resume takes, from the launcher's start to the first step: `python -m
-bench.resume_start`.
+"""How long a resume takes, from launch to the first step: `python -m bench.resume_start`.
 
 The model is the llm of 50 M parameters on 2 ranks, its steps as short as they can be. Beside it, in
 the same rounds: `import torch` alone, reading the checkpoint's files as fast as the disk gives them
@@ -25,6 +24,7 @@ from bench.llm_jobs import MODEL_50M, arguments, make_tokens, torchrun
 ROOT = Path(__file__).resolve().parents[1]
 GOAL = 1.3
 SAVED_STEP = 2
+Seconds = dict[str, float]
 
 
 def evict(directory: Path) -> int:
@@ -86,6 +86,41 @@ def resume(run_dir: Path, attempt: int, words: list[str]) -> tuple[float, float]
     return done - float(first["stepSeconds"]), done
 
 
+def one_round(number: int, run_dir: Path, saved: Path, plain: Path, words: list[str]) -> Seconds:
+    """Seconds of each way, one after another, never from the page cache."""
+    found = {"importTorch": run([sys.executable, "-c", "import torch"])}
+    evict(saved)
+    found["read"] = read_all(saved)
+    evict(plain.parent)
+    found["plain"] = run([sys.executable, "-m", "bench.plain_resume", "resume", str(plain)])
+    evict(saved)
+    found["resume"], found["firstStep"] = resume(run_dir, number + 1, words)
+    later = [path for path in (run_dir / "checkpoints").glob("step-*") if path != saved]
+    for made in (run_dir / "final", *later):
+        shutil.rmtree(made)
+    rounded_all = {name: round(value, 3) for name, value in found.items()}
+    print(json.dumps({"round": number, **rounded_all}), flush=True)
+    return found
+
+
+def report(rounds: list[Seconds], size: int) -> None:
+    medians = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+    ratio = medians["resume"] / (medians["importTorch"] + medians["read"])
+    document = {
+        "goal": GOAL,
+        "ratio": rounded(ratio),
+        "checkpointBytes": size,
+        **{f"{name}Seconds": rounded(value) for name, value in medians.items()},
+        "machine": machine(),
+    }
+    (ROOT / "build/bench/resume_start.json").write_text(json.dumps(document, indent=1))
+    print(json.dumps(document, indent=1))
+    print(
+        f"A resume takes {ratio:.2f} times import torch and reading the checkpoint; "
+        f"the goal of {GOAL} is {'' if ratio <= GOAL else 'not '}reached"
+    )
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.resume_start", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
@@ -104,58 +139,11 @@ def main(argv: list[str] | None = None) -> int:
     plain = state / "plain" / "plain.pt"
     plain.parent.mkdir()
     run([sys.executable, "-m", "bench.plain_resume", "save", str(plain)])
-    seconds: dict[str, list[float]] = {
-        "importTorch": [],
-        "read": [],
-        "plain": [],
-        "resume": [],
-        "firstStep": [],
-    }
-    for number in range(options.rounds):
-        seconds["importTorch"].append(run([sys.executable, "-c", "import torch"]))
-        size = evict(saved)
-        seconds["read"].append(read_all(saved))
-        evict(plain.parent)
-        seconds["plain"].append(
-            run([sys.executable, "-m", "bench.plain_resume", "resume", str(plain)])
-        )
-        evict(saved)
-        for name, value in zip(
-            ("resume", "firstStep"), resume(run_dir, number + 2, words(SAVED_STEP + 1)), strict=True
-        ):
-            seconds[name].append(value)
-        for made in (
-            run_dir / "final",
-            *(path for path in (run_dir / "checkpoints").glob("step-*") if path != saved),
-        ):
-            shutil.rmtree(made)
-        print(
-            json.dumps(
-                {
-                    "round": number + 1,
-                    **{name: round(values[-1], 3) for name, values in seconds.items()},
-                }
-            ),
-            flush=True,
-        )
-    medians = {
-        f"{name}Seconds": rounded(statistics.median(values)) for name, values in seconds.items()
-    }
-    bound = statistics.median(seconds["importTorch"]) + statistics.median(seconds["read"])
-    ratio = statistics.median(seconds["resume"]) / bound
-    document = {
-        "goal": GOAL,
-        "ratio": rounded(ratio),
-        "checkpointBytes": size,
-        **medians,
-        "machine": machine(),
-    }
-    (ROOT / "build/bench/resume_start.json").write_text(json.dumps(document, indent=1))
-    print(json.dumps(document, indent=1))
-    print(
-        f"A resume takes {ratio:.2f} times import torch and reading the checkpoint; "
-        f"the goal of {GOAL} is {'' if ratio <= GOAL else 'not '}reached"
-    )
+    rounds = [
+        one_round(number, run_dir, saved, plain, words(SAVED_STEP + 1))
+        for number in range(1, options.rounds + 1)
+    ]
+    report(rounds, evict(saved))
     return 0
 
 

@@ -38,7 +38,11 @@ class Measured:
 
     def failures(self) -> list[str]:
         """What is not true, in words; empty = the demo succeeded."""
-        checks = [
+        checks = [*self._recovery(), *self._results()]
+        return [*self.trouble, *(words for true, words in checks if not true)]
+
+    def _recovery(self) -> list[tuple[bool, str]]:
+        return [
             (self.run_status == "Succeeded", f"the run is {self.run_status}, not Succeeded"),
             (self.attempts == 2, f"the run took {self.attempts} attempts, not 2"),
             (
@@ -61,6 +65,10 @@ class Measured:
                 self.steps_lost is None or self.steps_lost >= 0,
                 "training resumed beyond the last step before the fault",
             ),
+        ]
+
+    def _results(self) -> list[tuple[bool, str]]:
+        return [
             (
                 self.reference_status == "Succeeded",
                 f"the run without a fault is {self.reference_status}, not Succeeded",
@@ -78,7 +86,6 @@ class Measured:
             (self.cluster_deleted is True, "the cluster was not deleted"),
             (self.leftover_processes == 0, f"{self.leftover_processes} processes were left behind"),
         ]
-        return [*self.trouble, *(words for true, words in checks if not true)]
 
     def document(self) -> dict[str, Any]:
         """build/demo.json."""

@@ -227,17 +227,7 @@ class Client:
         """
         local = self.connection.local
         if local is None:
-            raise InvalidInput(
-                "No faults here",
-                (
-                    "faults can be injected into the local cloud only, and "
-                    f"{self.connection.api_url} is none"
-                ),
-                (
-                    "Leave out --endpoint and unset TRAINYARD_API_URL; "
-                    "faults then go to the local cloud of --state-dir"
-                ),
-            )
+            raise _no_faults(self.connection.api_url)
         given = {"node": node, "run": run, "seconds": seconds, **more}
         body = {
             "kind": kind,
@@ -289,34 +279,36 @@ class Client:
         With repeat=False (the act is not idempotent) a call is repeated only after answers which
         say that nothing was done.
         """
-        given = {name: str(value) for name, value in (query or {}).items() if value is not None}
-        url = (
-            self.connection.api_url
-            + path
-            + ("?" + urlencode(given, quote_via=quote) if given else "")
-        )
         content = b"" if body is None else json.dumps(body).encode()
         headers = {
             **({"content-type": "application/json"} if body is not None else {}),
             **({"idempotency-key": key} if key else {}),
         }
+        url = self.connection.api_url + path + _query(query or {})
+        return self._read(self._patiently(method, url, content, headers, repeat=repeat))
+
+    def _patiently(
+        self, method: str, url: str, content: bytes, headers: dict[str, str], *, repeat: bool
+    ) -> httpx.Response:
         retried = RETRIED if repeat else frozenset({429, 503})
-        answer = None
-        for attempt in range(1, TRIES + 1):
+        for attempt in range(1, TRIES):
+            wait = None
             try:
-                answer = self._send(
-                    method, url, content, self.connection.signed(method, url, content, headers)
-                )
+                answer = self._signed(method, url, content, headers)
+                if answer.status_code not in retried:
+                    return answer
+                wait = answer.headers.get("retry-after")
             except Unreachable:
-                if attempt == TRIES or not repeat:
+                if not repeat:
                     raise
-                time.sleep(_pause(attempt, None))
-                continue
-            if answer.status_code not in retried or attempt == TRIES:
-                break
-            time.sleep(_pause(attempt, answer.headers.get("retry-after")))
-        assert answer is not None
-        return self._read(answer)
+            time.sleep(_pause(attempt, wait))
+        return self._signed(method, url, content, headers)
+
+    def _signed(
+        self, method: str, url: str, content: bytes, headers: dict[str, str]
+    ) -> httpx.Response:
+        signed = self.connection.signed(method, url, content, headers)
+        return self._send(method, url, content, signed)
 
     def _read(self, answer: httpx.Response) -> Json:
         document: Json = (
@@ -340,6 +332,22 @@ class Client:
                 f"{method} {url.split('?', maxsplit=1)[0]}: {error or type(error).__name__}",
                 hint,
             ) from error
+
+
+def _no_faults(api_url: str) -> InvalidInput:
+    return InvalidInput(
+        "No faults here",
+        f"faults can be injected into the local cloud only, and {api_url} is none",
+        (
+            "Leave out --endpoint and unset TRAINYARD_API_URL; "
+            "faults then go to the local cloud of --state-dir"
+        ),
+    )
+
+
+def _query(given: Mapping[str, Any]) -> str:
+    texts = {name: str(value) for name, value in given.items() if value is not None}
+    return "?" + urlencode(texts, quote_via=quote) if texts else ""
 
 
 def _segment(text: str) -> str:

@@ -84,21 +84,22 @@ def _told(control: ModuleType) -> Iterator[None]:
         raise TrainyardError("The local cloud says no", error.message, error.remedy) from error
 
 
+Port = Annotated[int, typer.Option(min=0, max=65535, help="loopback port; 0 takes a free one")]
+Template = Annotated[Path, typer.Option(help="the SAM template to deploy")]
+Nodes = Annotated[
+    Literal["processes", "machines"],
+    typer.Option(
+        help="what a node is: a process tree, or a booted machine (root, Debian's packages)"
+    ),
+]
+
+
 @local.command()
 def up(
     typer_context: typer.Context,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="loopback port; 0 takes a free one")
-    ] = 4780,
-    template: Annotated[Path, typer.Option(help="the SAM template to deploy")] = Path(
-        "template.yaml"
-    ),
-    nodes: Annotated[
-        Literal["processes", "machines"],
-        typer.Option(
-            help="what a node is: a process tree, or a booted machine (root, Debian's packages)"
-        ),
-    ] = "processes",
+    port: Port = 4780,
+    template: Template = Path("template.yaml"),
+    nodes: Nodes = "processes",
 ) -> None:
     """Start the local cloud and deploy the template."""
     context, control = context_of(typer_context), _control()

@@ -35,31 +35,7 @@ def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[
 
     Raises InvalidInput.
     """
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            "The spec cannot be read",
-            f"{path}: {_words(error)}",
-            "Give the path of a YAML or JSON file, or - for standard input",
-        ) from error
-    try:
-        document = yaml.load(text, Loader=_Once)  # noqa: S506 - a SafeLoader
-    except (
-        yaml.YAMLError,
-        RecursionError,
-        ValueError,
-        OverflowError,
-    ) as error:  # also of a date or a number that there is not
-        raise InvalidInput(
-            "The spec is not YAML",
-            f"{path}: {error}",
-            "Correct that line; examples/ has specs that work",
-        ) from error
-    if not isinstance(document, dict):
-        raise InvalidInput(
-            "The spec is empty or no mapping", path, "Start from one of examples/*.yaml"
-        )
+    document = _parsed(path)
     if _written_out(document, {}) > MOST_VALUES:
         raise InvalidInput(
             "The spec is too large",
@@ -82,6 +58,31 @@ def read_spec(path: str, kind: Literal["run", "cluster"] | None = None) -> dict[
     if kind == "cluster" and "job" in document and "instanceGroups" not in document:
         raise InvalidInput(
             "This is a run's spec, not a cluster's", path, f"trainyard run submit {path}"
+        )
+    return document
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            "The spec cannot be read",
+            f"{path}: {_words(error)}",
+            "Give the path of a YAML or JSON file, or - for standard input",
+        ) from error
+    try:
+        document = yaml.load(text, Loader=_Once)  # noqa: S506 - a SafeLoader
+    # Also for a date or a number that does not exist.
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+        raise InvalidInput(
+            "The spec is not YAML",
+            f"{path}: {error}",
+            "Correct that line; examples/ has specs that work",
+        ) from error
+    if not isinstance(document, dict):
+        raise InvalidInput(
+            "The spec is empty or no mapping", path, "Start from one of examples/*.yaml"
         )
     return document
 

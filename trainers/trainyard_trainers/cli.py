@@ -11,7 +11,9 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _UNITS = {
     "": 1,
     "kb": 10**3,
@@ -37,53 +39,67 @@ def _parser() -> argparse.ArgumentParser:
         description="Convert checkpoints to and from Hugging Face directories.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    to_hf = commands.add_parser("to-hf", help="a checkpoint to a directory that transformers reads")
-    to_hf.add_argument(
+    for add in (_add_to_hf, _add_from_hf):
+        _add_common(add(commands))
+    return parser
+
+
+def _add_to_hf(commands: Commands) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        "to-hf", help="a checkpoint to a directory that transformers reads"
+    )
+    command.add_argument(
         "checkpoint",
         type=Path,
         help="a Trainyard checkpoint, or a directory in neuronx-distributed's layout",
     )
-    to_hf.add_argument("out", type=Path, help="the directory to make")
-    to_hf.add_argument(
+    command.add_argument("out", type=Path, help="the directory to make")
+    command.add_argument(
         "--max-shard-size", type=size, default="5GB", help="largest size of a file (default 5GB)"
     )
-    to_hf.add_argument(
+    command.add_argument(
         "--config",
         type=Path,
         help="the model's config.json, if the checkpoint does not say what the model is",
     )
-    to_hf.add_argument(
+    command.add_argument(
         "--tokenizer", type=Path, help="directory whose tokenizer files are copied along"
     )
-    from_hf = commands.add_parser(
+    return command
+
+
+def _add_from_hf(commands: Commands) -> argparse.ArgumentParser:
+    command = commands.add_parser(
         "from-hf", help="a Hugging Face directory to a checkpoint in neuronx-distributed's layout"
     )
-    from_hf.add_argument("directory", type=Path, help="with config.json and *.safetensors")
-    from_hf.add_argument(
+    command.add_argument("directory", type=Path, help="with config.json and *.safetensors")
+    command.add_argument(
         "out", type=Path, help="the directory to make; the checkpoint is <out>/step_<step>"
     )
-    from_hf.add_argument("--tp", type=int, required=True, help="number of tensor-parallel ranks")
-    from_hf.add_argument(
+    command.add_argument("--tp", type=int, required=True, help="number of tensor-parallel ranks")
+    command.add_argument(
         "--step", type=int, default=0, help="the step in the checkpoint's name (default 0)"
     )
-    from_hf.add_argument(
+    command.add_argument(
         "--xser",
         action="store_true",
         help="one file a tensor, as neuronx-distributed writes with use_xser",
     )
-    for command in (to_hf, from_hf):
-        command.add_argument(
-            "--dtype",
-            choices=("float32", "bfloat16", "float16"),
-            help="of the weights (default: as they are)",
-        )
-        command.add_argument(
-            "--check",
-            choices=("auto", "always", "never"),
-            default="auto",
-            help="compare the logits with those of transformers' LlamaForCausalLM",
-        )
-    return parser
+    return command
+
+
+def _add_common(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "float16"),
+        help="of the weights (default: as they are)",
+    )
+    command.add_argument(
+        "--check",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="compare the logits with those of transformers' LlamaForCausalLM",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -50,18 +50,20 @@ def doctor(
         ),
     )
     if context.json:
-        print_json(
-            {
-                "region": account.region,
-                "stack": stack,
-                "checks": names(),
-                "findings": [one.as_json() for one in found],
-            }
-        )
+        print_json(_document(account, found))
     else:
         _print(account, found)
     if any(one.severity != "warning" for one in found):
         raise typer.Exit(FAILED)
+
+
+def _document(account: Account, found: list[Finding]) -> dict[str, Any]:
+    return {
+        "region": account.region,
+        "stack": account.stack_name,
+        "checks": names(),
+        "findings": [one.as_json() for one in found],
+    }
 
 
 def _account(stack: str, region: str | None, profile: str | None) -> Account:

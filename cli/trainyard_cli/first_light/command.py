@@ -43,90 +43,116 @@ COLOURS = {
 }
 
 
+Spec = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SPEC]",
+        help="a run's spec with cluster.spec, or a cluster's; default: the smallest",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="pay without being asked")]
+MaxUsd = Annotated[
+    float | None, typer.Option(min=0, help="refuse what may cost more, whatever the answer")
+]
+Output = Annotated[Path, typer.Option(help="the file that tells what was seen")]
+Stack = Annotated[str, typer.Option(help="name of Trainyard's stack")]
+NetworkStack = Annotated[
+    str | None, typer.Option(help="name of a stack of network.yaml, where no SPEC is given")
+]
+InstanceType = Annotated[str, typer.Option(help="of every node, where no SPEC is given")]
+WithoutResume = Annotated[
+    bool, typer.Option("--without-resume", help="replace no node under the run")
+]
+StageSeconds = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[STAGE=]SECONDS",
+        help="at most so long for that stage, or for each; more than once; default: each its own",
+    ),
+]
+Clean = Annotated[
+    Path | None,
+    typer.Option(help="finish the teardown of an earlier first light, which wrote this file"),
+]
+
+
 def first_light(
     typer_context: typer.Context,
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SPEC]",
-            help="a run's spec with cluster.spec, or a cluster's; default: the smallest",
-        ),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="pay without being asked")] = False,
-    max_usd: Annotated[
-        float | None, typer.Option(min=0, help="refuse what may cost more, whatever the answer")
-    ] = None,
-    output: Annotated[Path, typer.Option(help="the file that tells what was seen")] = Path(
-        "first-light.json"
-    ),
-    stack: Annotated[str, typer.Option(help="name of Trainyard's stack")] = "trainyard",
-    network_stack: Annotated[
-        str | None, typer.Option(help="name of a stack of network.yaml, where no SPEC is given")
-    ] = None,
-    instance_type: Annotated[
-        str, typer.Option(help="of every node, where no SPEC is given")
-    ] = DEFAULT_TYPE,
-    without_resume: Annotated[
-        bool, typer.Option("--without-resume", help="replace no node under the run")
-    ] = False,
-    stage_seconds: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[STAGE=]SECONDS",
-            help=(
-                "at most so long for that stage, or for each; more than once; default: each its own"
-            ),
-        ),
-    ] = None,
-    clean: Annotated[
-        Path | None,
-        typer.Option(help="finish the teardown of an earlier first light, which wrote this file"),
-    ] = None,
+    file: Spec = None,
+    yes: Yes = False,
+    max_usd: MaxUsd = None,
+    output: Output = Path("first-light.json"),
+    stack: Stack = "trainyard",
+    network_stack: NetworkStack = None,
+    instance_type: InstanceType = DEFAULT_TYPE,
+    without_resume: WithoutResume = False,
+    stage_seconds: StageSeconds = None,
+    clean: Clean = None,
 ) -> None:
     """Make the smallest real run and write down what held. In the end everything is taken down."""
     context = context_of(typer_context)
     connection = Connection.find(context.endpoint, context.state_dir_option)
     with Client(connection) as api:
         if clean is not None:
-            code = _clean(context, api, clean)
-        else:
-            account = account_of(connection, stack)
-            given = read_spec(file) if file else None
-            spec = spec_of(
-                given,
-                account,
-                local=connection.local is not None,
-                network_stack=network_stack,
-                instance_type=instance_type,
-                resume=not without_resume,
-            )
-            _valid(spec)
-            world = World(api, account, spec, new_name())
-            redactor = Redactor(_known(connection))
-            record = Record.new(
-                output,
-                redactor,
-                product=importlib.metadata.version("trainyard-cli"),
-                region=connection.region,
-                where=_where(connection),
-                api=mark_of(connection.api_url),
-                stack=stack,
-                cluster=world.cluster_name,
-                run=None,
-                spec=world.cluster_spec,
-            )
-            chosen = stages(
-                lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd),
-                resume=not without_resume,
-            )
-            code = FirstLight(
-                world, record, looks(), _tell, limits=_limits(stage_seconds or [])
-            ).run(chosen)
-            with contextlib.suppress(
-                OSError, SystemExit
-            ):  # nobody reads it: what came of it is the exit status
-                _print(context, record.redacted, output)
+            raise typer.Exit(_clean(context, api, clean))
+        world = _world(
+            api,
+            file,
+            stack,
+            network_stack=network_stack,
+            instance_type=instance_type,
+            resume=not without_resume,
+        )
+        record = _record(world, output, stack)
+        chosen = stages(
+            lambda hourly, bound: _agree(context, hourly, bound, yes=yes, most=max_usd),
+            resume=not without_resume,
+        )
+        limits = _limits(stage_seconds or [])
+        code = FirstLight(world, record, looks(), _tell, limits=limits).run(chosen)
+        # If nobody reads this, the exit status says what came of it.
+        with contextlib.suppress(OSError, SystemExit):
+            _print(context, record.redacted, output)
     raise typer.Exit(code)
+
+
+def _world(
+    api: Client,
+    file: str | None,
+    stack: str,
+    *,
+    network_stack: str | None,
+    instance_type: str,
+    resume: bool,
+) -> World:
+    """Raises InvalidInput for a spec that the API would refuse."""
+    account = account_of(api.connection, stack)
+    spec = spec_of(
+        read_spec(file) if file else None,
+        account,
+        local=api.connection.local is not None,
+        network_stack=network_stack,
+        instance_type=instance_type,
+        resume=resume,
+    )
+    _valid(spec)
+    return World(api, account, spec, new_name())
+
+
+def _record(world: World, output: Path, stack: str) -> Record:
+    connection = world.api.connection
+    return Record.new(
+        output,
+        Redactor(_known(connection)),
+        product=importlib.metadata.version("trainyard-cli"),
+        region=connection.region,
+        where=_where(connection),
+        api=mark_of(connection.api_url),
+        stack=stack,
+        cluster=world.cluster_name,
+        run=None,
+        spec=world.cluster_spec,
+    )
 
 
 def _clean(context: Context, api: Client, path: Path) -> int:
@@ -189,9 +215,8 @@ def _limits(given: list[str]) -> dict[str, float]:
 
 def _valid(spec: Json) -> None:
     """Raises InvalidInput with the field that the API would refuse."""
-    from ..doctor.scope import (
-        Scope,
-    )  # imported here: it brings pydantic, which no other command waits for
+    # Imported here: it brings pydantic, which no other command waits for.
+    from ..doctor.scope import Scope
 
     Scope.of(spec)
 
@@ -248,16 +273,7 @@ def _agree(
     Raises TrainyardError where the answer is no.
     """
     if most is not None and (bound is None or not bound <= most):  # also where --max-usd is nan
-        known = (
-            "nobody knows what it costs"
-            if bound is None
-            else f"it may cost {bound:.2f} USD, were every stage to take all its time"
-        )
-        raise InvalidInput(
-            "It may cost too much",
-            f"--max-usd: is {most:.2f}, and {known}",
-            "Give a higher --max-usd, or a cheaper SPEC",
-        )
+        raise _too_much(bound, most)
     price = (
         "The price list does not know what these nodes cost."
         if hourly is None or bound is None
@@ -281,6 +297,19 @@ def _agree(
         agreed = False
     if not agreed:
         raise InvalidInput("Not agreed to", "nothing was made", "Nothing is to be done")
+
+
+def _too_much(bound: float | None, most: float) -> InvalidInput:
+    known = (
+        "nobody knows what it costs"
+        if bound is None
+        else f"it may cost {bound:.2f} USD, were every stage to take all its time"
+    )
+    return InvalidInput(
+        "It may cost too much",
+        f"--max-usd: is {most:.2f}, and {known}",
+        "Give a higher --max-usd, or a cheaper SPEC",
+    )
 
 
 def _print(context: Context, document: Json, path: Path) -> None:

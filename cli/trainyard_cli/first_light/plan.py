@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import string
+from collections.abc import Mapping
 from typing import Any
 
 from ..doctor.account import Account, NotAnswered
@@ -52,24 +53,32 @@ def spec_of(
     elif "job" not in given:
         cluster = given
     else:
-        reference = given.get("cluster")
-        if not isinstance(reference, dict) or not isinstance(reference.get("spec"), dict):
-            raise InvalidInput(
-                "First light makes a cluster of its own",
-                (
-                    "cluster.spec: is missing; a cluster that is there already proves nothing of "
-                    "how one is made"
-                ),
-                "Give cluster.spec in place of cluster.name; examples/ddp-demo.yaml has one",
-            )
-        if isinstance(given.get("export"), dict) and given["export"].get("enabled") is False:
-            raise InvalidInput(
-                "First light shows that results arrive",
-                "export.enabled: is false, and there would be none",
-                "Leave it out, or say true",
-            )
+        _serves(given)
         return given
-    steps = STEPS_ON_AWS if resume and not local else STEPS
+    return _run_on(cluster, STEPS_ON_AWS if resume and not local else STEPS)
+
+
+def _serves(given: Json) -> None:
+    """Raises InvalidInput for a run's spec that would leave something unproved."""
+    reference = given.get("cluster")
+    if not isinstance(reference, dict) or not isinstance(reference.get("spec"), dict):
+        raise InvalidInput(
+            "First light makes a cluster of its own",
+            (
+                "cluster.spec: is missing; a cluster that is there already proves nothing of "
+                "how one is made"
+            ),
+            "Give cluster.spec in place of cluster.name; examples/ddp-demo.yaml has one",
+        )
+    if isinstance(given.get("export"), dict) and given["export"].get("enabled") is False:
+        raise InvalidInput(
+            "First light shows that results arrive",
+            "export.enabled: is false, and there would be none",
+            "Leave it out, or say true",
+        )
+
+
+def _run_on(cluster: Json, steps: int) -> Json:
     return {
         "name": "first-light",
         "cluster": {"spec": cluster},
@@ -122,7 +131,10 @@ def _cluster(
                 "examples/ddp-demo.yaml"
             ),
         )
-    outputs = _outputs(account, network_stack)
+    return {**common, **_network(_outputs(account, network_stack))}
+
+
+def _network(outputs: Mapping[str, str]) -> Json:
     filesystem = {
         "dnsName": outputs["FilesystemDnsName"],
         "mountName": outputs["FilesystemMountName"],
@@ -133,12 +145,7 @@ def _cluster(
     }
     # HyperPod's image need not have torch.
     environment = {"kind": "venv", "path": "/opt/trainyard/env", "requirements": ["torch==2.13.0"]}
-    return {
-        **common,
-        "network": network,
-        "sharedFilesystem": filesystem,
-        "environment": environment,
-    }
+    return {"network": network, "sharedFilesystem": filesystem, "environment": environment}
 
 
 def _outputs(account: Account, stack: str) -> dict[str, str]:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from ..common import failure
 from ..common.exits import STOPPED
@@ -116,9 +117,7 @@ def run(
     """
     for number in FORWARDED:
         signal.signal(number, _pass_on)
-    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
-    # It logs every traceback once more, with a prefix on each line.
-    logging.getLogger("torch.distributed.elastic.multiprocessing.api").setLevel(logging.CRITICAL)
+    _quiet()
     ours = command[0] == "-m" and command[1].startswith("trainyard_trainers.")
     forked = ours and entry == program.__name__
     gc.disable()  # collecting while torch is imported finds nothing and costs a seventh of the time
@@ -138,12 +137,7 @@ def run(
     )
     subprocess_handler.Popen = ended_well.Popen  # type: ignore[attr-defined]
     config, interpreter, worker = torchrun.config_from_args(arguments)
-    # SIGTERM is ours: torchrun would give the workers 30 seconds and then kill them in the middle
-    # of a checkpoint. Before torch 2.8 that could not be said.
-    if hasattr(config, "signals_to_handle"):
-        config.signals_to_handle = "SIGINT,SIGQUIT"
-        if placement.master_address.startswith("127."):
-            loopback.keep_stores("torch.distributed.elastic.rendezvous.static_tcp_rendezvous")
+    _keep_sigterm(config, placement)
     try:
         if forked:
             config.start_method = "fork"
@@ -151,11 +145,28 @@ def run(
         else:
             elastic_launch(config, interpreter)(*worker)
     except ChildFailedError as error:
-        rank, first = error.get_first_failure()
-        print(
-            f"trainyard: rank {rank} ended with exit code {first.exitcode}",
-            file=sys.stderr,
-            flush=True,
-        )
-        return failure.of_worker(first.exitcode, rank, Path(first.error_file), first.pid)
+        return _first_failure(*error.get_first_failure())
     return Failure(0)
+
+
+def _quiet() -> None:
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+    # It logs every traceback once more, with a prefix on each line.
+    logging.getLogger("torch.distributed.elastic.multiprocessing.api").setLevel(logging.CRITICAL)
+
+
+def _keep_sigterm(config: Any, placement: Placement) -> None:
+    """SIGTERM is ours: torchrun would kill the workers after 30 seconds, amid a checkpoint.
+
+    Before torch 2.8 that could not be said.
+    """
+    if hasattr(config, "signals_to_handle"):
+        config.signals_to_handle = "SIGINT,SIGQUIT"
+        if placement.master_address.startswith("127."):
+            loopback.keep_stores("torch.distributed.elastic.rendezvous.static_tcp_rendezvous")
+
+
+def _first_failure(rank: int, first: Any) -> Failure:
+    words = f"trainyard: rank {rank} ended with exit code {first.exitcode}"
+    print(words, file=sys.stderr, flush=True)
+    return failure.of_worker(first.exitcode, rank, Path(first.error_file), first.pid)

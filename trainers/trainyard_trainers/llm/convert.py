@@ -170,16 +170,12 @@ def to_hf(
     with _Output(out) as output:
         shards = _write_shards(output.temporary, entries, shard_bytes, found.blocks)
         stored = str(entries[0].dtype).removeprefix("torch.")
-        # what the model's own config does not know (token ids, for example) is kept
-        (output.temporary / "config.json").write_text(
-            json.dumps({**document, **llm_config.to_hf(model, stored)}, indent=2) + "\n"
-        )
+        _write_config(output.temporary, document, llm_config.to_hf(model, stored))
         if tokenizer is not None:
             _copy_tokenizer(tokenizer, output.temporary)
         reason = _why_unchecked(check, entries)
-        converted = Converted(
-            out, len(entries), len(shards), sum(entry.nbytes for entry in entries), unchecked=reason
-        )
+        size = sum(entry.nbytes for entry in entries)
+        converted = Converted(out, len(entries), len(shards), size, unchecked=reason)
         if not reason:
             types = {entry.name: entry.dtype for entry in entries}
             difference = check_logits(
@@ -188,6 +184,12 @@ def to_hf(
             converted = replace(converted, difference=difference)
         output.keep()
     return converted
+
+
+def _write_config(directory: Path, document: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    """What the model's own config does not know (token ids, for example) is kept."""
+    text = json.dumps({**document, **ours}, indent=2) + "\n"
+    (directory / "config.json").write_text(text)
 
 
 def _checked_shapes(found: Checkpoint, model: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -398,22 +400,7 @@ def from_hf(
         raise ConfigError(f"tp: {tp} is too small; use 1 or more")
     model.check_tp(tp)
     directory, shapes = Directory(source), parameter_shapes(model)
-    known = {*shapes, "lm_head.weight"} if model.tie_word_embeddings else set(shapes)
-    if left := [
-        name
-        for name in sorted(directory.names())
-        if name not in known and not name.endswith(_DERIVED)
-    ]:
-        raise ValueError(
-            f"{source} holds {left[0]}, which a model of its config.json does not have; is "
-            "config.json of another model?"
-        )
-    for name, shape in shapes.items():
-        if directory.entry(name).shape != shape:
-            raise ValueError(
-                f"{source}: {name} has shape {directory.entry(name).shape}, config.json asks for "
-                f"{shape}"
-            )
+    _check_directory(source, directory, model, shapes)
     with _Output(out) as output:
         parts = (
             part
@@ -428,11 +415,30 @@ def from_hf(
         reason = _why_unchecked(check, entries)
         converted = Converted(out / path.name, len(entries), tp, size, unchecked=reason)
         if not reason:
-            converted = replace(
-                converted, difference=check_logits(source, model, written.full, dtype)
-            )
+            difference = check_logits(source, model, written.full, dtype)
+            converted = replace(converted, difference=difference)
         output.keep()
     return converted
+
+
+def _check_directory(
+    source: Path, directory: Directory, model: ModelConfig, shapes: Mapping[str, Sequence[int]]
+) -> None:
+    """Raises ValueError unless the directory holds the weights of the model, and no others."""
+    known = {*shapes, "lm_head.weight"} if model.tie_word_embeddings else set(shapes)
+    left = [name for name in sorted(directory.names()) if name not in known]
+    for name in left:
+        if not name.endswith(_DERIVED):
+            raise ValueError(
+                f"{source} holds {name}, which a model of its config.json does not have; is "
+                "config.json of another model?"
+            )
+    for name, shape in shapes.items():
+        if directory.entry(name).shape != shape:
+            raise ValueError(
+                f"{source}: {name} has shape {directory.entry(name).shape}, config.json asks for "
+                f"{shape}"
+            )
 
 
 def _rank_parts(

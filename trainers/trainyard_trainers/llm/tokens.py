@@ -377,8 +377,7 @@ def window(shard: Shard, start: int, length: int) -> Tensor:
     return tokens
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Entry of `python -m trainyard_trainers.llm.tokens`."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="trainyard_trainers.llm.tokens", description="Token shards: make them, check them."
     )
@@ -405,7 +404,12 @@ def main(argv: list[str] | None = None) -> int:
     commands.add_parser("check", help="read shards whole and compare their sums").add_argument(
         "--input", type=Path, required=True
     )
-    given = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry of `python -m trainyard_trainers.llm.tokens`."""
+    given = _parser().parse_args(argv)
     try:
         if given.command == "pack":
             tokenizer = load_tokenizer(given.tokenizer, given.vocab_size)
@@ -420,10 +424,8 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, PackageMissing) as error:
         print(f"trainyard_trainers.llm.tokens: {error}", file=sys.stderr)
         return 2
-    tokens, documents = (
-        sum(header.tokens for header in headers),
-        sum(header.documents for header in headers),
-    )
+    tokens = sum(header.tokens for header in headers)
+    documents = sum(header.documents for header in headers)
     print(
         f"{len(headers)} shards: {tokens} tokens, {documents} documents, vocabulary "
         f"{headers[0].vocab_size}"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from trainyard_contracts.cluster_base import PythonEnvironment
+from trainyard_contracts.specs import JobSpec
+
 from ..account import Account
 from ..findings import Finding
 from ..scope import Scope
@@ -18,52 +21,60 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def check(_account: Account, scope: Scope) -> Iterator[Finding]:
-    cluster, job = scope.cluster, scope.job
+    cluster = scope.cluster
     if cluster is None:
         return
     if cluster.s3_mounts:
-        problem = (
-            "buckets are mounted by mount-s3 (Mountpoint for Amazon S3), which HyperPod's "
-            "image need not have"
-        )
         yield _finding(
             "warning",
             scope.field("s3Mounts"),
-            problem,
+            (
+                "buckets are mounted by mount-s3 (Mountpoint for Amazon S3), which HyperPod's "
+                "image need not have"
+            ),
             "Have it in an image of yours, or copy the data to the shared filesystem",
         )
-    environment = cluster.environment
+    yield from _programs(scope, cluster.environment)
+    if cluster.environment.kind == "existing":
+        yield _taken_as_it_is(scope, cluster.environment)
+    elif scope.job is not None and (scope.job.module or "").startswith("trainyard_trainers."):
+        yield from _imports(scope, scope.job, cluster.environment)
+
+
+def _programs(scope: Scope, environment: PythonEnvironment) -> Iterator[Finding]:
+    """Programs that make an environment."""
     if environment.kind == "conda":
-        problem = "kind 'conda' needs the program conda, and HyperPod's image has none"
         yield _finding(
             "failure",
             scope.field("environment.kind"),
-            problem,
+            "kind 'conda' needs the program conda, and HyperPod's image has none",
             "Use kind 'venv', or an image of yours with conda",
         )
-    own = job.python_environment if job else None
+    own = scope.job.python_environment if scope.job else None
     if own is not None and own.kind in ("uv", "conda"):
-        problem = f"kind '{own.kind}' needs the program {own.kind}, and HyperPod's image has none"
         yield _finding(
             "failure",
             "job.pythonEnvironment.kind",
-            problem,
+            f"kind '{own.kind}' needs the program {own.kind}, and HyperPod's image has none",
             "Use kind 'venv', or install it in an image of yours",
         )
-    if environment.kind == "existing":
-        problem = (
+
+
+def _taken_as_it_is(scope: Scope, environment: PythonEnvironment) -> Finding:
+    return _finding(
+        "warning",
+        scope.field("environment"),
+        (
             f"nothing makes {environment.path} on HyperPod's image; "
             "kind 'existing' takes it as it is"
-        )
-        yield _finding(
-            "warning",
-            scope.field("environment"),
-            problem,
-            "Use kind 'venv' with requirements, unless the path is on the shared filesystem",
-        )
-        return
-    if job is None or not (job.module or "").startswith("trainyard_trainers."):
-        return
+        ),
+        "Use kind 'venv' with requirements, unless the path is on the shared filesystem",
+    )
+
+
+def _imports(scope: Scope, job: JobSpec, environment: PythonEnvironment) -> Iterator[Finding]:
+    """What a trainer of ours imports, against what is installed."""
+    own = job.python_environment
     have = _packages([*environment.requirements, *(own.requirements if own else [])])
     missing = [name for name in ("torch", *PACKAGES.get(job.module or "", ())) if name not in have]
     if missing:
@@ -74,9 +85,8 @@ def check(_account: Account, scope: Scope) -> Iterator[Finding]:
         yield _finding(
             "failure", scope.field("environment.requirements"), problem, f"Add {', '.join(missing)}"
         )
-    if "tomli" not in have and (
-        read := next((word for word in job.arguments if word.endswith(".toml")), None)
-    ):
+    read = next((word for word in job.arguments if word.endswith(".toml")), None)
+    if read and "tomli" not in have:
         problem = (
             f"{read.rpartition('=')[2]} is TOML, which Python 3.10 of HyperPod's image cannot read"
         )

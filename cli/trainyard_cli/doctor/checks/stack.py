@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..account import Account
+from ..account import Account, Json
 from ..findings import Finding
 from ..scope import Scope
 
@@ -43,19 +43,7 @@ def check(account: Account, _scope: Scope) -> Iterator[Finding]:
 
 
 def _drift(account: Account) -> Iterator[Finding]:
-    detection = account.call("cloudformation", "DetectStackDrift", StackName=account.stack_name)[
-        "StackDriftDetectionId"
-    ]
-    for _ in range(DRIFT_LOOKS):
-        found = account.call(
-            "cloudformation",
-            "DescribeStackDriftDetectionStatus",
-            StackDriftDetectionId=detection,
-            again=True,
-        )
-        if found["DetectionStatus"] != "DETECTION_IN_PROGRESS":
-            break
-        account.sleep(DRIFT_SECONDS)
+    found = _detected(account)
     if found["DetectionStatus"] != "DETECTION_COMPLETE":
         late = f"drift detection is not through after {DRIFT_LOOKS * DRIFT_SECONDS:.0f} s"
         yield Finding(
@@ -74,25 +62,39 @@ def _drift(account: Account) -> Iterator[Finding]:
         StackName=account.stack_name,
         StackResourceDriftStatusFilters=["MODIFIED", "DELETED"],
     )
-    for resource in drifted:
-        name, gone = (
-            resource["LogicalResourceId"],
-            resource["StackResourceDriftStatus"] == "DELETED",
+    yield from map(_drifted, drifted)
+
+
+def _detected(account: Account) -> Json:
+    """The answer about a new detection of drift, when it is through or the looks are used up."""
+    begun = account.call("cloudformation", "DetectStackDrift", StackName=account.stack_name)
+    for _ in range(DRIFT_LOOKS):
+        found = account.call(
+            "cloudformation",
+            "DescribeStackDriftDetectionStatus",
+            StackDriftDetectionId=begun["StackDriftDetectionId"],
+            again=True,
         )
-        changed = ", ".join(
-            one["PropertyPath"] for one in resource.get("PropertyDifferences") or []
-        )
-        problem = (
-            f"{name} ({resource['ResourceType']}) was "
-            f"{'deleted' if gone else f'changed by hand: {changed}'}"
-        )
-        yield Finding(
-            "stack",
-            "failure" if gone else "warning",
-            name,
-            problem,
-            "Deploy the template again, or undo the change",
-        )
+        if found["DetectionStatus"] != "DETECTION_IN_PROGRESS":
+            break
+        account.sleep(DRIFT_SECONDS)
+    return found
+
+
+def _drifted(resource: Json) -> Finding:
+    name, gone = resource["LogicalResourceId"], resource["StackResourceDriftStatus"] == "DELETED"
+    changed = ", ".join(one["PropertyPath"] for one in resource.get("PropertyDifferences") or [])
+    problem = (
+        f"{name} ({resource['ResourceType']}) was "
+        f"{'deleted' if gone else f'changed by hand: {changed}'}"
+    )
+    return Finding(
+        "stack",
+        "failure" if gone else "warning",
+        name,
+        problem,
+        "Deploy the template again, or undo the change",
+    )
 
 
 def _finding(account: Account, problem: str, remedy: str) -> Finding:

@@ -184,15 +184,8 @@ def worker_process(draft: Draft, attempt: Attempt) -> Finding | None:
     because = f"A worker process{f' on {node}' if node else ''} was killed{_by_signal(end)}{why}."
     # With a reason beside the signal (its node was restarted, say) it is not the program's.
     if end.error_kind == "signal" and not why and _early(attempt, end):
-        return _same_error(
-            draft,
-            end,
-            "worker-process",
-            f"signal {end.signal}",
-            because,
-            _place(attempt, end),
-            node,
-        )
+        sign, place = f"signal {end.signal}", _place(attempt, end)
+        return _same_error(draft, end, "worker-process", sign, because, place, node)
     repeats = sum(
         incident.cause == "worker-process" and incident.node == node for incident in draft.incidents
     )

@@ -22,6 +22,9 @@ from trainyard.ports import Ports
 from trainyard_contracts.cluster_specs import ClusterSpec
 
 TAGS = ["clusters"]
+_CREATED = documented(
+    202, ClusterView, "Accepted; follow the cluster", 409, 413, 415, 422, also={200: PlanView}
+)
 Force = Annotated[
     bool,
     Query(
@@ -37,22 +40,18 @@ def _accepted(cluster: Cluster) -> Response[str]:
 def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of clusters."""
     router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
+    _collection(router, ports)
+    _one(router, ports)
+    return router
 
+
+def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.post(
         "/v1/clusters",
         tags=TAGS,
         operation_id="createCluster",
         summary="Create a cluster, or with dryrun=true see exactly what it would be",
-        responses=documented(
-            202,
-            ClusterView,
-            "Accepted; follow the cluster",
-            409,
-            413,
-            415,
-            422,
-            also={200: PlanView},
-        ),
+        responses=_CREATED,
     )
     def create(
         spec: Annotated[ClusterSpec, Body()],
@@ -75,6 +74,8 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
         clusters = [ClusterView.of(cluster) for cluster in page.items]
         return answer(ClusterPage.model_construct(clusters=clusters, next_token=page.next_token))
 
+
+def _one(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get(
         "/v1/clusters/<clusterName>",
         tags=TAGS,
@@ -92,10 +93,5 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
         summary="Delete a cluster that nobody uses",
         responses=documented(202, ClusterView, "Accepted; follow the cluster", 404, 409),
     )
-    def delete(
-        cluster_name: ClusterPath,
-        force: Force = False,
-    ) -> Response[str]:
+    def delete(cluster_name: ClusterPath, force: Force = False) -> Response[str]:
         return _accepted(delete_cluster(ports(), known(cluster_name), force=force))
-
-    return router

@@ -12,7 +12,7 @@ from trainyard.app.clusters.node_operations import reboot_node, replace_node
 from trainyard.http.answers import answer, documented
 from trainyard.http.identifiers import ClusterPath, InstancePath, cluster_name, instance_id
 from trainyard.http.views import BatchView, NodeList
-from trainyard.ports import Ports
+from trainyard.ports import BatchResult, Ports
 
 TAGS = ["nodes"]
 _ACTION = documented(202, BatchView, "What the backend accepted", 404, 409, 429)
@@ -31,11 +31,7 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     )
     def replace(cluster: ClusterPath, instance: InstancePath) -> Response[str]:
         result = replace_node(ports(), cluster_name(cluster), instance_id(instance))
-        return answer(
-            BatchView(successful=result.successful, failed=result.failed),
-            status=202,
-            location=_list_of(cluster),
-        )
+        return _accepted(result, cluster)
 
     @router.post(
         "/v1/clusters/<clusterName>/nodes/<instanceId>:reboot",
@@ -46,11 +42,7 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     )
     def reboot(cluster: ClusterPath, instance: InstancePath) -> Response[str]:
         result = reboot_node(ports(), cluster_name(cluster), instance_id(instance))
-        return answer(
-            BatchView(successful=result.successful, failed=result.failed),
-            status=202,
-            location=_list_of(cluster),
-        )
+        return _accepted(result, cluster)
 
     @router.get(
         "/v1/clusters/<clusterName>/nodes",
@@ -65,5 +57,6 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     return router
 
 
-def _list_of(cluster: str) -> str:
-    return f"/v1/clusters/{cluster}/nodes"
+def _accepted(result: BatchResult, cluster: str) -> Response[str]:
+    view = BatchView(successful=result.successful, failed=result.failed)
+    return answer(view, status=202, location=f"/v1/clusters/{cluster}/nodes")

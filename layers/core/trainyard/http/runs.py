@@ -45,8 +45,10 @@ def routes(ports: Callable[[], Ports]) -> APIGatewayHttpRouter:
     """The routes of runs. Verbs come first: `/v1/runs/<runId>` would match `run-...:cancel` too."""
     router = APIGatewayHttpRouter()  # type: ignore[no-untyped-call]
     _verbs(router, ports)
+    _submission(router, ports)
     _collection(router, ports)
-    _parts(router, ports)
+    _lists(router, ports)
+    _readings(router, ports)
     return router
 
 
@@ -92,7 +94,7 @@ def _verbs(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
         return _accepted(request_export(ports(), known(run_id)))
 
 
-def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
+def _submission(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.post(
         "/v1/runs",
         tags=TAGS,
@@ -111,6 +113,8 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
             return answer(PlanView.of_plan(dry_run_run(ports(), spec)))
         return _accepted(submit_run(ports(), spec, idempotency_key=idempotency_key))
 
+
+def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get(
         "/v1/runs",
         tags=TAGS,
@@ -142,7 +146,7 @@ def _collection(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> Non
         return answer(RunView.of(run, latest=latest))
 
 
-def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
+def _lists(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get(
         "/v1/runs/<runId>/events",
         tags=TAGS,
@@ -178,6 +182,8 @@ def _parts(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
             )
         )
 
+
+def _readings(router: APIGatewayHttpRouter, ports: Callable[[], Ports]) -> None:
     @router.get(
         "/v1/runs/<runId>/logs",
         tags=TAGS,
