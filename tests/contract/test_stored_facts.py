@@ -10,8 +10,10 @@ import pytest
 from pydantic import ValidationError
 from tests.contract.test_store_conformance import run
 
+from trainyard.app.runs.submit_run import body_hash
 from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
+from trainyard.aws.items import document
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
 from trainyard.domain import facts, kinds
@@ -32,6 +34,7 @@ from trainyard_contracts.events import (
     NodesChanged,
     parse_agent_event,
 )
+from trainyard_contracts.specs import RunSpec
 
 AT = "2026-11-20T12:00:00Z"
 AGENT = {
@@ -137,6 +140,26 @@ def test_an_older_agent_names_the_node_in_a_field_of_each_event(
 def test_a_node_event_that_names_no_node_is_refused(told: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="about"):
         parse_agent_event("NodeLost", {**AGENT, "id": ulid(1), **told})
+
+
+def test_a_run_whose_spec_has_what_a_newer_version_added_is_read(table: Table) -> None:
+    runs = TableRuns(table, SystemClock())
+    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    item = table.get(f"run#{made.id}", "run")
+    assert item is not None
+    newer = json.loads(document(item))
+    newer["spec"]["color"] = newer["spec"]["job"]["color"] = newer["color"] = "blue"
+    table.put({**item, "doc": {"S": json.dumps(newer)}})
+    assert runs.get(made.id).spec == made.spec
+    assert "blue" not in runs.get(made.id).model_dump_json()
+
+
+def test_what_a_default_says_does_not_change_which_request_it_is() -> None:
+    spec = run(1).spec
+    said = RunSpec.model_validate(spec.model_dump(mode="json", by_alias=True))
+    assert body_hash(said) == body_hash(spec)
+    fewer = spec.changed(recovery=spec.recovery.changed(max_attempts=3))
+    assert body_hash(fewer) != body_hash(spec)
 
 
 def test_of_a_long_list_that_was_not_kept_it_is_known_how_it_changed(table: Table) -> None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from trainyard_cli.problems import InvalidInput
 from trainyard_contracts.cluster_base import SharedFilesystem
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
-from trainyard_contracts.hyperpod import InstanceGroup
+from trainyard_contracts.hyperpod import HyperPodClusterSpec, InstanceGroup
 from trainyard_contracts.specs import JobSpec, RunSpec
 
 from .account import Account
@@ -48,7 +48,8 @@ class Scope:
 
     @property
     def groups(self) -> list[InstanceGroup]:
-        return self.cluster.instance_groups if self.cluster else []
+        spec = self.cluster
+        return spec.instance_groups if isinstance(spec, HyperPodClusterSpec) else []
 
     @property
     def filesystem(self) -> SharedFilesystem | None:

@@ -35,8 +35,12 @@ def pack(record: BaseModel) -> Value:
 
 
 def unpack(model: type[M], item: Item) -> M:
-    """The record of an item's `doc`."""
-    return model.model_validate_json(document(item))
+    """The record of an item's `doc`.
+
+    What a newer version added is passed over, also in a spec: while functions are updated, or after
+    a step back, an older one reads what a newer one wrote.
+    """
+    return model.model_validate_json(document(item), extra="ignore")
 
 
 def document(item: Item) -> str | bytes:

@@ -72,8 +72,12 @@ def start_run(ports: Ports, run: Run) -> None:
 
 
 def body_hash(spec: RunSpec) -> str:
-    """Hash of the meaning of a request: the same request written differently is the same."""
-    text = json.dumps(spec.model_dump(mode="json", by_alias=True), sort_keys=True)
+    """Hash of the meaning of a request: the same request written differently is the same.
+
+    Without defaults, so that a field which a later version adds does not change it.
+    """
+    asked = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    text = json.dumps(asked, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -15,10 +15,9 @@ from trainyard.domain import names
 from trainyard.domain.orphans import record_mark
 from trainyard.domain.records import Cluster
 from trainyard_contracts import places
-from trainyard_contracts.cluster_base import SharedFilesystem
-from trainyard_contracts.cluster_specs import ClusterSpec
+from trainyard_contracts.cluster_base import ClusterBase, SharedFilesystem
 from trainyard_contracts.files import ClusterFile, WorkerGroup
-from trainyard_contracts.hyperpod import InstanceGroup
+from trainyard_contracts.hyperpod import HyperPodClusterSpec, InstanceGroup
 from trainyard_contracts.places import CLUSTER_TAG, RECORD_TAG, RUN_TAG, STAGE_TAG
 
 ENTRY_SCRIPT = "on_create.sh"
@@ -62,7 +61,7 @@ def role_arn(cluster: Cluster, settings: HyperPodSettings) -> str:
 
 def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict[str, Any]:
     """The exact arguments of sagemaker:CreateCluster."""
-    spec = cluster.spec
+    spec = _own(cluster)
     source = f"s3://{settings.bucket}/{lifecycle_prefix(cluster)}"
     role = role_arn(cluster, settings)
     request: dict[str, Any] = {
@@ -93,7 +92,7 @@ def tags(cluster: Cluster, stage: str) -> dict[str, str]:
 
 def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> ClusterFile:
     """What each node of the cluster reads first."""
-    spec = cluster.spec
+    spec = _own(cluster)
     return ClusterFile(
         cluster_name=cluster.name,
         region=settings.region,
@@ -117,7 +116,7 @@ def cluster_file(cluster: Cluster, settings: HyperPodSettings) -> ClusterFile:
     )
 
 
-def provisioning_parameters(spec: ClusterSpec) -> dict[str, Any]:
+def provisioning_parameters(spec: HyperPodClusterSpec) -> dict[str, Any]:
     """HyperPod's `provisioning_parameters.json`.
 
     It is for clusters whose Slurm is not set up through the API.
@@ -142,8 +141,8 @@ def provisioning_parameters(spec: ClusterSpec) -> dict[str, Any]:
 def generated_files(cluster: Cluster, settings: HyperPodSettings) -> dict[str, bytes]:
     """The files of the bundle that are made of the spec, by path below the lifecycle prefix."""
     files = {places.CLUSTER_FILE: _wire(cluster_file(cluster, settings))}
-    if cluster.spec.slurm_setup == "ProvisioningParameters":
-        files["provisioning_parameters.json"] = provisioning_parameters(cluster.spec)
+    if _own(cluster).slurm_setup == "ProvisioningParameters":
+        files["provisioning_parameters.json"] = provisioning_parameters(_own(cluster))
     return {
         path: (json.dumps(content, indent=2) + "\n").encode() for path, content in files.items()
     }
@@ -153,7 +152,9 @@ def _wire(part: BaseModel) -> dict[str, Any]:
     return part.model_dump(mode="json", by_alias=True)
 
 
-def _group(spec: ClusterSpec, group: InstanceGroup, source: str, role_arn: str) -> dict[str, Any]:
+def _group(
+    spec: HyperPodClusterSpec, group: InstanceGroup, source: str, role_arn: str
+) -> dict[str, Any]:
     request: dict[str, Any] = {
         "InstanceGroupName": group.name,
         "InstanceType": group.instance_type,
@@ -174,7 +175,7 @@ def _group(spec: ClusterSpec, group: InstanceGroup, source: str, role_arn: str) 
     return request
 
 
-def _entry_point(spec: ClusterSpec) -> str:
+def _entry_point(spec: HyperPodClusterSpec) -> str:
     """After the image's own set-up of Slurm and mounts, or instead of it: never both.
 
     (Developer Guide, getting started with the CLI.)
@@ -182,7 +183,7 @@ def _entry_point(spec: ClusterSpec) -> str:
     return "OnInitComplete" if spec.slurm_setup == "SlurmConfig" else "OnCreate"
 
 
-def _strategy(spec: ClusterSpec) -> dict[str, str]:
+def _strategy(spec: HyperPodClusterSpec) -> dict[str, str]:
     """With Continuous any strategy is refused, without it one is required.
 
     Merge keeps our lines of slurm.conf.
@@ -190,14 +191,14 @@ def _strategy(spec: ClusterSpec) -> dict[str, str]:
     return {} if spec.provisioning == "Continuous" else {"SlurmConfigStrategy": "Merge"}
 
 
-def _slurm(spec: ClusterSpec, group: InstanceGroup) -> dict[str, Any]:
+def _slurm(spec: HyperPodClusterSpec, group: InstanceGroup) -> dict[str, Any]:
     config: dict[str, Any] = {"NodeType": _NODE_TYPES[group.role]}
     if group.role == "worker":
         config["PartitionNames"] = [spec.partition_of(group)]
     return config
 
 
-def _storage(spec: ClusterSpec, group: InstanceGroup) -> list[dict[str, Any]]:
+def _storage(spec: HyperPodClusterSpec, group: InstanceGroup) -> list[dict[str, Any]]:
     storage: list[dict[str, Any]] = []
     if (ebs := group.ebs) is not None:
         key = {} if ebs.kms_key_id is None else {"VolumeKmsKeyId": ebs.kms_key_id}
@@ -215,7 +216,7 @@ def _lustre(shared: SharedFilesystem) -> dict[str, str]:
     }
 
 
-def network(spec: ClusterSpec, settings: HyperPodSettings) -> dict[str, list[str]]:
+def network(spec: ClusterBase, settings: HyperPodSettings) -> dict[str, list[str]]:
     """VpcConfig of the cluster: a filesystem is reached from one's own network only."""
     if spec.network is not None:
         return {
@@ -228,9 +229,15 @@ def network(spec: ClusterSpec, settings: HyperPodSettings) -> dict[str, list[str
     }
 
 
-def _names(spec: ClusterSpec, role: str) -> list[str]:
+def _own(cluster: Cluster) -> HyperPodClusterSpec:
+    """The spec by its own class: every cluster that comes here has it."""
+    assert isinstance(cluster.spec, HyperPodClusterSpec)
+    return cluster.spec
+
+
+def _names(spec: HyperPodClusterSpec, role: str) -> list[str]:
     return [group.name for group in spec.instance_groups if group.role == role]
 
 
-def _workers(spec: ClusterSpec) -> list[InstanceGroup]:
+def _workers(spec: HyperPodClusterSpec) -> list[InstanceGroup]:
     return [group for group in spec.instance_groups if group.role == "worker"]
