@@ -24,7 +24,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import eventually
 
 from trainyard_local import loopback
 
@@ -41,17 +41,6 @@ KILL_WAIT = 30
 PYTHON_PATH = os.pathsep.join(
     str(REPOSITORY / part) for part in ("node_agent", "layers/contracts", "trainers")
 )
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 20, what: str = "the condition") -> Any:
-    """Return the first true value of `condition`, polled; fail with `what` after `seconds`."""
-    deadline = time.monotonic() + PATIENCE * seconds
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not come true within {PATIENCE * seconds:.0f} s")
 
 
 def processes_with(**variables: str) -> list[int]:
@@ -304,7 +293,7 @@ class AgentCluster:
             self._write_agent_config(node, config)
             if agents:
                 self.start_agent(node)
-        wait_for(lambda: self.idle() == self.workers, what="all Slurm nodes idle")
+        eventually("all Slurm nodes idle", lambda: self.idle() == self.workers, 20)
         return self
 
     def _start_munge(self) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.waiting import eventually_async
 from tests.unit.agent_parts import NodeParts, node_parts
 from tests.unit.agent_support import RUN, config
 from tests.unit.test_agent_attempts import Controller
@@ -120,14 +121,6 @@ def linked_nodes(
     return controller, made, link
 
 
-async def until(condition: Any) -> None:
-    async def poll() -> None:
-        while not condition():
-            await asyncio.sleep(0.01)
-
-    await asyncio.wait_for(poll(), 60)
-
-
 def test_a_node_whose_port_accepts_and_whose_daemons_say_nothing_is_lost(tmp_path: Path) -> None:
     async def story() -> None:
         with listening() as still:
@@ -139,7 +132,7 @@ def test_a_node_whose_port_accepts_and_whose_daemons_say_nothing_is_lost(tmp_pat
                 True,
             ), "the other agent answered the echo"
             beating = asyncio.create_task(beat_for_ever(made, NODES[0]))
-            await until(lambda: made.table.lost(NODES[1]))
+            await eventually_async("it is lost", lambda: made.table.lost(NODES[1]), 15)
             beating.cancel()
             evidence = made.table.evidence(NODES[1])
             assert (evidence.agent, evidence.scheduler) == ("silent", "down")
@@ -189,7 +182,7 @@ def test_a_node_that_comes_back_is_asked_to_end_what_is_over_and_nothing_that_go
         monkeypatch.setattr(made.returns, "_slurmd_answers", yes)
         monkeypatch.setattr(made.returns, "_serves_again", yes)
         made.registry.linked(NODES[0], "i-2", "127.0.0.1")
-        await until(lambda: made.table.serving(NODES[0]))
+        await eventually_async("it serves", lambda: made.table.serving(NODES[0]), 15)
         order = (NODES[0], RUN, 2, ["101", "102"])
         assert link.killed == [order] * 4, (
             "asked again until it found nothing more to kill; attempt 3 and the other run go on"
@@ -238,7 +231,9 @@ def test_an_agent_answers_an_echo_and_its_link_goes_on(tmp_path: Path) -> None:
         server = LinkServer(configured, b"k" * 32, links, beats)
         await server.start()
         client = asyncio.create_task(LinkClient(configured, b"k" * 32, dict, dict).run())
-        await until(lambda: configured.node_name in beats.known)
+        await eventually_async(
+            "its heartbeat is known", lambda: configured.node_name in beats.known, 15
+        )
         for _ in range(2):
             assert await links.echo([configured.node_name, "ip-10-0-0-9"], 5.0) == {
                 configured.node_name

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +20,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from rich.console import Console
+from tests.support.waiting import eventually
 
 from trainyard_cli import client as client_module
 from trainyard_cli import live, main
@@ -749,9 +749,7 @@ def test_ctrl_c_detaches_says_how_to_come_back_and_cancels_nothing(
         text=True,
         env={**os.environ, "TRAINYARD_STATE_DIR": str(tmp_path)},
     )
-    deadline = time.monotonic() + 120
-    while len(api.calls(f"GET /v1/runs/{RUN}")) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    eventually("it asks again", lambda: len(api.calls(f"GET /v1/runs/{RUN}")) >= 2, 30)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 from collections.abc import Iterator
 from importlib import metadata
@@ -22,6 +21,7 @@ from typing import Any
 import pytest
 import tomllib
 from tests.support.spec_parts import FILESYSTEM
+from tests.support.waiting import eventually
 
 from trainyard_agent.host import slurm_settings
 from trainyard_contracts.files import AgentConfig
@@ -542,9 +542,7 @@ def test_an_epilog_of_slurmctld_that_the_cluster_has_already_runs_beside_ours(
     for _ in range(2):  # the second time ours is there already, and is no epilog of the cluster's
         scripts.step_slurm.hooks(node)
     subprocess.run([str(root / "opt/trainyard/bin/slurm-job-end")], check=True, timeout=120)
-    deadline = time.monotonic() + 120
-    while not mark.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    eventually("the cluster's epilog wrote", lambda: mark.exists() and mark.read_text(), 30)
     assert mark.read_text() == "site\n"
 
 
@@ -610,9 +608,7 @@ def test_the_end_of_a_job_is_told_by_any_user(
         group=65534,
         env={"PATH": "/usr/bin:/bin"},
     )
-    deadline = time.monotonic() + 120
-    while not told.read_text() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    eventually("the agent is told", told.read_text, 30)
     assert told.read_text() == "notify-job-end\n"
 
 

@@ -6,10 +6,10 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import eventually
 
 from trainyard_agent.host import slurm
 from trainyard_trainers.common import failure
@@ -154,10 +154,7 @@ def test_how_a_program_ends_is_told_apart(
 
 
 def appears(path: Path) -> None:
-    deadline = time.monotonic() + 120
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.01)
+    eventually(f"{path} appears", path.exists, 30, poll=0.01)
 
 
 STUBBORN = """
