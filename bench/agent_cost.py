@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.local.agent_cluster import AgentCluster, agent_cluster
+from tests.support.agent_cluster import AgentCluster, agent_cluster
 from tests.support.waiting import eventually
 
 CPU_LIMIT_PERCENT, MEMORY_LIMIT_MB = 1.0, 60.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.contract.test_store_conformance import run
+from tests.support.store_records import run
 
 from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.local.agent_cluster import AgentCluster
 from tests.local.test_agent_jobs import RUN, event, submit
+from tests.support.agent_cluster import AgentCluster
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.local

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.agent_cluster import KILL_WAIT, REPOSITORY, AgentCluster, agent_cluster
+from tests.support.agent_cluster import KILL_WAIT, REPOSITORY, AgentCluster, agent_cluster
 from tests.support.waiting import eventually
 
 from trainyard.domain.recipes import batch_script

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.local.agent_cluster import AgentCluster
+from tests.support.agent_cluster import AgentCluster
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.local

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.local.agent_cluster import AgentCluster, agent_cluster
 from tests.local.test_agent_jobs import RUN, event, submit
+from tests.support.agent_cluster import AgentCluster, agent_cluster
 from tests.support.waiting import eventually
 
 STEPS = ["--steps", "20", "--step-seconds", "0.02", "--every", "10"]

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.agent_cluster import (
+from tests.local.test_agent_jobs import TRAINER, event, node_named, put_bundle, submit
+from tests.support.agent_cluster import (
     REPOSITORY,
     AgentCluster,
     Node,
     processes_with,
     sockets_of,
 )
-from tests.local.test_agent_jobs import TRAINER, event, node_named, put_bundle, submit
 from tests.support.waiting import eventually
 
 from trainyard_agent.host.identifiers import ulid
@@ -335,7 +335,7 @@ def test_old_knowledge_is_no_sign_against_a_node_that_trains(
 ABANDONED = """
 import os, signal, sys
 from pathlib import Path
-from tests.local.agent_cluster import AgentCluster
+from tests.support.agent_cluster import AgentCluster
 cluster = AgentCluster(Path(sys.argv[1]), workers=1).start()
 print(cluster.index, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.agent_support import RUN
+from tests.support.agent import RUN
 
 from trainyard_agent.jobs.attempts import LEFTOVER_RUNS, Attempt, leftovers_on
 from trainyard_agent.jobs.ending import EVIDENCE_NODES, doubtful_first, with_restart

@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import CredentialRetrievalError
-from tests.unit.agent_parts import job_parts, node_parts
-from tests.unit.agent_support import RUN, config
+from tests.support.agent import RUN
+from tests.support.agent_parts import Controller, node_parts
 
 from trainyard_agent import daemon
 from trainyard_agent.checkpoints.checkpoints import Checkpoints
 from trainyard_agent.commands import job_control as jobs
 from trainyard_agent.events.outbox import Sender
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.events.store import Store
 from trainyard_agent.host.boot import boot_id
 from trainyard_agent.host.signed_http import Answer, SignedHttp, Unreachable
 from trainyard_agent.host.slurm import Job, SlurmError, SlurmNode
@@ -33,7 +32,6 @@ from trainyard_agent.jobs.evidence import Diagnosis
 from trainyard_agent.jobs.gres import every
 from trainyard_agent.jobs.progress import first_step_at
 from trainyard_contracts.commands import Cancelling
-from trainyard_contracts.events import NodeEvidence
 from trainyard_contracts.files import JobBundle, Progress
 
 
@@ -49,74 +47,6 @@ class BusySlurm:
         if len(self.calls) < 3:
             raise SlurmError("Unable to contact slurm controller")
         self.cancelled.set()
-
-
-class Nodes:
-    """Every node is well but those named."""
-
-    def __init__(self, *lost: str) -> None:
-        self._lost = lost
-
-    def suspicious(self, name: str) -> bool:
-        return False
-
-    def lost(self, name: str) -> bool:
-        return name in self._lost
-
-    def set_up(self, name: str) -> bool:
-        return True
-
-    def evidence(self, name: str) -> NodeEvidence:
-        lost = self.lost(name)
-        return NodeEvidence(
-            node=name, agent="silent" if lost else "linked", scheduler="down" if lost else "up"
-        )
-
-
-class Controller:
-    """The parts of the controller's agent that know of jobs, on one store file that outlives them."""
-
-    def __init__(self, directory: Path, slurm: Any = None, *lost: str) -> None:
-        self.config = config(directory)
-        self.store = Store(directory / "outbox.sqlite")
-        self.reporter = Reporter(self.config, self.store)
-        self.killed: list[tuple[int, list[str]]] = []
-        self.closed: list[int] = []
-        self.asked: list[Any] = []
-        parts = job_parts(
-            self.config,
-            self.reporter,
-            slurm=slurm,
-            table=Nodes(*lost),
-            link=self,
-            confirm=self.confirm,
-            kill=self.kill,
-            on_end=self.on_end,
-        )
-        self.attempts, self.follower, self.jobs = parts.attempts, parts.follower, parts.control
-        self.ending, self.forced_end = parts.ending, parts.forced_end
-
-    def add(self, number: int, state: str, **fields: Any) -> Attempt:
-        attempt = Attempt(
-            RUN, number, state, self.config_dir / str(number), job_id=str(100 + number), **fields
-        )  # type: ignore[arg-type]
-        self.attempts.save(attempt)
-        return attempt
-
-    @property
-    def config_dir(self) -> Path:
-        return Path(self.config.state_dir)
-
-    async def on_end(self, attempt: Attempt) -> None:
-        self.closed.append(attempt.number)
-
-    async def confirm(self, names: Any) -> None:
-        self.asked.append(names)
-
-    async def kill(self, run_id: str, number: int, jobs: list[str]) -> dict[str, int]:
-        assert run_id == RUN
-        self.killed.append((number, jobs))
-        return {}
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.agent_support import RUN, config
+from tests.support.agent import RUN, commit, config
 
 from trainyard_agent.checkpoints import export
 from trainyard_agent.checkpoints.checkpoints import (
@@ -39,30 +38,6 @@ from trainyard_agent.jobs.attempts import Attempt
 from trainyard_agent.jobs.fence import FenceBusy, Fenced, raise_fence, read_fence
 from trainyard_agent.nodes.leftovers import kill_leftovers
 from trainyard_contracts.files import JobBundle
-
-
-def commit(root: Path, step: int, attempt: int = 1, body: bytes = b"weights") -> Path:
-    """A whole checkpoint, as a trainer leaves it."""
-    directory = root / "checkpoints" / f"step-{step:012d}-attempt-{attempt}"
-    (directory / "rank-0").mkdir(parents=True)
-    (directory / "rank-0/model.pt").write_bytes(body)
-    manifest = {
-        "schema": "trainyard.checkpoint.v1",
-        "runId": RUN,
-        "attempt": attempt,
-        "step": step,
-        "worldSize": 1,
-        "createdAt": "2026-01-01T00:00:00Z",
-        "files": [
-            {
-                "path": "rank-0/model.pt",
-                "bytes": len(body),
-                "sha256": hashlib.sha256(body).hexdigest(),
-            }
-        ],
-    }
-    (directory / "manifest.json").write_text(json.dumps(manifest))
-    return directory
 
 
 def test_a_whole_checkpoint_is_found_once(tmp_path: Path) -> None:

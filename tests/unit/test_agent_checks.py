@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.agent_support import config
+from tests.support.agent import config
 
 from trainyard_agent.checks import (
     Check,

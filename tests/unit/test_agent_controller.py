@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.agent import config
 from tests.support.ports import free_port
-from tests.unit.agent_support import config
 
 import trainyard_agent
 from trainyard_agent.checks import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tests.unit.agent_support import RUN
+from tests.support.agent import RUN
 
 from trainyard_agent.checkpoints.export import _manifest
 from trainyard_agent.checkpoints.own_files import Found

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.agent_support import config
+from tests.support.agent import config
 
 from trainyard_agent.nodes.frames import (
     MAX_BYTES,

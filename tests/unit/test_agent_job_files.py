@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.agent_parts import node_parts
-from tests.unit.agent_support import RUN, config
-from tests.unit.test_agent_checkpoints import commit
+from tests.support.agent import RUN, commit, config
+from tests.support.agent_parts import node_parts
 
 from trainyard_agent import daemon
 from trainyard_agent.checkpoints import export

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.agent import RUN, config
 from tests.support.ports import free_port
-from tests.unit.agent_support import RUN, config
 
 from trainyard_agent.nodes.frames import Frames, greet_as_client, greet_as_server
 from trainyard_agent.nodes.link_client import LinkClient

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.agent_support import RUN, config, heartbeat, started
+from tests.support.agent import RUN, config, heartbeat, started
 
 from trainyard_agent.events import outbox
 from trainyard_agent.events.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, Sender, backoff, choose

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.agent import RUN, config
+from tests.support.agent_parts import Controller, NodeParts, node_parts
 from tests.support.waiting import eventually_async
-from tests.unit.agent_parts import NodeParts, node_parts
-from tests.unit.agent_support import RUN, config
-from tests.unit.test_agent_attempts import Controller
 
 from trainyard_agent.host.slurm import SlurmNode
 from trainyard_agent.jobs.attempts import Attempt

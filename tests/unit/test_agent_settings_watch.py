@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.unit.agent_support import config
+from tests.support.agent import config
 
 from trainyard_agent.host import slurm_settings
 from trainyard_agent.host.settings_watch import SettingsWatch

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.agent_support import config
+from tests.support.agent import config
 
 from trainyard_agent.host import slurm
 from trainyard_agent.host.slurm import (

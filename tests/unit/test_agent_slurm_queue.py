@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.agent_parts import JobParts, job_parts
-from tests.unit.agent_support import RUN, config
+from tests.support.agent import RUN, config
+from tests.support.agent_parts import JobParts, job_parts
 
 from trainyard_agent import cli
 from trainyard_agent.commands.server import CommandServer

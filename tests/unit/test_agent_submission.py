@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.unit.agent_parts import job_parts
-from tests.unit.agent_support import RUN, config
+from tests.support.agent import RUN, config
+from tests.support.agent_parts import job_parts
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store

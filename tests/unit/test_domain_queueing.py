@@ -5,7 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.support.facts import answering
-from tests.unit.test_domain_recovery import NODES, NOW, acted, cluster, evidence, fact, run
+from tests.support.recovery import (
+    FIRST,
+    LOST,
+    NODES,
+    NOW,
+    ONE,
+    SPARE,
+    TWO,
+    acted,
+    cluster,
+    evidence,
+    fact,
+    run,
+)
 
 from trainyard.domain.capacity import enough_nodes, usable_nodes
 from trainyard.domain.decisions import Decision, Draft
@@ -14,11 +27,6 @@ from trainyard.domain.records import Attempt, Run
 from trainyard.domain.recovery import decide
 from trainyard_contracts.events import Fact
 
-ONE, TWO, SPARE = NODES[:3]
-FIRST = Attempt(
-    number=1, submitted_at=NOW, started_at=NOW, first_step_at=NOW, job_id="1", nodes=[ONE, TWO]
-)
-LOST = fact(1, "NodeLost", None, 10, about=evidence(ONE))
 ALICE = {"jobId": "17", "user": "alice", "nodes": [SPARE]}
 QUEUED = fact(2, "AttemptQueued", 2, 15, jobId="2", reason="Resources", ahead=[ALICE])
 BACK = fact(3, "NodeReturned", None, 90, about=answering(ONE, "i-9"))

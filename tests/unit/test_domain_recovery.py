@@ -3,75 +3,27 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.facts import fact as made_fact
-from tests.support.spec_parts import ON_FSX
+from tests.support.recovery import (
+    NODES,
+    NOW,
+    acted,
+    cluster,
+    evidence,
+    fact,
+    run,
+    spec,
+)
 
 from trainyard.domain.decisions import Decision
 from trainyard.domain.facts import attempt_of, evidence_of
-from trainyard.domain.queueing import excluded
-from trainyard.domain.records import Attempt, Cluster, Export, Run
+from trainyard.domain.records import Attempt, Export, Run
 from trainyard.domain.recovery import decide
 from trainyard_contracts.events import AttemptEnded, Fact
-from trainyard_contracts.specs import RunSpec
-
-NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
-NODES = [f"ip-127-0-1-{number}" for number in (12, 13, 14)]
-CLUSTER_SPEC = {
-    "name": "demo",
-    **ON_FSX,
-    "nodeRecovery": "None",
-    "instanceGroups": [
-        {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
-        {
-            "name": "workers",
-            "role": "worker",
-            "instanceType": "ml.m5.large",
-            "count": 2,
-            "spares": 1,
-        },
-    ],
-}
-
-
-def spec(**recovery: int) -> RunSpec:
-    return RunSpec.model_validate({
-        "name": "demo", "cluster": {"spec": CLUSTER_SPEC}, "job": {"nodes": 2, "module": "trainyard_trainers.ddp"}, "recovery": recovery,
-    })  # fmt: skip
-
-
-def cluster(status: str = "Ready") -> Cluster:
-    given_spec = spec().cluster.spec
-    assert given_spec is not None
-    return Cluster(
-        name="demo-1", spec=given_spec, status=status, created_at=NOW, updated_at=NOW, arn="arn:c/1"
-    )  # type: ignore[arg-type]
-
-
-def run(**update: Any) -> Run:
-    base = Run(
-        id="run-1",
-        name="demo",
-        spec=spec(),
-        created_at=NOW,
-        updated_at=NOW,
-        cluster_name="demo-1",
-        owns_cluster=True,
-        cluster_generation=1,
-    )
-    return base.model_copy(update=update)
-
-
-def evidence(node: str, agent: str = "silent", scheduler: str = "down") -> dict[str, str]:
-    return {"node": node, "instanceId": f"i-{node[-2:]}", "agent": agent, "scheduler": scheduler}
-
-
-def fact(number: int, type_: str, attempt: int | None, seconds: int, **data: Any) -> Fact:
-    return made_fact(type_, f"F{number:04d}", NOW + timedelta(seconds=seconds), attempt, **data)
 
 
 @st.composite
@@ -109,35 +61,6 @@ def facts(draw: st.DrawFn) -> list[Fact]:
         about_attempt = kind.startswith(("Attempt", "Checkpoint"))
         found.append(fact(number, kind, attempt if about_attempt else None, seconds, **data))
     return found
-
-
-def acted(run_: Run, decision: Decision, now: datetime) -> Run:
-    """What the machine's next step makes of the run, without any of its effects."""
-    after = decision.run
-    attempt = after.attempt
-    if decision.next == "submit" and attempt is not None:
-        return after.model_copy(
-            update={
-                "attempts": [
-                    *after.attempts[:-1],
-                    attempt.model_copy(update={"submitted_at": now, "job_id": "1"}),
-                ]
-            }
-        )
-    if decision.next == "repair":
-        for action in decision.actions:
-            after = excluded(after, action)
-        return after.model_copy(update={"actions": []})
-    if decision.next == "export":
-        assert after.export is not None
-        return after.model_copy(
-            update={"export": after.export.model_copy(update={"state": "verified"})}
-        )
-    if decision.next == "teardown":
-        return after.model_copy(update={"teardown_refused": "kept in this test"})
-    if decision.next == "finish":
-        return after.model_copy(update={"status": "Failed"})
-    return after
 
 
 def life(found: list[Fact]) -> list[tuple[Run, Decision]]:

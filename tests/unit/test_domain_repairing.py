@@ -6,8 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.support.facts import answering
-from tests.unit.test_domain_queueing import FIRST, LOST, ONE, TWO
-from tests.unit.test_domain_recovery import NOW, acted, cluster, fact, run
+from tests.support.recovery import FIRST, LOST, NOW, ONE, TWO, acted, cluster, fact, run
 
 from trainyard.domain.records import Action, Cluster, Run
 from trainyard.domain.recovery import decide

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.http_events import Client
+from tests.support.http_events import Client, is_a_problem, spec
 from tests.support.memory import World
-from tests.unit.test_http_requests import is_a_problem, spec
 
 
 def cluster() -> dict[str, Any]:

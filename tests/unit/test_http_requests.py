@@ -7,10 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.http_events import Client
-from tests.support.spec_parts import ON_FSX
+from tests.support.http_events import Client, changed, is_a_problem, spec
 
-from trainyard.domain.errors import CODES
 from trainyard.http import requests
 from trainyard_contracts.base import words_for
 from trainyard_contracts.specs import RunSpec
@@ -27,45 +25,6 @@ HOSTILE = [
 ]
 
 
-def spec() -> dict[str, Any]:
-    return {
-        "name": "demo",
-        "cluster": {
-            "spec": {
-                "name": "demo",
-                **copy.deepcopy(ON_FSX),
-                "instanceGroups": [
-                    {
-                        "name": "controller",
-                        "role": "controller",
-                        "instanceType": "ml.c5.large",
-                        "count": 1,
-                    },
-                    {
-                        "name": "worker",
-                        "role": "worker",
-                        "instanceType": "ml.c5.xlarge",
-                        "count": 2,
-                        "spares": 1,
-                    },
-                ],
-            }
-        },
-        "job": {"nodes": 2, "module": "trainyard_trainers.ddp"},
-    }
-
-
-def changed(path: str, value: Any) -> dict[str, Any]:
-    """The good spec with one place changed; `path` is dotted."""
-    body = spec()
-    *parents, last = path.split(".")
-    place: Any = body
-    for part in parents:
-        place = place[int(part)] if part.isdigit() else place.setdefault(part, {})
-    place[last] = value
-    return body
-
-
 def without(path: str) -> dict[str, Any]:
     body = copy.deepcopy(spec())
     *parents, last = path.split(".")
@@ -74,20 +33,6 @@ def without(path: str) -> dict[str, Any]:
         place = place[int(part)] if part.isdigit() else place[part]
     del place[last]
     return body
-
-
-def is_a_problem(answer: Any, status: int, code: str) -> None:
-    assert answer.status == status, answer.text
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    problem = answer.json
-    assert problem["code"] == code in CODES
-    assert problem["status"] == status
-    assert problem["type"] == f"urn:trainyard:problem:{code}"
-    assert problem["title"]
-    assert problem["detail"]
-    assert problem["nextStep"]
-    assert "Traceback" not in answer.text
-    assert 'File "' not in answer.text
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.support.http_events import Client
+from tests.support.http_events import Client, changed, is_a_problem, spec
 from tests.support.memory import World
-from tests.unit.test_http_requests import changed, is_a_problem, spec
 
 from trainyard.domain.records import Attempt, Checkpoint, Problem, Run
 

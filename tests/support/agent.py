@@ -1,7 +1,9 @@
-"""What the agent's unit tests share: a configuration, an event, a store."""
+"""What the agent's tests share: a configuration, an event, a checkpoint."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -52,3 +54,27 @@ def heartbeat() -> ClusterHeartbeat:
     return ClusterHeartbeat(
         id=ulid(), at=datetime.now(timezone.utc), cluster_name="c", cluster_arn="a", nodes=[]
     )
+
+
+def commit(root: Path, step: int, attempt: int = 1, body: bytes = b"weights") -> Path:
+    """A whole checkpoint, as a trainer leaves it."""
+    directory = root / "checkpoints" / f"step-{step:012d}-attempt-{attempt}"
+    (directory / "rank-0").mkdir(parents=True)
+    (directory / "rank-0/model.pt").write_bytes(body)
+    manifest = {
+        "schema": "trainyard.checkpoint.v1",
+        "runId": RUN,
+        "attempt": attempt,
+        "step": step,
+        "worldSize": 1,
+        "createdAt": "2026-01-01T00:00:00Z",
+        "files": [
+            {
+                "path": "rank-0/model.pt",
+                "bytes": len(body),
+                "sha256": hashlib.sha256(body).hexdigest(),
+            }
+        ],
+    }
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    return directory

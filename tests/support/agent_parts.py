@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tests.support.agent import RUN, config
+
 from trainyard_agent.commands.job_control import JobControl
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.jobs.attempts import Attempts
+from trainyard_agent.events.store import Store
+from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_agent.jobs.ending import Ending
 from trainyard_agent.jobs.follow import Follower
 from trainyard_agent.jobs.forced_end import ForcedEnd
@@ -23,6 +27,7 @@ from trainyard_agent.nodes.registry import Registry
 from trainyard_agent.nodes.returns import Returns
 from trainyard_agent.nodes.silence import SilenceWatch
 from trainyard_agent.nodes.verdicts import Verdicts
+from trainyard_contracts.events import NodeEvidence
 from trainyard_contracts.files import AgentConfig
 
 NO_JOBS: Any = SimpleNamespace(busy=lambda: False, on_node=lambda _: None, leftovers=lambda _: [])
@@ -113,3 +118,71 @@ def job_parts(
     shared |= {"s3": None, "checkpoints": None}
     control = JobControl(config, slurm, follower=follower, hosts=hosts, link=link, **shared)
     return JobParts(attempts, shared["progress"], forced_end, ending, follower, hosts, control)
+
+
+class Nodes:
+    """Every node is well but those named."""
+
+    def __init__(self, *lost: str) -> None:
+        self._lost = lost
+
+    def suspicious(self, name: str) -> bool:
+        return False
+
+    def lost(self, name: str) -> bool:
+        return name in self._lost
+
+    def set_up(self, name: str) -> bool:
+        return True
+
+    def evidence(self, name: str) -> NodeEvidence:
+        lost = self.lost(name)
+        return NodeEvidence(
+            node=name, agent="silent" if lost else "linked", scheduler="down" if lost else "up"
+        )
+
+
+class Controller:
+    """The parts of the controller's agent that know of jobs, on one store file that outlives them."""
+
+    def __init__(self, directory: Path, slurm: Any = None, *lost: str) -> None:
+        self.config = config(directory)
+        self.store = Store(directory / "outbox.sqlite")
+        self.reporter = Reporter(self.config, self.store)
+        self.killed: list[tuple[int, list[str]]] = []
+        self.closed: list[int] = []
+        self.asked: list[Any] = []
+        parts = job_parts(
+            self.config,
+            self.reporter,
+            slurm=slurm,
+            table=Nodes(*lost),
+            link=self,
+            confirm=self.confirm,
+            kill=self.kill,
+            on_end=self.on_end,
+        )
+        self.attempts, self.follower, self.jobs = parts.attempts, parts.follower, parts.control
+        self.ending, self.forced_end = parts.ending, parts.forced_end
+
+    def add(self, number: int, state: str, **fields: Any) -> Attempt:
+        attempt = Attempt(
+            RUN, number, state, self.config_dir / str(number), job_id=str(100 + number), **fields
+        )  # type: ignore[arg-type]
+        self.attempts.save(attempt)
+        return attempt
+
+    @property
+    def config_dir(self) -> Path:
+        return Path(self.config.state_dir)
+
+    async def on_end(self, attempt: Attempt) -> None:
+        self.closed.append(attempt.number)
+
+    async def confirm(self, names: Any) -> None:
+        self.asked.append(names)
+
+    async def kill(self, run_id: str, number: int, jobs: list[str]) -> dict[str, int]:
+        assert run_id == RUN
+        self.killed.append((number, jobs))
+        return {}
