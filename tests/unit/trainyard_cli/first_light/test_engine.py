@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.support.recorded_account import NUMBER, SUBNET, RecordedAccount
+from tests.support.repository import ROOT
 
 from trainyard_cli.client import Client
 from trainyard_cli.connection import Connection
@@ -882,7 +883,7 @@ def test_the_mark_of_an_api_goes_through_redaction_and_is_another_ones_no_more()
 
 
 def test_operations_tells_of_each_stage_and_how_long_it_may_take() -> None:
-    text = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+    text = (ROOT / "docs/operations.md").read_text()
     rows = re.findall(
         r"^\| `([a-z-]+)` \| .* \| (\d+) \|$",
         text.partition("## First light")[2].partition("\n## ")[0],
@@ -925,7 +926,7 @@ def test_operations_names_every_permission_that_first_light_needs() -> None:
                 and len(words) == 2
             ):
                 asked.add(ACTIONS.get(":".join(words), ":".join(words)))
-    text = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+    text = (ROOT / "docs/operations.md").read_text()
     told = re.findall(
         r"[a-z0-9-]+:[A-Z][A-Za-z]+",
         text.partition("Your credentials need")[2].partition("What may not be read")[0],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.support.repository import ROOT
 from tests.support.spec_parts import ON_FSX
 
 from trainyard.domain import names
@@ -19,7 +19,7 @@ from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 from trainyard_contracts.files import JobBundle
 from trainyard_contracts.specs import CheckpointSpec, JobSpec, RunSpec
 
-GOLDEN = Path(__file__).parent / "golden_launchers"
+GOLDEN = ROOT / "tests/data/launchers"
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 RUN = "run-01jd0000000000000000000000"
 EVIL = "; rm -rf / #$(reboot)`id`\n#SBATCH --uid=0"

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.repository import ROOT
 
 from trainyard_trainers.common import packages
 from trainyard_trainers.common.config import ConfigError, build
@@ -16,7 +17,7 @@ from trainyard_trainers.translate.data import Batches, Corpus, ParallelText, Row
 from trainyard_trainers.translate.train import TrainConfig, learning_rate
 from trainyard_trainers.translate.vocabulary import BEGIN, END, PAD, Vocabulary
 
-SAMPLE = Path(__file__).resolve().parents[1] / "data" / "en-de" / "train"
+SAMPLE = ROOT / "tests" / "data" / "en-de" / "train"
 
 
 def text_of(tmp_path: Path, english: str, german: str) -> ParallelText:

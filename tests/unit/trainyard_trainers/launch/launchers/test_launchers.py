@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
+from tests.support.repository import ROOT
 
 from trainyard_contracts.recipe_names import RecipeName
 from trainyard_trainers.common.failure import Failure
@@ -22,7 +23,7 @@ from trainyard_trainers.launch.allocation import Allocation, Job, Node
 from trainyard_trainers.launch.elastic import Placement
 from trainyard_trainers.launch.launchers import CannotLaunch, accelerate, deepspeed, mpirun, neuron
 
-GOLDEN = Path(__file__).parent / "golden_launchers"
+GOLDEN = ROOT / "tests/data/launchers"
 EVIL = "; rm -rf / #$(reboot)`id` 'a' \"b\"\n#SBATCH --uid=0"
 NODES = ("ip-10-0-0-3", "ip-10-0-0-4")
 #: The golden files are written anew with this in the environment; look at the difference.

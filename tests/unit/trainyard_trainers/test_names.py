@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.repository import ROOT
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 #: What job.module, batch scripts and the docs run with python -m.
 PROGRAMS = [
     "bert",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.repository import ROOT
 
 from trainyard_trainers.bert.train import BertConfig
 from trainyard_trainers.loop import LoopConfig
 from trainyard_trainers.translate.train import TrainConfig
 
-PAGES = Path(__file__).resolve().parents[2] / "docs" / "trainers"
+PAGES = ROOT / "docs" / "trainers"
 
 
 def own_defaults(kind: type[Any], prefix: str = "") -> dict[str, Any]:

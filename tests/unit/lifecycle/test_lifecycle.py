@@ -20,13 +20,14 @@ from typing import Any
 
 import pytest
 import tomllib
+from tests.support.repository import ROOT
 from tests.support.spec_parts import FILESYSTEM
 from tests.support.waiting import eventually
 
 from trainyard_agent.host import slurm_settings
 from trainyard_contracts.files import AgentConfig
 
-LIFECYCLE = Path(__file__).parents[2] / "node_agent" / "lifecycle"
+LIFECYCLE = ROOT / "node_agent" / "lifecycle"
 MODULES = (
     "node", "node_facts", "lifecycle", "cluster_secret", "step_accounts", "step_environment", "step_install", "step_mounts", "step_network", "step_slurm",
 )  # fmt: skip

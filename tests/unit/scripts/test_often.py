@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.support.repository import ROOT
 
-ROOT = Path(__file__).parents[2]
 SOMETIMES = """
 import pathlib
 import pytest

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from tests.support.repository import ROOT
 
 from trainyard_cli.spec_files import read_spec
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.specs import RunSpec
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.yaml")))
