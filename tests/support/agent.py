@@ -1,4 +1,4 @@
-"""What the agent's tests share: a configuration, an event, a checkpoint."""
+"""What the agent's tests share: a configuration, events, an attempt, a node, a checkpoint."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from trainyard_agent.host.identifiers import ulid
+from trainyard_agent.host.slurm import SlurmNode
+from trainyard_agent.jobs.attempts import Attempt
 from trainyard_contracts.events import AttemptStarted, ClusterHeartbeat
 from trainyard_contracts.files import AgentConfig
 
@@ -78,3 +80,12 @@ def commit(root: Path, step: int, attempt: int = 1, body: bytes = b"weights") ->
     }
     (directory / "manifest.json").write_text(json.dumps(manifest))
     return directory
+
+
+def attempt(number: int = 1, state: Any = "running", run: str = RUN, **fields: Any) -> Attempt:
+    values = {"nodes": ("ip-1",), "job_id": str(100 + number), **fields}
+    return Attempt(run, number, state, Path("/attempts") / str(number), **values)
+
+
+def slurm_node(name: str, state: str, reason: str = "", *partitions: str) -> SlurmNode:
+    return SlurmNode(name, state, "10.0.0.1", 6818, reason, partitions)

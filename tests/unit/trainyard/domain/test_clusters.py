@@ -2,52 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from datetime import datetime, timedelta, timezone
-from typing import Any
+from datetime import timedelta
 
 import pytest
-from tests.support.facts import fact as made_fact
-from tests.support.spec_parts import ON_FSX
+from tests.support.cluster_facts import NOW, cluster, fact
 
 from trainyard.domain.clusters import Seen, failure, judge
-from trainyard.domain.facts import Unreadable
-from trainyard.domain.records import Attempt, Cluster, Export, Run
 from trainyard.domain.states import BackendStatus, NodeState
-from trainyard.domain.teardown import blocker
-from trainyard_contracts.cluster_specs import read_cluster_spec
-from trainyard_contracts.events import Fact
-from trainyard_contracts.specs import RunSpec
-
-NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
-SPEC = read_cluster_spec({
-    "name": "c",
-    **ON_FSX,
-    "instanceGroups": [
-        {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
-        {"name": "workers", "role": "worker", "instanceType": "ml.m5.large", "count": 2},
-    ],
-})  # fmt: skip
-
-
-def cluster(**update: Any) -> Cluster:
-    return Cluster(
-        name="c", spec=SPEC, status="Creating", created_at=NOW, updated_at=NOW, arn="arn:c/1"
-    ).model_copy(update=update)
-
-
-def fact(type_: str | type[Fact], **data: Any) -> Fact:
-    digest = hashlib.sha256(f"{type_} {sorted(data.items())}".encode()).hexdigest()
-    return made_fact(type_, digest[:20].upper(), NOW, **data)
-
-
-def run(**update: Any) -> Run:
-    spec = RunSpec.model_validate(
-        {"name": "demo", "cluster": {"name": "c"}, "job": {"nodes": 2, "module": "train"}}
-    )
-    return Run(
-        id="run-1", name="demo", spec=spec, created_at=NOW, updated_at=NOW, cluster_name="c"
-    ).model_copy(update=update)
 
 
 def test_a_cluster_is_ready_when_its_nodes_joined_not_when_aws_says_in_service() -> None:
@@ -158,39 +119,3 @@ def test_a_cluster_that_is_ready_or_going_needs_no_maker(status: str) -> None:
 def test_the_codes_of_failures() -> None:
     assert failure("InsufficientInstanceCapacity").code == "no-capacity"
     assert failure("something").code == "cluster-failed"
-
-
-def test_a_cluster_in_use_or_with_the_only_copy_is_not_deleted() -> None:
-    ready = cluster(status="Ready")
-    assert blocker(ready, [], []) is None
-    assert "used by run-1" in str(blocker(ready, [run()], []))
-    trained = [Attempt(number=1, submitted_at=NOW)]
-    assert "used by run-1" in str(blocker(ready, [run(outcome="succeeded", attempts=trained)], []))
-    verified = Export(id="x", state="verified", final=True, requested_at=NOW)
-    assert blocker(ready, [run(outcome="succeeded", attempts=trained, export=verified)], []) is None
-    unsaved = fact("UnsavedRun", runId="run-9", generation=1)
-    assert "only copy of the checkpoints of run-9" in str(blocker(ready, [], [unsaved]))
-    saved = fact("SavedRun", runId="run-9", generation=1).model_copy(
-        update={"at": NOW + timedelta(seconds=1)}
-    )
-    assert blocker(ready, [], [unsaved, saved]) is None
-    assert blocker(cluster(status="Failed"), [run()], [unsaved]) is None
-
-
-def test_checkpoints_of_an_earlier_cluster_of_the_same_name_block_nothing() -> None:
-    assert (
-        blocker(
-            cluster(status="Ready", generation=2),
-            [],
-            [fact("UnsavedRun", runId="run-9", generation=1)],
-        )
-        is None
-    )
-
-
-def test_a_cluster_of_which_something_cannot_be_read_is_kept_until_a_person_gives_it_up() -> None:
-    unknown = Unreadable(id="of-a-newer-version", at=NOW)
-    why = blocker(cluster(status="Ready"), [], [unknown])
-    assert why is not None
-    assert "a run of which fact of-a-newer-version tells, which cannot be read" in why
-    assert blocker(cluster(status="Ready", delete_forced=True), [], [unknown]) is None

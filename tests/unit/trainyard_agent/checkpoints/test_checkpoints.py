@@ -7,19 +7,14 @@ import errno
 import json
 import os
 import shutil
-import subprocess
-import sys
-import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.agent import RUN, commit, config
 
-from trainyard_agent.checkpoints import export
 from trainyard_agent.checkpoints.checkpoints import (
     Checkpoints,
     NotWhole,
@@ -31,12 +26,9 @@ from trainyard_agent.checkpoints.checkpoints import (
     to_prune,
     verify,
 )
-from trainyard_agent.checkpoints.export import Exports
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.jobs.attempts import Attempt
-from trainyard_agent.jobs.fence import FenceBusy, Fenced, raise_fence, read_fence
-from trainyard_agent.nodes.leftovers import kill_leftovers
 from trainyard_contracts.files import JobBundle
 
 
@@ -290,104 +282,6 @@ def test_a_filesystem_that_answers_with_an_error_says_nothing(
     assert removed(tmp_path, {gone}, {newer}) == []
 
 
-def test_the_fence_only_rises(tmp_path: Path) -> None:
-    raise_fence(tmp_path, 1)
-    raise_fence(tmp_path, 3)
-    raise_fence(tmp_path, 3)
-    with pytest.raises(Fenced, match="attempt 3"):
-        raise_fence(tmp_path, 2)
-    assert read_fence(tmp_path) == 3
-
-
-@pytest.mark.parametrize("torn", [b"", b"\xff\xfe", b"3x\n", b"9" * 5000])
-def test_a_torn_fence_is_raised_all_the_same_and_lets_no_older_attempt_in(
-    tmp_path: Path, torn: bytes
-) -> None:
-    (tmp_path / "attempts" / "3").mkdir(parents=True)
-    (tmp_path / "fence").write_bytes(torn)
-    with pytest.raises(Fenced, match="attempt 3"):
-        raise_fence(tmp_path, 2)
-    assert (tmp_path / "fence").read_bytes() == torn
-    raise_fence(tmp_path, 3)
-    assert (tmp_path / "fence").read_text() == "3\n"
-
-
-def test_a_commit_in_progress_is_waited_for_and_a_stuck_one_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import fcntl
-
-    from trainyard_agent.jobs import fence
-
-    holder = (tmp_path / "fence.lock").open("a")
-    fcntl.flock(holder, fcntl.LOCK_EX)
-    monkeypatch.setattr(fence, "LOCK_SECONDS", 0.05)
-    with pytest.raises(FenceBusy):
-        raise_fence(tmp_path, 1)
-    monkeypatch.setattr(fence, "LOCK_SECONDS", 5)
-    threading.Timer(0.05, holder.close).start()
-    raise_fence(tmp_path, 1)
-    assert read_fence(tmp_path) == 1
-
-
-def sleeper(**variables: str) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"],
-        env=variables,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    return process
-
-
-def test_only_older_attempts_on_this_node_are_killed(tmp_path: Path) -> None:
-    run = f"run-test{os.getpid()}"
-    old = sleeper(TRAINYARD_RUN_ID=run, TRAINYARD_ATTEMPT="1", SLURMD_NODENAME="a")
-    spared = [
-        sleeper(TRAINYARD_RUN_ID=run, TRAINYARD_ATTEMPT="2", SLURMD_NODENAME="a"),
-        sleeper(TRAINYARD_RUN_ID=run, TRAINYARD_ATTEMPT="1", SLURMD_NODENAME="b"),
-        sleeper(TRAINYARD_RUN_ID=run + "x", TRAINYARD_ATTEMPT="1", SLURMD_NODENAME="a"),
-    ]
-    try:
-        # Not any step daemon of a job 7: other tests on this machine have real ones.
-        assert kill_leftovers(run, 1, ["7"], "a", node_root=str(tmp_path)) == 1
-        assert old.wait(120) == -9
-        assert [process.poll() for process in spared] == [None] * 3
-    finally:
-        for process in [old, *spared]:
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
-
-
-def test_step_daemons_are_killed_by_job_and_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from trainyard_agent.nodes import leftovers
-
-    ours, other = tmp_path / "nodes/i-1/root", tmp_path / "nodes/i-2/root"
-    proc = tmp_path / "proc"
-
-    def process(pid: int, title: bytes, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        (proc / str(pid)).mkdir(parents=True)
-        (proc / str(pid) / "cmdline").write_bytes(title)
-        (proc / str(pid) / "environ").write_bytes(b"")
-        (proc / str(pid) / "cwd").symlink_to(directory)
-
-    process(1000001, b"slurmstepd: [7.batch]\0", ours / "var/spool")
-    process(1000002, b"slurmstepd: [7.0]\0", other / "var/spool")
-    process(1000003, b"slurmstepd: [71.0]\0", ours)
-    process(1000004, b"/usr/sbin/slurmd\0", ours)
-    assert leftovers.find(RUN, 1, {"7"}, "a", node_root=str(ours), proc=proc) == [1000001]
-    assert sorted(leftovers.find(RUN, 1, {"7"}, "a", node_root=None, proc=proc)) == [
-        1000001,
-        1000002,
-    ]
-
-
 def failing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     """Every file is in the way of this error, as of a process without descriptors or a file system that fails over."""
 
@@ -489,50 +383,3 @@ def test_what_an_older_agent_rejected_for_a_read_error_is_looked_at_once_more(
         "what was rejected for what it holds stays so, and is told once"
     )
     watch.ends()
-
-
-def test_an_export_waits_for_what_cannot_be_read_just_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export, "READ_PAUSES", (0.0, 0.0))
-    commit(tmp_path, 10)
-    commit(tmp_path, 20).rename(tmp_path / "final")
-    exports = Exports(*[None] * 5)  # type: ignore[arg-type]
-    real, looks = export.verify, []
-
-    def sometimes(path: Path, run_id: str) -> Any:
-        looks.append(path.name)
-        if len(looks) <= 2:
-            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
-        return real(path, run_id)
-
-    monkeypatch.setattr(export, "verify", sometimes)
-    plan = asyncio.run(exports._planned(tmp_path, RUN, "checkpoints", "all"))
-    assert (plan.last_step, plan.final_model, len(plan.items)) == (10, True, 4)
-
-    def never(path: Path, run_id: str) -> Any:
-        if path.name == "final":
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return real(path, run_id)
-
-    monkeypatch.setattr(export, "verify", never)
-    with pytest.raises(OSError, match="Input/output error"):
-        asyncio.run(exports._planned(tmp_path, RUN, "checkpoints", "all"))
-
-
-def test_an_export_goes_on_without_a_checkpoint_that_cannot_be_read_for_minutes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export, "READ_PAUSES", (0.0,))
-    for step in (10, 20):
-        commit(tmp_path, step)
-    real = export.verify
-
-    def bad_sector(path: Path, run_id: str) -> Any:
-        if "20" in path.name:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return real(path, run_id)
-
-    monkeypatch.setattr(export, "verify", bad_sector)
-    plan = asyncio.run(Exports(*[None] * 5)._planned(tmp_path, RUN, "checkpoints", "last"))  # type: ignore[arg-type]
-    assert plan.last_step == 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -12,57 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.agent import RUN, config, heartbeat, started
+from tests.support.agent import config, heartbeat, started
+from tests.support.outbox import KEY, Bus, add, sender, waiting
 
-from trainyard_agent.events import outbox
-from trainyard_agent.events.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, Sender, backoff, choose
+from trainyard_agent.events.outbox import BATCH_BYTES, BATCH_ENTRIES, Row, backoff, choose
 from trainyard_agent.events.reporting import Reporter
-from trainyard_agent.events.store import RESERVE_BYTES, Store, set_damaged_aside
+from trainyard_agent.events.store import Store
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_contracts import signatures
 from trainyard_contracts.events import NodeEvidence, NodeLost, NodeReturned
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    found = Store(tmp_path / "outbox.sqlite")
-    yield found
-    found.close()
-
-
-KEY = b"0123456789abcdef"
-
-
-class Bus:
-    """Takes what it is given, or answers as told."""
-
-    def __init__(self) -> None:
-        self.taken: list[dict[str, Any]] = []
-        self.answers: list[Any] = []
-
-    def put(self, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        answer = self.answers.pop(0) if self.answers else None
-        if isinstance(answer, Exception):
-            raise answer
-        results = answer or [{"EventId": "x"} for _ in entries]
-        self.taken += [
-            entry for entry, result in zip(entries, results, strict=True) if "EventId" in result
-        ]
-        return results
-
-
-def sender(store: Store, bus: Bus) -> Sender:
-    found = Sender(store.path, "bus", "us-east-1", KEY)
-    found._put = bus.put
-    return found
-
-
-def add(store: Store, *events: Any, sample: bool = False) -> None:
-    store.apply(lambda db: [outbox.add(db, event, sample=sample) for event in events] and None)
-
-
-def waiting(store: Store) -> list[str]:
-    return [kind for (kind,) in store.connection.execute("SELECT kind FROM outbox ORDER BY seq")]
 
 
 def test_what_the_bus_took_is_forgotten(store: Store) -> None:
@@ -94,15 +51,6 @@ def test_a_clock_that_is_set_back_dates_no_loss_before_the_nodes_last_return(
         for _ in range(3)
     ]
     assert noon == returned.at < lost[0].at < lost[1].at < noon + timedelta(seconds=1) == lost[2].at
-
-
-def test_events_survive_a_restart_under_the_same_id(tmp_path: Path) -> None:
-    first, event = Store(tmp_path / "o"), started()
-    add(first, event)
-    first.close()
-    second, bus = Store(tmp_path / "o"), Bus()
-    sender(second, bus).send_once(second)
-    assert json.loads(bus.taken[0]["Detail"])["id"] == event.id
 
 
 def test_an_unreachable_bus_costs_nothing(store: Store) -> None:
@@ -161,64 +109,6 @@ def test_samples_go_last_and_the_oldest_are_dropped_first(tmp_path: Path) -> Non
     assert bus.taken[0]["DetailType"] == "AttemptStarted"
 
 
-@pytest.fixture
-def no_own_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the room inside the file were used up."""
-    monkeypatch.setattr("trainyard_agent.events.store.OWN_BYTES", 0)
-
-
-@pytest.mark.usefixtures("no_own_room")
-def test_a_full_disk_drops_samples_and_keeps_changes_of_state(tmp_path: Path) -> None:
-    store = Store(tmp_path / "o")
-    add(store, *[heartbeat() for _ in range(400)], sample=True)
-    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
-    store.connection.execute(f"PRAGMA max_page_count = {pages}")
-    for _ in range(20):
-        assert store.apply(lambda db: outbox.add(db, started(nodes=["n" * 200] * 5)))
-    kinds = waiting(store)
-    assert kinds.count("AttemptStarted") == 20
-    assert "ClusterHeartbeat" not in kinds
-    assert (tmp_path / "reserve").exists(), "samples go before the reserve"
-    assert store.dropped_samples == 400
-
-
-@pytest.mark.usefixtures("no_own_room")
-def test_what_does_not_fit_at_all_is_held_in_order_and_written_later(tmp_path: Path) -> None:
-    store = Store(tmp_path / "o")
-    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
-    store.connection.execute(f"PRAGMA max_page_count = {pages}")
-    events = [started(nodes=["n" * 250] * 40) for _ in range(5)]
-    done = [store.apply(lambda db, event=event: outbox.add(db, event)) for event in events]
-    assert not done[-1]
-    assert not (tmp_path / "reserve").exists(), "the reserve was given up"
-    store.apply_sample(lambda db: outbox.add(db, heartbeat(), sample=True))
-    assert store.dropped_samples == 1, "a sample never waits in memory"
-    with pytest.raises(sqlite3.OperationalError):
-        store.apply_now(lambda db: None)
-    store.connection.execute("PRAGMA max_page_count = 100000")
-    assert store.flush_held()
-    assert [row for (row,) in store.connection.execute("SELECT id FROM outbox ORDER BY seq")] == [
-        event.id for event in events
-    ]
-
-
-def test_room_inside_the_file_takes_changes_where_the_disk_takes_nothing(tmp_path: Path) -> None:
-    store = Store(tmp_path / "o")
-    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
-    store.connection.execute(f"PRAGMA max_page_count = {pages}")
-    assert all(
-        store.apply(lambda db: outbox.add(db, started(nodes=["n" * 250] * 40))) for _ in range(10)
-    )
-    assert (tmp_path / "reserve").exists()
-
-
-def test_the_reserve_is_had_again_once_there_is_room(tmp_path: Path) -> None:
-    store = Store(tmp_path / "o")
-    (tmp_path / "reserve").unlink()
-    store.refill_reserve()
-    assert (tmp_path / "reserve").stat().st_size == RESERVE_BYTES
-
-
 def test_what_the_bus_took_and_the_disk_cannot_forget_is_not_sent_again_nor_in_the_way(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,16 +135,6 @@ def test_a_sender_ends_when_it_is_told_to(store: Store) -> None:
     sending.stop()
     sending.join(120)
     assert not sending.is_alive()
-
-
-def test_a_change_that_fails_takes_its_event_with_it(store: Store) -> None:
-    def change(db: sqlite3.Connection) -> None:
-        outbox.add(db, started())
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        store.apply(change)
-    assert waiting(store) == []
 
 
 rows = st.lists(
@@ -286,27 +166,6 @@ def test_a_batch_keeps_the_limits_and_the_order(found: list[Row], now: float) ->
 @given(st.integers(0, 10**6), st.floats(0, 1))
 def test_the_backoff_is_bounded(tries: int, chance: float) -> None:
     assert 0 < backoff(tries, chance) <= 30
-
-
-def test_runs_are_known_to_the_outbox(store: Store) -> None:
-    add(store, started())
-    assert store.connection.execute("SELECT run FROM outbox").fetchone() == (RUN,)
-
-
-@pytest.mark.parametrize("head", [b"no database at all" * 300, b"\0" * 64])
-def test_a_damaged_file_is_set_aside_and_a_whole_one_is_not(tmp_path: Path, head: bytes) -> None:
-    path = tmp_path / "outbox.sqlite"
-    set_damaged_aside(path)
-    Store(path).close()
-    set_damaged_aside(path)
-    assert [found.name for found in tmp_path.glob("*.damaged*")] == []
-    with path.open("r+b") as file:
-        file.write(head)
-    with pytest.raises(sqlite3.DatabaseError):
-        Store(path)
-    set_damaged_aside(path)
-    assert (tmp_path / "outbox.sqlite.damaged").exists()
-    Store(path).close()
 
 
 def test_what_is_sent_is_signed_with_the_clusters_key_whatever_wrote_its_numbers(

@@ -8,13 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.support.agent import RUN, config
+from tests.support.agent import RUN, config, slurm_node
 from tests.support.agent_parts import JobParts, NodeParts, job_parts, node_parts
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.events.store import Store
 from trainyard_agent.host.slurm import SlurmNode
 from trainyard_agent.jobs.attempts import Attempt
+from trainyard_agent.nodes.members import CHANGES_TOLD, changes, drained_by_mistake, partition_sizes
 from trainyard_agent.nodes.node_table import Node
 from trainyard_agent.nodes.questions import Questions
 from trainyard_agent.nodes.silence import WATCH_SECONDS
@@ -236,3 +237,24 @@ def test_a_job_that_waits_learns_the_addresses_of_new_nodes_that_are_set_up(tmp_
 
     asyncio.run(change())
     assert (tmp_path / "hosts").read_text() == "ip-3 10.0.0.1\n"
+
+
+def test_what_one_event_tells_is_first_what_is_gone_and_then_what_is_new() -> None:
+    assert changes(["b", "c"], {"a", "b"}) == (["a"], ["c"])
+    old = {f"old-{number:05}" for number in range(CHANGES_TOLD - 1)}
+    assert changes(["x", "y"], old) == (sorted(old), ["x"])
+    assert changes(["x"], {"old", *old}) == (sorted({"old", *old}), [])
+
+
+def test_partitions_are_counted_by_their_nodes() -> None:
+    nodes = {
+        "a": slurm_node("a", "idle", "", "dev", "main"),
+        "b": slurm_node("b", "idle", "", "main"),
+    }
+    assert partition_sizes(["a", "b", "gone"], nodes) == {"dev": 1, "main": 2}
+
+
+def test_a_node_that_hyperpod_repairs_was_not_drained_by_mistake() -> None:
+    assert drained_by_mistake(slurm_node("a", "idle+drain", "Duplicate jobid"))
+    assert not drained_by_mistake(slurm_node("a", "idle", "Duplicate jobid"))
+    assert not drained_by_mistake(slurm_node("a", "idle+drain", "Action:Replace"))
