@@ -7,21 +7,14 @@ from datetime import datetime, timezone
 from typing import Any
 
 from tests.support.facts import fact as made_fact
-from tests.support.spec_parts import ON_FSX
+from tests.support.spec_parts import cluster_spec
 
 from trainyard.domain.records import Cluster
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import Fact
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
-SPEC = read_cluster_spec({
-    "name": "c",
-    **ON_FSX,
-    "instanceGroups": [
-        {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
-        {"name": "workers", "role": "worker", "instanceType": "ml.m5.large", "count": 2},
-    ],
-})  # fmt: skip
+SPEC = read_cluster_spec(cluster_spec(name="c", spares=0))
 
 
 def cluster(**update: Any) -> Cluster:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from tests.support.facts import fact as made_fact
-from tests.support.spec_parts import ON_FSX
+from tests.support.spec_parts import cluster_spec
 
 from trainyard.domain.decisions import Decision
 from trainyard.domain.queueing import excluded
@@ -16,21 +16,7 @@ from trainyard_contracts.specs import RunSpec
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 NODES = [f"ip-127-0-1-{number}" for number in (12, 13, 14)]
-CLUSTER_SPEC = {
-    "name": "demo",
-    **ON_FSX,
-    "nodeRecovery": "None",
-    "instanceGroups": [
-        {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
-        {
-            "name": "workers",
-            "role": "worker",
-            "instanceType": "ml.m5.large",
-            "count": 2,
-            "spares": 1,
-        },
-    ],
-}
+CLUSTER_SPEC = cluster_spec()
 
 
 def spec(**recovery: int) -> RunSpec:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from tests.support.facts import fact as made_fact
-from tests.support.spec_parts import ON_FSX
+from tests.support.spec_parts import cluster_spec
 
 from trainyard.domain.records import Cluster, Run
 from trainyard_contracts.cluster_specs import read_cluster_spec
@@ -20,20 +20,7 @@ from trainyard_contracts.events import (
 from trainyard_contracts.specs import RunSpec
 
 T0 = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=timezone.utc)
-CLUSTER = {
-    "name": "demo",
-    **ON_FSX,
-    "instanceGroups": [
-        {"name": "controller", "role": "controller", "instanceType": "ml.m5.xlarge", "count": 1},
-        {
-            "name": "workers",
-            "role": "worker",
-            "instanceType": "ml.m5.xlarge",
-            "count": 2,
-            "spares": 1,
-        },
-    ],
-}
+CLUSTER = cluster_spec()
 RUN_SPEC = RunSpec.model_validate(
     {
         "name": "demo",
