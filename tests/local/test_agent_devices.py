@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.local.test_agent_jobs import RUN, event, submit
+from tests.support.agent import RUN
 from tests.support.agent_cluster import AgentCluster
+from tests.support.agent_jobs import event, submit
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.local

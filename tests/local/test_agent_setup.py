@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.local.test_agent_jobs import RUN, event, submit
+from tests.support.agent import RUN
 from tests.support.agent_cluster import AgentCluster, agent_cluster
+from tests.support.agent_jobs import event, submit
 from tests.support.waiting import eventually
 
 STEPS = ["--steps", "20", "--step-seconds", "0.02", "--every", "10"]

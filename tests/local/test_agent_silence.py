@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.test_agent_jobs import RUN, arrival, event, node_named, submit, training
+from tests.support.agent import RUN
 from tests.support.agent_cluster import AgentCluster, Node, agent_cluster
+from tests.support.agent_jobs import arrival, event, node_named, submit, training
 from tests.support.waiting import eventually
 
 #: Of a silence of 3.5 s that begins with the last beat, plus what a busy machine takes.

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.test_agent_jobs import TRAINER, event, node_named, put_bundle, submit
 from tests.support.agent_cluster import (
     REPOSITORY,
     AgentCluster,
@@ -21,6 +20,7 @@ from tests.support.agent_cluster import (
     processes_with,
     sockets_of,
 )
+from tests.support.agent_jobs import TRAINER, event, node_named, put_bundle, submit
 from tests.support.waiting import eventually
 
 from trainyard_agent.host.identifiers import ulid
