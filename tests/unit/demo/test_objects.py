@@ -16,6 +16,7 @@ import pytest
 from demo.leftovers import processes_of
 from demo.objects import differences, verify_export, weights
 from moto import mock_aws
+from tests.support.waiting import eventually
 
 RUN = "run-01h00000000000000000000000"
 
@@ -89,12 +90,14 @@ def test_weights_are_equal_only_bit_for_bit() -> None:
     assert weights(saved(1.0))
 
 
+@pytest.mark.real
 def test_a_process_of_the_local_cloud_is_found_by_its_tag_until_it_ends(tmp_path: Path) -> None:
     environment = {**os.environ, "TRAINYARD_LOCAL": str(tmp_path.resolve())}
     with subprocess.Popen(
         [sys.executable, "-c", "input()"], env=environment, stdin=subprocess.PIPE
     ) as process:
-        assert process.pid in processes_of(tmp_path)
+        # Between exec and the first instruction the kernel shows no environment yet.
+        eventually("it is found", lambda: process.pid in processes_of(tmp_path))
         assert process.pid not in processes_of(tmp_path / "other")
         assert process.pid not in processes_of(tmp_path, "TRAINYARD_NODE")
         process.communicate(b"\n")

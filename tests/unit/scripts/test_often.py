@@ -10,6 +10,8 @@ from types import ModuleType
 import pytest
 from tests.support.repository import ROOT
 
+pytestmark = pytest.mark.real
+
 SOMETIMES = """
 import pathlib
 import pytest

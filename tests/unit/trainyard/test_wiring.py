@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import get_args
 
+import pytest
 from tests.support.settings import ENVIRONMENT
 
 from trainyard.settings import Settings
@@ -20,6 +21,7 @@ def test_there_is_a_backend_for_each_that_a_spec_may_name() -> None:
     assert set(build(Settings.from_env(ENVIRONMENT)).backends) == named
 
 
+@pytest.mark.real
 def test_wiring_builds_every_port_once_and_loads_no_client_for_it() -> None:
     program = (
         "import sys; from trainyard.wiring import ports; made = ports(); assert ports() is made; "

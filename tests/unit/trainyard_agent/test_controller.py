@@ -35,6 +35,7 @@ async def answer(directory: str, *words: str) -> Any:
     return json.loads(line)
 
 
+@pytest.mark.real
 def test_a_controller_that_is_put_together_answers_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

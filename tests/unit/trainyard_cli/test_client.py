@@ -16,6 +16,8 @@ from tests.support.fake_api import (
 from trainyard_cli.client import Client
 from trainyard_cli.problems import ApiProblem
 
+pytestmark = pytest.mark.real
+
 
 def test_a_call_is_signed_and_the_signature_covers_query_and_verb(api: FakeApi) -> None:
     api.answers |= {

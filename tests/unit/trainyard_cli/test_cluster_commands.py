@@ -12,6 +12,8 @@ from tests.support.fake_api import (
     FakeApi,
 )
 
+pytestmark = pytest.mark.real
+
 
 def test_a_node_is_replaced_and_rebooted_by_either_of_its_names(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]

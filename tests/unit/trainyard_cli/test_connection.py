@@ -17,6 +17,7 @@ from trainyard_cli.connection import Connection
 from trainyard_cli.problems import InvalidInput
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("endpoint", "words"),
     [
@@ -44,6 +45,7 @@ def test_an_endpoint_that_is_no_url_is_told_before_anything_else(
     assert api.requests == []
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     "answer", [(404, {"message": "Not Found"}), (200, ["a page of something else"]), (302, {})]
 )
@@ -97,6 +99,7 @@ def test_a_damaged_file_of_the_local_cloud_is_told_with_the_way_out(
         assert (code, "trainyard local down" in err) == (5, True), err
 
 
+@pytest.mark.real
 def test_the_local_cloud_is_reached_without_the_proxy_of_the_environment(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +110,7 @@ def test_the_local_cloud_is_reached_without_the_proxy_of_the_environment(
     assert Client.connect().runs() == []
 
 
+@pytest.mark.real
 def test_the_local_keys_never_go_to_another_host(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

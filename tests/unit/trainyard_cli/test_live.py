@@ -29,6 +29,8 @@ from trainyard_cli.client import Client
 from trainyard_cli.problems import Unreachable
 from trainyard_cli.snapshot import Snapshot
 
+pytestmark = pytest.mark.real
+
 
 @pytest.mark.parametrize(("status", "code"), [("Succeeded", 0), ("Failed", 1), ("Cancelled", 1)])
 def test_watching_tells_each_line_once_and_ends_as_the_run_does(

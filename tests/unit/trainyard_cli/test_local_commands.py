@@ -17,6 +17,7 @@ from tests.support.fake_api import (
 from trainyard_local import control
 
 
+@pytest.mark.real
 def test_faults_of_links_take_their_numbers_and_where_nodes_have_no_link_the_cloud_says_so(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
 ) -> None:
@@ -41,6 +42,7 @@ def test_faults_of_links_take_their_numbers_and_where_nodes_have_no_link_the_clo
     assert (code, "--nodes machines" in err) == (6, True)
 
 
+@pytest.mark.real
 def test_a_fault_goes_to_the_local_cloud(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
 ) -> None:
@@ -123,6 +125,7 @@ def test_the_local_cloud_starts_with_frequent_samples_and_tells_its_own_errors(
     assert trainyard("local", "status")[0] == 5
 
 
+@pytest.mark.real
 def test_the_local_cloud_goes_down_under_active_runs_only_when_a_person_says_so(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,8 @@ from tests.support.fake_api import (
 from trainyard_cli import client as client_module
 from trainyard_cli import main
 
+pytestmark = pytest.mark.real
+
 
 @pytest.mark.parametrize(
     ("status", "code"),

@@ -19,6 +19,8 @@ from tests.support.fake_api import (
 from trainyard_cli import live
 from trainyard_cli.snapshot import Snapshot
 
+pytestmark = pytest.mark.real
+
 
 def test_an_export_is_waited_for_and_its_end_is_the_exit_status(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]

@@ -119,6 +119,7 @@ def test_every_command_has_a_name_of_its_own_and_reads_each_option() -> None:
     )
 
 
+@pytest.mark.real
 def test_a_command_needs_the_standard_library_only() -> None:
     code = "import sys, trainyard_contracts.commands; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0

@@ -29,6 +29,8 @@ from trainyard.aws.session_start import RateLimit, SessionStart
 from trainyard.domain import errors
 from trainyard.ports import CommandResult
 
+pytestmark = pytest.mark.real
+
 ARGV = ["/opt/trainyard/bin/trainyard-agent", "status", "--run", "run-1; rm -rf $HOME `x` 'y'"]
 Service = Callable[[Callable[[ServerConnection, ScriptedSessions], None]], ScriptedSessions]
 

@@ -22,6 +22,7 @@ class NoMetadataService:
         raise self._error
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     "error",
     [

@@ -98,6 +98,7 @@ def test_a_batch_script_finds_srun_where_hyperpod_keeps_slurm(
     )
 
 
+@pytest.mark.real
 def test_a_slurm_command_that_hangs_is_given_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_slurm_command_that_hangs_is_given_up(
         asyncio.run(Slurm(config(tmp_path, slurm_bin=str(tmp_path))).job("1"))
 
 
+@pytest.mark.real
 def test_a_command_that_ended_while_the_agent_stood_still_breaks_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

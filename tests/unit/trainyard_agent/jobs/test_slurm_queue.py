@@ -181,6 +181,7 @@ def test_slurms_answer_to_other_nodes_is_understood(
     assert calls == [("scontrol", "update", "jobid=21", "excnodelist=a,b")]
 
 
+@pytest.mark.real
 def test_a_waiting_job_may_exclude_as_many_nodes_as_the_largest_cluster_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,8 @@ from trainyard_agent.nodes.frames import (
 from trainyard_agent.nodes.link_server import LinkServer
 from trainyard_agent.nodes.links import Links
 
+pytestmark = pytest.mark.real
+
 KEY = b"k" * 32
 
 

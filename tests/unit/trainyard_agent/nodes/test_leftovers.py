@@ -24,6 +24,7 @@ def sleeper(**variables: str) -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.mark.real
 def test_only_older_attempts_on_this_node_are_killed(tmp_path: Path) -> None:
     run = f"run-test{os.getpid()}"
     old = sleeper(TRAINYARD_RUN_ID=run, TRAINYARD_ATTEMPT="1", SLURMD_NODENAME="a")

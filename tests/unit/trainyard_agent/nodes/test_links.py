@@ -17,6 +17,8 @@ from trainyard_agent.nodes.link_server import LinkServer
 from trainyard_agent.nodes.links import Links
 from trainyard_contracts.files import AgentConfig
 
+pytestmark = pytest.mark.real
+
 KEY = b"k" * 32
 HALF = "\\ud800"
 

@@ -31,6 +31,7 @@ def listening() -> socket.socket:
     return found
 
 
+@pytest.mark.real
 def test_a_daemon_that_closes_is_up_one_that_stands_still_says_nothing_and_a_closed_port_refuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -120,6 +121,7 @@ def linked_nodes(
     return controller, made, link
 
 
+@pytest.mark.real
 def test_a_node_whose_port_accepts_and_whose_daemons_say_nothing_is_lost(tmp_path: Path) -> None:
     async def story() -> None:
         with listening() as still:
@@ -149,6 +151,7 @@ async def beat_for_ever(made: NodeParts, name: str) -> None:
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.real
 def test_a_beat_ends_every_doubt(tmp_path: Path) -> None:
     async def story() -> None:
         with listening() as still:
@@ -220,6 +223,7 @@ class Beats:
         self.known.discard(node)
 
 
+@pytest.mark.real
 def test_an_agent_answers_an_echo_and_its_link_goes_on(tmp_path: Path) -> None:
     async def story() -> None:
         with listening() as taken:

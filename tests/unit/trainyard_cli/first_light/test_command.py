@@ -38,6 +38,7 @@ def test_a_broken_spec_names_its_field_and_nothing_is_written(tmp_path: Path, mo
     assert not (tmp_path / "first-light.json").exists()
 
 
+@pytest.mark.real
 def test_an_api_that_is_down_from_the_beginning_ends_it_with_that_and_nothing_was_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -227,6 +227,7 @@ def test_a_signal_before_anything_was_made_leaves_nothing_to_take_down(
     ]
 
 
+@pytest.mark.real
 def test_progress_that_nobody_takes_holds_nothing_up() -> None:
     """As with Ctrl-S, or a pager that waits for a key."""
     reading, writing = os.pipe()
@@ -244,6 +245,7 @@ def test_progress_that_nobody_takes_holds_nothing_up() -> None:
     assert (done.returncode, done.stdout) == (0, b"goes on\n")
 
 
+@pytest.mark.real
 def test_progress_that_nobody_reads_any_more_ends_nothing() -> None:
     reading, writing = os.pipe()
     os.close(reading)

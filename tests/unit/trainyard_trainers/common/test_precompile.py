@@ -71,6 +71,7 @@ def put_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[...
     return put
 
 
+@pytest.mark.real
 def test_a_compilation_that_succeeds_is_recorded_and_training_may_start(
     put_on_path: Callable[..., None],
     tmp_path: Path,
@@ -109,6 +110,7 @@ def test_a_compilation_that_succeeds_is_recorded_and_training_may_start(
     assert "mode 1 a b --output\nnoise\n" in capsys.readouterr().out
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("text", "code", "failed", "reason"),
     [
@@ -160,6 +162,7 @@ def test_failed_modules_are_named(tmp_path: Path) -> None:
         require_compiled(tmp_path / "r.json")
 
 
+@pytest.mark.real
 def test_a_compiler_that_is_killed_is_a_failure(
     put_on_path: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -226,6 +229,7 @@ def test_the_mode_is_known_by_its_variable(value: str | None, only: bool) -> Non
     assert compile_only({} if value is None else {"NEURON_EXTRACT_GRAPHS_ONLY": value}) is only
 
 
+@pytest.mark.real
 def test_a_trainer_in_that_mode_saves_and_reports_nothing(
     put_on_path: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ print(environments.ready(Path(sys.argv[1]), environments.Wanted.of({"kind": "ven
 """
 
 
+@pytest.mark.real
 def test_two_that_ask_at_once_build_once_over_what_was_left_half_built(tmp_path: Path) -> None:
     half = tmp_path / EMPTY.name / "bin"
     half.mkdir(parents=True)
@@ -92,6 +93,7 @@ def test_an_interval_that_is_automatic_reaches_the_job(tmp_path: Path) -> None:
     assert variables["TRAINYARD_SECONDS_BETWEEN_FAILURES"] == "3600.0"
 
 
+@pytest.mark.real
 def test_an_environment_is_made_and_filled_without_ensurepip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,6 +114,7 @@ def test_without_a_rule_a_checkpoint_is_due_each_minute() -> None:
         Attempt.from_environment({"TRAINYARD_CHECKPOINT_EVERY_STEPS": "x"})
 
 
+@pytest.mark.real
 def test_a_plain_program_gets_its_arguments_as_data_and_its_own_files(attempt_dir: Path) -> None:
     (attempt_dir / "files" / "part.py").write_text("NAME = 'part'")
     (attempt_dir / "files" / "main.py").write_text(
@@ -125,6 +126,7 @@ def test_a_plain_program_gets_its_arguments_as_data_and_its_own_files(attempt_di
     assert "part ['$(touch /tmp/x)', '; rm -rf', 'a \\'b\"']" in text
 
 
+@pytest.mark.real
 def test_a_python_error_is_recorded_in_one_line_with_its_traceback(attempt_dir: Path) -> None:
     (attempt_dir / "files" / "main.py").write_text("raise ValueError('bad batch\\nof many lines')")
     write_job(attempt_dir)
@@ -134,6 +136,7 @@ def test_a_python_error_is_recorded_in_one_line_with_its_traceback(attempt_dir: 
     assert "ValueError: bad batch" in text
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("program", "code", "kind", "number"),
     [
@@ -166,6 +169,7 @@ while not pathlib.Path("done").exists():
 """
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("another_failed", [True, False])
 def test_a_part_that_does_not_hear_sigterm_is_ended_only_if_another_part_has_failed(
     attempt_dir: Path, another_failed: bool
@@ -190,6 +194,7 @@ def test_a_part_that_does_not_hear_sigterm_is_ended_only_if_another_part_has_fai
     assert (code, report["kind"]) == ((137, "peer") if another_failed else (0, None))
 
 
+@pytest.mark.real
 def test_processes_that_detach_themselves_end_with_the_job(attempt_dir: Path) -> None:
     """One keeps stdout open, one cleared its environment: neither may delay the end, and neither may be left."""
     (attempt_dir / "files" / "main.py").write_text(
@@ -228,6 +233,7 @@ sys.exit(launch.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.real
 def test_an_end_that_cannot_be_reported_is_still_told_by_the_exit_code(attempt_dir: Path) -> None:
     write_job(attempt_dir, program=["train.py"])
     (attempt_dir / "files/train.py").write_text("raise SystemExit(74)")
@@ -257,6 +263,7 @@ def test_half_an_error_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not path.exists()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("recipe", ["command", "torchrun"])
 def test_an_error_of_any_length_and_script_is_told(attempt_dir: Path, recipe: str) -> None:
     (attempt_dir / "files" / "main.py").write_text("raise ValueError('\U0001f600' * 20_000)\n")
@@ -294,6 +301,7 @@ CRASH_AT_EXIT = (
 )
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("recipe", ["command", "torchrun"])
 def test_a_crash_of_the_interpreter_after_the_program_ended_well_is_no_failure(
     attempt_dir: Path, recipe: str
@@ -306,6 +314,7 @@ def test_a_crash_of_the_interpreter_after_the_program_ended_well_is_no_failure(
     assert "Fatal Python error: Aborted" in text, "its stacks are in the log"
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("recipe", ["command", "torchrun"])
 @pytest.mark.parametrize("end", ["os.abort()", "sys.exit(3)"])
 def test_a_crash_or_failure_of_the_program_itself_stays_one(
@@ -317,6 +326,7 @@ def test_a_crash_or_failure_of_the_program_itself_stays_one(
     assert (code, report["kind"]) == (134, "signal")
 
 
+@pytest.mark.real
 def test_a_crash_leaves_its_stacks_in_the_log_wherever_it_happens(attempt_dir: Path) -> None:
     (attempt_dir / "files" / "main.py").write_text(
         "import subprocess, sys\nsubprocess.run([sys.executable, 'crashes.py'])\n"
@@ -328,6 +338,7 @@ def test_a_crash_leaves_its_stacks_in_the_log_wherever_it_happens(attempt_dir: P
     assert 'crashes.py", line 2' in text
 
 
+@pytest.mark.real
 def test_what_a_programs_threads_still_do_counts(attempt_dir: Path) -> None:
     (attempt_dir / "files" / "main.py").write_text(
         "import os, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), os.abort())).start()\n"
@@ -337,6 +348,7 @@ def test_what_a_programs_threads_still_do_counts(attempt_dir: Path) -> None:
     assert (code, report["kind"], report["signal"]) == (134, "signal", 6)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("recipe", ["command", "torchrun"])
 def test_a_program_that_leaves_its_process_group_to_the_interpreter_ends_well(
     attempt_dir: Path, recipe: str

@@ -137,6 +137,7 @@ def small_group() -> Iterator[Path]:
         time.sleep(0.05)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("who", ["the kernel", "somebody"])
 def test_launch_says_whether_the_kernel_killed_the_program_for_want_of_memory(
     tmp_path: Path, small_group: Path, who: str

@@ -319,6 +319,7 @@ print(status("VmHWM") - before)
 """
 
 
+@pytest.mark.real
 def test_conversion_needs_a_shard_of_memory_and_not_a_model(tmp_path: Path) -> None:
     model, shard = ModelConfig(64, 512, 2048, 14, 8), 10_000_000
     full = {name: torch.full(shape, 0.5) for name, shape in parameter_shapes(model).items()}

@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.real
+
 PROGRAM = """
 import resource, sys
 from trainyard_trainers.loop.allocator import keep_freed_memory
