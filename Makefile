@@ -10,7 +10,7 @@ TRAINER_BENCHES := $(filter ddp_speed llm_speed checkpoint_stall resume_start to
 # plain_* and llm_jobs are what the others compare with or run; llm_gpu needs a GPU.
 BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs llm_gpu $(TRAINER_BENCHES),$(ALL_BENCHES))
 
-.PHONY: help setup setup-trainers demo test test-machines machine-image test-often check bench bench-recovery bench-trainers lock clean
+.PHONY: help setup setup-trainers demo test test-unit test-machines machine-image test-often check bench bench-recovery bench-trainers lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
@@ -29,6 +29,9 @@ demo: setup ## the main job on real parts, with a node killed in the middle
 BESIDE := -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
 test: setup-trainers ## all tests but those of test-machines, three files at once (WORKERS=...)
 	@$(BIN)/python -m pytest $(BESIDE) -m "not machines" tests/local tests
+
+test-unit: setup-trainers ## the pure tests, in less than a minute: no process, no server, no Slurm
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not real" tests/unit
 
 test-machines: setup node_agent/packages/pip.whl machine-image ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
 	@$(BIN)/python -m pytest $(BESIDE) tests/machines

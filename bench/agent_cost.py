@@ -22,7 +22,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.local.agent_cluster import AgentCluster, agent_cluster, wait_for
+from tests.support.agent_cluster import AgentCluster, agent_cluster
+from tests.support.waiting import eventually
 
 CPU_LIMIT_PERCENT, MEMORY_LIMIT_MB = 1.0, 60.0
 
@@ -97,7 +98,7 @@ def main() -> int:
             Path(directory) / "c", workers=options.nodes, heartbeatSeconds=60.0
         ) as cluster,
     ):
-        wait_for(lambda: cluster.sink.of("ClusterReady"), 60, "ClusterReady")
+        eventually("ClusterReady", lambda: cluster.sink.of("ClusterReady"), 60)
         time.sleep(options.settle)
         roles = measure(cluster, options.seconds)
         command = command_milliseconds(cluster)

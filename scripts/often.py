@@ -17,8 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build/often"
 #: What starts and kills real processes, and so depends on who comes first.
 TESTS = (
-    "tests/unit/test_launchers.py",
-    "tests/unit/test_trainers_launch.py",
+    "tests/unit/trainyard_trainers/launch/launchers",
+    "tests/unit/trainyard_trainers/launch/test_ranks.py",
+    "tests/unit/trainyard_trainers/launch/test_node_part.py",
     "tests/local/test_trainers_resume.py",
     "tests/local/system",
 )

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+# What fails in a helper is told as in a test.
+pytest.register_assert_rewrite("tests.support")
+
 if TYPE_CHECKING:
     from tests.support.http_events import Client
     from tests.support.memory import World

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 from tests.support.facts import fact
-from tests.support.story import Story, cluster_spec
+from tests.support.spec_parts import cluster_spec
+from tests.support.story import Story
 
 from trainyard.app.facts.situation import think
 from trainyard.app.machines.inputs import StepInput

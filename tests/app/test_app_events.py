@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.story import Story, cluster_spec, make_cluster, record_fact, run_spec
+from tests.support.spec_parts import cluster_spec
+from tests.support.story import Story, make_cluster, record_fact, run_spec
 
 from trainyard.domain.errors import RetryableError
 from trainyard.domain.facts import Book, LifecycleFailed, type_of

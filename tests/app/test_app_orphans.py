@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from tests.support.memory import MemoryBackend, MemoryClusters, MemoryRuns, MemoryWaits
-from tests.support.story import Story, cluster_spec, in_training, make_cluster
+from tests.support.spec_parts import cluster_spec
+from tests.support.story import Story, in_training, make_cluster
 
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.facts.record_fact import record_fact

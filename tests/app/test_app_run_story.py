@@ -7,8 +7,8 @@ import sys
 
 import pytest
 from tests.support.facts import answering
-from tests.support.spec_parts import FILESYSTEM
-from tests.support.story import Story, cluster_spec, make_cluster, run_spec
+from tests.support.spec_parts import FILESYSTEM, cluster_spec
+from tests.support.story import Story, make_cluster, run_spec
 
 from trainyard.app.clusters.delete_cluster import delete_cluster
 from trainyard.app.machines.inputs import StepInput

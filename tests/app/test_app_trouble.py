@@ -7,15 +7,8 @@ from dataclasses import replace
 
 import pytest
 from tests.support.memory import Died
-from tests.support.story import (
-    Story,
-    as_signed,
-    cluster_spec,
-    in_training,
-    make_cluster,
-    record_fact,
-    run_spec,
-)
+from tests.support.spec_parts import cluster_spec
+from tests.support.story import Story, as_signed, in_training, make_cluster, record_fact, run_spec
 
 from trainyard.app.clusters.create_cluster import create_cluster
 from trainyard.app.clusters.delete_cluster import delete_cluster

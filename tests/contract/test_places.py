@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from samtranslator.yaml_helper import yaml_parse
-from tests.unit.agent_support import RUN, config
+from tests.support.agent import RUN, config
 
 from trainyard_agent.jobs.attempt_files import job_environment, write_attempt
 from trainyard_contracts import places

@@ -3,50 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from itertools import permutations
 from typing import Any
 
 import pytest
 from tests.support import store_implementations
-from tests.support.facts import fact as made_fact
-from tests.support.spec_parts import ON_FSX
+from tests.support.store_records import at, cluster, fact, heartbeat, run
 
 from trainyard.domain import errors
-from trainyard.domain.records import Attempt, Checkpoint, Cluster, Run, TimelineEntry, Wait
+from trainyard.domain.records import Attempt, Checkpoint, Run, TimelineEntry, Wait
 from trainyard.ports import Clusters, Runs, Waits
-from trainyard_contracts.cluster_specs import read_cluster_spec
-from trainyard_contracts.events import (
-    AttemptStepped,
-    ClusterHeartbeat,
-    Fact,
-    NodeSample,
-    NodesChanged,
-)
-from trainyard_contracts.specs import RunSpec
-
-T0 = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=timezone.utc)
-CLUSTER = {
-    "name": "demo",
-    **ON_FSX,
-    "instanceGroups": [
-        {"name": "controller", "role": "controller", "instanceType": "ml.m5.xlarge", "count": 1},
-        {
-            "name": "workers",
-            "role": "worker",
-            "instanceType": "ml.m5.xlarge",
-            "count": 2,
-            "spares": 1,
-        },
-    ],
-}
-RUN_SPEC = RunSpec.model_validate(
-    {
-        "name": "demo",
-        "cluster": {"spec": CLUSTER},
-        "job": {"nodes": 2, "module": "trainyard_trainers.ddp"},
-    }
-)
 
 
 @dataclass
@@ -75,39 +41,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def stores(request: pytest.FixtureRequest, dynamodb: Any) -> Stores:
     return Stores(*store_implementations.opened(request.param, dynamodb))
-
-
-def at(seconds: float) -> datetime:
-    return T0 + timedelta(seconds=seconds)
-
-
-def run(number: int, **changes: Any) -> Run:
-    made = Run(
-        id=f"run-{number:026d}",
-        name="demo",
-        spec=RUN_SPEC,
-        created_at=at(number),
-        updated_at=at(number),
-        cluster_name=f"demo-{number}",
-    )
-    return made.model_copy(update=changes)
-
-
-def cluster(name: str = "demo", second: float = 0, **changes: Any) -> Cluster:
-    made = Cluster(
-        name=name,
-        spec=read_cluster_spec(CLUSTER),
-        created_at=at(second),
-        updated_at=at(second),
-    )
-    return made.model_copy(update=changes)
-
-
-def fact(number: int, second: float = 0, attempt: int | None = None, **data: Any) -> Fact:
-    """Of an attempt that it stepped, else of a node."""
-    if attempt is not None:
-        return made_fact(AttemptStepped, f"{number:026d}", at(second), attempt, **data)
-    return made_fact(NodesChanged, f"{number:026d}", at(second), **data)
 
 
 def create(stores: Stores, made: Run) -> Run:
@@ -423,15 +356,6 @@ def test_a_fact_of_a_cluster_is_recorded_once(stores: Stores) -> None:
     assert stores.clusters.record("demo", fact(1, 4, nodes=["a"])) is False
     stores.clusters.record("demo", fact(2, 3))
     assert [int(item.id) for item in stores.clusters.facts("demo")] == [2, 1]
-
-
-def heartbeat(number: int, second: float) -> ClusterHeartbeat:
-    sample = NodeSample(
-        node="ip-10-0-0-1", instance_id="i-1", role="worker", at=at(second), cpu_percent=12.5
-    )
-    return ClusterHeartbeat(
-        id=f"{number:026d}", at=at(second), cluster_name="demo", cluster_arn="arn", nodes=[sample]
-    )
 
 
 def test_heartbeats_are_kept_once_and_read_oldest_first(stores: Stores) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.contract.test_store_conformance import heartbeat, run
+from tests.support.store_records import heartbeat, run
 
 from trainyard.aws import table as table_module
 from trainyard.aws.clock import SystemClock

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.contract.test_store_conformance import run
+from tests.support.store_records import run
 
 from trainyard.app.runs.submit_run import body_hash
 from trainyard.aws.clock import SystemClock

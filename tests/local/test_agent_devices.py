@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.local.agent_cluster import AgentCluster, wait_for
-from tests.local.test_agent_jobs import RUN, event, submit
+from tests.support.agent import RUN
+from tests.support.agent_cluster import AgentCluster
+from tests.support.agent_jobs import event, submit
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.local
 
@@ -51,10 +53,10 @@ def test_a_jobs_step_has_every_device_and_core_of_its_nodes(cluster: AgentCluste
     submit(cluster, nodes=2, program=["look.py"], files={"look.py": LOOK}, arguments=[])
     event(cluster, "AttemptEnded", outcome="succeeded")
     output = cluster.shared / "trainyard/runs" / RUN / "output"
-    found = wait_for(
+    found = eventually(
+        "what the job saw",
         lambda: [json.loads(path.read_text()) for path in output.glob("*.json")],
         5,
-        "what the job saw",
     )
     assert [(one["gpus"], one["cores"]) for one in found] == [(str(DEVICES), "2")] * 2, found
     assert all(f"TresPerNode=gres:card:2,gres:gpu:{DEVICES}" in one["step"] for one in found), found

@@ -15,9 +15,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.local.agent_cluster import Sink
-from tests.unit.agent_support import RUN, config
-from tests.unit.test_agent_checkpoints import commit
+from tests.support.agent import RUN, commit, config
+from tests.support.agent_cluster import Sink
 
 from trainyard_agent.checkpoints import export, own_files
 from trainyard_agent.checkpoints.checkpoints import Checkpoints

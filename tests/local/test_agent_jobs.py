@@ -13,90 +13,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.agent_cluster import KILL_WAIT, REPOSITORY, AgentCluster, agent_cluster, wait_for
-
-from trainyard.domain.recipes import batch_script
-
-RUN = "run-01j0000000000000000000000a"
-LIGHT_TRAINER = (REPOSITORY / "tests/support/light_trainer.py").read_text()
-#: As in a collective, no rank goes on without the others: a dead peer makes training stand still.
-LOCKSTEP = """
-def lockstep(step):
-    (ATTEMPT_DIR / f"rank-{RANK}").write_text(str(step))
-    for rank in range(int(os.environ["SLURM_NTASKS"])):
-        other = ATTEMPT_DIR / f"rank-{rank}"
-        while not other.exists() or int(other.read_text() or 0) < step:
-            time.sleep(0.002)
-
-
-def main() -> None:"""
-TRAINER = LIGHT_TRAINER.replace("def main() -> None:", LOCKSTEP).replace(
-    "        value += step\n", "        value += step\n        lockstep(step)\n"
+from tests.support.agent import RUN
+from tests.support.agent_cluster import KILL_WAIT, AgentCluster, agent_cluster
+from tests.support.agent_jobs import (
+    LIGHT_TRAINER,
+    TRAINER,
+    arrival,
+    event,
+    node_named,
+    put_bundle,
+    submit,
+    training,
 )
+from tests.support.waiting import eventually
+
 assert TRAINER.count("lockstep(step)") == 2
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[AgentCluster]:
     with agent_cluster(tmp_path / "c", workers=3) as running:
-        wait_for(lambda: running.sink.of("ClusterReady"), what="ClusterReady")
+        eventually("ClusterReady", lambda: running.sink.of("ClusterReady"), 20)
         yield running
-
-
-def put_bundle(cluster: AgentCluster, attempt: int = 1, *, run: str = RUN, **changes: Any) -> str:
-    """Store a bundle as the control plane does; returns its address."""
-    bundle = {
-        "runId": run,
-        "attempt": attempt,
-        "clusterName": "agents",
-        "batchScript": batch_script(run, attempt, changes.get("nodes", 2)),
-        "nodes": 2,
-        "processesPerNode": 1,
-        "program": ["train.py"],
-        "recipe": "command",
-        "arguments": ["--steps", "100000", "--step-seconds", "0.02", "--every", "10"],
-        "files": {"train.py": TRAINER},
-        "checkpointKeep": 3,
-    } | changes
-    key = f"data/runs/{run}/attempts/{attempt}/bundle.json"
-    cluster.sink.objects[key] = (json.dumps(bundle).encode(), None)
-    return f"s3://{key}"
-
-
-def submit(
-    cluster: AgentCluster, attempt: int = 1, *, run: str = RUN, **changes: Any
-) -> dict[str, Any]:
-    uri = put_bundle(cluster, attempt, run=run, **changes)
-    digest = sha256(cluster.sink.objects[uri.removeprefix("s3://")][0]).hexdigest()
-    return cluster.agent(
-        "submit", "--run", run, "--attempt", str(attempt), "--bundle", uri, "--sha256", digest
-    )
-
-
-def event(cluster: AgentCluster, kind: str, seconds: float = 20, **fields: Any) -> dict[str, Any]:
-    return wait_for(lambda: cluster.sink.of(kind, **fields), seconds, f"{kind} {fields}")[0]
-
-
-def training(cluster: AgentCluster, attempt: int = 1, **changes: Any) -> list[str]:
-    """Submit and wait until the first checkpoint is committed; returns the job's nodes, batch host first."""
-    assert "jobId" in submit(cluster, attempt, **changes)
-    event(cluster, "AttemptStepped", attempt=attempt)
-    event(cluster, "CheckpointCommitted", attempt=attempt)
-    nodes: list[str] = event(cluster, "AttemptStarted", attempt=attempt)["nodes"]
-    return nodes
-
-
-def node_named(cluster: AgentCluster, name: str) -> Any:
-    return next(node for node in cluster.nodes if node.name == name)
-
-
-def arrival(cluster: AgentCluster, kind: str, **fields: Any) -> float:
-    """When the bus got the first such event."""
-    return next(
-        at
-        for k, d, at in cluster.sink.events
-        if k == kind and all(d.get(n) == v for n, v in fields.items())
-    )
 
 
 def test_a_job_starts_steps_commits_checkpoints_and_succeeds(cluster: AgentCluster) -> None:
@@ -126,14 +64,14 @@ def test_a_job_starts_steps_commits_checkpoints_and_succeeds(cluster: AgentClust
     stepped = event(cluster, "AttemptStepped")
     assert stepped["resumedFrom"] is None
     assert "a;b $(id) `id`" in ended["logTail"], "the user's strings arrive as data"
-    committed = wait_for(
-        lambda: cluster.sink.of("CheckpointCommitted", step=60), what="the last checkpoint's event"
+    committed = eventually(
+        "the last checkpoint's event", lambda: cluster.sink.of("CheckpointCommitted", step=60), 20
     )[0]
     assert committed["path"] == "checkpoints/step-000000000060-attempt-1"
     status = cluster.agent("status", "--run", RUN)
     assert (status["step"], status["jobState"], status["state"]) == (60, "COMPLETED", "ended")
-    wait_for(
-        lambda: f"data/runs/{RUN}/logs/attempt-1.log" in cluster.sink.objects, what="the log in S3"
+    eventually(
+        "the log in S3", lambda: f"data/runs/{RUN}/logs/attempt-1.log" in cluster.sink.objects, 20
     )
     assert [
         event
@@ -145,8 +83,8 @@ def test_a_job_starts_steps_commits_checkpoints_and_succeeds(cluster: AgentClust
     )
     assert kept[-1].startswith("step-000000000060")
     assert len(kept) == 3, f"older checkpoints are pruned: {kept}"
-    wait_for(
-        lambda: len(cluster.sink.of("CheckpointPruned")) == 3, what="the events of the pruned ones"
+    eventually(
+        "the events of the pruned ones", lambda: len(cluster.sink.of("CheckpointPruned")) == 3, 20
     )
     assert sorted(pruned["step"] for pruned in cluster.sink.of("CheckpointPruned")) == [10, 20, 30]
     assert len(cluster.sink.of("AttemptEnded")) == 1
@@ -218,8 +156,8 @@ def test_agent_and_slurmd_dead_is_no_lost_node_while_steps_advance(cluster: Agen
     os.kill(int(slurmd), signal.SIGKILL)
     event(cluster, "AgentSilent")
     step = cluster.agent("status", "--run", RUN)["step"]
-    wait_for(
-        lambda: cluster.agent("status", "--run", RUN)["step"] > step + 20, what="training advances"
+    eventually(
+        "training advances", lambda: cluster.agent("status", "--run", RUN)["step"] > step + 20, 20
     )
     assert cluster.sink.of("NodeLost") == []
 
@@ -264,7 +202,7 @@ def stubborn(cluster: AgentCluster, *arguments: str) -> tuple[list[str], Path]:
     submit(cluster, files={"train.py": STUBBORN}, arguments=list(arguments))
     nodes: list[str] = event(cluster, "AttemptStarted")["nodes"]
     files = cluster.shared / f"trainyard/runs/{RUN}/attempts/1/files"
-    wait_for(lambda: all((files / f"ready-{node}").exists() for node in nodes), what="the program")
+    eventually("the program", lambda: all((files / f"ready-{node}").exists() for node in nodes), 20)
     return nodes, files
 
 
@@ -290,7 +228,7 @@ def test_ranks_that_do_not_hear_sigterm_end_soon_after_one_was_killed_though_slu
     assert (report["kind"], report["signal"]) == ("peer", None), (
         "its own launcher ended it, and knows that it is not the cause"
     )
-    wait_for(lambda: not left_of(cluster), what="no process of the job is left")
+    eventually("no process of the job is left", lambda: not left_of(cluster), 20)
 
 
 def test_a_job_whose_node_was_restarted_ends_at_once_though_its_ranks_do_not_hear_sigterm(
@@ -319,7 +257,7 @@ def step_daemon(cluster: AgentCluster, node: str) -> int:
     """The pid of the node's slurmstepd of the job's step: it is the parent of the node's launcher."""
     report = cluster.shared / f"trainyard/runs/{RUN}/attempts/1/launch-{node}.json"
     launcher = (
-        wait_for(report.exists, what="the launcher's report")
+        eventually("the launcher's report", report.exists, 20)
         and json.loads(report.read_text())["pid"]
     )
     parent = int(Path(f"/proc/{launcher}/stat").read_text().rpartition(")")[2].split()[1])
@@ -361,7 +299,7 @@ def test_training_that_finished_is_a_success_though_its_steps_daemon_was_killed(
     daemon = step_daemon(cluster, nodes[which])
     files = cluster.shared / f"trainyard/runs/{RUN}/attempts/1/files"
     # One that has not come to its handler yet would die of the signal that it is to survive.
-    wait_for(lambda: all((files / f"ready-{node}").exists() for node in nodes), what="the program")
+    eventually("the program", lambda: all((files / f"ready-{node}").exists() for node in nodes), 20)
     os.kill(daemon, signal.SIGKILL)
     (files / "done").touch()
     ended = event(cluster, "AttemptEnded", 40)
@@ -400,10 +338,12 @@ def test_a_restarted_daemon_goes_on_and_sends_nothing_twice(cluster: AgentCluste
     training(cluster, files={"train.py": LIGHT_TRAINER})
     cluster.kill_agent(cluster.controller)
     cluster.start_agent(cluster.controller)
-    step = wait_for(
-        lambda: cluster.agent("status", "--run", RUN).get("step"), what="the daemon answers"
+    step = eventually(
+        "the daemon answers", lambda: cluster.agent("status", "--run", RUN).get("step"), 20
     )
-    wait_for(lambda: cluster.agent("status", "--run", RUN)["step"] > step, what="training advances")
+    eventually(
+        "training advances", lambda: cluster.agent("status", "--run", RUN)["step"] > step, 20
+    )
     assert cluster.agent("cancel", "--run", RUN) == {"state": "cancelling"}
     assert event(cluster, "AttemptEnded")["outcome"] == "cancelled"
     for kind in ("ClusterReady", "AttemptStarted", "AttemptStepped", "AttemptEnded"):
@@ -417,7 +357,7 @@ def test_a_job_that_ends_while_the_daemon_is_dead_is_reported_afterwards(
     submit(cluster, arguments=["--steps", "40", "--step-seconds", "0.02"])
     event(cluster, "AttemptStarted")
     cluster.kill_agent(cluster.controller)
-    wait_for(lambda: cluster.idle() == 3, what="the job's end")
+    eventually("the job's end", lambda: cluster.idle() == 3, 20)
     cluster.start_agent(cluster.controller)
     assert event(cluster, "AttemptEnded")["outcome"] == "succeeded"
 
@@ -441,7 +381,7 @@ def test_events_wait_for_an_unreachable_bus_and_arrive_in_order(cluster: AgentCl
     assert "jobId" in cluster.agent("submit", "--run", RUN, "--attempt", "1", "--bundle", uri)
     cluster.sink.reachable = False
     before = len(cluster.sink.events)
-    wait_for(lambda: cluster.agent("status", "--run", RUN)["state"] == "ended", what="the end")
+    eventually("the end", lambda: cluster.agent("status", "--run", RUN)["state"] == "ended", 20)
     cluster.kill_agent(cluster.controller)
     cluster.sink.reachable = True
     cluster.start_agent(cluster.controller)
@@ -457,9 +397,10 @@ def test_events_wait_for_an_unreachable_bus_and_arrive_in_order(cluster: AgentCl
 
 def test_a_corrupted_checkpoint_is_rejected_and_never_deleted(cluster: AgentCluster) -> None:
     training(cluster, arguments=["--steps", "100000", "--step-seconds", "0.05", "--every", "40"])
-    newest = wait_for(
+    newest = eventually(
+        "a checkpoint",
         lambda: sorted((cluster.shared / f"trainyard/runs/{RUN}/checkpoints").glob("step-*"))[-1:],
-        what="a checkpoint",
+        20,
     )[0]
     payload = newest / "payload.json"
     payload.write_bytes(payload.read_bytes()[::-1])
@@ -570,6 +511,6 @@ def test_peoples_jobs_are_told_with_the_heartbeat_and_a_runs_own_are_not(
         ]
         return [jobs for jobs in found if (jobs["running"], jobs["queued"]) == (1, 1)]
 
-    assert wait_for(told, what="one running and one queued job")[0]["users"] == [
+    assert eventually("one running and one queued job", told, 20)[0]["users"] == [
         pwd.getpwuid(os.getuid()).pw_name
     ]

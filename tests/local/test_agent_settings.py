@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.local.agent_cluster import AgentCluster, wait_for
+from tests.support.agent_cluster import AgentCluster
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.local
 
@@ -56,7 +57,7 @@ def in_force(cluster: AgentCluster) -> bool:
 def test_settings_that_a_rewriting_of_slurm_conf_drops_are_in_force_again(
     cluster: AgentCluster,
 ) -> None:
-    wait_for(lambda: in_force(cluster), what="our settings are in force")
+    eventually("our settings are in force", lambda: in_force(cluster), 20)
     conf = cluster.slurm_conf
     without = conf.read_text().replace("Include trainyard.conf\n", "")
     rewritten = without + f"EpilogSlurmctld={conf.parent}/slurm-job-end\n# rewritten\n"
@@ -65,7 +66,7 @@ def test_settings_that_a_rewriting_of_slurm_conf_drops_are_in_force_again(
     agent.send_signal(signal.SIGSTOP)  # or it may be quicker than this test is to look
     conf.write_text(rewritten)
     cluster.run(["scontrol", "reconfigure"], cluster.environment(cluster.controller))
-    wait_for(lambda: not in_force(cluster), what="our settings are gone")
+    eventually("our settings are gone", lambda: not in_force(cluster), 20)
     agent.send_signal(signal.SIGCONT)
-    wait_for(lambda: in_force(cluster), what="our settings are in force again")
+    eventually("our settings are in force again", lambda: in_force(cluster), 20)
     assert conf.read_text() == rewritten + "Include trainyard.conf\n"

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.agent_cluster import AgentCluster, Node, agent_cluster, wait_for
-from tests.local.test_agent_jobs import RUN, arrival, event, node_named, submit, training
+from tests.support.agent import RUN
+from tests.support.agent_cluster import AgentCluster, Node, agent_cluster
+from tests.support.agent_jobs import arrival, event, node_named, submit, training
+from tests.support.waiting import eventually
 
 #: Of a silence of 3.5 s that begins with the last beat, plus what a busy machine takes.
 NOTICED_SECONDS = 60.0
@@ -21,7 +23,7 @@ NOTICED_SECONDS = 60.0
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[AgentCluster]:
     with agent_cluster(tmp_path / "c", workers=3) as running:
-        wait_for(lambda: running.sink.of("ClusterReady"), what="ClusterReady")
+        eventually("ClusterReady", lambda: running.sink.of("ClusterReady"), 20)
         yield running
 
 
@@ -72,7 +74,7 @@ def step(cluster: AgentCluster) -> int:
 
 def goes_on(cluster: AgentCluster) -> None:
     before = step(cluster)
-    wait_for(lambda: step(cluster) > before, what="training advances")
+    eventually("training advances", lambda: step(cluster) > before, 20)
 
 
 def lost(cluster: AgentCluster) -> list[dict[str, Any]]:
@@ -117,8 +119,8 @@ def test_a_node_that_stands_still_is_lost_and_what_it_left_ends_when_it_comes_ba
     assert {entry["path"] for entry in cluster.sink.of("CheckpointCommitted", attempt=1)} == before
     assert (cluster.shared / f"trainyard/runs/{RUN}/fence").read_text().strip() == "2"
     assert cluster.sink.of("AttemptEnded", attempt=2) == []
-    wait_for(
-        lambda: cluster.node_state(bad).lower().startswith("idle"), what="the node serves again"
+    eventually(
+        "the node serves again", lambda: cluster.node_state(bad).lower().startswith("idle"), 20
     )
 
 
@@ -175,13 +177,13 @@ def test_when_no_node_is_heard_any_more_the_judgement_waits(cluster: AgentCluste
     """As when the controller's own link is cut. Slurm itself gives nodes up after 10 s here (on AWS after 300 s)."""
     training(cluster)
     freeze(cluster, *cluster.worker_nodes)
-    wait_for(lambda: len(cluster.sink.of("AgentSilent")) == 3, what="every agent is silent")
+    eventually("every agent is silent", lambda: len(cluster.sink.of("AgentSilent")) == 3, 20)
     assert all(
         "this controller's own link" in entry["about"]["detail"]
         for entry in cluster.sink.of("AgentSilent")
     )
     time.sleep(2)
     thaw(cluster, *cluster.worker_nodes)
-    wait_for(lambda: len(cluster.sink.of("AgentBack")) == 3, what="every agent is back")
+    eventually("every agent is back", lambda: len(cluster.sink.of("AgentBack")) == 3, 20)
     goes_on(cluster)
     assert lost(cluster) == cluster.sink.of("AttemptEnded") == []

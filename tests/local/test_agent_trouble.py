@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.agent_cluster import (
+from tests.support.agent_cluster import (
     REPOSITORY,
     AgentCluster,
     Node,
     processes_with,
     sockets_of,
-    wait_for,
 )
-from tests.local.test_agent_jobs import TRAINER, event, node_named, put_bundle, submit
+from tests.support.agent_jobs import TRAINER, event, node_named, put_bundle, submit
+from tests.support.waiting import eventually
 
 from trainyard_agent.host.identifiers import ulid
 
@@ -46,7 +46,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentCluster]:
             directory.mkdir(parents=True)
             mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory))
         running.start()
-        wait_for(lambda: running.sink.of("ClusterReady"), what="ClusterReady")
+        eventually("ClusterReady", lambda: running.sink.of("ClusterReady"), 20)
         yield running
     finally:
         running.stop()
@@ -64,7 +64,7 @@ def run(cluster: AgentCluster) -> Iterator[str]:
     run_id = f"run-{ulid().lower()}"
     yield run_id
     cluster.agent("cancel", "--run", run_id)
-    wait_for(lambda: cluster.idle() == cluster.workers, 40, "all nodes idle again")
+    eventually("all nodes idle again", lambda: cluster.idle() == cluster.workers, 40)
     assert cluster.sink.of("NodeLost") == []
 
 
@@ -110,7 +110,7 @@ def step(cluster: AgentCluster, run: str) -> int:
 
 def goes_on(cluster: AgentCluster, run: str) -> None:
     before = step(cluster, run)
-    wait_for(lambda: step(cluster, run) > before, what="training advances")
+    eventually("training advances", lambda: step(cluster, run) > before, 20)
 
 
 def lives(cluster: AgentCluster) -> None:
@@ -155,20 +155,22 @@ def test_a_full_disk_under_the_agent_loses_no_change_of_state(
     train(cluster, run, arguments=arguments(4))
     cluster.sink.reachable = False
     with full(state(cluster)):
-        wait_for(
+        eventually(
+            "the end of training",
             lambda: cluster.agent("status", "--run", run)["state"] == "ended",
-            what="the end of training",
+            20,
         )
         lives(cluster)
         cluster.sink.reachable = True
         assert event(cluster, "AttemptEnded", runId=run)["outcome"] == "succeeded"
-        wait_for(
+        eventually(
+            "every checkpoint's event, with the disk still full",
             lambda: committed(cluster, run) == set(range(25, 201, 25)),
-            what="every checkpoint's event, with the disk still full",
+            20,
         )
         answer = submit(cluster, 2, run=run, arguments=arguments(2))
         assert "jobId" in answer or answer["error"] == "disk-full", answer
-    wait_for((state(cluster) / "reserve").exists, what="the reserve is there again")
+    eventually("the reserve is there again", (state(cluster) / "reserve").exists, 20)
     assert "jobId" in submit(cluster, 2, run=run, arguments=arguments(2))
     assert event(cluster, "AttemptEnded", runId=run, attempt=2)["outcome"] == "succeeded"
     for kind in ("AttemptStarted", "AttemptEnded"):
@@ -186,8 +188,8 @@ def test_an_agent_that_starts_on_a_full_disk_waits_for_room_and_goes_on(
     assert agent.wait(120) == 0, "it stops without a fault"
     with full(state(cluster)):
         cluster.start_agent(cluster.controller)
-        wait_for(
-            lambda: "waits for room" in log_of(cluster), what="the agent says what it waits for"
+        eventually(
+            "the agent says what it waits for", lambda: "waits for room" in log_of(cluster), 20
         )
         lives(cluster)
     goes_on(cluster, run)
@@ -241,9 +243,10 @@ def test_a_slurmctld_that_hangs_is_waited_for(cluster: AgentCluster, run: str) -
         goes_on(cluster, run)
         answer = submit(cluster, run=other(run))
         assert answer["error"] == "slurm", answer
-        wait_for(
+        eventually(
+            "the job's end, which nobody tells slurmctld",
             lambda: not cluster.processes(TRAINYARD_RUN_ID=run),
-            what="the job's end, which nobody tells slurmctld",
+            20,
         )
         assert cluster.sink.of("AttemptEnded", runId=run) == []
     ended = event(cluster, "AttemptEnded", 40, runId=run)
@@ -296,9 +299,10 @@ def test_agents_that_stood_still_lose_no_node_and_submit_once(
     goes_on(cluster, run)
     cluster.agent("cancel", "--run", other(run))
     event(cluster, "AttemptEnded", runId=other(run))
-    wait_for(
+    eventually(
+        "every agent linked",
         lambda: all(node["agent"] == "linked" for node in cluster.agent("nodes")["nodes"][1:]),
-        what="every agent linked",
+        20,
     )
     assert cluster.sink.of("AttemptEnded", runId=run) == []
 
@@ -331,7 +335,7 @@ def test_old_knowledge_is_no_sign_against_a_node_that_trains(
 ABANDONED = """
 import os, signal, sys
 from pathlib import Path
-from tests.local.agent_cluster import AgentCluster
+from tests.support.agent_cluster import AgentCluster
 cluster = AgentCluster(Path(sys.argv[1]), workers=1).start()
 print(cluster.index, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -10,10 +10,9 @@ import os
 import signal
 import stat
 import subprocess
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from tests.support import cloud_sample
-from tests.support.patience import PATIENCE
+from tests.support.waiting import eventually
 
 from trainyard_local import control
 from trainyard_local.nodes import processes as node_processes
@@ -97,22 +96,15 @@ def token(local: dict[str, Any]) -> dict[str, str]:
     return {"X-Trainyard-Token": local["adminToken"]}
 
 
-def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:
-    deadline = time.monotonic() + PATIENCE * seconds
-    while True:
-        if found := check():
-            return found
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.02)
-
-
 def run_flow(local: dict[str, Any], **payload: Any) -> dict[str, Any]:
     sfn = client(local, "stepfunctions")
     arn = sfn.start_execution(stateMachineArn=local["outputs"]["Flow"], input=json.dumps(payload))[
         "executionArn"
     ]
     return eventually(
-        lambda: (d := sfn.describe_execution(executionArn=arn))["status"] != "RUNNING" and d, 30
+        "the flow ends",
+        lambda: (d := sfn.describe_execution(executionArn=arn))["status"] != "RUNNING" and d,
+        30,
     )
 
 
@@ -290,7 +282,7 @@ def test_a_worker_killed_from_outside_fails_its_call_and_the_next_one_works(
     with concurrent.futures.ThreadPoolExecutor() as pool:
         call = pool.submit(signed, local, "GET", "/v1/sleep")
         tags = {"TRAINYARD_LOCAL": local["stateDir"], "AWS_LAMBDA_FUNCTION_NAME": "trainyard-api"}
-        eventually(asleep.exists)
+        eventually("the function sleeps", asleep.exists, 15)
         for process in node_processes.matching(
             lambda environment: tags.items() <= environment.items()
         ):
@@ -383,10 +375,16 @@ def test_a_token_wakes_its_wait_once(local: dict[str, Any]) -> None:
         stateMachineArn=local["outputs"]["Flow"],
         input=json.dumps({"do": "wait", "then": "store", "key": "w1"}),
     )["executionArn"]
-    token = eventually(lambda: item(local, "w1", "token"))["token"]["S"]
+    token = eventually("the first token is stored", lambda: item(local, "w1", "token"), 15)[
+        "token"
+    ]["S"]
     assert sfn.describe_execution(executionArn=arn)["status"] == "RUNNING"
     sfn.send_task_success(taskToken=token, output="{}")
-    eventually(lambda: sfn.describe_execution(executionArn=arn)["status"] == "SUCCEEDED")
+    eventually(
+        "the flow succeeds",
+        lambda: sfn.describe_execution(executionArn=arn)["status"] == "SUCCEEDED",
+        15,
+    )
     with pytest.raises(sfn.exceptions.TaskTimedOut):
         sfn.send_task_success(taskToken=token, output="{}")
     with pytest.raises(sfn.exceptions.InvalidToken):
@@ -411,10 +409,15 @@ def test_the_same_name_and_input_starts_one_execution_and_another_input_is_refus
     with pytest.raises(sfn.exceptions.ExecutionAlreadyExists):
         sfn.start_execution(stateMachineArn=machine, name="once", input="{}")
     sfn.send_task_success(
-        taskToken=eventually(lambda: item(local, "w2", "token"))["token"]["S"], output="{}"
+        taskToken=eventually("the second token is stored", lambda: item(local, "w2", "token"), 15)[
+            "token"
+        ]["S"],
+        output="{}",
     )
     eventually(
-        lambda: sfn.describe_execution(executionArn=arns.copy().pop())["status"] == "SUCCEEDED"
+        "the flow succeeds",
+        lambda: sfn.describe_execution(executionArn=arns.copy().pop())["status"] == "SUCCEEDED",
+        15,
     )
     with pytest.raises(sfn.exceptions.ExecutionAlreadyExists):
         sfn.start_execution(stateMachineArn=machine, name="once", input=waiting)
@@ -436,6 +439,7 @@ def put_event(local: dict[str, Any], source: str, detail_type: str, detail: dict
 def next_dead_letter(local: dict[str, Any]) -> dict[str, Any]:
     sqs, queue = client(local, "sqs"), local["outputs"]["Queue"]
     message = eventually(
+        "a dead letter comes",
         lambda: sqs.receive_message(
             QueueUrl=queue, WaitTimeSeconds=5, MessageAttributeNames=["All"]
         ).get("Messages"),
@@ -447,7 +451,11 @@ def next_dead_letter(local: dict[str, Any]) -> dict[str, Any]:
 
 def test_an_event_reaches_the_function_of_its_rule(local: dict[str, Any]) -> None:
     put_event(local, "sample", "Happened", {"key": "e1"})
-    event = json.loads(eventually(lambda: item(local, "fact", "e1"))["event"]["S"])
+    event = json.loads(
+        eventually("the function keeps the event", lambda: item(local, "fact", "e1"), 15)["event"][
+            "S"
+        ]
+    )
     assert (event["source"], event["detail-type"], event["account"], event["version"]) == (
         "sample",
         "Happened",
@@ -532,7 +540,9 @@ def test_an_execution_fails_with_its_25000th_event(local: dict[str, Any]) -> Non
         stateMachineArn=local["outputs"]["Flow"], input=json.dumps({"do": "spin"})
     )["executionArn"]
     ended = eventually(
-        lambda: (d := sfn.describe_execution(executionArn=arn))["status"] != "RUNNING" and d, 300
+        "the flow ends",
+        lambda: (d := sfn.describe_execution(executionArn=arn))["status"] != "RUNNING" and d,
+        300,
     )
     assert (ended["status"], ended["error"]) == ("FAILED", "States.Runtime")
     assert ended["cause"] == "The execution reached the maximum number of history events (25000)."
@@ -568,7 +578,11 @@ def test_a_schedule_invokes_its_function(local: dict[str, Any]) -> None:
         token(local),
     )
     assert (status, json.loads(body)) == (202, {"fired": "trainyard-minutely"})
-    event = json.loads(eventually(lambda: item(local, "fact", "scheduled"))["event"]["S"])
+    event = json.loads(
+        eventually("the function keeps the event", lambda: item(local, "fact", "scheduled"), 15)[
+            "event"
+        ]["S"]
+    )
     assert (event["source"], event["detail-type"], event["detail"]) == (
         "aws.scheduler",
         "Scheduled Event",
@@ -580,9 +594,11 @@ def test_what_a_function_prints_is_in_its_log_group(local: dict[str, Any]) -> No
     put_event(local, "sample", "Loud", {"key": "l1"})
     logs = client(local, "logs")
     found = eventually(
+        "the log has the event",
         lambda: logs.filter_log_events(
             logGroupName="/aws/lambda/trainyard-fact", filterPattern="Loud"
-        )["events"]
+        )["events"],
+        15,
     )
     assert found[0]["message"] == "a fact: Loud"
 
@@ -787,7 +803,7 @@ def test_the_name_of_a_deleted_secret_is_taken_for_a_while(local: dict[str, Any]
         except ClientError:
             return False
 
-    assert eventually(made)
+    assert eventually("the name is free again", made, 15)
 
 
 def greeting(local: dict[str, Any]) -> str:
@@ -807,7 +823,7 @@ def test_an_update_runs_the_new_code_and_keeps_what_is_there(tmp_path: Path) -> 
             stateMachineArn=local["outputs"]["Flow"],
             input=json.dumps({"do": "wait", "then": "store", "key": "w"}),
         )["executionArn"]
-        stored = eventually(lambda: item(local, "w", "token"))
+        stored = eventually("the token is stored", lambda: item(local, "w", "token"), 15)
         template.write_text(template.read_text().replace("Default: hello", "Default: welcome"))
         (app / "flow.asl.json").write_text(
             json.dumps(
@@ -821,7 +837,7 @@ def test_an_update_runs_the_new_code_and_keeps_what_is_there(tmp_path: Path) -> 
         states = client(local, "stepfunctions")
         states.send_task_success(taskToken=stored["token"]["S"], output="{}")
         ended = lambda: states.describe_execution(executionArn=waiting)["status"] == "SUCCEEDED"  # noqa: E731
-        eventually(ended)
+        eventually("the flow succeeds", ended, 15)
 
         template.write_text(template.read_text().replace("gsi1", "gsi2").replace("welcome", "bye"))
         with pytest.raises(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.node_cloud import NodeCloud, eventually
+from tests.support.node_cloud import NodeCloud
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.local
 
@@ -18,10 +19,10 @@ def test_why_there_is_no_worker_is_told_by_a_described_event_only(tmp_path: Path
         nodes.sagemaker.create_cluster(**request)
         cluster = nodes.hyperpod.find("scarce")
         sent = eventually(
+            "a failure is told",
             lambda: [
                 d["EventDetails"] for _, d in list(nodes.events) if "Failed to provision" in str(d)
             ],
-            "a failure is told",
         )
         assert sent[0]["EventDetails"] == {"EventMetadata": None}
         described = nodes.sagemaker.describe_cluster_event(
@@ -31,7 +32,7 @@ def test_why_there_is_no_worker_is_told_by_a_described_event_only(tmp_path: Path
             "sufficient capacity"
             in described["EventDetails"]["EventMetadata"]["Instance"]["FailureMessage"]
         )
-        eventually(lambda: len(cluster.event_reasons) > 6, "it is tried again")
+        eventually("it is tried again", lambda: len(cluster.event_reasons) > 6)
         assert cluster.status == "InService"
     finally:
         nodes.close()

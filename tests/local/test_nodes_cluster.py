@@ -14,7 +14,8 @@ import botocore.session
 import pytest
 from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
-from tests.support.node_cloud import ROLE, NodeCloud, eventually
+from tests.support.node_cloud import ROLE, NodeCloud
+from tests.support.waiting import eventually
 
 from sam_on_moto.assembly import read_prefix
 from trainyard_contracts.events import ClusterStateChange
@@ -174,8 +175,8 @@ def test_a_jobs_end_reaches_the_agent_at_once(nodes: NodeCloud, cluster: LocalCl
     job = nodes.submit(cluster, seconds=1)
     assert cluster.controller is not None
     ends = cluster.controller.root / "var/lib/trainyard/job-ends"
-    eventually(lambda: ends.exists() and job in ends.read_text().split(), "notify-job-end ran")
-    eventually(lambda: len(nodes.idle(cluster)) == 2, "idle again")
+    eventually("notify-job-end ran", lambda: ends.exists() and job in ends.read_text().split())
+    eventually("idle again", lambda: len(nodes.idle(cluster)) == 2)
 
 
 def test_slurms_daemons_and_a_running_step_listen_on_loopback_only(
@@ -188,7 +189,7 @@ def test_slurms_daemons_and_a_running_step_listen_on_loopback_only(
     assert {"slurmctld", "slurmd", "srun"} <= {name for name, _ in found}
     assert {pair for pair in found if not pair[1].startswith("127.")} == set()
     nodes.slurm(cluster, "scancel", "--full", "--signal=KILL", "--me")
-    eventually(lambda: len(nodes.idle(cluster)) == 2, "idle again")
+    eventually("idle again", lambda: len(nodes.idle(cluster)) == 2)
 
 
 def test_killing_a_node_kills_its_job_processes_and_nothing_else(
@@ -222,6 +223,7 @@ def test_a_replaced_node_has_another_id_and_an_empty_disk_but_the_same_name(
     )
     assert answer["Successful"] == [old.instance_id]
     fresh = eventually(
+        "the new node runs",
         lambda: next(
             (
                 n
@@ -230,13 +232,12 @@ def test_a_replaced_node_has_another_id_and_an_empty_disk_but_the_same_name(
             ),
             None,
         ),
-        "the new node runs",
     )
     assert fresh.instance_id != old.instance_id
     assert fresh.name == old.name
     assert not old.root.exists()
     assert not (fresh.root / "marker").exists()
-    eventually(lambda: fresh.name in nodes.idle(cluster), "the new node is idle in Slurm")
+    eventually("the new node is idle in Slurm", lambda: fresh.name in nodes.idle(cluster))
 
 
 def test_a_rebooted_node_keeps_id_and_disk_and_starts_its_services_without_lifecycle_scripts(
@@ -250,7 +251,7 @@ def test_a_rebooted_node_keeps_id_and_disk_and_starts_its_services_without_lifec
         ClusterName="main-cluster", NodeIds=[node.instance_id]
     )
     eventually(
-        lambda: node.status == "Running" and node.name in nodes.idle(cluster), "back in Slurm"
+        "back in Slurm", lambda: node.status == "Running" and node.name in nodes.idle(cluster)
     )
     assert cluster.nodes[node.instance_id] is node
     assert (node.root / "marker").exists()
@@ -279,22 +280,22 @@ def test_a_stopped_agent_stays_down_until_it_is_started_and_slurm_goes_on(
 ) -> None:
     node = nodes.workers(cluster)[0]
     started = node.root / "var/lib/trainyard/agent-started"
-    first = eventually(lambda: started.exists() and started.read_text().split(), "agent runs")
+    first = eventually("agent runs", lambda: started.exists() and started.read_text().split())
     assert nodes.fault("stop-agent", cluster, node=node.instance_id)["killed"] >= 2
     assert {process.name for process in node.processes()} == {
         "slurmd",
         "bash",
     }  # and what starts it again
     nodes.fault("start-agent", cluster, node=node.name)
-    eventually(lambda: len(started.read_text().split()) > len(first), "agent runs again")
+    eventually("agent runs again", lambda: len(started.read_text().split()) > len(first))
 
 
 def test_an_agent_that_dies_is_started_again(nodes: NodeCloud, cluster: LocalCluster) -> None:
     node = nodes.workers(cluster)[1]
     started = node.root / "var/lib/trainyard/agent-started"
-    pids = eventually(lambda: started.exists() and started.read_text().split(), "agent runs")
+    pids = eventually("agent runs", lambda: started.exists() and started.read_text().split())
     os.kill(int(pids[-1]), 9)
-    eventually(lambda: len(started.read_text().split()) > len(pids), "supervised restart")
+    eventually("supervised restart", lambda: len(started.read_text().split()) > len(pids))
 
 
 def _another(node: Node, name: str, before: int) -> set[int]:
@@ -309,18 +310,18 @@ def test_a_munge_daemon_that_dies_is_started_again_with_the_same_key(nodes: Node
     assert first is not None
     first.kill()
     eventually(
+        "Slurm",
         lambda: (
             cluster.munge is not first
             and nodes.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING"
         ),
-        "Slurm",
         60,
     )
     assert (cluster.home / "munge/key").read_bytes() == key
     second = nodes.submit(cluster) if len(nodes.idle(cluster)) else ""
     assert second == "", "the one worker is still the first job's"
     nodes.slurm(cluster, "scancel", job)
-    eventually(lambda: nodes.idle(cluster), "a job can be ended again", 60)
+    eventually("a job can be ended again", lambda: nodes.idle(cluster), 60)
     nodes.delete("munge-cluster")
 
 
@@ -330,22 +331,22 @@ def test_a_slurm_daemon_that_dies_is_started_again_and_the_job_goes_on(
     assert cluster.controller is not None
     state = cluster.controller.root / "var/spool/slurmctld/job_state"
     job, now = nodes.submit(cluster, nodes=1), time.time()
-    eventually(lambda: state.exists() and state.stat().st_mtime > now, "slurmctld saved its state")
+    eventually("slurmctld saved its state", lambda: state.exists() and state.stat().st_mtime > now)
     for node, name in (
         (cluster.controller, "slurmctld"),
         *((worker, "slurmd") for worker in nodes.workers(cluster)),
     ):
         [before] = [process.pid for process in node.processes() if process.name == name]
         os.kill(before, 9)
-        eventually(partial(_another, node, name, before), f"{name} runs again")
+        eventually(f"{name} runs again", partial(_another, node, name, before))
     eventually(
-        lambda: nodes.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING",
         "the job still runs",
+        lambda: nodes.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING",
     )
     assert len(nodes.sleeping(cluster)) == 1
     nodes.slurm(cluster, "scancel", job)
     eventually(
-        lambda: len(nodes.idle(cluster)) == len(nodes.workers(cluster)), "every node is idle again"
+        "every node is idle again", lambda: len(nodes.idle(cluster)) == len(nodes.workers(cluster))
     )
 
 
@@ -359,11 +360,11 @@ def test_a_killed_process_is_a_training_process_of_the_named_run(
         or Path(f"/proc/{done['pid']}/cmdline").read_bytes() == b""
     )
     nodes.slurm(cluster, "scancel", "--me")
-    eventually(lambda: len(nodes.idle(cluster)) == 2, "idle again")
+    eventually("idle again", lambda: len(nodes.idle(cluster)) == 2)
 
 
 def test_a_fault_that_cannot_be_says_what_is_there(nodes: NodeCloud, cluster: LocalCluster) -> None:
-    eventually(lambda: not nodes.of_jobs(cluster), "no job process is left")
+    eventually("no job process is left", lambda: not nodes.of_jobs(cluster))
     for request, words in {
         ("explode", ""): "use one of kill-node",
         ("kill-node", "nobody"): nodes.workers(cluster)[0].name,
@@ -410,12 +411,12 @@ def test_more_workers_join_when_a_group_is_scaled_up_and_leave_when_down(
     nodes.sagemaker.update_cluster(
         ClusterName="main-cluster", InstanceGroups=[{**group, "InstanceCount": 3}]
     )
-    eventually(lambda: len(nodes.idle(cluster)) == 3, "three idle nodes")
+    eventually("three idle nodes", lambda: len(nodes.idle(cluster)) == 3)
     nodes.sagemaker.update_cluster(
         ClusterName="main-cluster", InstanceGroups=[{**group, "InstanceCount": 2}]
     )
     eventually(
-        lambda: len(nodes.workers(cluster)) == 2 and len(nodes.idle(cluster)) == 2, "two idle nodes"
+        "two idle nodes", lambda: len(nodes.workers(cluster)) == 2 and len(nodes.idle(cluster)) == 2
     )
 
 
@@ -463,11 +464,11 @@ def test_a_name_stays_taken_until_its_deletion_is_over(nodes: NodeCloud) -> None
     assert refusal(nodes.sagemaker.create_cluster, **request)[0] == "ResourceInUse"
     assert refusal(nodes.sagemaker.delete_cluster, ClusterName="twice")[0] == "ConflictException"
     cluster = nodes.hyperpod.find("twice")
-    eventually(lambda: cluster.status == "InService", "in service")
+    eventually("in service", lambda: cluster.status == "InService")
     nodes.sagemaker.delete_cluster(ClusterName="twice")
     if "twice" in nodes.hyperpod.clusters:
         assert refusal(nodes.sagemaker.create_cluster, **request)[0] == "ResourceInUse"
-    eventually(lambda: "twice" not in nodes.hyperpod.clusters, "deleted")
+    eventually("deleted", lambda: "twice" not in nodes.hyperpod.clusters)
     assert not cluster.directory.exists()
     nodes.create("twice", workers=1)
     nodes.delete("twice")
@@ -484,7 +485,7 @@ def test_a_cluster_whose_lifecycle_bucket_is_missing_fails_and_can_be_deleted(
     )
     nodes.sagemaker.create_cluster(**nodes.request("bucketless", workers=1))
     cluster = nodes.hyperpod.find("bucketless")
-    eventually(lambda: cluster.status == "Failed", "failed")
+    eventually("failed", lambda: cluster.status == "Failed")
     described = nodes.sagemaker.describe_cluster(ClusterName="bucketless")
     assert "The specified bucket does not exist" in described["FailureMessage"]
     nodes.delete("bucketless")
@@ -499,7 +500,7 @@ def test_a_failing_lifecycle_script_fails_the_cluster_with_awss_message_and_the_
     ).encode()
     nodes.sagemaker.create_cluster(**nodes.request("broken", workers=1))
     cluster = nodes.hyperpod.find("broken")
-    eventually(lambda: cluster.status == "Failed", "failed")
+    eventually("failed", lambda: cluster.status == "Failed")
     nodes.files["cluster.json"] = good
     described = nodes.sagemaker.describe_cluster(ClusterName="broken")
     assert (
@@ -524,7 +525,7 @@ def test_an_all_at_once_cluster_rolls_back_when_a_worker_fails_silently(nodes: N
     del request["NodeProvisioningMode"]
     nodes.sagemaker.create_cluster(**request)
     cluster = nodes.hyperpod.find("together")
-    eventually(lambda: cluster.status == "Failed", "failed")
+    eventually("failed", lambda: cluster.status == "Failed")
     nodes.files["on_create.sh"] = good
     del nodes.files["real.sh"]
     assert nodes.statuses("together") == ["Creating", "RollingBack", "Failed"]
@@ -564,7 +565,7 @@ def test_a_launch_that_raises_fails_the_cluster_with_the_reason(
     )
     nodes.sagemaker.create_cluster(**request)
     cluster = nodes.hyperpod.find("raising")
-    eventually(lambda: cluster.status == "Failed", "failed")
+    eventually("failed", lambda: cluster.status == "Failed")
     described = nodes.sagemaker.describe_cluster(ClusterName="raising")
     assert "failed to provision" in described["FailureMessage"]
     assert (
@@ -584,10 +585,10 @@ def test_a_worker_whose_launch_raises_is_retried_as_any_other(
     nodes.sagemaker.create_cluster(**request)
     cluster = nodes.hyperpod.find("raising-worker")
     eventually(
-        lambda: any("Failed to provision" in event["Description"] for event in cluster.events),
         "the worker failed",
+        lambda: any("Failed to provision" in event["Description"] for event in cluster.events),
     )
-    eventually(lambda: len(nodes.idle(cluster)) == 1, "the retry came up")
+    eventually("the retry came up", lambda: len(nodes.idle(cluster)) == 1)
     nodes.delete("raising-worker")
 
 
@@ -603,14 +604,14 @@ def test_a_node_that_does_not_boot_again_says_so(
         nodes.sagemaker.batch_reboot_cluster_nodes(
             ClusterName="main-cluster", NodeIds=[node.instance_id]
         )
-        eventually(lambda: node.status == "Failure", "the failure")
+        eventually("the failure", lambda: node.status == "Failure")
     assert "the machine did not boot" in node.message
     nodes.sagemaker.batch_reboot_cluster_nodes(
         ClusterName="main-cluster", NodeIds=[node.instance_id]
     )
-    eventually(lambda: node.status == "Running" and node.message == "", "it runs again")
+    eventually("it runs again", lambda: node.status == "Running" and node.message == "")
     eventually(
-        lambda: len(nodes.idle(cluster)) == len(nodes.workers(cluster)), "every worker serves"
+        "every worker serves", lambda: len(nodes.idle(cluster)) == len(nodes.workers(cluster))
     )
 
 
@@ -622,10 +623,10 @@ def test_a_continuous_worker_that_fails_is_retried_until_it_comes_up(nodes: Node
     nodes.sagemaker.create_cluster(**nodes.request("patient", workers=1))
     cluster = nodes.hyperpod.find("patient")
     eventually(
-        lambda: any("Failed to provision" in event["Description"] for event in cluster.events),
         "a worker failed",
+        lambda: any("Failed to provision" in event["Description"] for event in cluster.events),
     )
     assert cluster.status == "InService", nodes.log_text(cluster)
     nodes.files["on_create.sh"] = good
-    eventually(lambda: len(nodes.idle(cluster)) == 1, "the retry came up")
+    eventually("the retry came up", lambda: len(nodes.idle(cluster)) == 1)
     nodes.delete("patient")

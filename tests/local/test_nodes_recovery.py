@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.node_cloud import NodeCloud, eventually
+from tests.support.node_cloud import NodeCloud
+from tests.support.waiting import eventually
 
 from trainyard_local.hyperpod import recovery as hyperpod_recovery
 from trainyard_local.hyperpod.cluster import LocalCluster
@@ -65,11 +66,11 @@ def test_a_node_whose_reason_asks_for_it_is_repaired_once_no_job_is_left_on_it(
     nodes.slurm(cluster, "scancel", job)
     words = "Reboot of EC2 Instance" if action == "Reboot" else "as part of instance replacement"
     eventually(
-        lambda: [event for event in described(nodes) if words in event],
         f"it is told: {words}",
+        lambda: [event for event in described(nodes) if words in event],
         SECONDS,
     )
-    eventually(lambda: all_idle(nodes, cluster), "the node serves again", SECONDS)
+    eventually("the node serves again", lambda: all_idle(nodes, cluster), SECONDS)
     after = {node.name: node.instance_id for node in nodes.workers(cluster)}
     assert after.keys() == before.keys()
     changed = {name for name in after if after[name] != before[name]}
@@ -98,12 +99,12 @@ def test_any_other_reason_is_only_a_text(nodes: NodeCloud) -> None:
     ask(nodes, cluster, first, "action:reboot", "drain")
     ask(nodes, cluster, second, "Action:Reboot", "drain")
     eventually(
-        lambda: second.name in nodes.idle(cluster) and second.status == "Running",
         "the other one was rebooted",
+        lambda: second.name in nodes.idle(cluster) and second.status == "Running",
         SECONDS,
     )
     eventually(
-        lambda: any("Reboot of" in event for event in described(nodes)), "it is told", SECONDS
+        "it is told", lambda: any("Reboot of" in event for event in described(nodes)), SECONDS
     )
     assert not any(first.instance_id in event for event in described(nodes) if "Reboot of" in event)
     assert (
@@ -120,13 +121,13 @@ def test_a_node_that_does_not_answer_is_rebooted_only_where_recovery_is_automati
     worker = nodes.workers(cluster)[0]
     nodes.fault("kill-node", cluster, node=worker.name)
     if recovery == "None":
-        eventually(lambda: worker.status == "Failure", "it is noticed")
+        eventually("it is noticed", lambda: worker.status == "Failure")
         assert "Action:" not in nodes.slurm(cluster, "scontrol", "-o", "show", "node", worker.name)
         return
     eventually(
-        lambda: any("Reboot of" in event for event in described(nodes)), "it is rebooted", SECONDS
+        "it is rebooted", lambda: any("Reboot of" in event for event in described(nodes)), SECONDS
     )
-    eventually(lambda: all_idle(nodes, cluster), "it serves again", SECONDS)
+    eventually("it serves again", lambda: all_idle(nodes, cluster), SECONDS)
     assert worker.instance_id in {node.instance_id for node in nodes.workers(cluster)}
 
 
@@ -137,8 +138,8 @@ def test_an_unhealthy_node_is_drained_and_then_replaced(nodes: NodeCloud) -> Non
         "node-health", cluster, node=worker.name, action="Replace", reason="NvidiaErrorTerminate"
     )
     eventually(
-        lambda: worker.instance_id not in {node.instance_id for node in nodes.workers(cluster)},
         "another instance",
+        lambda: worker.instance_id not in {node.instance_id for node in nodes.workers(cluster)},
         SECONDS,
     )
-    eventually(lambda: all_idle(nodes, cluster), "it serves", SECONDS)
+    eventually("it serves", lambda: all_idle(nodes, cluster), SECONDS)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.support.node_cloud import NodeCloud, eventually
+from tests.support.node_cloud import NodeCloud
+from tests.support.waiting import eventually
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -122,7 +123,7 @@ def start(
                 raise
             return None
 
-    answer: dict[str, Any] = eventually(attempt, "a session")
+    answer: dict[str, Any] = eventually("a session", attempt)
     return answer
 
 
@@ -183,7 +184,7 @@ def test_the_control_planes_client_says_that_a_dead_node_is_unreachable(
     with pytest.raises(errors.NodeUnreachable):
         SessionChannel(nodes.ssm).run(lambda again: target, ["true"], timeout_seconds=2)
     nodes.sagemaker.batch_reboot_cluster_nodes(ClusterName="sessions", NodeIds=[worker.instance_id])
-    eventually(lambda: worker.status == "Running" and worker.connected, "back")
+    eventually("back", lambda: worker.status == "Running" and worker.connected)
 
 
 def test_output_comes_live_in_order_and_the_exit_code_last(
@@ -296,8 +297,8 @@ def test_terminate_session_kills_the_command(nodes: NodeCloud, cluster: LocalClu
     assert cluster.controller is not None
     controller = cluster.controller
     eventually(
-        lambda: any("sleep 4242" in process.command for process in controller.processes()),
         "it runs on the node",
+        lambda: any("sleep 4242" in process.command for process in controller.processes()),
     )
     assert (
         nodes.ssm.terminate_session(SessionId=session["SessionId"])["SessionId"]
@@ -350,8 +351,8 @@ def test_starts_are_limited_to_three_a_second(nodes: NodeCloud, cluster: LocalCl
 
 def test_bad_requests_are_refused(nodes: NodeCloud, cluster: LocalCluster) -> None:
     eventually(
-        lambda: not nodes.sessions._starts or time.monotonic() - nodes.sessions._starts[-1] > 1,
         "the limit has room again",
+        lambda: not nodes.sessions._starts or time.monotonic() - nodes.sessions._starts[-1] > 1,
     )
     target = nodes.target(cluster, cluster.controller)  # type: ignore[arg-type]
     good = {

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.node_cloud import NodeCloud, eventually
+from tests.support.node_cloud import NodeCloud
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.local
 
@@ -23,7 +24,7 @@ def test_a_hanging_lifecycle_script_is_ended_and_the_log_says_so(nodes: NodeClou
     nodes.files["on_create.sh"] = b"#!/bin/bash\necho waiting for the end\nsleep 300 & sleep 301\n"
     nodes.sagemaker.create_cluster(**nodes.request("hanging", workers=1))
     cluster = nodes.hyperpod.find("hanging")
-    eventually(lambda: cluster.status == "Failed", "failed")
+    eventually("failed", lambda: cluster.status == "Failed")
     assert "waiting for the end" in nodes.log_text(cluster)
     assert "on_create.sh did not finish within 1.5 seconds" in nodes.log_text(cluster)
     nodes.delete("hanging")
@@ -35,7 +36,7 @@ def test_a_deletion_does_not_wait_for_a_hanging_script(nodes: NodeCloud) -> None
     )
     nodes.sagemaker.create_cluster(**nodes.request("hanging", workers=1))
     cluster = nodes.hyperpod.find("hanging")
-    eventually(lambda: cluster.status == "InService", "in service")
+    eventually("in service", lambda: cluster.status == "InService")
     nodes.delete("hanging")
     assert not cluster.directory.exists()
 
@@ -50,7 +51,7 @@ def test_a_script_that_is_missing_or_leaves_its_directory_fails_the_cluster(
         nodes.files = files
         nodes.sagemaker.create_cluster(**nodes.request("empty", workers=1))
         cluster = nodes.hyperpod.find("empty")
-        eventually(lambda cluster=cluster: cluster.status == "Failed", "failed")
+        eventually("failed", lambda cluster=cluster: cluster.status == "Failed")
         assert words in nodes.log_text(cluster)
         nodes.delete("empty")
 
@@ -59,8 +60,8 @@ def test_state_changes_may_come_twice(nodes: NodeCloud) -> None:
     nodes.files = {}
     nodes.sagemaker.create_cluster(**nodes.request("twice", workers=1))
     eventually(
-        lambda: nodes.statuses("twice") == ["Creating", "Creating", "Failed", "Failed"],
         "each event twice",
+        lambda: nodes.statuses("twice") == ["Creating", "Creating", "Failed", "Failed"],
     )
 
 

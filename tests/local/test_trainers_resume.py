@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from tests.support.waiting import eventually
 
 STEPS = 60
 #: For what has to end before its last step.
@@ -117,15 +118,18 @@ class Job:
             )
 
     def wait_for_step(self, step: int) -> int:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
+        def look() -> int | None:
             if (self.directory / "progress.json").exists():
                 now = int(json.loads((self.directory / "progress.json").read_text())["step"])
                 if now >= step:
                     return now
-            assert any(process.poll() is None for process in self.processes), self.log()
-            time.sleep(0.005)
-        raise AssertionError(f"step {step} was not reached: {self.log()}")
+            assert any(process.poll() is None for process in self.processes), "it ended before"
+            return None
+
+        try:
+            return int(eventually(f"step {step}", look, 30, poll=0.005))
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.log()}") from None
 
     def release(self) -> None:
         """It trains on."""

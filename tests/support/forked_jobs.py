@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
+from tests.support.waiting import eventually
 
 from trainyard_trainers.common.attempt import Attempt
 
@@ -110,17 +111,19 @@ class ForkedJob:
 
     def until(self, what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
         """The condition's first true value, while the job runs."""
-        deadline = time.monotonic() + PATIENCE * seconds
-        while not (found := condition()):
+
+        def look() -> Any:
+            found = condition()
+            assert found or any(process.is_alive() for process in self.processes), (
+                f"ended before: {what}"
+            )
+            return found
+
+        try:
+            return eventually(what, look, seconds, poll=0.002)
+        except AssertionError as error:
             codes = [process.exitcode for process in self.processes]
-            assert time.monotonic() < deadline, (
-                f"not within {PATIENCE * seconds:.0f} s: {what}; exit codes so far: {codes}\n{self.log()}"
-            )
-            assert any(process.is_alive() for process in self.processes), (
-                f"ended before: {what}\n{self.log()}"
-            )
-            time.sleep(0.002)
-        return found
+            raise AssertionError(f"{error}; exit codes so far: {codes}\n{self.log()}") from None
 
     def until_step(self, step: int) -> int:
         return int(self.until(f"step {step}", lambda: (now := self.step()) >= step and now))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.support.spec_parts import ON_FSX
+
+from trainyard.domain.errors import CODES
 from trainyard.http.api import Api
 
 
@@ -102,3 +106,57 @@ class Client:
 
     def post(self, path: str, body: Any = None, **rest: Any) -> Answer:
         return self.send("POST", path, body=body, **rest)
+
+
+def spec() -> dict[str, Any]:
+    """A run of two nodes on a cluster of its own, as a client sends it."""
+    return {
+        "name": "demo",
+        "cluster": {
+            "spec": {
+                "name": "demo",
+                **copy.deepcopy(ON_FSX),
+                "instanceGroups": [
+                    {
+                        "name": "controller",
+                        "role": "controller",
+                        "instanceType": "ml.c5.large",
+                        "count": 1,
+                    },
+                    {
+                        "name": "worker",
+                        "role": "worker",
+                        "instanceType": "ml.c5.xlarge",
+                        "count": 2,
+                        "spares": 1,
+                    },
+                ],
+            }
+        },
+        "job": {"nodes": 2, "module": "trainyard_trainers.ddp"},
+    }
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The good spec with one place changed; `path` is dotted."""
+    body = spec()
+    *parents, last = path.split(".")
+    place: Any = body
+    for part in parents:
+        place = place[int(part)] if part.isdigit() else place.setdefault(part, {})
+    place[last] = value
+    return body
+
+
+def is_a_problem(answer: Any, status: int, code: str) -> None:
+    assert answer.status == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    problem = answer.json
+    assert problem["code"] == code in CODES
+    assert problem["status"] == status
+    assert problem["type"] == f"urn:trainyard:problem:{code}"
+    assert problem["title"]
+    assert problem["detail"]
+    assert problem["nextStep"]
+    assert "Traceback" not in answer.text
+    assert 'File "' not in answer.text

@@ -7,8 +7,6 @@ import json
 import os
 import socket
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,8 @@ import boto3
 import psutil
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
-from tests.support.patience import PATIENCE
 from tests.support.spec_parts import FILESYSTEM
+from tests.support.waiting import eventually
 
 import trainyard_trainers
 from trainyard_agent import host
@@ -55,16 +53,6 @@ def main():
     print(json.dumps({"argv": sys.argv[1:], "root": os.environ["TRAINYARD_ROOT"]}))
     return 0
 """
-
-
-def eventually(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
-    """The condition's first true value; AssertionError after `seconds`."""
-    deadline = time.monotonic() + PATIENCE * seconds
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"not within {PATIENCE * seconds:.0f} s: {what}")
 
 
 class NodeCloud:
@@ -144,13 +132,13 @@ class NodeCloud:
         """Create a cluster and wait until every worker is idle in Slurm."""
         self.sagemaker.create_cluster(**self.request(name, workers, **more))
         cluster = self.hyperpod.find(name)
-        eventually(lambda: cluster.status != "Creating", "cluster created")
+        eventually("cluster created", lambda: cluster.status != "Creating")
         assert cluster.status == "InService", cluster.failure_message + json.dumps(
             self.logs, indent=1
         )
-        eventually(lambda: len(self.idle(cluster)) == workers, f"{workers} nodes idle in Slurm")
+        eventually(f"{workers} nodes idle in Slurm", lambda: len(self.idle(cluster)) == workers)
         eventually(
-            lambda: all(node.status == "Running" for node in cluster.members()), "all nodes Running"
+            "all nodes Running", lambda: all(node.status == "Running" for node in cluster.members())
         )
         return cluster
 
@@ -188,10 +176,10 @@ class NodeCloud:
             str(script),
         ).strip()
         eventually(
-            lambda: self.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING",
             f"job {job} runs",
+            lambda: self.slurm(cluster, "squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING",
         )
-        eventually(lambda: len(self.sleeping(cluster)) >= nodes, "the job's processes are there")
+        eventually("the job's processes are there", lambda: len(self.sleeping(cluster)) >= nodes)
         return job
 
     def of_jobs(self, cluster: LocalCluster) -> list[node_processes.Process]:
@@ -211,7 +199,7 @@ class NodeCloud:
 
     def delete(self, name: str) -> None:
         self.sagemaker.delete_cluster(ClusterName=name)
-        eventually(lambda: name not in self.hyperpod.clusters, f"cluster {name} gone")
+        eventually(f"cluster {name} gone", lambda: name not in self.hyperpod.clusters)
 
     def leftovers(self) -> list[str]:
         """Commands of everything this cloud ever started and that still runs, found by tag and, independently, by directory."""

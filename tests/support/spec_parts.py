@@ -1,6 +1,8 @@
-"""The parts that every cluster's spec needs and that no test is about: a network, and the filesystem in it."""
+"""A small cluster's spec, and the parts of it that every one needs and that no test is about."""
 
 from __future__ import annotations
+
+from typing import Any
 
 NETWORK = {"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]}
 FILESYSTEM = {
@@ -8,3 +10,18 @@ FILESYSTEM = {
     "mountName": "abcdefgh",
 }
 ON_FSX = {"network": NETWORK, "sharedFilesystem": FILESYSTEM}
+
+
+def cluster_spec(*, workers: int = 2, spares: int = 1, **extra: Any) -> dict[str, Any]:
+    """A small cluster as a client writes it."""
+    groups = [
+        {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
+        {
+            "name": "workers",
+            "role": "worker",
+            "instanceType": "ml.m5.large",
+            "count": workers,
+            "spares": spares,
+        },
+    ]
+    return {"name": "demo", "instanceGroups": groups, "nodeRecovery": "None", **ON_FSX, **extra}

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.machines import Machines
 from tests.support.memory import Died, World
-from tests.support.spec_parts import ON_FSX
+from tests.support.spec_parts import cluster_spec
 
 from trainyard.app.facts.record_fact import Recorded
 from trainyard.app.facts.record_fact import record_fact as record_unsigned
@@ -23,21 +23,6 @@ from trainyard.ports import CommandResult, Ports
 from trainyard_contracts import places, signatures
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.specs import RunSpec
-
-
-def cluster_spec(*, workers: int = 2, spares: int = 1, **extra: Any) -> dict[str, Any]:
-    """A small cluster as a client writes it."""
-    groups = [
-        {"name": "controller", "role": "controller", "instanceType": "ml.m5.large", "count": 1},
-        {
-            "name": "workers",
-            "role": "worker",
-            "instanceType": "ml.m5.large",
-            "count": workers,
-            "spares": spares,
-        },
-    ]
-    return {"name": "demo", "instanceGroups": groups, "nodeRecovery": "None", **ON_FSX, **extra}
 
 
 def run_spec(*, cluster: dict[str, Any] | None = None, nodes: int = 2, **extra: Any) -> RunSpec:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import boto3
 import httpx
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from tests.support.patience import PATIENCE
+from tests.support import waiting
 from tests.support.spec_parts import ON_FSX
 from ulid import ULID
 
@@ -29,19 +28,9 @@ from trainyard_local.nodes.processes import Process
 
 Json = dict[str, Any]
 ENDED = ("Succeeded", "Failed", "Cancelled")
-POLL_SECONDS = 0.15
 LIGHT_TRAINER = (Path(__file__).parent / "light_trainer.py").read_text()
-
-
-def eventually(
-    what: str, condition: Callable[[], Any], seconds: float = 60.0, *, poll: float = POLL_SECONDS
-) -> Any:
-    """The condition's first true value; AssertionError with `what` after `seconds`."""
-    deadline = time.monotonic() + PATIENCE * seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {PATIENCE * seconds:.0f} s: {what}"
-        time.sleep(poll)
-    return found
+#: Each look asks the cloud, which has to work as well.
+eventually = partial(waiting.eventually, poll=0.15)
 
 
 def light_job(nodes: int = 1, **options: Any) -> Json:

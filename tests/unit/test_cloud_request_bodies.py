@@ -125,6 +125,7 @@ def exchange(server: LoopbackServer, sent: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
+@pytest.mark.real
 def test_a_refused_body_is_answered_and_its_rest_is_never_taken_for_a_request(
     server: LoopbackServer,
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_refused_body_is_answered_and_its_rest_is_never_taken_for_a_request(
     assert b"Connection: close" in answer
 
 
+@pytest.mark.real
 def test_a_whole_body_leaves_the_connection_to_the_next_request(server: LoopbackServer) -> None:
     head = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
     answer = exchange(server, (head + b"3\r\nabc\r\n0\r\n\r\n") * 2)

@@ -200,6 +200,7 @@ def test_without_a_source_for_the_suite_it_is_said_what_to_add(
         machine_image.mirror()
 
 
+@pytest.mark.real
 def test_a_package_index_has_nothing_at_first_and_then_the_projects_wheels(tmp_path: Path) -> None:
     packages = tmp_path / "packages"
     index = machine_index.Index("127.0.0.1", packages)
@@ -221,6 +222,7 @@ def test_a_package_index_has_nothing_at_first_and_then_the_projects_wheels(tmp_p
         index.close()
 
 
+@pytest.mark.real
 def test_the_metadata_service_answers_as_version_2_of_aws_does() -> None:
     keys = {
         "AWS_ACCESS_KEY_ID": "ASIA",
@@ -302,6 +304,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return layer.parent
 
 
+@pytest.mark.real
 def test_a_fresh_clone_gets_the_packages_of_its_agents_before_nodes_that_boot_need_them(
     clone: Path, tmp_path: Path
 ) -> None:
@@ -323,6 +326,7 @@ def test_nodes_that_are_processes_need_no_packages(clone: Path, tmp_path: Path) 
     assert control.up(tmp_path / "state", template=clone / "template.yaml") == {"packages": False}
 
 
+@pytest.mark.real
 def test_packages_that_cannot_be_had_refuse_machines_with_the_index_words(
     clone: Path, tmp_path: Path
 ) -> None:

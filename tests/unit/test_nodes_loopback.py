@@ -14,6 +14,8 @@ import pytest
 from trainyard_local.slurm import loopback
 from trainyard_local.slurm.cluster import SlurmCluster, SlurmNode
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> Iterator[None]:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import socket
 
+import pytest
+
 from trainyard_local.slurm.cluster import Ports
+
+pytestmark = pytest.mark.real
 
 
 def test_a_port_that_another_cloud_took_is_passed_over_though_its_daemon_does_not_listen_yet() -> (

@@ -1,0 +1,188 @@
+"""The controller's parts put together for a test, where Slurm, links and S3 are the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tests.support.agent import RUN, config
+
+from trainyard_agent.commands.job_control import JobControl
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.ending import Ending
+from trainyard_agent.jobs.follow import Follower
+from trainyard_agent.jobs.forced_end import ForcedEnd
+from trainyard_agent.jobs.hollow_jobs import HollowJobs
+from trainyard_agent.jobs.hosts import Hosts
+from trainyard_agent.jobs.progress import ProgressReader
+from trainyard_agent.jobs.queue_watch import QueueWatch
+from trainyard_agent.nodes.members import Members
+from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_agent.nodes.registry import Registry
+from trainyard_agent.nodes.returns import Returns
+from trainyard_agent.nodes.silence import SilenceWatch
+from trainyard_agent.nodes.verdicts import Verdicts
+from trainyard_contracts.events import NodeEvidence
+from trainyard_contracts.files import AgentConfig
+
+NO_JOBS: Any = SimpleNamespace(busy=lambda: False, on_node=lambda _: None, leftovers=lambda _: [])
+
+
+@dataclass(frozen=True)
+class NodeParts:
+    """What knows of nodes."""
+
+    table: NodeTable
+    silence: SilenceWatch
+    returns: Returns
+    members: Members
+    registry: Registry
+
+
+def node_parts(
+    config: AgentConfig,
+    reporter: Reporter,
+    *,
+    slurm: Any = None,
+    link: Any = None,
+    jobs: Any = NO_JOBS,
+    on_restarted: Callable[[str, float], None] = lambda node, off_at: None,
+) -> NodeParts:
+    table = NodeTable(reporter)
+    silence = SilenceWatch(config, reporter, table, link, jobs)
+    returns = Returns(slurm, reporter, table, link, jobs)
+    members = Members(config, slurm, reporter, table, jobs, on_change=lambda: None)
+    registry = Registry(
+        reporter,
+        table,
+        silence,
+        returns,
+        Verdicts(reporter, jobs),
+        on_linked=lambda node, first: None,
+        on_restarted=on_restarted,
+    )
+    return NodeParts(table, silence, returns, members, registry)
+
+
+@dataclass(frozen=True)
+class JobParts:
+    """What knows of jobs."""
+
+    attempts: Attempts
+    progress: ProgressReader
+    forced_end: ForcedEnd
+    ending: Ending
+    follower: Follower
+    hosts: Hosts
+    control: JobControl
+
+
+async def nobody(*_: Any) -> None:
+    """For who is not asked in a test."""
+
+
+def job_parts(
+    config: AgentConfig,
+    reporter: Reporter,
+    *,
+    slurm: Any = None,
+    table: Any = None,
+    link: Any = None,
+    confirm: Any = nobody,
+    kill: Any = nobody,
+    on_end: Any = nobody,
+) -> JobParts:
+    attempts = Attempts(config, reporter)
+    shared: dict[str, Any] = {
+        "attempts": attempts,
+        "progress": ProgressReader(reporter, attempts),
+        "table": table,
+    }
+    forced_end = ForcedEnd(slurm, attempts, kill)
+    ending = Ending(config, slurm, reporter, confirm=confirm, kill=kill, on_end=on_end, **shared)
+    follower = Follower(
+        slurm,
+        reporter,
+        confirm=confirm,
+        queue=QueueWatch(slurm, reporter, attempts, table),
+        hollow=HollowJobs(table, forced_end),
+        ending=ending,
+        **shared,
+    )
+    hosts = Hosts(attempts, table)
+    shared |= {"s3": None, "checkpoints": None}
+    control = JobControl(config, slurm, follower=follower, hosts=hosts, link=link, **shared)
+    return JobParts(attempts, shared["progress"], forced_end, ending, follower, hosts, control)
+
+
+class Nodes:
+    """Every node is well but those named."""
+
+    def __init__(self, *lost: str) -> None:
+        self._lost = lost
+
+    def suspicious(self, name: str) -> bool:
+        return False
+
+    def lost(self, name: str) -> bool:
+        return name in self._lost
+
+    def set_up(self, name: str) -> bool:
+        return True
+
+    def evidence(self, name: str) -> NodeEvidence:
+        lost = self.lost(name)
+        return NodeEvidence(
+            node=name, agent="silent" if lost else "linked", scheduler="down" if lost else "up"
+        )
+
+
+class Controller:
+    """The parts of the controller's agent that know of jobs, on one store file that outlives them."""
+
+    def __init__(self, directory: Path, slurm: Any = None, *lost: str) -> None:
+        self.config = config(directory)
+        self.store = Store(directory / "outbox.sqlite")
+        self.reporter = Reporter(self.config, self.store)
+        self.killed: list[tuple[int, list[str]]] = []
+        self.closed: list[int] = []
+        self.asked: list[Any] = []
+        parts = job_parts(
+            self.config,
+            self.reporter,
+            slurm=slurm,
+            table=Nodes(*lost),
+            link=self,
+            confirm=self.confirm,
+            kill=self.kill,
+            on_end=self.on_end,
+        )
+        self.attempts, self.follower, self.jobs = parts.attempts, parts.follower, parts.control
+        self.ending, self.forced_end = parts.ending, parts.forced_end
+
+    def add(self, number: int, state: str, **fields: Any) -> Attempt:
+        attempt = Attempt(
+            RUN, number, state, self.config_dir / str(number), job_id=str(100 + number), **fields
+        )  # type: ignore[arg-type]
+        self.attempts.save(attempt)
+        return attempt
+
+    @property
+    def config_dir(self) -> Path:
+        return Path(self.config.state_dir)
+
+    async def on_end(self, attempt: Attempt) -> None:
+        self.closed.append(attempt.number)
+
+    async def confirm(self, names: Any) -> None:
+        self.asked.append(names)
+
+    async def kill(self, run_id: str, number: int, jobs: list[str]) -> dict[str, int]:
+        assert run_id == RUN
+        self.killed.append((number, jobs))
+        return {}

@@ -1,0 +1,58 @@
+"""What keeps a cluster from being deleted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from tests.support.cluster_facts import NOW, cluster, fact
+
+from trainyard.domain.facts import Unreadable
+from trainyard.domain.records import Attempt, Export, Run
+from trainyard.domain.teardown import blocker
+from trainyard_contracts.specs import RunSpec
+
+
+def run(**update: Any) -> Run:
+    spec = RunSpec.model_validate(
+        {"name": "demo", "cluster": {"name": "c"}, "job": {"nodes": 2, "module": "train"}}
+    )
+    return Run(
+        id="run-1", name="demo", spec=spec, created_at=NOW, updated_at=NOW, cluster_name="c"
+    ).model_copy(update=update)
+
+
+def test_a_cluster_in_use_or_with_the_only_copy_is_not_deleted() -> None:
+    ready = cluster(status="Ready")
+    assert blocker(ready, [], []) is None
+    assert "used by run-1" in str(blocker(ready, [run()], []))
+    trained = [Attempt(number=1, submitted_at=NOW)]
+    assert "used by run-1" in str(blocker(ready, [run(outcome="succeeded", attempts=trained)], []))
+    verified = Export(id="x", state="verified", final=True, requested_at=NOW)
+    assert blocker(ready, [run(outcome="succeeded", attempts=trained, export=verified)], []) is None
+    unsaved = fact("UnsavedRun", runId="run-9", generation=1)
+    assert "only copy of the checkpoints of run-9" in str(blocker(ready, [], [unsaved]))
+    saved = fact("SavedRun", runId="run-9", generation=1).model_copy(
+        update={"at": NOW + timedelta(seconds=1)}
+    )
+    assert blocker(ready, [], [unsaved, saved]) is None
+    assert blocker(cluster(status="Failed"), [run()], [unsaved]) is None
+
+
+def test_checkpoints_of_an_earlier_cluster_of_the_same_name_block_nothing() -> None:
+    assert (
+        blocker(
+            cluster(status="Ready", generation=2),
+            [],
+            [fact("UnsavedRun", runId="run-9", generation=1)],
+        )
+        is None
+    )
+
+
+def test_a_cluster_of_which_something_cannot_be_read_is_kept_until_a_person_gives_it_up() -> None:
+    unknown = Unreadable(id="of-a-newer-version", at=NOW)
+    why = blocker(cluster(status="Ready"), [], [unknown])
+    assert why is not None
+    assert "a run of which fact of-a-newer-version tells, which cannot be read" in why
+    assert blocker(cluster(status="Ready", delete_forced=True), [], [unknown]) is None

@@ -1,0 +1,155 @@
+"""Clusters and their nodes over HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.http_events import Client, is_a_problem, spec
+from tests.support.memory import World
+
+
+def cluster() -> dict[str, Any]:
+    body: dict[str, Any] = spec()["cluster"]["spec"]
+    return body
+
+
+def test_a_created_cluster_is_accepted_with_its_location(client: Client) -> None:
+    answer = client.post("/v1/clusters", cluster())
+    assert answer.status == 202
+    assert answer.headers["Location"] == "/v1/clusters/demo"
+    assert client.get("/v1/clusters/demo").json["name"] == "demo"
+    assert [found["name"] for found in client.get("/v1/clusters").json["clusters"]] == ["demo"]
+    assert "version" not in answer.json
+
+
+def test_a_cluster_of_a_taken_name_is_refused(client: Client) -> None:
+    client.post("/v1/clusters", cluster())
+    is_a_problem(client.post("/v1/clusters", cluster()), 409, "cluster-exists")
+
+
+def test_a_repeated_creation_with_its_key_is_the_same_cluster(client: Client, world: World) -> None:
+    key = {"Idempotency-Key": "k"}
+    first = client.post("/v1/clusters", cluster(), headers=key)
+    again = client.post("/v1/clusters", cluster(), headers=key)
+    assert (again.status, again.json) == (202, first.json)
+    assert "idempotencyKey" not in again.json
+    assert len([made for made in world.executions.started if made[0] == "cluster"]) == 1
+    is_a_problem(
+        client.post("/v1/clusters", cluster() | {"idleLimitSeconds": 60}, headers=key),
+        409,
+        "idempotency-conflict",
+    )
+    is_a_problem(
+        client.post("/v1/clusters", cluster(), headers={"Idempotency-Key": "other"}),
+        409,
+        "cluster-exists",
+    )
+
+
+def test_a_creation_repeated_late_does_not_bring_a_deleted_cluster_back(
+    client: Client, world: World
+) -> None:
+    key = {"Idempotency-Key": "k"}
+    client.post("/v1/clusters", cluster(), headers=key)
+    world.clusters.put(world.clusters.get("demo").model_copy(update={"status": "Deleted"}))
+    assert client.post("/v1/clusters", cluster(), headers=key).json["status"] == "Deleted"
+    assert client.post("/v1/clusters", cluster()).json["status"] == "Pending"
+
+
+def test_a_dry_run_shows_the_exact_request_and_creates_nothing(client: Client) -> None:
+    plan = client.post("/v1/clusters", cluster(), query={"dryrun": "true"}).json
+    assert plan["operation"]
+    assert plan["request"]
+    assert client.get("/v1/clusters").json["clusters"] == []
+
+
+def test_a_cluster_without_a_controller_is_refused_by_field(client: Client) -> None:
+    body = cluster()
+    body["instanceGroups"] = body["instanceGroups"][1:] * 2
+    answer = client.post("/v1/clusters", body)
+    is_a_problem(answer, 400, "invalid-request")
+    assert "instanceGroups" in answer.fields
+
+
+def test_a_cluster_that_a_run_uses_is_not_deleted(client: Client, world: World) -> None:
+    client.post("/v1/clusters", cluster())
+    body = spec() | {"cluster": {"name": "demo"}}
+    assert client.post("/v1/runs", body).status == 202
+    is_a_problem(client.send("DELETE", "/v1/clusters/demo"), 409, "cluster-in-use")
+
+
+def test_an_idle_cluster_is_deleted(client: Client, world: World) -> None:
+    client.post("/v1/clusters", cluster())
+    assert client.send("DELETE", "/v1/clusters/demo").status == 202
+    assert world.executions.status("teardown", "demo-1") == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/clusters/none"),
+        ("DELETE", "/v1/clusters/none"),
+        ("GET", "/v1/clusters/none/nodes"),
+        ("POST", "/v1/clusters/none/nodes/i-0123456789abcdef0:reboot"),
+        ("GET", "/v1/clusters/under_score"),
+    ],
+)
+def test_an_unknown_cluster_is_not_found(client: Client, method: str, path: str) -> None:
+    is_a_problem(client.send(method, path), 404, "cluster-not-found")
+
+
+@pytest.mark.parametrize("verb", ["replace", "reboot"])
+def test_a_node_that_cannot_exist_is_not_found(client: Client, verb: str) -> None:
+    client.post("/v1/clusters", cluster())
+    is_a_problem(client.post(f"/v1/clusters/demo/nodes/worker-1:{verb}"), 404, "node-not-found")
+
+
+@pytest.mark.parametrize("verb", ["replace", "reboot"])
+def test_nodes_of_a_cluster_that_is_not_there_yet_cannot_be_changed(
+    client: Client, verb: str
+) -> None:
+    client.post("/v1/clusters", cluster())
+    is_a_problem(
+        client.post(f"/v1/clusters/demo/nodes/i-0123456789abcdef0:{verb}"), 409, "conflict"
+    )
+
+
+def test_a_cluster_that_is_not_there_yet_has_no_nodes(client: Client) -> None:
+    client.post("/v1/clusters", cluster())
+    assert client.get("/v1/clusters/demo/nodes").json == {"nodes": [], "samplesLeftOut": False}
+
+
+def test_a_cluster_without_a_network_is_refused_unless_the_stack_names_one(
+    client: Client, world: World
+) -> None:
+    body = cluster()
+    del body["network"]
+    for query in ({}, {"dryrun": "true"}):
+        answer = client.post("/v1/clusters", body, query=query)
+        is_a_problem(answer, 400, "invalid-request")
+        assert list(answer.fields) == ["network"]
+    world.ports = replace(world.ports, config=replace(world.ports.config, has_network=True))
+    assert client.post("/v1/clusters", body).status == 202
+
+
+def test_a_mount_of_the_stacks_own_bucket_is_refused_with_its_field(client: Client) -> None:
+    mounts = [
+        {"bucket": "my-data", "mountPath": "/data"},
+        {"bucket": "trainyard-data", "mountPath": "/runs"},
+    ]
+    run = {
+        "name": "r",
+        "cluster": {"spec": {**cluster(), "s3Mounts": mounts}},
+        "job": {"nodes": 1, "module": "train"},
+    }
+    for path, body, field in (
+        ("/v1/clusters", {**cluster(), "s3Mounts": mounts}, ""),
+        ("/v1/runs", run, "cluster.spec."),
+    ):
+        for query in ({}, {"dryrun": "true"}):
+            answer = client.post(path, body, query=query)
+            is_a_problem(answer, 400, "invalid-request")
+            assert list(answer.fields) == [f"{field}s3Mounts.1.bucket"]
+    assert client.post("/v1/clusters", {**cluster(), "s3Mounts": mounts[:1]}).status == 202

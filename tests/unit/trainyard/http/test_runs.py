@@ -1,0 +1,254 @@
+"""Runs over HTTP: submit once however often it is sent, look, page, cancel, resume, export."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.support.http_events import Client, changed, is_a_problem, spec
+from tests.support.memory import World
+
+from trainyard.domain.records import Attempt, Checkpoint, Problem, Run
+
+UNKNOWN = "run-01h00000000000000000000000"
+
+
+def submitted(client: Client, **rest: Any) -> dict[str, Any]:
+    answer = client.post("/v1/runs", spec(), **rest)
+    assert answer.status == 202, answer.text
+    return answer.json
+
+
+def stored(world: World, run_id: str, **change: Any) -> Run:
+    return world.runs.put(world.runs.get(run_id).model_copy(update=change))
+
+
+def test_a_submitted_run_is_accepted_with_its_location_and_its_machine_started(
+    client: Client, world: World
+) -> None:
+    answer = client.post("/v1/runs", spec())
+    assert answer.status == 202
+    run = answer.json
+    assert answer.headers["Location"] == f"/v1/runs/{run['id']}"
+    assert run["status"] == "Pending"
+    assert run["clusterName"].startswith("demo-")
+    assert "version" not in run
+    assert client.get(answer.headers["Location"]).json["id"] == run["id"]
+    assert world.executions.status("run", f"{run['id']}-1") == "RUNNING"
+
+
+def test_the_same_key_and_body_is_the_same_run(client: Client) -> None:
+    first = submitted(client, headers={"Idempotency-Key": "key 1, of many"})
+    again = submitted(client, headers={"idempotency-key": "key 1, of many"})
+    assert again["id"] == first["id"]
+    assert len(client.get("/v1/runs").json["runs"]) == 1
+
+
+def test_the_same_key_with_another_body_is_a_conflict(client: Client) -> None:
+    submitted(client, headers={"Idempotency-Key": "k"})
+    is_a_problem(
+        client.post("/v1/runs", changed("name", "other"), headers={"Idempotency-Key": "k"}),
+        409,
+        "idempotency-conflict",
+    )
+
+
+@pytest.mark.parametrize("status", ["Failed", "Deleting", "Deleted", None])
+def test_a_repeated_request_is_answered_as_the_first_though_its_cluster_is_gone(
+    client: Client, world: World, status: str | None
+) -> None:
+    client.post("/v1/clusters", spec()["cluster"]["spec"])
+    body, headers = changed("cluster", {"name": "demo"}), {"Idempotency-Key": "k"}
+    first = client.post("/v1/runs", body, headers=headers)
+    cluster = world.clusters.stored.pop("demo")
+    if status:
+        world.clusters.stored["demo"] = cluster.model_copy(update={"status": status})
+    again = client.post("/v1/runs", body, headers=headers)
+    assert (again.status, again.headers["Location"], again.json["id"]) == (
+        202,
+        first.headers["Location"],
+        first.json["id"],
+    )
+    assert client.post("/v1/runs", body).status in (404, 409)
+    is_a_problem(
+        client.post("/v1/runs", body | {"name": "other"}, headers=headers),
+        409,
+        "idempotency-conflict",
+    )
+
+
+def test_without_a_key_every_request_is_a_run_of_its_own(client: Client) -> None:
+    assert submitted(client)["id"] != submitted(client)["id"]
+
+
+def test_a_dry_run_answers_the_plan_and_does_nothing(client: Client) -> None:
+    answer = client.post("/v1/runs", spec(), query={"dryrun": "true"})
+    assert answer.status == 200
+    plan = answer.json
+    assert plan.keys() == {"operation", "request", "files", "batchScript", "hourlyUsd", "warnings"}
+    assert plan["operation"]
+    assert "srun" in plan["batchScript"]
+    assert client.get("/v1/runs").json["runs"] == []
+
+
+def test_a_run_on_a_cluster_that_is_not_there_names_the_field(client: Client) -> None:
+    answer = client.post("/v1/runs", changed("cluster", {"name": "nowhere"}))
+    is_a_problem(answer, 404, "cluster-not-found")
+    assert "cluster.name" in answer.fields
+
+
+def test_a_page_holds_what_was_asked_and_leads_to_the_next(client: Client) -> None:
+    ids = {submitted(client)["id"] for _ in range(5)}
+    first = client.get("/v1/runs", query={"limit": 2}).json
+    assert len(first["runs"]) == 2
+    second = client.get("/v1/runs", query={"limit": 2, "nextToken": first["nextToken"]}).json
+    third = client.get("/v1/runs", query={"limit": 2, "nextToken": second["nextToken"]}).json
+    assert {run["id"] for page in (first, second, third) for run in page["runs"]} == ids
+    assert third["nextToken"] is None
+
+
+@pytest.mark.parametrize("token", ["nonsense", "e30", "AAAA====", "\u2603"])
+def test_a_made_up_page_token_is_refused(client: Client, token: str) -> None:
+    submitted(client)
+    is_a_problem(client.get("/v1/runs", query={"nextToken": token}), 400, "invalid-page-token")
+
+
+def test_a_page_token_of_another_query_is_refused(client: Client) -> None:
+    first, second = submitted(client), submitted(client)
+    token = client.get("/v1/runs", query={"limit": 1}).json["nextToken"]
+    assert token
+    is_a_problem(
+        client.get("/v1/runs", query={"limit": 1, "nextToken": token, "status": "Failed"}),
+        400,
+        "invalid-page-token",
+    )
+    is_a_problem(
+        client.get(f"/v1/runs/{first['id']}/events", query={"nextToken": token}),
+        400,
+        "invalid-page-token",
+    )
+    is_a_problem(
+        client.get(f"/v1/runs/{second['id']}/checkpoints", query={"nextToken": token}),
+        400,
+        "invalid-page-token",
+    )
+
+
+@pytest.mark.parametrize("part", ["", "/events", "/checkpoints", "/logs", "/metrics"])
+def test_an_unknown_run_has_nothing_to_show(client: Client, part: str) -> None:
+    is_a_problem(client.get(f"/v1/runs/{UNKNOWN}{part}"), 404, "run-not-found")
+
+
+@pytest.mark.parametrize("verb", ["cancel", "resume", "export"])
+def test_an_unknown_run_takes_no_action(client: Client, verb: str) -> None:
+    is_a_problem(client.post(f"/v1/runs/{UNKNOWN}:{verb}"), 404, "run-not-found")
+
+
+def test_cancel_is_recorded_once_however_often_it_is_asked(client: Client) -> None:
+    run = submitted(client)
+    for _ in range(2):
+        answer = client.post(f"/v1/runs/{run['id']}:cancel")
+        assert answer.status == 202
+        assert answer.headers["Location"] == f"/v1/runs/{run['id']}"
+    events = client.get(f"/v1/runs/{run['id']}/events").json["events"]
+    assert [event["type"] for event in events].count("CancelRequested") == 1
+
+
+def test_cancel_of_a_cancelled_run_is_accepted_and_of_a_succeeded_one_refused(
+    client: Client, world: World
+) -> None:
+    run = submitted(client)
+    stored(world, run["id"], status="Cancelled", outcome="cancelled")
+    assert client.post(f"/v1/runs/{run['id']}:cancel").status == 202
+    stored(world, run["id"], status="Succeeded", outcome="succeeded")
+    is_a_problem(client.post(f"/v1/runs/{run['id']}:cancel"), 409, "run-finished")
+
+
+def test_resume_of_a_succeeded_run_and_of_an_active_one_are_refused(
+    client: Client, world: World
+) -> None:
+    run = submitted(client)
+    is_a_problem(client.post(f"/v1/runs/{run['id']}:resume"), 409, "run-active")
+    stored(world, run["id"], status="Succeeded", outcome="succeeded")
+    is_a_problem(client.post(f"/v1/runs/{run['id']}:resume"), 409, "run-finished")
+
+
+def test_resume_of_a_failed_run_starts_a_new_life(client: Client, world: World) -> None:
+    run = submitted(client)
+    problem = Problem(code="cluster-failed", title="t", detail="d", next_step="n")
+    stored(world, run["id"], status="Failed", outcome="failed", problem=problem)
+    answer = client.post(f"/v1/runs/{run['id']}:resume")
+    assert answer.status == 202, answer.text
+    assert answer.json["status"] not in ("Failed", "Succeeded")
+
+
+def test_export_of_an_ended_run_whose_cluster_is_gone_is_a_conflict(
+    client: Client, world: World
+) -> None:
+    run = submitted(client)
+    stored(world, run["id"], status="Failed", outcome="failed")
+    is_a_problem(client.post(f"/v1/runs/{run['id']}:export"), 409, "conflict")
+
+
+def test_checkpoints_are_listed_newest_first_in_camel_case(client: Client, world: World) -> None:
+    run = submitted(client)
+    for step in (10, 20):
+        world.runs.put_checkpoint(
+            run["id"],
+            Checkpoint(
+                step=step,
+                attempt=1,
+                path=f"checkpoints/{step}",
+                bytes=5,
+                files=1,
+                committed_at=world.clock.now(),
+            ),
+        )
+    found = client.get(f"/v1/runs/{run['id']}/checkpoints").json["checkpoints"]
+    assert [checkpoint["step"] for checkpoint in found] == [20, 10]
+    assert "committedAt" in found[0]
+
+
+def test_a_run_without_an_attempt_has_an_empty_log_and_empty_series(client: Client) -> None:
+    run = submitted(client)
+    log = client.get(f"/v1/runs/{run['id']}/logs").json
+    assert log == {"kind": "job", "attempt": None, "source": "none", "text": ""}
+    assert client.get(f"/v1/runs/{run['id']}/metrics").json == {
+        "nodes": {},
+        "run": [],
+        "thinned": False,
+        "nodeCount": 0,
+    }
+
+
+@pytest.mark.parametrize("kind", ["job", "lifecycle"])
+def test_the_log_of_an_unknown_attempt_is_not_found_and_the_known_ones_are_named(
+    client: Client, world: World, kind: str
+) -> None:
+    run = submitted(client)
+    path, query = f"/v1/runs/{run['id']}/logs", {"attempt": 3, "kind": kind}
+    answer = client.get(path, query=query)
+    is_a_problem(answer, 404, "not-found")
+    assert "has none yet" in answer.fields["attempt"]
+    stored(world, run["id"], attempts=[Attempt(number=1), Attempt(number=2)])
+    answer = client.get(path, query=query)
+    is_a_problem(answer, 404, "not-found")
+    assert (
+        "there is no attempt 3; the run has attempts 1, 2; leave it out for the newest"
+        in answer.fields["attempt"]
+    )
+    assert client.get(path, query={**query, "attempt": 2}).status == 200
+
+
+def test_times_are_rfc_3339_and_attempts_show(client: Client, world: World) -> None:
+    run = submitted(client)
+    now = world.clock.now()
+    stored(
+        world,
+        run["id"],
+        attempts=[Attempt(number=1, submitted_at=now, first_step_at=now + timedelta(seconds=2))],
+    )
+    shown = client.get(f"/v1/runs/{run['id']}").json
+    assert shown["attempts"][0]["submittedAt"].endswith("Z")
+    assert shown["latest"] is None

@@ -1,0 +1,38 @@
+"""Settings are read from the environment, and what is missing or malformed is named."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.settings import ENVIRONMENT
+
+from trainyard.settings import MissingSetting, Settings
+
+
+def test_settings_are_read_from_the_environment() -> None:
+    settings = Settings.from_env(ENVIRONMENT)
+    assert settings.default_subnet_ids == ("subnet-1", "subnet-2")
+    assert settings.default_security_group_ids == ()
+    assert settings.heartbeat_seconds == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "STAGE",
+        "TABLE_NAME",
+        "DATA_BUCKET",
+        "DEAD_LETTERS_URL",
+        "RUN_MACHINE_ARN",
+        "NODE_BOUNDARY_ARN",
+        "SECRET_PREFIX",
+    ],
+)
+def test_a_missing_variable_is_named(name: str) -> None:
+    with pytest.raises(MissingSetting, match=name):
+        Settings.from_env({**ENVIRONMENT, name: ""})
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "nan s"])
+def test_a_malformed_number_is_named_with_its_value(text: str) -> None:
+    with pytest.raises(MissingSetting, match=f"HEARTBEAT_SECONDS is '{text}'"):
+        Settings.from_env({**ENVIRONMENT, "HEARTBEAT_SECONDS": text})

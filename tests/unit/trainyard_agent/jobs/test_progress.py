@@ -1,0 +1,76 @@
+"""How long a step usually takes, by those that were seen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.support.agent import RUN, attempt, config
+
+from trainyard_agent.events.reporting import Reporter
+from trainyard_agent.events.store import Store
+from trainyard_agent.host import job_files
+from trainyard_agent.jobs.attempts import Attempt, Attempts
+from trainyard_agent.jobs.progress import ProgressReader, note_step, smoothed
+from trainyard_contracts.files import Progress
+
+
+def progress(step: int, at: float) -> Progress:
+    return Progress(
+        step=step, loss=None, at=at, resumed_from=None, first_step_at=None, world_size=1
+    )
+
+
+def test_a_step_usually_takes_what_the_newest_ones_took() -> None:
+    assert smoothed(None, 2.0) == 2.0
+    assert smoothed(1.0, 2.0) == pytest.approx(1.3)
+
+
+def test_only_a_step_forward_says_how_long_steps_take() -> None:
+    ours = attempt()
+    note_step(ours, progress(10, 100.0), 1.0)
+    assert (ours.stepped_at, ours.step_seconds) == (None, None), "one report is no step yet"
+    note_step(ours, progress(14, 102.0), 2.0)
+    assert (ours.stepped_at, ours.step_seconds) == (2.0, 0.5)
+    note_step(ours, progress(12, 110.0), 3.0)
+    assert (ours.stepped_at, ours.step_seconds) == (3.0, 0.5), "it began again further back"
+    note_step(ours, progress(12, 120.0), 4.0)
+    assert ours.stepped_at == 3.0
+
+
+NONSENSE = [
+    '{"step": 1, "at": 1, "firstStepAt": 1e300}',
+    '{"step": 1, "at": 1, "firstStepAt": -1e17}',
+    '{"step": 1, "at": 1, "firstStepAt": NaN}',
+    '{"step": 1, "at": 1e300}',
+    '{"step": ' + "9" * 400 + ', "at": 2, "firstStepAt": 2}',
+    '{"step": 2, "at": 2, "resumedFrom": -5, "firstStepAt": 2}',
+    "[" * 100_000,
+    "\0" * 100,
+    " " * (job_files.SMALL_BYTES + 1),
+]
+
+
+def test_nonsense_in_progress_is_ignored_and_the_next_progress_is_taken(tmp_path: Path) -> None:
+    store = Store(tmp_path / "outbox.sqlite")
+    reporter = Reporter(config(tmp_path), store)
+    attempts = Attempts(config(tmp_path), reporter)
+    progress = ProgressReader(reporter, attempts)
+    attempt = Attempt(RUN, 1, "running", tmp_path)
+    for text in ['{"step": 1, "at": 1}', *NONSENSE]:
+        (tmp_path / "new").write_text(text)
+        (tmp_path / "new").replace(tmp_path / "progress.json")
+        progress.read(attempt)
+    assert attempt.progress is not None
+    assert (attempt.progress.step, attempt.stepped) == (1, False)
+    (tmp_path / "progress.json").unlink()
+    os.mkfifo(tmp_path / "progress.json")
+    progress.read(attempt)
+    (tmp_path / "new").write_text('{"step": 7, "at": 8, "firstStepAt": 7.5, "loss": NaN}')
+    (tmp_path / "new").replace(tmp_path / "progress.json")
+    progress.read(attempt)
+    assert (attempt.progress.step, attempt.stepped) == (7, True)
+    [sample] = [sample for sample in attempts.samples() if sample.run_id == RUN]
+    assert sample.model_dump_json()
+    store.close()

@@ -1,0 +1,41 @@
+"""What the controller concludes of a node's silence."""
+
+from __future__ import annotations
+
+from trainyard_agent.nodes.activity import Activity
+from trainyard_agent.nodes.node_table import Node, evidence_of
+from trainyard_agent.nodes.questions import Questions
+from trainyard_agent.nodes.silence import census, signals_of, why_not_lost
+
+
+def test_a_silent_node_says_why_it_is_not_lost() -> None:
+    training = Activity("run", 1, False, 90.0, 1.0)
+    up = evidence_of(Node("a", "silent", slurmd="up"), in_slurm=True, now=0.0)
+    unknown = evidence_of(Node("a", "silent"), in_slurm=True, now=0.0)
+    assert "this controller's own link" in why_not_lost(None, unknown, held=True, now=100.0)
+    assert why_not_lost(training, unknown, held=False, now=100.0) == "training stepped 10.0 s ago"
+    assert why_not_lost(training, up, held=False, now=100.0) == ""
+    assert why_not_lost(None, unknown, held=False, now=100.0) == ""
+
+
+def test_a_census_counts_who_is_looked_into_and_whom_it_heard_last() -> None:
+    nodes = [
+        Node("a", "linked", heard=1.0),
+        Node("b", "silent", heard=3.0, questions=Questions()),
+        Node("c", "lost", heard=9.0),
+        Node("d", "linked", heard=2.0),
+    ]
+    found = census(nodes, 10.0)
+    assert (found.at, found.silent, list(found.heard)) == (10.0, 1, [(3.0, "b"), (2.0, "d")])
+
+
+def test_training_is_quiet_since_its_last_step_or_since_its_node_fell_silent() -> None:
+    node = Node("a", "linked", silent_since=80.0)
+
+    def quiet(activity: Activity | None) -> float | None:
+        signals = signals_of(node, Questions(), activity, alone=None, silent_after=3.0, now=100.0)
+        return signals.quiet
+
+    assert quiet(None) is None
+    assert quiet(Activity("run", 1, False, None, None)) == 20.0
+    assert quiet(Activity("run", 1, False, 90.0, 1.0)) == 10.0

@@ -1,0 +1,66 @@
+"""The commands of clusters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from tests.support.fake_api import (
+    CLUSTER,
+    NODE,
+    FakeApi,
+)
+
+pytestmark = pytest.mark.real
+
+
+def test_a_node_is_replaced_and_rebooted_by_either_of_its_names(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    api.answers |= {
+        "GET /v1/clusters/mine-abc/nodes": (200, {"nodes": [NODE]}),
+        "POST /v1/clusters/mine-abc/nodes/i-1:replace": (
+            200,
+            {"successful": ["i-1"], "failed": {}},
+        ),
+        "POST /v1/clusters/mine-abc/nodes/i-1:reboot": (200, {"successful": ["i-1"], "failed": {}}),
+    }
+    for arguments in (
+        ("replace", "mine-abc", "ip-127-0-0-2"),
+        ("replace", "mine-abc", "i-1"),
+        ("reboot", "mine-abc", "ip-127-0-0-2"),
+    ):
+        code, out, _ = trainyard("node", *arguments)
+        assert (code, "i-1" in out) == (0, True)
+
+
+def test_a_node_that_cannot_be_rebooted_gives_awss_reason(
+    api: FakeApi, trainyard: Callable[..., tuple[int, str, str]]
+) -> None:
+    api.answers["POST /v1/clusters/c/nodes/i-1:reboot"] = (
+        202,
+        {"successful": [], "failed": {"i-1": "InvalidInstanceStatus"}},
+    )
+    code, _, err = trainyard("node", "reboot", "c", "i-1")
+    assert (code, "InvalidInstanceStatus" in err) == (1, True)
+
+
+def test_waiting_for_a_cluster_ends_with_it(
+    api: FakeApi,
+    trainyard: Callable[..., tuple[int, str, str]],
+    spec: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trainyard_cli.cluster_commands.POLL_SECONDS", 0.01)
+    api.answers |= {
+        "POST /v1/clusters": (202, {**CLUSTER, "status": "Pending"}),
+        "GET /v1/clusters/mine-abc": [
+            (200, {**CLUSTER, "status": "Creating"}),
+            (200, {**CLUSTER, "status": "Failed"}),
+        ],
+        "DELETE /v1/clusters/gone": (202, {**CLUSTER, "name": "gone", "status": "Deleting"}),
+    }
+    assert trainyard("cluster", "create", spec, "--wait")[0] == 1
+    code, out, _ = trainyard("cluster", "delete", "gone", "--wait", "--json")
+    assert (code, json.loads(out)["status"]) == (0, "Deleted")
