@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,25 @@ def _refuse(event: str, _arguments: Any) -> None:
 sys.addaudithook(_refuse)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+@contextmanager
+def _held_to_its_word(item: pytest.Item) -> Iterator[None]:
     # Asked of every test of the session, also of those that lie elsewhere.
     unit = item.path.is_relative_to(HERE)
     _pure[:] = [item.nodeid] if unit and not item.get_closest_marker("real") else []
     try:
-        return (yield)
+        yield
     finally:
         _pure.clear()
+
+
+# Not while a test is torn down: what the whole session shared may end with a pure one.
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with _held_to_its_word(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with _held_to_its_word(item):
+        return (yield)

@@ -1,12 +1,17 @@
-"""What of a tensor is written."""
+"""What of a tensor is written, and what becomes of a checkpoint whose directory goes away."""
 
 from __future__ import annotations
 
 import io
+import threading
+from pathlib import Path
 
+import pytest
 import torch
 
-from trainyard_trainers.checkpoints.writer import content_writer
+from trainyard_trainers.checkpoints import checkpoint, writer
+from trainyard_trainers.checkpoints.writer import Answer, Part, content_writer
+from trainyard_trainers.common.attempt import Attempt
 
 
 def test_of_a_view_only_its_own_numbers_are_written_and_tied_ones_once() -> None:
@@ -38,3 +43,26 @@ def test_of_a_view_only_its_own_numbers_are_written_and_tied_ones_once() -> None
     found = torch.load(written, weights_only=True)
     assert all(torch.equal(found[name], tensor) for name, tensor in content.items())
     assert found["tied"].data_ptr() == found["part"].data_ptr()
+
+
+@pytest.mark.parametrize("file_in_its_place", [True, False])
+def test_a_save_whose_directory_is_moved_away_while_other_ranks_write_fails_at_once(
+    tmp_path: Path, file_in_its_place: bool
+) -> None:
+    attempt = Attempt.from_environment({"TRAINYARD_RUN_DIR": str(tmp_path / "run")})
+    (attempt.run_dir / "fence").parent.mkdir(parents=True)
+    part = Part(attempt.checkpoint_dir / checkpoint.checkpoint_name(3, 1), 3, 1, 0, 2, {"a": b"1"})
+    assert writer.write(attempt, part).word == "written"
+    said: list[Answer] = []
+    waiting = threading.Thread(
+        target=lambda: said.append(writer.commit(attempt, part, lambda: False)), daemon=True
+    )
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive(), "it waits for the other rank's part"
+    attempt.checkpoint_dir.rename(tmp_path / "away")
+    if file_in_its_place:
+        attempt.checkpoint_dir.write_text("no directory")
+    waiting.join(60)
+    [answer] = said
+    assert (answer.word, "was moved or removed" in answer.reason) == ("failed", True)
