@@ -154,6 +154,34 @@ def test_a_run_whose_spec_has_what_a_newer_version_added_is_read(table: Table) -
     assert "blue" not in runs.get(made.id).model_dump_json()
 
 
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [
+        (("spec", "cluster"), "name", "another"),
+        (("spec", "job"), "environment", {"SLURM_CONF": "/mine"}),
+        (("spec", "job"), "files", {"../train.py": ""}),
+        (("spec", "checkpoint"), "directory", "/checkpoints"),
+    ],
+)
+def test_a_run_that_older_rules_accepted_is_read_though_todays_refuse_it(
+    table: Table, place: tuple[str, ...], name: str, value: Any
+) -> None:
+    runs = TableRuns(table, SystemClock())
+    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    item = table.get(f"run#{made.id}", "run")
+    assert item is not None
+    older = json.loads(document(item))
+    part = older
+    for key in place:
+        part = part[key]
+    part[name] = value
+    table.put({**item, "doc": {"S": json.dumps(older)}})
+    with pytest.raises(ValidationError, match="Value error"):
+        RunSpec.model_validate(older["spec"])
+    assert json.loads(runs.get(made.id).model_dump_json(by_alias=True)) == older
+    assert runs.put(runs.get(made.id)).version == made.version + 1
+
+
 def test_what_a_default_says_does_not_change_which_request_it_is() -> None:
     spec = run(1).spec
     said = RunSpec.model_validate(spec.model_dump(mode="json", by_alias=True))

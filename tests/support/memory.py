@@ -30,6 +30,7 @@ from trainyard.ports import (
     Product,
     Remains,
 )
+from trainyard_contracts.base import read_stored
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import ClusterHeartbeat, Fact
 from trainyard_contracts.places import RECORD_TAG, STAGE_TAG
@@ -154,9 +155,8 @@ class MemoryRuns:
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         if self.get(run.id).version != run.version:
             raise errors.ConflictError(f"Run {run.id} was changed in between.")
-        fresh = Run.model_validate_json(
-            run.changed(version=run.version + 1, updated_at=self._clock.now()).model_dump_json()
-        )
+        changed = run.changed(version=run.version + 1, updated_at=self._clock.now())
+        fresh = read_stored(Run, changed.model_dump_json())
         self.stored[run.id] = fresh
         for line in lines:
             self.note(run.id, line)
@@ -258,11 +258,8 @@ class MemoryClusters:
     def put(self, cluster: Cluster) -> Cluster:
         if self.get(cluster.name).version != cluster.version:
             raise errors.ConflictError(f"Cluster '{cluster.name}' was changed in between.")
-        fresh = Cluster.model_validate_json(
-            cluster.changed(
-                version=cluster.version + 1, updated_at=self._clock.now()
-            ).model_dump_json()
-        )
+        changed = cluster.changed(version=cluster.version + 1, updated_at=self._clock.now())
+        fresh = read_stored(Cluster, changed.model_dump_json())
         self.stored[cluster.name] = fresh
         return fresh
 

@@ -6,10 +6,21 @@ None is changed, only copied.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from functools import cache
+from operator import getitem
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 #: SageMaker's own pattern for cluster and instance group names (botocore: ClusterName).
@@ -19,6 +30,8 @@ RELATIVE_PATH_PATTERN = (
     r"^(?!.*(^|/)\.\.?(/|$))[A-Za-z0-9_][A-Za-z0-9_.=+@-]*(/[A-Za-z0-9_][A-Za-z0-9_.=+@-]*)*$"
 )
 
+#: The context of reading what was accepted once: see `read_stored`.
+_ACCEPTED: Mapping[str, Any] = {"accepted": True}
 _RELATIVE = re.compile(RELATIVE_PATH_PATTERN)
 _WORDS: dict[str, str] = {}
 
@@ -82,7 +95,9 @@ Sha256Hex = Annotated[
 ]
 
 
+B = TypeVar("B", bound=BaseModel)
 M = TypeVar("M", bound="Unchanging")
+V = TypeVar("V")
 
 
 class Unchanging(BaseModel):
@@ -107,9 +122,48 @@ def _field(model: type[BaseModel], name: str) -> TypeAdapter[Any]:
     known = model.model_fields.get(name)
     if known is None:
         raise TypeError(f"{model.__name__} has no field '{name}'")
-    return TypeAdapter(
-        Annotated[(known.annotation, *known.metadata)] if known.metadata else known.annotation
-    )
+    parts = (known.annotation, *known.metadata)
+    return TypeAdapter(getitem(Annotated, parts) if known.metadata else known.annotation)
+
+
+def accepted(info: ValidationInfo) -> bool:
+    """Whether this is read from our own store, where everything was judged when it came."""
+    return bool(info.context and info.context.get("accepted"))
+
+
+def read_stored(model: type[B], document: str | bytes) -> B:
+    """A record as it was stored, perhaps by another version of Trainyard.
+
+    A newer one may have added fields, which are passed over. An older one may have accepted what
+    today's rules refuse: a run that is there must still be watched, exported and torn down. Types,
+    patterns and bounds hold; so those of a stored class may become wider, and never narrower: what
+    is to be narrower is a `rule` or `judged`. Raises pydantic.ValidationError.
+    """
+    return model.model_validate_json(document, extra="ignore", context=_ACCEPTED)
+
+
+def rule(check: Callable[[M], M]) -> Any:
+    """Decorates a method that raises ValueError for what a person must not ask for.
+
+    What is stored already is not judged again.
+    """
+
+    def judge(self: M, info: ValidationInfo) -> M:
+        return self if accepted(info) else check(self)
+
+    return model_validator(mode="after")(judge)
+
+
+def judged(check: Callable[[V], V]) -> AfterValidator:
+    """The same for one field; to stand in its Annotated."""
+
+    def judge(value: V, info: ValidationInfo) -> V:
+        return value if accepted(info) else check(value)
+
+    return AfterValidator(judge)
+
+
+RelativePath = Annotated[str, judged(relative_path)]
 
 
 class Strict(Unchanging):

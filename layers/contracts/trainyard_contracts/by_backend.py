@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError, ValidationInfo
 from pydantic_core import CoreSchema, InitErrorDetails, core_schema
+
+from .base import accepted
 
 
 class ByBackend:
@@ -21,8 +23,8 @@ class ByBackend:
         members = {_backend(member): member for member in get_args(source)}
         if not members:  # a union of one is that one
             return handler(source)
-        return core_schema.no_info_before_validator_function(
-            lambda given: _read(given, members), handler(source)
+        return core_schema.with_info_before_validator_function(
+            lambda given, info: _read(given, members, info), handler(source)
         )
 
 
@@ -31,7 +33,7 @@ def _backend(member: type[BaseModel]) -> str:
     return str(name)
 
 
-def _read(given: Any, members: Mapping[str, type[BaseModel]]) -> Any:
+def _read(given: Any, members: Mapping[str, type[BaseModel]], info: ValidationInfo) -> Any:
     if not isinstance(given, dict):
         return given
     name = given.get("backend", next(iter(members)))
@@ -41,4 +43,6 @@ def _read(given: Any, members: Mapping[str, type[BaseModel]]) -> Any:
             type="literal_error", loc=("backend",), input=name, ctx={"expected": expected}
         )
         raise ValidationError.from_exception_data("ClusterSpec", [mistake])
-    return members[name].model_validate(given)
+    return members[name].model_validate(
+        given, extra="ignore" if accepted(info) else None, context=info.context
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from . import spec_rules
-from .base import Name, Strict, matching, relative_path
+from .base import Name, RelativePath, Strict, judged, matching, rule
 
 
 def _plain_path(value: str) -> str:
@@ -45,9 +45,9 @@ AbsolutePath = Annotated[
         "must be an absolute path of letters, digits and _ . - such as /fsx",
         max_length=256,
     ),
-    AfterValidator(_plain_path),
+    judged(_plain_path),
 ]
-MountPath = Annotated[AbsolutePath, AfterValidator(_mount_path)]
+MountPath = Annotated[AbsolutePath, judged(_mount_path)]
 #: Of the API (botocore: sagemaker SubnetId and SecurityGroupId), with the kind that EC2 gives them.
 SubnetId = Annotated[
     str,
@@ -104,12 +104,7 @@ class S3Mount(Strict):
         ),
     ]
     mount_path: MountPath
-    prefix: str | None = None
-
-    @field_validator("prefix")
-    @classmethod
-    def _prefix(cls, value: str | None) -> str | None:
-        return None if value is None else relative_path(value)
+    prefix: RelativePath | None = None
 
 
 SshKey = Annotated[
@@ -162,7 +157,7 @@ class GroupBase(Strict):
         default=None, description="Slurm partition, worker groups only; default 'main'"
     )
 
-    @model_validator(mode="after")
+    @rule
     def _roles(self) -> GroupBase:
         if self.role != "worker" and self.spares:
             raise ValueError("spares are for worker groups only; set spares to 0")
@@ -214,7 +209,7 @@ class ClusterBase(Strict):
             )
         return given
 
-    @model_validator(mode="after")
+    @rule
     def _groups(self) -> ClusterBase:
         names = [group.name for group in self.instance_groups]
         if len(set(names)) != len(names):
@@ -228,7 +223,7 @@ class ClusterBase(Strict):
             raise ValueError("instanceGroups: at least one group with role 'worker' is needed")
         return self
 
-    @model_validator(mode="after")
+    @rule
     def _meetings(self) -> ClusterBase:
         found = {
             "s3Mounts": spec_rules.mounts_that_meet(

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-from .base import Strict, matching
+from .base import Strict, matching, rule
 from .cluster_base import ClusterBase, GroupBase
 
 InstanceType = Annotated[
@@ -66,7 +66,7 @@ class HyperPodClusterSpec(ClusterBase):
     provisioning: Literal["Continuous", "AllAtOnce"] = "Continuous"
     slurm_setup: Literal["SlurmConfig", "ProvisioningParameters"] = "SlurmConfig"
 
-    @model_validator(mode="after")
+    @rule
     def _slurm(self) -> HyperPodClusterSpec:
         if self.provisioning == "Continuous" and self.slurm_setup != "SlurmConfig":
             raise ValueError("slurmSetup: provisioning 'Continuous' needs slurmSetup 'SlurmConfig'")

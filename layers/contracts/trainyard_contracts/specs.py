@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator
 
 from . import spec_rules
-from .base import Name, Strict, matching, relative_path
+from .base import Name, RelativePath, Strict, judged, matching, relative_path, rule
 from .cluster_base import Requirement
 from .cluster_specs import ClusterSpec
 from .recipe_names import RecipeName
@@ -46,7 +46,7 @@ class JobPythonEnvironment(Strict):
     )
     requirements: list[Requirement] = Field(min_length=1, max_length=200)
 
-    @model_validator(mode="after")
+    @rule
     def _version(self) -> JobPythonEnvironment:
         if self.kind == "venv" and self.python is not None:
             raise ValueError(
@@ -62,7 +62,7 @@ class ClusterRef(Strict):
     name: Name | None = None
     spec: ClusterSpec | None = None
 
-    @model_validator(mode="after")
+    @rule
     def _one(self) -> ClusterRef:
         if (self.name is None) == (self.spec is None):
             raise ValueError(
@@ -81,6 +81,23 @@ ModuleName = Annotated[
 ]
 
 
+def _plain_files(files: dict[str, str]) -> dict[str, str]:
+    for path in files:
+        relative_path(path)
+    if problem := spec_rules.file_and_directory(files.keys()):
+        raise ValueError(problem)
+    return files
+
+
+def _free_names(environment: dict[str, str]) -> dict[str, str]:
+    # LD_LIBRARY_PATH is allowed: the image and the user know where NCCL's EFA plugin lies.
+    ours = ("TRAINYARD_", "SLURM_", "LD_")
+    for name in environment:
+        if name != "LD_LIBRARY_PATH" and (name.startswith(ours) or name in ("PATH", "PYTHONPATH")):
+            raise ValueError(f"{name} is set by Trainyard or the node; choose another name")
+    return environment
+
+
 class JobSpec(Strict):
     """What runs on the nodes. Every string reaches the process as data: no shell ever reads it."""
 
@@ -90,12 +107,14 @@ class JobSpec(Strict):
     nodes: int = Field(ge=1, le=6758)
     processes_per_node: int = Field(default=1, ge=1, le=128)
     module: ModuleName | None = None
-    script: str | None = Field(default=None, description="path of a file in 'files'")
+    script: RelativePath | None = Field(default=None, description="path of a file in 'files'")
     arguments: list[PlainText] = Field(default_factory=list, max_length=256)
-    environment: dict[EnvironmentName, PlainText] = Field(default_factory=dict, max_length=128)
-    files: dict[str, Annotated[str, StringConstraints(max_length=131072)]] = Field(
-        default_factory=dict, max_length=64
+    environment: Annotated[dict[EnvironmentName, PlainText], judged(_free_names)] = Field(
+        default_factory=dict, max_length=128
     )
+    files: Annotated[
+        dict[str, Annotated[str, StringConstraints(max_length=131072)]], judged(_plain_files)
+    ] = Field(default_factory=dict, max_length=64)
     partition: Name | None = None
     python_environment: JobPythonEnvironment | None = None
     precompile: bool = Field(
@@ -103,36 +122,7 @@ class JobSpec(Strict):
         description="recipe 'neuron': compile the program's graphs first; training waits for it",
     )
 
-    @field_validator("script")
-    @classmethod
-    def _script(cls, value: str | None) -> str | None:
-        return None if value is None else relative_path(value)
-
-    @field_validator("files")
-    @classmethod
-    def _files(cls, value: dict[str, str]) -> dict[str, str]:
-        for path in value:
-            relative_path(path)
-        if problem := spec_rules.file_and_directory(value.keys()):
-            raise ValueError(problem)
-        return value
-
-    @field_validator("environment")
-    @classmethod
-    def _environment(cls, value: dict[str, str]) -> dict[str, str]:
-        # LD_LIBRARY_PATH is allowed: the image and the user know where NCCL's EFA plugin lies.
-        ours = ("TRAINYARD_", "SLURM_", "LD_")
-        reserved = [
-            name
-            for name in value
-            if name != "LD_LIBRARY_PATH"
-            and (name.startswith(ours) or name in ("PATH", "PYTHONPATH"))
-        ]
-        if reserved:
-            raise ValueError(f"{reserved[0]} is set by Trainyard or the node; choose another name")
-        return value
-
-    @model_validator(mode="after")
+    @rule
     def _program(self) -> JobSpec:
         if (self.module is None) == (self.script is None):
             raise ValueError(
@@ -191,7 +181,7 @@ class JobSpec(Strict):
 class CheckpointSpec(Strict):
     """When the trainer commits checkpoints and how many are kept on the cluster."""
 
-    directory: str = Field(
+    directory: RelativePath = Field(
         default="checkpoints",
         description="relative to the run's directory on the shared filesystem",
     )
@@ -221,11 +211,6 @@ class CheckpointSpec(Strict):
         if value is None or value == "auto" or number:
             return value
         raise ValueError("must be a number of seconds greater than 0 and at most 86400, or 'auto'")
-
-    @field_validator("directory")
-    @classmethod
-    def _directory(cls, value: str) -> str:
-        return relative_path(value)
 
 
 class ExportSpec(Strict):
@@ -281,7 +266,7 @@ class RunSpec(Strict):
         "'never' for an existing one",
     )
 
-    @model_validator(mode="after")
+    @rule
     def _fits(self) -> RunSpec:
         spec = self.cluster.spec
         if spec is None:

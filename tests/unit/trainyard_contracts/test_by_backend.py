@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from tests.support.spec_parts import ON_FSX
 from typing_extensions import TypeAliasType
 
+from trainyard_contracts.base import read_stored
 from trainyard_contracts.by_backend import ByBackend
 from trainyard_contracts.cluster_base import ClusterBase, GroupBase
 from trainyard_contracts.cluster_specs import read_cluster_spec
@@ -60,6 +62,17 @@ def test_what_is_stored_is_read_again() -> None:
     again = Holder.model_validate_json(stored).spec
     assert isinstance(again, HyperPodClusterSpec)
     assert not again.repairs_nodes
+
+
+@pytest.mark.parametrize("backend", [{}, {"backend": "other", "shelves": 3}])
+def test_a_stored_one_is_read_without_judging_it_again(backend: dict[str, Any]) -> None:
+    newer = {"color": "blue", "tags": {"aws:mine": "1"}}
+    given = {"spec": {**SPEC, **backend, **newer}}
+    with pytest.raises(ValidationError):
+        Holder.model_validate(given)
+    read = read_stored(Holder, json.dumps(given)).spec
+    assert read is not None
+    assert (read.backend, read.tags) == (backend.get("backend", "hyperpod"), newer["tags"])
 
 
 @pytest.mark.parametrize(

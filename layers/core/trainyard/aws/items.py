@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from trainyard_contracts.base import read_stored
+
 Value = Mapping[str, Any]  # {"S": "..."}
 Item = Mapping[str, Value]
 M = TypeVar("M", bound=BaseModel)
@@ -35,12 +37,8 @@ def pack(record: BaseModel) -> Value:
 
 
 def unpack(model: type[M], item: Item) -> M:
-    """The record of an item's `doc`.
-
-    What a newer version added is passed over, also in a spec: while functions are updated, or after
-    a step back, an older one reads what a newer one wrote.
-    """
-    return model.model_validate_json(document(item), extra="ignore")
+    """The record of an item's `doc`, which another version of Trainyard may have written."""
+    return read_stored(model, document(item))
 
 
 def document(item: Item) -> str | bytes:
