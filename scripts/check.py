@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,12 +22,21 @@ PACKAGES = (
     "localcloud/trainyard_local",
     "cli/trainyard_cli",
 )
+#: HyperPod's images have Python 3.10 (docs/aws-assumptions.md, A-034).
+LIFECYCLE = ROOT / "node_agent/lifecycle"
+ON_NODES = (
+    "--python-version=3.10",
+    *PACKAGES[:1],
+    *PACKAGES[2:4],
+    *map(str, sorted(LIFECYCLE.glob("*.py"))),
+)
 
 
 @dataclass(frozen=True)
 class Check:
     name: str
     command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def python(*arguments: str) -> list[str]:
@@ -40,6 +49,7 @@ def checks() -> list[Check]:
     return [
         Check("sam validate and build", python("scripts/sam.py")),
         Check("mypy, packages", [str(BIN / "mypy"), *PACKAGES]),
+        Check("mypy, as on nodes", [str(BIN / "mypy"), *ON_NODES], {"MYPYPATH": str(LIFECYCLE)}),
         Check("mypy, demo and bench", [str(BIN / "mypy"), "demo", "bench"]),
         Check("asl-validator", python("scripts/asl.py")),
         Check("cfn-lint", [str(BIN / "cfn-lint"), "template.yaml", "network.yaml"]),
@@ -68,6 +78,7 @@ def run(check: Check) -> bool:
         **os.environ,
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
         "AWS_DEFAULT_REGION": "us-east-1",
+        **check.environment,
     }
     done = subprocess.run(
         check.command,

@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,8 @@ def tell_network(
     Never fails.
     """
     reached = {
-        name: bool(unless_it_fails(lambda at=at: connects(at))) for name, at in services.items()
-    }  # type: ignore[misc]
+        name: bool(unless_it_fails(partial(connects, at))) for name, at in services.items()
+    }
     tell(
         {
             "moment": "network",
