@@ -39,7 +39,11 @@ def install() -> None:
 
 
 def _install_parsed_machines() -> None:
-    """moto parses the definition with ANTLR for every execution (hundreds of ms); the parsed program keeps its state in the environment."""
+    """Parse each definition once.
+
+    moto parses it with ANTLR for every execution, which takes hundreds of ms. The parsed program
+    can be shared: it keeps its state in the environment.
+    """
     from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
     lock = threading.Lock()
