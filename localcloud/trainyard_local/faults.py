@@ -332,7 +332,7 @@ def _flip(path: Path) -> None:
 def node_health(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     """HyperPod's health monitor found a broken accelerator.
 
-    It sends its event. Where NodeRecovery is Automatic, it also does what it would do about it.
+    It sends its event. Where NodeRecovery is Automatic, HyperPod also acts on it.
     """
     node = _node(cluster, request)
     healthy = bool(request.get("healthy"))

@@ -36,7 +36,7 @@ class Front:
         moto: Callable[..., Iterable[bytes]],
         hosts: Container[str] = _LOOPBACK,
     ) -> None:
-        """Without `admin_calls` nobody can break or end the cloud: so machine nodes see it."""
+        """Machine nodes have a front without `admin_calls`: nobody can end the cloud through it."""
         self._cloud = cloud
         self._admin = admin_calls
         self._moto = moto

@@ -53,9 +53,8 @@ def _install_parsed_machines() -> None:
 
         def one_at_a_time(definition: str) -> Any:
             with lock:
-                return parse(
-                    json.dumps(json.loads(definition), separators=(",", ":"))
-                )  # it takes its time for every space
+                # The parser takes its time for every space.
+                return parse(json.dumps(json.loads(definition), separators=(",", ":")))
 
         return staticmethod(one_at_a_time)
 

@@ -26,7 +26,7 @@ def install() -> None:
 
 
 def _undone_by_item(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Put back here what was touched.
+    """Put back what a failed transaction touched.
 
     moto's backup of a table is the table itself, so its rollback does nothing.
     """

@@ -90,12 +90,10 @@ class LocalCluster:
     nodes: dict[str, Node] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
-    event_reasons: dict[str, str] = field(
-        default_factory=dict
-    )  # failure messages by event id; the bus never carries them
-    session_cuts: deque[tuple[str, str]] = field(
-        default_factory=deque
-    )  # faults of its next sessions: (moment, way)
+    #: Failure messages by event id; the bus never carries them.
+    event_reasons: dict[str, str] = field(default_factory=dict)
+    #: Faults of its next sessions: (moment, way).
+    session_cuts: deque[tuple[str, str]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()

@@ -70,7 +70,7 @@ class ProcessNodes:
     def address(self, cluster: LocalCluster) -> str:
         """In a /24 of loopback of the cluster's own.
 
-        They are spread so that two local clouds on one machine hardly ever meet.
+        These networks are spread so that two local clouds on one machine hardly ever meet.
         """
         digest = hashlib.sha256(f"{cluster.cloud.state_dir}:{cluster.id}".encode()).digest()
         network = f"127.{16 + digest[0] % 224}.{digest[1]}"

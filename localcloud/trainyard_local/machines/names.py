@@ -46,9 +46,8 @@ class Names:
                 question, peer = self._socket.recvfrom(4096)
             except OSError:
                 return  # closed
-            with contextlib.suppress(
-                struct.error, ValueError, IndexError, OSError
-            ):  # no question, or whoever asked is gone
+            # It was no question, or the one that asked is gone.
+            with contextlib.suppress(struct.error, ValueError, IndexError, OSError):
                 self._socket.sendto(self._answer(question, peer[0]), peer)
 
     def _answer(self, question: bytes, asker: str) -> bytes:

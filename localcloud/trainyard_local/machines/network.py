@@ -121,10 +121,8 @@ def remove(state_dir: Path) -> None:
                 timeout=SECONDS,
                 check=False,
             )
-
-    for left in PROPAGATED.glob(
-        f"{digest(state_dir)[:5]}-*"
-    ):  # of a systemd-nspawn that was killed itself
+    # Left by a systemd-nspawn that was killed itself.
+    for left in PROPAGATED.glob(f"{digest(state_dir)[:5]}-*"):
         shutil.rmtree(left, ignore_errors=True)
 
 

@@ -186,9 +186,8 @@ class MachineNode(Node):
         """Power off: the kernel ends everything with init, at once; the network is not told."""
         self.powered = self.frozen = self.silenced = False
         with contextlib.suppress(subprocess.SubprocessError):  # one that did not boot has none yet
-            run(
-                ["ip", "link", "set", self.link, "down"]
-            )  # or the kernel would close the connections of whom it kills
+            # Or the kernel would close the connections of those that it kills.
+            run(["ip", "link", "set", self.link, "down"])
         if self.relay is not None:
             self.relay.close()
             self.relay = None

@@ -200,9 +200,8 @@ def kill(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = (
         for pid in targets:
             _signal(pid, signal.SIGKILL)
         killed |= targets
-        time.sleep(
-            0.01
-        )  # the kernel takes a moment to end a stopped process; there is nothing to await it by
+        # The kernel takes a moment to end a stopped process; there is nothing to await it by.
+        time.sleep(0.01)
     raise RuntimeError(f"{len(freeze(wanted, spare))} processes survive SIGKILL")
 
 

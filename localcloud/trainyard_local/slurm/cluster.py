@@ -210,9 +210,8 @@ class SlurmCluster:
             for name, members in partitions.items()
         ]
         self.nodes_file.parent.mkdir(parents=True, exist_ok=True)
-        part = self.nodes_file.with_suffix(
-            ".part"
-        )  # a daemon that starts at this moment reads the old file or the new one
+        # A daemon that starts at this moment reads the old file or the new one.
+        part = self.nodes_file.with_suffix(".part")
         part.write_text("\n".join(lines) + "\n")
         part.replace(self.nodes_file)
 
