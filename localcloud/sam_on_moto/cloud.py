@@ -32,9 +32,13 @@ class Naming:
     admin_header: str = "x-local-token"
 
 
+#: The server fills in what has this default, before any part is installed.
+_LATER: Any = None
+
+
 @dataclass
 class Cloud:
-    """One running local cloud. The callables are filled in by the server before any part is installed."""
+    """One running local cloud."""
 
     state_dir: Path
     port: int
@@ -42,17 +46,23 @@ class Cloud:
     region: str = "us-east-1"
     account_id: str = "123456789012"
     put_event: Callable[[str, str, Mapping[str, Any], list[str]], None] = field(
-        repr=False, default=None
-    )  # type: ignore[assignment]
-    """put_event(source, detail_type, detail, resources): an AWS service event on the default bus."""
-    write_log: Callable[[str, str, list[str]], None] = field(repr=False, default=None)  # type: ignore[assignment]
+        repr=False, default=_LATER
+    )
+    """put_event(source, detail type, detail, resources): AWS's own event on the default bus."""
+    write_log: Callable[[str, str, list[str]], None] = field(repr=False, default=_LATER)
     """write_log(log group, stream, lines): CloudWatch Logs, creating both."""
-    credentials: Callable[[str, str], dict[str, str]] = field(repr=False, default=None)  # type: ignore[assignment]
-    """credentials(role ARN, session name) -> AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN."""
+    credentials: Callable[[str, str], dict[str, str]] = field(repr=False, default=_LATER)
+    """credentials(role ARN, session name) -> the role's keys, by the names of their variables.
+
+    AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
+    """
     may_assume: Callable[[str, str], bool] = field(repr=False, default=lambda role, service: True)
     """may_assume(role ARN, service principal): whether the service may act under the role now."""
-    read_prefix: Callable[[str, str], dict[str, bytes]] = field(repr=False, default=None)  # type: ignore[assignment]
-    """read_prefix(bucket, prefix) -> relative key -> body, straight from moto's S3. Raises FileNotFoundError."""
+    read_prefix: Callable[[str, str], dict[str, bytes]] = field(repr=False, default=_LATER)
+    """read_prefix(bucket, prefix) -> relative key -> body, straight from moto's S3.
+
+    Raises FileNotFoundError.
+    """
     operations: Operations = field(repr=False, default_factory=lambda: OPERATIONS)
     """What is done of AWS; everything else is refused."""
     shortcuts: dict[tuple[str, str], Handler] = field(default_factory=dict)
@@ -62,11 +72,11 @@ class Cloud:
     on_shutdown: list[Callable[[], None]] = field(default_factory=list)
     """Called once when the server ends in good order."""
     reporters: dict[str, Callable[[], Any]] = field(default_factory=dict)
-    """What each part adds to the admin call `status` under its own name; anything json.dumps takes."""
-    access: Access = field(repr=False, default=None)  # type: ignore[assignment]
-    functions: Functions = field(repr=False, default=None)  # type: ignore[assignment]
-    gateway: Gateway = field(repr=False, default=None)  # type: ignore[assignment]
-    schedules: Schedules = field(repr=False, default=None)  # type: ignore[assignment]
+    """What each part adds to the admin call `status` under its name; anything json.dumps takes."""
+    access: Access = field(repr=False, default=_LATER)
+    functions: Functions = field(repr=False, default=_LATER)
+    gateway: Gateway = field(repr=False, default=_LATER)
+    schedules: Schedules = field(repr=False, default=_LATER)
 
     @property
     def endpoint(self) -> str:

@@ -18,6 +18,7 @@ from botocore.exceptions import ClientError
 
 from sam_on_moto.cloud import Cloud
 from sam_on_moto.functions.registry import NoSuchFunction
+from sam_on_moto.functions.runtime_api import Invocation
 from sam_on_moto.iam.access import Denied
 from sam_on_moto.moto_patches.pinned import replace, wrap
 from sam_on_moto.moto_patches.quotas import MOST_STATE_BYTES
@@ -37,7 +38,8 @@ class TooLarge(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"The state/task '{name}' returned a result with a size exceeding the maximum number of bytes service limit."
+            f"The state/task '{name}' returned a result with a size exceeding the maximum number "
+            "of bytes service limit."
         )
 
 
@@ -46,7 +48,8 @@ def check_definition(name: str, definition: str) -> None:
     machine = json.loads(definition)
     if machine.get("QueryLanguage", "JSONPath") != "JSONPath":
         raise ValueError(
-            f"state machine {name}: the local cloud runs JSONPath machines only, not {machine['QueryLanguage']}"
+            f"state machine {name}: the local cloud runs JSONPath machines only, "
+            f"not {machine['QueryLanguage']}"
         )
     if machine["StartAt"] not in machine["States"]:
         raise ValueError(f"state machine {name}: StartAt names no state: {machine['StartAt']}")
@@ -56,7 +59,8 @@ def check_definition(name: str, definition: str) -> None:
             raise ValueError(f"{where}: the local cloud runs JSONPath states only")
         if state["Type"] == "Task" and state["Resource"] not in LAMBDA_TASKS:
             raise ValueError(
-                f"{where}: the local cloud runs {' and '.join(LAMBDA_TASKS)} only, not {state['Resource']}"
+                f"{where}: the local cloud runs {' and '.join(LAMBDA_TASKS)} only, "
+                f"not {state['Resource']}"
             )
         for target in _targets(state):
             if target not in siblings:
@@ -103,7 +107,10 @@ def install(cloud: Cloud) -> None:
 
 
 def _install_quiet_errors() -> None:
-    """A step's error is in the execution's history; moto also prints the whole parsed state machine for it, several times."""
+    """A step's error is logged in one line; it is in the execution's history anyway.
+
+    moto prints the whole parsed state machine for it, several times.
+    """
     from moto.stepfunctions.parser.asl.component.eval_component import EvalComponent
 
     def failure(self: Any, failure_event_exception: Any) -> None:
@@ -123,7 +130,10 @@ def _install_quiet_errors() -> None:
 
 
 def _install_start_execution() -> None:
-    """Unnamed executions get names (moto calls them all None), and two calls with one name cannot both start one."""
+    """Unnamed executions get names; moto calls them all None.
+
+    Two calls with one name cannot both start one.
+    """
     from moto.stepfunctions.parser.models import StepFunctionsParserBackend as Backend
 
     lock = threading.Lock()
@@ -149,7 +159,10 @@ def _install_start_execution() -> None:
 
 
 def _install_head_start() -> None:
-    """The answer to StartExecution is on its way before the first state is entered, as on AWS, and the two do not share one interpreter lock."""
+    """The answer to StartExecution is on its way before the first state is entered, as on AWS.
+
+    So the two do not share one interpreter lock.
+    """
     from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
     def start(self: Any) -> None:
@@ -161,8 +174,10 @@ def _install_head_start() -> None:
 
 
 def _install_task_tokens() -> None:
-    """A token works once: moto takes a spent one again, and looks only at running executions that have an environment already."""
-    from moto.core.exceptions import AWSError
+    """A token works once, and for every running execution.
+
+    moto takes a spent one again, and looks only at executions that have an environment already.
+    """
     from moto.stepfunctions.parser import api
     from moto.stepfunctions.parser.asl.eval.callback.callback import (
         CallbackOutcomeFailure,
@@ -174,27 +189,10 @@ def _install_task_tokens() -> None:
 
     def notify(backend: Any, token: str, outcome: Any) -> None:
         with lock:
-            execution, endpoint = _endpoint(backend, token)
-            if endpoint is None:
-                raise AWSError("Invalid Token: 'Invalid token'", "InvalidToken")
-            if (
-                execution.status != "RUNNING"
-                or endpoint._notify_event.is_set()
-                or endpoint.consumer_error is not None
-            ):
-                raise AWSError(
-                    "Task Timed Out: 'Provided task does not exist anymore'", "TaskTimedOut"
-                )
-            endpoint.notify(outcome=outcome)
+            _waiting(backend, token).notify(outcome=outcome)
 
     def succeed(self: Any, task_token: str, outcome: str) -> None:
-        try:
-            json.loads(outcome)
-        except ValueError:
-            raise AWSError(
-                f"Invalid Output: 'the output of the task is no JSON: {outcome[:100]!r}'",
-                "InvalidOutput",
-            ) from None
+        _check_output(outcome)
         notify(self, task_token, CallbackOutcomeSuccess(callback_id=task_token, output=outcome))
 
     def fail(self: Any, task_token: str, error: str | None = None, cause: str | None = None) -> Any:
@@ -209,8 +207,49 @@ def _install_task_tokens() -> None:
     replace(Backend, "send_task_failure", fail, parameters=("self", "task_token", "error", "cause"))
 
 
+def _waiting(backend: Any, token: str) -> Any:
+    """The endpoint that waits for this token. Raises AWSError if none does, or none any more."""
+    from moto.core.exceptions import AWSError
+
+    execution, endpoint = _endpoint(backend, token)
+    if endpoint is None:
+        raise AWSError("Invalid Token: 'Invalid token'", "InvalidToken")
+    if (
+        execution.status != "RUNNING"
+        or endpoint._notify_event.is_set()
+        or endpoint.consumer_error is not None
+    ):
+        raise AWSError("Task Timed Out: 'Provided task does not exist anymore'", "TaskTimedOut")
+    return endpoint
+
+
+def _endpoint(backend: Any, token: str) -> tuple[Any, Any]:
+    for machine in backend.state_machines:
+        for execution in machine.executions:
+            environment = execution.exec_worker and execution.exec_worker.env
+            endpoint = environment and environment.callback_pool_manager.get(token)
+            if endpoint is not None:
+                return execution, endpoint
+    return None, None
+
+
+def _check_output(outcome: str) -> None:
+    from moto.core.exceptions import AWSError
+
+    try:
+        json.loads(outcome)
+    except ValueError:
+        raise AWSError(
+            f"Invalid Output: 'the output of the task is no JSON: {outcome[:100]!r}'",
+            "InvalidOutput",
+        ) from None
+
+
 def _install_stop() -> None:
-    """A stopped execution ends at once, as on AWS; moto's goes on until the task that it waits for has an outcome."""
+    """A stopped execution ends at once, as on AWS.
+
+    moto's goes on until the task that it waits for has an outcome.
+    """
     from moto.stepfunctions.parser.backend.execution import Execution
 
     def stop(self: Any, stop_date: Any, error: str | None, cause: str | None) -> None:
@@ -225,7 +264,10 @@ def _install_stop() -> None:
 
 
 def _install_terminal_errors() -> None:
-    """What States.ALL does not match, as AWS's guide on handling errors says; moto's matches everything."""
+    """What States.ALL does not match, as AWS's guide on handling errors says.
+
+    moto's matches everything.
+    """
     from moto.stepfunctions.parser.asl.component.common.error_name.error_equals_decl import (
         ErrorEqualsDecl,
     )
@@ -244,7 +286,39 @@ def _install_terminal_errors() -> None:
 
 
 def _install_full_history() -> None:
-    """An execution fails with its 25,000th event, which is that of its failure; no catcher and no other event comes after it."""
+    """An execution fails with its 25,000th event, which is that of its failure.
+
+    No catcher and no other event comes after it.
+    """
+    from moto.stepfunctions.parser.api import HistoryEventType
+    from moto.stepfunctions.parser.asl.eval.event.event_manager import EventManager
+
+    history_full = _history_full()
+    ends = {
+        HistoryEventType.ExecutionFailed,
+        HistoryEventType.ExecutionAborted,
+        HistoryEventType.ExecutionTimedOut,
+        HistoryEventType.ExecutionSucceeded,
+    }
+
+    def add(self: Any, context: Any, event_type: Any, *rest: Any, **more: Any) -> int:
+        if self._event_id_gen._next_id >= MOST_EVENTS and event_type not in ends:
+            raise history_full
+        return int(original(self, context, event_type, *rest, **more))
+
+    expected = (
+        "self",
+        "context",
+        "event_type",
+        "event_details",
+        "timestamp",
+        "update_source_event_id",
+    )
+    original = replace(EventManager, "add_event", add, parameters=expected)
+
+
+def _history_full() -> type[Exception]:
+    """The failure of an execution whose history is full, as moto's interpreter knows failures."""
     from moto.stepfunctions.parser.api import ExecutionFailedEventDetails, HistoryEventType
     from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
         FailureEvent,
@@ -256,17 +330,12 @@ def _install_full_history() -> None:
     from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import (
         StatesErrorNameType,
     )
-    from moto.stepfunctions.parser.asl.eval.event.event_manager import EventManager
 
     kind = StatesErrorNameType.StatesRuntime
     told = ExecutionFailedEventDetails(
         error=kind.to_name(),
         cause=f"The execution reached the maximum number of history events ({MOST_EVENTS}).",
     )
-    ends = {
-        HistoryEventType.ExecutionFailed, HistoryEventType.ExecutionAborted, HistoryEventType.ExecutionTimedOut,
-        HistoryEventType.ExecutionSucceeded,
-    }  # fmt: skip
 
     class HistoryFull(FailureEventException):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -281,37 +350,17 @@ def _install_full_history() -> None:
         def get_execution_failed_event_details(self) -> Any:
             return told
 
-    def add(self: Any, context: Any, event_type: Any, *rest: Any, **more: Any) -> int:
-        if self._event_id_gen._next_id >= MOST_EVENTS and event_type not in ends:
-            raise HistoryFull
-        return int(original(self, context, event_type, *rest, **more))
-
-    expected = (
-        "self",
-        "context",
-        "event_type",
-        "event_details",
-        "timestamp",
-        "update_source_event_id",
-    )
-    original = replace(EventManager, "add_event", add, parameters=expected)
-
-
-def _endpoint(backend: Any, token: str) -> tuple[Any, Any]:
-    for machine in backend.state_machines:
-        for execution in machine.executions:
-            environment = execution.exec_worker and execution.exec_worker.env
-            endpoint = environment and environment.callback_pool_manager.get(token)
-            if endpoint is not None:
-                return execution, endpoint
-    return None, None
+    return HistoryFull
 
 
 def _install_lambda_tasks(cloud: Cloud) -> None:
-    """Tasks go straight to the worker, under the machine's role; moto would make a new boto3 client for every call and ignore the role."""
+    """Tasks go straight to the worker, under the machine's role.
+
+    moto would make a new boto3 client for every call and ignore the role.
+    """
     from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
-    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_lambda import (
-        StateTaskServiceLambda,
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
+        state_task_service_lambda as lambda_tasks,
     )
 
     def invoke(parameters: dict[str, Any], region: str, state_credentials: Any) -> dict[str, Any]:
@@ -329,14 +378,7 @@ def _install_lambda_tasks(cloud: Cloud) -> None:
         outcome = function.pool.invoke(payload)
         if max(len(payload), len(outcome.result)) > MOST_STATE_BYTES:
             raise TooLarge(name)
-        response: dict[str, Any] = {
-            "StatusCode": 200,
-            "ExecutedVersion": "$LATEST",
-            "Payload": _json(outcome.result),
-        }
-        if outcome.failed:
-            response["FunctionError"] = "Unhandled"
-        return response
+        return _response(outcome)
 
     replace(
         lambda_eval_utils,
@@ -344,7 +386,19 @@ def _install_lambda_tasks(cloud: Cloud) -> None:
         invoke,
         parameters=("parameters", "region", "state_credentials"),
     )
-    wrap(StateTaskServiceLambda, "_from_error", _with_data_limit)
+    wrap(lambda_tasks.StateTaskServiceLambda, "_from_error", _with_data_limit)
+
+
+def _response(outcome: Invocation) -> dict[str, Any]:
+    """What Lambda's Invoke answers."""
+    response: dict[str, Any] = {
+        "StatusCode": 200,
+        "ExecutedVersion": "$LATEST",
+        "Payload": _json(outcome.result),
+    }
+    if outcome.failed:
+        response["FunctionError"] = "Unhandled"
+    return response
 
 
 def _with_data_limit(original: Any) -> Any:

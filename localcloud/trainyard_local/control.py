@@ -1,4 +1,4 @@
-"""Starts, looks at and ends a local cloud from outside: what `trainyard local up | down | status` call."""
+"""Starts, shows and ends a local cloud from outside, for `trainyard local up | down | status`."""
 
 from __future__ import annotations
 
@@ -91,22 +91,15 @@ def up(
 ) -> dict[str, Any]:
     """Start a local cloud with the template deployed; returns what local.json holds.
 
-    Port 0 takes a free one. What a killed cloud left behind in the same state directory is removed first.
-    Raises InTheWay when one runs already or the port is taken, Unusable for a template or directory that cannot be used, else ControlError.
+    Port 0 takes a free one. What a killed cloud left behind in the same state directory is removed
+    first. Raises InTheWay when one runs already or the port is taken, Unusable for a template or
+    directory that cannot be used, else ControlError.
     """
     if nodes == "machines" and (missing := machine_host.missing()):
         raise Unusable(f"nodes cannot be machines here: {missing[0]}", f"{missing[1]}.")
     state_dir, template = state_dir.resolve(), (template or Path("template.yaml")).resolve()
     with _exclusive(state_dir):
-        running = _server(state_dir)
-        if running:
-            raise InTheWay(
-                f"a local cloud is running already in {state_dir} (process {running['pid']})",
-                "Use it as it is (`trainyard local status`), or end it first with `trainyard local down`.",
-            )
-        if node_processes.matching(of_cloud(state_dir)) or (state_dir / LOCAL_FILE).exists():
-            on_progress("removing what a killed cloud left behind")
-        _clean(state_dir)
+        _make_way(state_dir, on_progress)
         if nodes == "machines":
             try:
                 machine_packages.ready(template, on_progress)
@@ -123,11 +116,25 @@ def up(
         )
 
 
+def _make_way(state_dir: Path, on_progress: Progress) -> None:
+    """Remove what a killed cloud left behind. Raises InTheWay when a cloud runs there."""
+    running = _server(state_dir)
+    if running:
+        raise InTheWay(
+            f"a local cloud is running already in {state_dir} (process {running['pid']})",
+            "Use it as it is (`trainyard local status`), "
+            "or end it first with `trainyard local down`.",
+        )
+    if node_processes.matching(of_cloud(state_dir)) or (state_dir / LOCAL_FILE).exists():
+        on_progress("removing what a killed cloud left behind")
+    _clean(state_dir)
+
+
 def update(state_dir: Path, template: Path, on_progress: Progress = lambda _: None) -> None:
     """Run the code of this template from now on; records, clusters and what runs stay.
 
-    Nodes that are there keep what they have until they are replaced, as on AWS. Raises Unusable for a template that cannot be used or
-    that changes more than an update can, else ControlError.
+    Nodes that are there keep what they have until they are replaced, as on AWS. Raises Unusable for
+    a template that cannot be used or that changes more than an update can, else ControlError.
     """
     state_dir, template = state_dir.resolve(), template.resolve()
     with _exclusive(state_dir):
@@ -146,13 +153,15 @@ def update(state_dir: Path, template: Path, on_progress: Progress = lambda _: No
 
 
 def down(state_dir: Path) -> dict[str, Any]:
-    """End everything of the cloud in this state directory: nodes, workers, server; also after the server was killed. Idempotent.
+    """End everything of the cloud in this state directory: nodes, workers, server. Idempotent.
 
-    Returns {"stopped": was a server running, "graceful": it ended by itself, "killed": how many processes did not}.
-    Raises ControlError when a process cannot be ended.
+    It works after the server was killed, too. Returns {"stopped": was a server running,
+    "graceful": it ended by itself, "killed": how many processes did not}. Raises ControlError when
+    a process cannot be ended.
     """
     state_dir = state_dir.resolve()
-    # Somebody may have removed the directory under a running cloud; its processes carry its name all the same.
+    # Somebody may have removed the directory under a running cloud. Its processes still carry its
+    # name.
     if not state_dir.is_dir() and not node_processes.matching(of_cloud(state_dir)):
         return {"stopped": False, "graceful": False, "killed": 0}
     with _exclusive(state_dir):
@@ -163,7 +172,11 @@ def down(state_dir: Path) -> dict[str, Any]:
 
 
 def status(state_dir: Path) -> dict[str, Any]:
-    """{"running", "local": local.json or None, "processes", "cloud": the server's own status or None, "killed": it left its file behind}."""
+    """What is known of the cloud in this state directory.
+
+    {"running", "local": local.json or None, "processes", "cloud": the server's own status or None,
+    "killed": it left its file behind}
+    """
     state_dir = state_dir.resolve()
     server = _server(state_dir)
     found = node_processes.matching(of_cloud(state_dir))
@@ -189,32 +202,18 @@ def _start(
 ) -> dict[str, Any]:
     reading, writing = os.pipe()
     command = [
-        sys.executable,
-        "-m",
-        "trainyard_local.server",
-        "--state-dir",
-        str(state_dir),
-        "--port",
-        str(port),
-    ]
-    command += [
-        "--template",
-        str(template),
-        "--parameters",
-        json.dumps(parameters),
-        "--notify-fd",
-        str(writing),
+        *(sys.executable, "-m", "trainyard_local.server"),
+        *("--state-dir", str(state_dir)),
+        *("--port", str(port)),
+        *("--template", str(template)),
+        *("--parameters", json.dumps(parameters)),
+        *("--notify-fd", str(writing)),
         *options,
     ]
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _INHERITED or name.startswith(_SETTINGS)
-    }
     with open(state_dir / LOG_FILE, "ab") as log:
         process = subprocess.Popen(
             command,
-            env={**environment, TAG: str(state_dir)},
+            env=_environment(state_dir),
             cwd=state_dir,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -231,6 +230,16 @@ def _start(
         process.wait()
         _clean(state_dir)
         raise
+
+
+def _environment(state_dir: Path) -> dict[str, str]:
+    """What the server gets of our environment, and the tag by which `down` finds it."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _INHERITED or name.startswith(_SETTINGS)
+    }
+    return {**inherited, TAG: str(state_dir)}
 
 
 def _await_ready(
@@ -254,7 +263,10 @@ def _await_ready(
 
 
 def _server(state_dir: Path) -> dict[str, Any] | None:
-    """local.json of a server that is alive and ours; a pid alone may have been given to another process."""
+    """local.json of a server that is alive and ours.
+
+    The pid alone says nothing: another process may have it now.
+    """
     try:
         local: dict[str, Any] = json.loads((state_dir / LOCAL_FILE).read_text())
     except (OSError, ValueError):
@@ -305,7 +317,10 @@ def _call(
 
 
 def _clean(state_dir: Path) -> int:
-    """Kill every process of this cloud, then remove what only a running cloud needs; returns how many had to be killed."""
+    """Kill every process of this cloud, then remove what only a running cloud needs.
+
+    Returns how many had to be killed.
+    """
     try:
         killed = node_processes.kill(of_cloud(state_dir), spare=_ancestors())
     except RuntimeError as error:
@@ -324,7 +339,7 @@ def _clean(state_dir: Path) -> int:
 
 
 def _ancestors() -> set[int]:
-    """Our parents: someone may have run us with the tag in the environment, and must not be killed for it."""
+    """Our parents: one may carry the tag in its environment, and must not be killed for it."""
     found, pid = set(), os.getpid()
     while pid > 1:
         found.add(pid)
@@ -338,7 +353,8 @@ def _exclusive(state_dir: Path) -> Iterator[None]:
     """One `up` or `down` at a time in a state directory, which is made if need be."""
     try:
         state_dir.mkdir(parents=True, exist_ok=True)
-        lock = open(state_dir / ".lock", "w")  # noqa: SIM115 - closed below; what goes wrong meanwhile is not the directory's fault
+        # Closed below: what goes wrong in between is not the directory's fault.
+        lock = open(state_dir / ".lock", "w")  # noqa: SIM115
     except OSError as error:
         raise Unusable(
             f"{state_dir} cannot be the state directory: {error.strerror}",

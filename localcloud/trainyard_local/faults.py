@@ -1,4 +1,7 @@
-"""Breaks things on purpose, for `trainyard fault` and the tests: nodes, agents, training processes, checkpoints."""
+"""Breaks things on purpose, for `trainyard fault` and the tests.
+
+Nodes, agents, training processes, checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ class NotNow(FaultError):
 
 
 def apply(cloud: LocalCloud, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Inject one fault: {"kind", "cluster", "node"?, "run"?, "seconds"?}. Returns what was done; raises FaultError."""
+    """Inject one fault: {"kind", "cluster", "node"?, "run"?, "seconds"?}.
+
+    Returns what was done. Raises FaultError.
+    """
     kind, cluster = request.get("kind"), _cluster(cloud, request)
     fault = FAULTS.get(str(kind), befall)
     return {"kind": kind, **fault(cluster, request)}
@@ -121,13 +127,17 @@ def _working_node(cluster: LocalCluster, request: Mapping[str, Any]) -> Node:
 
 
 def _run_directory(cluster: LocalCluster, run: Any = None) -> Path:
-    """Where that run, or all of them, keep their files. Raises NotThere for a run that never came to this cluster."""
+    """Where that run, or all of them, keep their files.
+
+    Raises NotThere for a run that never came to this cluster.
+    """
     runs = cluster.shared / "trainyard" / "runs"
     if not run:
         return runs
     if not RUN_ID.fullmatch(str(run)) or not (runs / str(run)).is_dir():
         raise NotThere(
-            f"run: '{run}' never trained on cluster {cluster.name}; list runs with: trainyard run ls"
+            f"run: '{run}' never trained on cluster {cluster.name}; "
+            "list runs with: trainyard run ls"
         )
     return runs / str(run)
 
@@ -147,13 +157,17 @@ def kill_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, An
 
 
 def befall(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    """A fault that the node's own kind offers (nodes.Node.faults); with "seconds" it passes by itself, else at heal-node."""
+    """A fault that the node's own kind offers (nodes.Node.faults).
+
+    With "seconds" it passes by itself, else at heal-node.
+    """
     kind, seconds = str(request.get("kind")), _seconds(request)
     kinds = sorted({kind for node in cluster.members() for kind in node.faults()})
     if kind in MACHINE_FAULTS and kind not in kinds:
         where = "start the local cloud with: trainyard local up --nodes machines"
         raise FaultError(
-            f"kind: '{kind}' befalls links, and nodes that are processes have none of their own; {where}"
+            f"kind: '{kind}' befalls links, and nodes that are processes have none of their own; "
+            f"{where}"
         )
     if kind not in kinds:
         raise FaultError(
@@ -182,7 +196,8 @@ def _seconds(request: Mapping[str, Any]) -> float | None:
         or not 0 < seconds <= MAX_SECONDS
     ):
         raise FaultError(
-            f"seconds: '{seconds}' is no number over 0 and up to {MAX_SECONDS}; leave it out for a fault that stays"
+            f"seconds: '{seconds}' is no number over 0 and up to {MAX_SECONDS}; "
+            "leave it out for a fault that stays"
         )
     return float(seconds)
 
@@ -218,7 +233,11 @@ def start_agent(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
 
 
 def kill_process(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    """SIGKILL one training process: a rank that torchrun started (LOCAL_RANK) or forked (its name), else the job's innermost process."""
+    """SIGKILL one training process.
+
+    It is a rank that torchrun started (LOCAL_RANK) or forked (its name), else the job's innermost
+    process.
+    """
     node = _working_node(cluster, request)
     jobs = [
         process
@@ -228,7 +247,8 @@ def kill_process(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str,
     if not jobs:
         _run_directory(cluster, request.get("run"))
         raise NotNow(
-            f"run: no process of {request.get('run') or 'any run'} runs on {node.name} now; leave out the node, or wait"
+            f"run: no process of {request.get('run') or 'any run'} runs on {node.name} now; "
+            "leave out the node, or wait"
         )
     parents = {process.parent for process in jobs}
     ranks = [
@@ -251,7 +271,10 @@ def kill_process(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str,
 
 
 def corrupt_checkpoint(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Flip bytes in the middle of the newest checkpoint's largest file, or cut it in half with "how": "truncate"."""
+    """Flip bytes in the middle of the newest checkpoint's largest file.
+
+    With "how": "truncate", cut it in half.
+    """
     newest = _newest_checkpoint(cluster, request.get("run"))
     files = [path for path in newest.rglob("*") if path.is_file() and path.name != "manifest.json"]
     if not files:
@@ -277,7 +300,8 @@ def _newest_checkpoint(cluster: LocalCluster, run: Any) -> Path:
     ]
     if not found:
         raise NotThere(
-            f"run: {run or 'no run'} has no checkpoint on cluster {cluster.name} yet; wait for the first one"
+            f"run: {run or 'no run'} has no checkpoint on cluster {cluster.name} yet; "
+            "wait for the first one"
         )
     working = {
         process.environment.get("TRAINYARD_RUN_ID")
@@ -286,7 +310,10 @@ def _newest_checkpoint(cluster: LocalCluster, run: Any) -> Path:
     }
 
     def newness(path: Path) -> tuple[bool, str, str]:
-        """A run that trains comes before one that is over, a later run before an earlier one, and then the later step and attempt."""
+        """A run that trains comes before one that is over, a later run before an earlier one.
+
+        Then the later step and attempt come first.
+        """
         owner = path.relative_to(runs).parts[0]
         return owner in working, owner, path.name
 
@@ -303,7 +330,10 @@ def _flip(path: Path) -> None:
 
 
 def node_health(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    """HyperPod's health monitor found a broken accelerator: its event, and where nodeRecovery is Automatic, what it does about it."""
+    """HyperPod's health monitor found a broken accelerator.
+
+    It sends its event. Where NodeRecovery is Automatic, HyperPod also acts on it.
+    """
     node = _node(cluster, request)
     healthy = bool(request.get("healthy"))
     reason = request.get("reason")
@@ -314,7 +344,10 @@ def node_health(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, 
 
 
 def cut_session(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    """End the data channel of the cluster's next Session Manager sessions, as networks do: {"when", "how", "times"?}."""
+    """End the data channel of the cluster's next Session Manager sessions, as networks do.
+
+    {"when", "how", "times"?}
+    """
     when, how, times = str(request.get("when")), str(request.get("how")), request.get("times", 1)
     if when not in CUT_MOMENTS:
         raise FaultError(f"when: '{when}' is unknown; use one of {', '.join(CUT_MOMENTS)}")

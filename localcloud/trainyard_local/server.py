@@ -1,4 +1,7 @@
-"""The local cloud's one process: `python -m trainyard_local.server --state-dir DIR` hooks moto, deploys the template and serves both."""
+"""The local cloud's one process: hooks moto, deploys the template and serves both.
+
+`python -m trainyard_local.server --state-dir DIR`
+"""
 
 from __future__ import annotations
 
@@ -40,12 +43,12 @@ def main() -> int:
         stream=sys.stderr,
     )
     assembly.environment(NAMING, options.state_dir)
-    sys.setswitchinterval(
-        0.001
-    )  # many short requests in one process: 5 ms, Python's default, is what each would wait for another
+    # Many short requests share the process: each would wait Python's default, 5 ms, for another.
+    sys.setswitchinterval(0.001)
     try:
         return _run(options, notify)
-    except Exception as error:  # noqa: BLE001 - whatever went wrong, the one who called `up` must be told
+    # Whatever went wrong, the caller of `up` must hear of it.
+    except Exception as error:  # noqa: BLE001
         notify({"error": _explain(error), "kind": _kind(error)})
         return 1
 
@@ -204,6 +207,5 @@ def _install_nodes(cloud: LocalCloud) -> None:
 if __name__ == "__main__":
     status = main()
     logging.shutdown()
-    os._exit(
-        status
-    )  # every part has been ended; a thread that still waits for something must not keep the process
+    # Every part has been ended. A thread that still waits for something must not keep the process.
+    os._exit(status)

@@ -1,4 +1,8 @@
-"""Delivers EventBridge events to their targets, asynchronously, with retry and dead-letter queue (moto raises for Lambda targets)."""
+"""Delivers EventBridge events to their targets, asynchronously, as AWS does.
+
+A delivery that fails is tried again, and goes to the dead-letter queue in the end. moto cannot do
+this: it raises for Lambda targets.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,8 @@ from sam_on_moto.moto_patches.pinned import replace
 
 log = logging.getLogger(__name__)
 
-#: EventBridge retries for 24 hours with backoff; a local delivery that failed this often will not succeed.
+#: EventBridge retries for 24 hours with backoff. A local delivery that failed this often will not
+#: succeed.
 RETRY_SECONDS = (0.1, 0.5, 2.0)
 LAMBDA, SQS = "lambda", "sqs"
 
@@ -76,7 +81,8 @@ class Bus:
             except (NotAllowed, NoSuchFunction) as permanent:
                 error = permanent
                 break  # as on AWS: what can never succeed is not retried
-            except Exception as transient:  # noqa: BLE001 - a delivery must never be lost silently, whatever moto raises
+            # A delivery must never be lost silently, whatever moto raises.
+            except Exception as transient:  # noqa: BLE001
                 error = transient
                 time.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
             else:

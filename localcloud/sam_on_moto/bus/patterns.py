@@ -1,4 +1,7 @@
-"""EventBridge's event patterns: does an event match? (moto's own matcher is wrong on arrays of objects and takes 1 for true.)"""
+"""EventBridge's event patterns: does an event match?
+
+moto's own matcher is wrong on arrays of objects, and takes 1 for true.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ _NUMERIC: dict[str, Callable[[float, float], bool]] = {
 
 
 def matches(event: Any, pattern: Mapping[str, Any]) -> bool:
-    """Every key of the pattern must match; an array in the event matches when one of its elements does."""
+    """Every key of the pattern must match.
+
+    An array in the event matches when one of its elements does.
+    """
     return all(_key_matches(event, key, wanted) for key, wanted in pattern.items())
 
 
@@ -89,7 +95,10 @@ def _affix(value: str, kind: str, argument: Any) -> bool:
 
 
 def check(pattern: Mapping[str, Any]) -> None:
-    """Raises ValueError for a filter that is not supported, so that a rule fails at deploy time and not silently later."""
+    """Raises ValueError for a filter that is not supported.
+
+    So a rule fails when it is deployed, and not silently later.
+    """
     for key, wanted in pattern.items():
         if key == "$or":
             for alternative in wanted:

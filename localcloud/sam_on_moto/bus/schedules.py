@@ -1,4 +1,7 @@
-"""EventBridge Scheduler's rate() schedules, on a thread that really fires them (moto stores schedules and forgets them)."""
+"""EventBridge Scheduler's rate() schedules, on a thread that really fires them.
+
+moto stores schedules and never fires them.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ class Schedules:
         if target["Arn"].split(":")[2] != "lambda":
             raise ValueError(f"the local cloud's schedules invoke Lambda only, not {target['Arn']}")
         seconds = int(found[1]) * _SECONDS[found[2]]
-        arn = f"arn:aws:scheduler:{self._cloud.region}:{self._cloud.account_id}:schedule/{group}/{name}"
+        arn = (
+            f"arn:aws:scheduler:{self._cloud.region}:{self._cloud.account_id}"
+            f":schedule/{group}/{name}"
+        )
         schedule = Schedule(name, arn, seconds, target, time.monotonic() + seconds)
         with self._changed:
             self._schedules[name] = schedule

@@ -13,7 +13,8 @@ from sam_on_moto.cloud import Cloud
 
 log = logging.getLogger(__name__)
 
-#: Whoever logs is in the middle of something: it goes first, and what comes together is written together.
+#: A writer of logs is in the middle of something, so it need not wait for the log. What comes
+#: within this pause is written together.
 PAUSE_SECONDS = 0.05
 Entry = tuple[str, str, int, list[str]]
 
@@ -66,7 +67,8 @@ def by_stream(entries: Iterable[Entry]) -> dict[tuple[str, str], list[dict[str, 
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for group, stream, at, lines in entries:
         events = found.setdefault((group, stream), [])
-        # CloudWatch refuses a batch whose times go back, as those of two threads or of a clock that is set may.
+        # CloudWatch refuses a batch whose times go back. Those of two threads may, and those of a
+        # clock that is set.
         time_ms = max(at, events[-1]["timestamp"]) if events else at
         events.extend({"timestamp": time_ms, "message": line} for line in lines)
     return found

@@ -1,4 +1,7 @@
-"""The deployed Lambda functions: invoked at once or asynchronously, with Lambda's retries and dead-letter queue."""
+"""The deployed Lambda functions, invoked at once or asynchronously.
+
+An asynchronous invocation has Lambda's retries and dead-letter queue.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from sam_on_moto.iam import policies
 
 log = logging.getLogger(__name__)
 
-#: Lambda waits 1 and 2 minutes between the attempts of an asynchronous invocation; here nobody wants to wait for that.
+#: Lambda waits 1 and 2 minutes between the attempts of an asynchronous invocation. Here nobody
+#: wants to wait for that.
 RETRY_SECONDS = (0.5, 2.0)
 MOST_WORKERS = 8
 KEEP_WORKERS = 4
@@ -33,7 +37,10 @@ class NoSuchFunction(Exception):
 
 @dataclass
 class Function:
-    """One deployed function. `permissions` are its resource policy: (principal, source ARN pattern or None)."""
+    """One deployed function.
+
+    `permissions` are its resource policy: (principal, source ARN pattern or None).
+    """
 
     config: FunctionConfig
     pool: Pool
@@ -87,7 +94,8 @@ class Functions:
         name = name_or_arn.rsplit(":function:", maxsplit=1)[-1].split(":", maxsplit=1)[0]
         if name not in self._functions:
             raise NoSuchFunction(
-                f"Function not found: arn:aws:lambda:{self._cloud.region}:{self._cloud.account_id}:function:{name}"
+                f"Function not found: arn:aws:lambda:{self._cloud.region}:{self._cloud.account_id}"
+                f":function:{name}"
             )
         return self._functions[name]
 
@@ -95,16 +103,23 @@ class Functions:
         return self.get(name_or_arn).pool.invoke(payload)
 
     def check_permission(self, name_or_arn: str, principal: str, source_arn: str) -> None:
-        """Raises NotAllowed unless an AWS::Lambda::Permission lets the service invoke the function for this source."""
+        """Raises NotAllowed unless the service may invoke the function for this source.
+
+        An AWS::Lambda::Permission gives that right.
+        """
         for allowed, pattern in self.get(name_or_arn).permissions:
             if allowed == principal and (pattern is None or policies.matches(pattern, source_arn)):
                 return
         raise NotAllowed(
-            f"{principal} may not invoke {name_or_arn} for {source_arn}: the template has no matching AWS::Lambda::Permission"
+            f"{principal} may not invoke {name_or_arn} for {source_arn}: "
+            "the template has no matching AWS::Lambda::Permission"
         )
 
     def invoke_later(self, name_or_arn: str, payload: bytes) -> None:
-        """Lambda's `Event` invocation: accepted now, retried on errors, then given to the dead-letter queue."""
+        """Lambda's `Event` invocation: accepted now, retried on errors.
+
+        When every attempt failed, the dead-letter queue gets it.
+        """
         function = self.get(name_or_arn)
         self._asynchronous.submit(self._run_later, function, payload)
 

@@ -1,4 +1,4 @@
-"""The Lambda Runtime API (2018-06-01) as one worker process sees it: a listener of its own on loopback."""
+"""The Lambda Runtime API (2018-06-01) as one worker process sees it: a listener on loopback."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class Invocation:
     def answer(self, result: bytes, *, failed: bool) -> None:
         """What the function itself answered; Lambda takes no more than its limit."""
         if len(result) > MOST_ANSWER_BYTES:
-            size = f"Response payload size exceeded maximum allowed payload size ({MOST_ANSWER_BYTES} bytes)."
+            size = (
+                "Response payload size exceeded maximum allowed payload size "
+                f"({MOST_ANSWER_BYTES} bytes)."
+            )
             self.fail("Function.ResponseSizeTooLarge", size)
         else:
             self.finish(result, failed=failed)
@@ -47,7 +50,11 @@ class Invocation:
 
 
 class RuntimeApi:
-    """Serves one worker. awslambdaric reports init errors to host:port without a path prefix, so every worker needs its own port."""
+    """Serves one worker.
+
+    Every worker needs a port of its own: awslambdaric reports init errors to host:port, without a
+    path prefix.
+    """
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -133,7 +140,9 @@ class _Handler(QuickHandler):
             Lambda_Runtime_Aws_Request_Id=invocation.request_id,
             Lambda_Runtime_Deadline_Ms=str(int(invocation.deadline * 1000)),
             Lambda_Runtime_Invoked_Function_Arn=invocation.function_arn,
-            Lambda_Runtime_Trace_Id=f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]};Sampled=0",
+            Lambda_Runtime_Trace_Id=(
+                f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]};Sampled=0"
+            ),
         )
 
     def do_POST(self) -> None:

@@ -1,7 +1,8 @@
-"""Keeps real Lambda runtime processes: `python -m awslambdaric` with the function's code, layers, environment and role.
+"""Keeps real Lambda runtime processes: `python -m awslambdaric` with the function's code and role.
 
-The interpreter is the local cloud's own, so what a layer's requirements.txt names must be installed beside it; the layers' own code
-is unpacked as SAM would build it.
+They have the function's layers and environment, too. The interpreter is the local cloud's own, so
+what a layer's requirements.txt names must be installed beside it. The layers' own code is unpacked
+as SAM would build it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from pathlib import Path
 
 from sam_on_moto.functions.runtime_api import Invocation, RuntimeApi
 
-#: A busy worker is usually free again sooner than a new interpreter starts, and starting one takes the CPU from all others.
+#: A busy worker is usually free again sooner than a new interpreter starts, and starting one takes
+#: the CPU from all others.
 PATIENCE_SECONDS = 0.3
 INIT_SECONDS = 30.0  # Lambda allows 10; two busy cores that start everything at once need more
 END_SECONDS = 5.0
@@ -97,7 +99,8 @@ class Worker:
             self.api.current = None
             invocation.fail(
                 "Sandbox.Timedout",
-                f"RequestId: {invocation.request_id} Error: Task timed out after {self.config.timeout:.2f} seconds",
+                f"RequestId: {invocation.request_id} Error: "
+                f"Task timed out after {self.config.timeout:.2f} seconds",
             )
             self.kill()
 
@@ -111,12 +114,15 @@ class Worker:
         self.api.close()
 
     def ended(self, seconds: float) -> None:
-        """Wait until the killed process is gone: on a busy machine the kernel takes its time, and `down` counts who is left."""
+        """Wait until the killed process is gone.
+
+        The kernel of a busy machine takes its time, and `down` counts the processes that are left.
+        """
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
 
     def _watch(self) -> None:
-        """The process's end, not that of its output, counts: a child of it may hold the pipe open."""
+        """Wait for the end of the process, not of its output: a child may hold the pipe open."""
         code = self.process.wait()
         if not self.api.ready.is_set():
             self.api.init_failed(
@@ -143,7 +149,10 @@ class Worker:
 
 
 class Pool:
-    """The workers of one function: idle ones are reused, missing ones started, up to a limit; then callers wait."""
+    """The workers of one function.
+
+    Idle ones are reused and missing ones started, up to a limit. Then callers wait.
+    """
 
     def __init__(
         self,
@@ -176,7 +185,7 @@ class Pool:
                 self._start()
 
     def invoke(self, payload: bytes) -> Invocation:
-        """Run one invocation and wait for its end; errors are in the result, as Lambda reports them."""
+        """Run one invocation and wait for its end; its errors are in the result, as on Lambda."""
         worker, failure = self._take()
         invocation = Invocation(payload, time.time() + self.config.timeout, self.config.arn)
         self.invocations += 1
@@ -193,12 +202,15 @@ class Pool:
         worker.invoke(invocation)
         milliseconds = (time.monotonic() - began) * 1000
         status = "\tStatus: error" if invocation.failed else ""
-        line = f"REPORT RequestId: {invocation.request_id}\tDuration: {milliseconds:.2f} ms\tMemory Size: {self.config.memory} MB{status}"
+        line = (
+            f"REPORT RequestId: {invocation.request_id}\tDuration: {milliseconds:.2f} ms\t"
+            f"Memory Size: {self.config.memory} MB{status}"
+        )
         self._write_log(self.config.log_group, worker.stream, [line])
         self._give_back(worker)
 
     def _take(self) -> tuple[Worker | None, bytes]:
-        """An idle worker, or one that just finished its init, or the error of one that failed to."""
+        """An idle worker, or one that just finished its init, or the error of a failed init."""
         with self._changed:
             self._waiting += 1
             impatient_at = time.monotonic() + PATIENCE_SECONDS
@@ -301,7 +313,7 @@ def worker_environment(
     region: str,
     credentials: dict[str, str],
 ) -> dict[str, str]:
-    """A worker's whole environment, as Lambda would set it, and the tag by which `down` finds it."""
+    """A worker's whole environment as Lambda would set it, and the tag by which `down` finds it."""
     return {
         **{name: os.environ[name] for name in _INHERITED if name in os.environ},
         "LANG": "en_US.UTF-8",

@@ -1,4 +1,7 @@
-"""Sends each request to its part: admin calls, HTTP APIs, Lambda's Invoke, and everything else to moto."""
+"""Sends each request to its part: admin calls, HTTP APIs, Lambda's Invoke.
+
+Everything else goes to moto.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Front:
         moto: Callable[..., Iterable[bytes]],
         hosts: Container[str] = _LOOPBACK,
     ) -> None:
-        """Without `admin_calls`, as machine nodes see it, nobody can break or end the cloud through it."""
+        """Machine nodes have a front without `admin_calls`: nobody can end the cloud through it."""
         self._cloud = cloud
         self._admin = admin_calls
         self._moto = moto
@@ -85,7 +88,7 @@ class Front:
         return _error(501, "NotImplemented", message)
 
     def _invoke(self, request: Request) -> Response:
-        """Lambda's Invoke operation, for people and scripts; the cloud's own parts invoke without HTTP."""
+        """Lambda's Invoke, for people and scripts; the cloud's own parts invoke without HTTP."""
         found = _INVOKE.fullmatch(request.raw_path)
         assert found
         signed = SignedRequest(
@@ -109,7 +112,10 @@ class Front:
         most = MOST_ASYNCHRONOUS_BYTES if later else MOST_PAYLOAD_BYTES
         if len(request.body) > most:
             kind = "Event" if later else "RequestResponse"
-            message = f"{len(request.body)} byte payload is too large for the {kind} invocation type (limit {most} bytes)"
+            message = (
+                f"{len(request.body)} byte payload is too large for the {kind} invocation type "
+                f"(limit {most} bytes)"
+            )
             return _error(413, "RequestTooLargeException", message)
         if later:
             self._cloud.functions.invoke_later(function.config.arn, request.body or b"{}")

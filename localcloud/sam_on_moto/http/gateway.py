@@ -1,4 +1,4 @@
-"""The HTTP API in front of the functions: routes from SAM's OpenAPI body, IAM authorization, invocation."""
+"""The HTTP API in front of the functions: routes of SAM's OpenAPI body, with IAM authorization."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class Api:
 
 
 class Gateway:
-    """All HTTP APIs, at /_api/<id>[/<stage>]/...; the stage $default has no segment of its own, as on AWS."""
+    """All HTTP APIs, at /_api/<id>[/<stage>]/...
+
+    The stage $default has no segment of its own, as on AWS.
+    """
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -148,14 +151,16 @@ def _route(path: str, method: str, operation: Mapping[str, Any]) -> Route:
     found = re.search(r"functions/(arn:[^/]+)/invocations", str(integration.get("uri")))
     if integration.get("type") != "aws_proxy" or not found:
         raise ValueError(
-            f"route {path}: the local gateway serves aws_proxy integrations of Lambda functions only"
+            f"route {path}: the local gateway serves aws_proxy integrations of Lambda functions "
+            "only"
         )
     if integration.get("payloadFormatVersion", "2.0") != "2.0":
         raise ValueError(f"route {path}: the local gateway speaks payload format 2.0 only")
     authorizers = {name for entry in operation.get("security", []) for name in entry}
     if authorizers - {"AWS_IAM"}:
         raise ValueError(
-            f"route {path}: the local gateway authorizes with AWS_IAM only, not {sorted(authorizers)}"
+            f"route {path}: the local gateway authorizes with AWS_IAM only, "
+            f"not {sorted(authorizers)}"
         )
     name = "ANY" if method.startswith("x-") else method.upper()
     return Route(f"{name} {path}", name, path, _pattern(path), found[1], "AWS_IAM" in authorizers)

@@ -39,7 +39,10 @@ class Route:
 
 @dataclass(frozen=True)
 class Call:
-    """A request that found its route; `path` is what follows the API and its stage, still percent-encoded."""
+    """A request that found its route.
+
+    `path` is what follows the API and its stage, still percent-encoded.
+    """
 
     request: Request
     api_id: str

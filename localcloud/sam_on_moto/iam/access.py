@@ -1,4 +1,4 @@
-"""Who calls, and may they: the keys the local cloud issued, and the IAM policies of the role behind each of them."""
+"""Who calls, and may they: the keys that the local cloud issued and the policies of their roles."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from sam_on_moto.iam import policies
 
 log = logging.getLogger(__name__)
 
-#: IAM is eventually consistent: a role that was just made cannot be used by a service at once. AWS names no time.
+#: IAM is eventually consistent: a service cannot use a new role at once. AWS names no time.
 ROLE_SPREADS_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class Principal:
-    """The holder of one access key. `role` is None for the user who owns the local cloud: he may do everything."""
+    """The holder of one access key.
+
+    `role` is None for the user who owns the local cloud: he may do everything.
+    """
 
     access_key_id: str
     secret_access_key: str
@@ -44,13 +47,17 @@ class Denied(Exception):
             else "no policy allows the action"
         )
         super().__init__(
-            f"User: {principal} is not authorized to perform: {action} on resource: {resource} because {because}"
+            f"User: {principal} is not authorized to perform: {action} "
+            f"on resource: {resource} because {because}"
         )
         self.action = action
 
 
 class Access:
-    """Keys and decisions. With enforce=False roles may do everything, but keys are still checked."""
+    """Keys and decisions.
+
+    With enforce=False roles may do everything, but keys are still checked.
+    """
 
     def __init__(self, account_id: str, *, enforce: bool = True) -> None:
         self.account_id = account_id
@@ -59,7 +66,10 @@ class Access:
         """Each is asked before the policies whether it refuses the principal the action."""
         self.denials: collections.deque[dict[str, str]] = collections.deque(maxlen=100)
         self.resource_tags: dict[str, Callable[[str], Mapping[str, str]]] = {}
-        """service -> function(ARN) -> tags; a part that owns resources registers here, for aws:ResourceTag conditions."""
+        """service -> function(ARN) -> tags, for aws:ResourceTag conditions.
+
+        A part that owns resources registers here.
+        """
         self.bucket_policies: dict[str, Mapping[str, Any]] = {}
         self._principals: dict[str, Principal] = {}
         self._issued: dict[tuple[str, str], Principal] = {}
@@ -108,7 +118,10 @@ class Access:
         resource: str,
         context: policies.Context | None = None,
     ) -> None:
-        """Raises Denied unless the principal may do this; the denial is logged and kept for the status page."""
+        """Raises Denied unless the principal may do this.
+
+        The denial is logged, and kept for the status page.
+        """
         documents = (
             [*self._documents(principal.role), *self._resource_policies(resource)]
             if principal.role
@@ -117,7 +130,10 @@ class Access:
         self._decide(documents, principal, action, resource, context)
 
     def may_assume(self, role_arn: str, service: str) -> bool:
-        """Whether a service may act under this role now: it is there, it trusts the service, and IAM has told everybody of it."""
+        """Whether a service may act under this role now.
+
+        The role is there, it trusts the service, and IAM has told everybody of it.
+        """
         from moto.iam.models import iam_backends
 
         roles = iam_backends[self.account_id]["aws"].get_roles()
@@ -188,7 +204,7 @@ class Access:
         ]
 
     def _boundary(self, role: str) -> Mapping[str, Any] | None:
-        """The most that the role may do, whatever its policies say; None if it has no such limit."""
+        """The most that the role may do, whatever its policies say; None if there is no limit."""
         from moto.iam.exceptions import NotFoundException
         from moto.iam.models import iam_backends
 
@@ -200,7 +216,10 @@ class Access:
         return _parsed(_document(backend.managed_policies[arn])) if arn else None
 
     def _resource_policies(self, resource: str) -> list[Mapping[str, Any]]:
-        """A bucket's own policy counts by its denials; moto's own evaluation ignores conditions, so it is kept from moto."""
+        """A bucket's own policy, of which only the denials count.
+
+        moto's own evaluation ignores conditions, so the policy is kept from moto.
+        """
         if not resource.startswith("arn:aws:s3:::"):
             return []
         policy = self.bucket_policies.get(resource.removeprefix("arn:aws:s3:::").split("/")[0])

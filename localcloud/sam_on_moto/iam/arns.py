@@ -67,7 +67,8 @@ def _sns(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
 
 
 def _states(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
-    # SendTask* name no resource: AWS too lets a policy restrict them to "*" or to a machine that the request does not carry.
+    # SendTask* name no resource. On AWS, too, a policy restricts them to "*" or to a machine that
+    # the request does not carry.
     return [p[key] for key in ("stateMachineArn", "executionArn", "resourceArn") if p.get(key)][:1]
 
 
@@ -95,7 +96,10 @@ def _ssm(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
 
 
 def _session_target(target: str, n: Namer) -> str:
-    """HyperPod's nodes are managed instances whose id is the session's target, as AWS's samples for HyperPod have it."""
+    """HyperPod's nodes are managed instances, as AWS's samples for HyperPod have it.
+
+    An instance's id is the session's target.
+    """
     if target.startswith(("sagemaker-cluster:", "mi-")):
         return n.arn("ssm", f"managed-instance/{target}")
     if target.startswith("ecs:"):
@@ -146,7 +150,8 @@ def _lambda(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
 def _iam(action: str, p: Parameters, path: str, n: Namer) -> list[str]:
     if p.get("RoleName"):
         return [
-            f"arn:aws:iam::{n.account}:role{p.get('Path') or _path_of(p['RoleName'], n.account)}{p['RoleName']}"
+            f"arn:aws:iam::{n.account}:role"
+            f"{p.get('Path') or _path_of(p['RoleName'], n.account)}{p['RoleName']}"
         ]
     return [p["PolicyArn"]] if p.get("PolicyArn") else []
 

@@ -1,4 +1,7 @@
-"""Hooks Access into every AWS request that moto serves, in place of moto's own IAM, which knows one resource: "*"."""
+"""Hooks Access into every AWS request that moto serves.
+
+It replaces moto's own IAM, which knows one resource: "*".
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from sam_on_moto.moto_patches.supported import Operations, refusal
 _CREDENTIAL = re.compile(r"Credential=([^/,]+)/\d{8}/([^/]+)/([^/]+)/")
 #: IAM's names where they differ from the API operation's.
 _S3_ACTIONS = {
-    "ListObjectsV2": "ListBucket", "ListObjects": "ListBucket", "HeadBucket": "ListBucket", "HeadObject": "GetObject",
-    "CreateMultipartUpload": "PutObject", "UploadPart": "PutObject", "CompleteMultipartUpload": "PutObject", "DeleteObjects": "DeleteObject",
+    "ListObjectsV2": "ListBucket", "ListObjects": "ListBucket", "HeadBucket": "ListBucket",
+    "HeadObject": "GetObject", "CreateMultipartUpload": "PutObject", "UploadPart": "PutObject",
+    "CompleteMultipartUpload": "PutObject", "DeleteObjects": "DeleteObject",
     "GetObjectAttributes": "GetObject", "ListParts": "ListMultipartUploadParts",
 }  # fmt: skip
 #: DynamoDB's transactions are authorized as the operations they consist of.
@@ -34,7 +38,10 @@ _IN_XML = ("iam", "sns", "sts")
 
 
 def install(access: Access, operations: Operations) -> None:
-    """Hook moto's request classes and make STS hand out keys that Access knows; once per process."""
+    """Hook moto's request classes, and make STS hand out keys that Access knows.
+
+    Once per process.
+    """
     from moto.core.authorization import ActionAuthenticatorMixin as Mixin
     from moto.sts.models import STSBackend
 
@@ -80,7 +87,10 @@ def _identity(access: Access, access_key_id: str) -> tuple[str, str, str]:
 
 
 def _caller(access: Access, response: Any) -> tuple[Principal, str]:
-    """The request's principal and the service it was signed for. Raises Denied for keys that were not issued here."""
+    """The request's principal and the service that it was signed for.
+
+    Raises Denied for keys that were not issued here.
+    """
     found = _CREDENTIAL.search(response.headers.get("Authorization") or "")
     principal = access.principal(found[1]) if found else None
     service = _SERVICES.get(found[3], found[3]) if found else "unknown"
@@ -131,7 +141,10 @@ def _refuse_what_is_not_done(operations: Operations, service: str, response: Any
         return
     error = JsonRESTError("NotImplemented", reason)
     if service in _IN_XML:
-        error.description = f"<ErrorResponse><Error><Code>NotImplemented</Code><Message>{escape(reason)}</Message></Error></ErrorResponse>"
+        error.description = (
+            "<ErrorResponse><Error><Code>NotImplemented</Code>"
+            f"<Message>{escape(reason)}</Message></Error></ErrorResponse>"
+        )
     error.code = 501
     raise error
 
@@ -239,7 +252,10 @@ def _keys(
 
 
 def _parameters(response: Any) -> dict[str, Any]:
-    """The request as parameters, whichever protocol it came in; newer services of moto have parsed them already."""
+    """The request as parameters, by whatever protocol it came.
+
+    Newer services of moto have parsed them already.
+    """
     parsed = getattr(response, "params", None) or response.body
     if isinstance(parsed, dict):
         return parsed
@@ -266,7 +282,9 @@ def _check_s3(
             raise S3ClientError("NotImplemented", reason)
         action = _S3_ACTIONS.get(response._get_action(), response._get_action())
         if action == "DeleteObject" and not key:
-            key = "*"  # DeleteObjects names its keys in the body; the bucket's whole content is the nearest resource
+            # DeleteObjects names its keys in the body. The bucket's whole content is the nearest
+            # resource.
+            key = "*"
         resource = f"arn:aws:s3:::{bucket}/{key}" if key else f"arn:aws:s3:::{bucket or '*'}"
         for name in ("ListAllMyBuckets",) if action == "ListBuckets" else (action,):
             access.require(principal, f"s3:{name}", resource, _s3_context(response))

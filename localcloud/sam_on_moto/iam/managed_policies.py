@@ -1,4 +1,7 @@
-"""The AWS managed policies that the template's roles attach (moto's copy of all 1,582 takes most of a second to load)."""
+"""The AWS managed policies that the template's roles attach.
+
+moto has a copy of all 1,582, which takes most of a second to load.
+"""
 
 from __future__ import annotations
 

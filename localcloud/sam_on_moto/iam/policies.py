@@ -1,4 +1,4 @@
-"""Evaluates IAM policy documents: which statements match an action on a resource, and what they say."""
+"""Evaluates IAM policy documents: which statements match an action on a resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verifies AWS Signature Version 4 for real: the signature is recomputed from the request as it arrived."""
+"""Verifies AWS Signature Version 4 for real: recomputes it from the request as it arrived."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from sam_on_moto.iam.access import Principal
 
 CLOCK_SKEW_SECONDS = 300
 _AUTHORIZATION = re.compile(
-    r"AWS4-HMAC-SHA256\s+Credential=(?P<key>[^/,\s]+)/(?P<date>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request"
+    r"AWS4-HMAC-SHA256\s+Credential=(?P<key>[^/,\s]+)/(?P<date>\d{8})/"
+    r"(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request"
     r",\s*SignedHeaders=(?P<headers>[^,\s]+),\s*Signature=(?P<signature>[0-9a-f]{64})\s*"
 )
 
@@ -52,7 +53,8 @@ def verify(
     found = _AUTHORIZATION.fullmatch(header)
     if not found:
         raise Rejected(
-            "Authorization header requires an AWS4-HMAC-SHA256 Credential, SignedHeaders and Signature"
+            "Authorization header requires an AWS4-HMAC-SHA256 Credential, "
+            "SignedHeaders and Signature"
         )
     principal = keys(found["key"])
     if principal is None or not _token_matches(
@@ -69,7 +71,8 @@ def verify(
     if not hmac.compare_digest(expected, found["signature"]):
         raise Rejected(
             "The request signature we calculated does not match the signature you provided. "
-            "Check your AWS Secret Access Key and signing method. Consult the service documentation for details."
+            "Check your AWS Secret Access Key and signing method. "
+            "Consult the service documentation for details."
         )
     return principal
 
@@ -87,12 +90,14 @@ def _fresh(timestamp: str, scope_date: str, now: datetime) -> str:
         ) from None
     if not timestamp.startswith(scope_date):
         raise Rejected(
-            f"Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: '{scope_date}' != '{timestamp[:8]}'."
+            "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from "
+            f"HTTP: '{scope_date}' != '{timestamp[:8]}'."
         )
     if abs((now - signed_at).total_seconds()) > CLOCK_SKEW_SECONDS:
         current = now.strftime("%Y%m%dT%H%M%SZ")
         raise Rejected(
-            f"Signature expired: {timestamp} is now more than {CLOCK_SKEW_SECONDS // 60} min. away from {current}"
+            f"Signature expired: {timestamp} is now more than {CLOCK_SKEW_SECONDS // 60} min. "
+            f"away from {current}"
         )
     return timestamp
 
@@ -104,7 +109,10 @@ def _signature(
     timestamp: str,
     scope: tuple[str, str],
 ) -> str:
-    """botocore's own canonical request over the headers that were signed; the body's hash is always ours, never the caller's word."""
+    """botocore's own canonical request over the headers that were signed.
+
+    The body's hash is always ours, never the caller's word.
+    """
     headers = {name: request.headers[name] for name in signed}
     declared = request.headers.get("x-amz-content-sha256")
     actual = hashlib.sha256(request.body).hexdigest()

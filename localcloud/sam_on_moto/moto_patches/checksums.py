@@ -1,4 +1,7 @@
-"""Keeps and checks the checksum of an object whose uploader computed it (moto drops it unless an algorithm header comes along)."""
+"""Keeps and checks the checksum of an object whose uploader computed it.
+
+moto drops it, unless an algorithm header comes along.
+"""
 
 from __future__ import annotations
 

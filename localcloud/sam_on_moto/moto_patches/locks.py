@@ -1,4 +1,7 @@
-"""Makes moto's DynamoDB, SQS and log streams safe for concurrent callers: stock moto loses updates and hands one message out twice."""
+"""Makes moto's DynamoDB, SQS and log streams safe for concurrent callers.
+
+Stock moto loses updates, and hands one message out twice.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ from typing import Any
 from sam_on_moto.moto_patches.pinned import replace, wrap
 
 _DYNAMODB = (
-    "create_table", "put_item", "get_item", "update_item", "delete_item", "query", "scan", "transact_write_items",
-    "execute_statement", "update_time_to_live", "update_continuous_backups",
+    "create_table", "put_item", "get_item", "update_item", "delete_item", "query", "scan",
+    "transact_write_items", "execute_statement", "update_time_to_live",
+    "update_continuous_backups",
 )  # fmt: skip
 _SQS = (
-    "send_message", "send_message_batch", "delete_message", "delete_message_batch", "change_message_visibility",
-    "change_message_visibility_batch", "purge_queue",
+    "send_message", "send_message_batch", "delete_message", "delete_message_batch",
+    "change_message_visibility", "change_message_visibility_batch", "purge_queue",
 )  # fmt: skip
 _LOGS = (
     "create_log_group",
@@ -55,7 +59,10 @@ def _under(lock: Any, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _short_receives(backend: type, lock: Any) -> None:
-    """A long poll must not hold the lock while it waits, so it becomes short polls with the queue's own wake-up between them."""
+    """A long poll becomes short polls, with the queue's own wake-up between them.
+
+    So it does not hold the lock while it waits.
+    """
 
     def receive(
         self: Any,

@@ -19,7 +19,8 @@ def check_version() -> None:
 
     if moto.__version__ != MOTO_VERSION:
         raise MotoChanged(
-            f"moto {moto.__version__} is installed, the local cloud needs exactly {MOTO_VERSION}: pip install 'moto=={MOTO_VERSION}'"
+            f"moto {moto.__version__} is installed, the local cloud needs exactly {MOTO_VERSION}: "
+            f"pip install 'moto=={MOTO_VERSION}'"
         )
 
 
@@ -41,13 +42,17 @@ def replace(
         found = tuple(inspect.signature(original).parameters)
         if found != parameters:
             raise MotoChanged(
-                f"{where} takes {found}, not {parameters}; the local cloud was written against moto {MOTO_VERSION}"
+                f"{where} takes {found}, not {parameters}; "
+                f"the local cloud was written against moto {MOTO_VERSION}"
             )
     setattr(owner, name, replacement)
     return original
 
 
 def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
-    """Put wrapper(original) in place of owner.name. Raises MotoChanged when the target is missing."""
+    """Put wrapper(original) in place of owner.name.
+
+    Raises MotoChanged when the target is missing.
+    """
     original = replace(owner, name, getattr(owner, name, None))
     setattr(owner, name, wrapper(original))

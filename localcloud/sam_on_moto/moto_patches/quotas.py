@@ -1,4 +1,7 @@
-"""AWS's limits on sizes, refused with AWS's own errors: what passes here must not be the first to be too large there."""
+"""AWS's limits on sizes, refused with AWS's own errors.
+
+What passes here must not turn out to be too large only on AWS.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ KB = 1024
 #: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevent-size.html
 MOST_EVENTS_BYTES = 256 * KB
 _TIME_BYTES = 14
-#: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html; the error's own words allow 100 bytes more.
+#: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+#: The error's own words allow 100 bytes more.
 MOST_PAYLOAD_BYTES = 6 * KB * KB
 MOST_ANSWER_BYTES = MOST_PAYLOAD_BYTES + 100
 MOST_ASYNCHRONOUS_BYTES = 256 * KB
@@ -79,5 +83,8 @@ def _check_length(name: str, text: str) -> None:
     from moto.core.exceptions import AWSError
 
     if len(text.encode()) > MOST_STATE_BYTES:
-        message = f"Value at '{name}' failed to satisfy constraint: Member must have length less than or equal to {MOST_STATE_BYTES}"
+        message = (
+            f"Value at '{name}' failed to satisfy constraint: "
+            f"Member must have length less than or equal to {MOST_STATE_BYTES}"
+        )
         raise AWSError(f"1 validation error detected: {message}", "ValidationException")

@@ -1,4 +1,7 @@
-"""Keeps the name of a deleted secret taken for a while, as Secrets Manager does even when no recovery was asked for."""
+"""Keeps the name of a deleted secret taken for a while.
+
+Secrets Manager does so even when no recovery was asked for.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ def install() -> None:
     def create(self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if time.monotonic() - gone.get(name, -TAKEN_SECONDS) < TAKEN_SECONDS:
             raise InvalidRequestException(
-                "You can't create this secret because a secret with this name is already scheduled for deletion."
+                "You can't create this secret because a secret with this name is already "
+                "scheduled for deletion."
             )
         gone.pop(name, None)
         return create_now(self, name, *args, **kwargs)

@@ -1,4 +1,7 @@
-"""What the local cloud does of AWS: everything else is refused with the reason, for moto would answer as if it were done."""
+"""What the local cloud does of AWS; everything else is refused with the reason.
+
+moto would answer as if it were done.
+"""
 
 from __future__ import annotations
 
@@ -12,37 +15,46 @@ OPERATIONS: Operations = {
     service: frozenset(names.split())
     for service, names in {
         "dynamodb": """
-            BatchGetItem BatchWriteItem CreateTable DeleteItem DeleteTable DescribeTable GetItem ListTables PutItem Query Scan
-            TransactGetItems TransactWriteItems UpdateItem DescribeContinuousBackups DescribeTimeToLive
+            BatchGetItem BatchWriteItem CreateTable DeleteItem DeleteTable DescribeTable GetItem
+            ListTables PutItem Query Scan TransactGetItems TransactWriteItems UpdateItem
+            DescribeContinuousBackups DescribeTimeToLive
         """,
-        "events": "DescribeEventBus DescribeRule ListEventBuses ListRules ListTargetsByRule PutEvents",
+        "events": """
+            DescribeEventBus DescribeRule ListEventBuses ListRules ListTargetsByRule PutEvents
+        """,
         "iam": """
-            CreateRole DeleteRole DeleteRolePolicy GetPolicy GetPolicyVersion GetRole GetRolePolicy ListAttachedRolePolicies
-            ListRolePolicies ListRoles PutRolePolicy
+            CreateRole DeleteRole DeleteRolePolicy GetPolicy GetPolicyVersion GetRole GetRolePolicy
+            ListAttachedRolePolicies ListRolePolicies ListRoles PutRolePolicy
         """,
         "lambda": "Invoke",
         "logs": """
-            CreateLogGroup CreateLogStream DescribeLogGroups DescribeLogStreams FilterLogEvents GetLogEvents PutLogEvents
+            CreateLogGroup CreateLogStream DescribeLogGroups DescribeLogStreams FilterLogEvents
+            GetLogEvents PutLogEvents
         """,
         "s3": """
-            AbortMultipartUpload CompleteMultipartUpload CopyObject CreateBucket CreateMultipartUpload DeleteBucket DeleteObject
-            DeleteObjects GetBucketEncryption GetBucketLifecycleConfiguration GetBucketLocation GetBucketPolicy GetBucketTagging
-            GetBucketVersioning GetObject GetObjectAttributes GetObjectTagging GetPublicAccessBlock HeadBucket HeadObject ListBuckets
-            ListMultipartUploads ListObjectVersions ListObjects ListObjectsV2 ListParts PutObject UploadPart UploadPartCopy
-            DeleteObjectVersion GetLifecycleConfiguration GetObjectVersion ListBucket ListBucketMultipartUploads ListBucketVersions
-            ListMultipartUploadParts
+            AbortMultipartUpload CompleteMultipartUpload CopyObject CreateBucket
+            CreateMultipartUpload DeleteBucket DeleteObject DeleteObjects GetBucketEncryption
+            GetBucketLifecycleConfiguration GetBucketLocation GetBucketPolicy GetBucketTagging
+            GetBucketVersioning GetObject GetObjectAttributes GetObjectTagging GetPublicAccessBlock
+            HeadBucket HeadObject ListBuckets ListMultipartUploads ListObjectVersions ListObjects
+            ListObjectsV2 ListParts PutObject UploadPart UploadPartCopy DeleteObjectVersion
+            GetLifecycleConfiguration GetObjectVersion ListBucket ListBucketMultipartUploads
+            ListBucketVersions ListMultipartUploadParts
         """,
         "secretsmanager": """
-            CreateSecret DeleteSecret DescribeSecret GetSecretValue ListSecrets ListSecretVersionIds PutSecretValue TagResource
+            CreateSecret DeleteSecret DescribeSecret GetSecretValue ListSecrets
+            ListSecretVersionIds PutSecretValue TagResource
         """,
         "sns": "GetTopicAttributes ListSubscriptions ListSubscriptionsByTopic ListTopics",
         "sqs": """
-            ChangeMessageVisibility CreateQueue DeleteMessage DeleteMessageBatch DeleteQueue GetQueueAttributes GetQueueUrl ListQueues
-            PurgeQueue ReceiveMessage SendMessage SendMessageBatch
+            ChangeMessageVisibility CreateQueue DeleteMessage DeleteMessageBatch DeleteQueue
+            GetQueueAttributes GetQueueUrl ListQueues PurgeQueue ReceiveMessage SendMessage
+            SendMessageBatch
         """,
         "states": """
-            DescribeExecution DescribeStateMachine GetExecutionHistory ListExecutions ListStateMachines SendTaskFailure SendTaskHeartbeat
-            SendTaskSuccess StartExecution StopExecution
+            DescribeExecution DescribeStateMachine GetExecutionHistory ListExecutions
+            ListStateMachines SendTaskFailure SendTaskHeartbeat SendTaskSuccess StartExecution
+            StopExecution
         """,
         "sts": "AssumeRole GetCallerIdentity",
     }.items()
@@ -51,7 +63,9 @@ OPERATIONS: Operations = {
 _PARAMETERS: dict[tuple[str, str], dict[str, str]] = {
     ("states", "GetExecutionHistory"): {
         "reverseOrder": "the history comes whole, oldest event first: reverse what comes",
-        "maxResults": "the history comes whole, oldest event first: take the part that you want of what comes",
+        "maxResults": (
+            "the history comes whole, oldest event first: take the part that you want of what comes"
+        ),
         "nextToken": "the history comes whole",
     },
 }
@@ -66,8 +80,14 @@ def refusal(
     """Why the local cloud does not do this; None if it does."""
     done = operations.get(service, frozenset())
     if operation not in done:
-        return f"the local cloud does not do {service}:{operation}; of {service} it does: {', '.join(sorted(done))}"
+        return (
+            f"the local cloud does not do {service}:{operation}; "
+            f"of {service} it does: {', '.join(sorted(done))}"
+        )
     for name, instead in _PARAMETERS.get((service, operation), {}).items():
         if parameters.get(name):
-            return f"the local cloud does not do the parameter {name} of {service}:{operation}; {instead}"
+            return (
+                f"the local cloud does not do the parameter {name} of {service}:{operation}; "
+                f"{instead}"
+            )
     return None

@@ -39,7 +39,11 @@ def install() -> None:
 
 
 def _install_parsed_machines() -> None:
-    """moto parses the definition with ANTLR for every execution (hundreds of ms); the parsed program keeps its state in the environment."""
+    """Parse each definition once.
+
+    moto parses it with ANTLR for every execution, which takes hundreds of ms. The parsed program
+    can be shared: it keeps its state in the environment.
+    """
     from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
     lock = threading.Lock()
@@ -49,9 +53,8 @@ def _install_parsed_machines() -> None:
 
         def one_at_a_time(definition: str) -> Any:
             with lock:
-                return parse(
-                    json.dumps(json.loads(definition), separators=(",", ":"))
-                )  # it takes its time for every space
+                # The parser takes its time for every space.
+                return parse(json.dumps(json.loads(definition), separators=(",", ":")))
 
         return staticmethod(one_at_a_time)
 

@@ -1,6 +1,7 @@
-"""DynamoDB's data calls, most of all calls there are, go straight to moto's handler: past Flask, guesses at the URL, and models.
+"""DynamoDB's data calls go straight to moto's handler: past Flask, guesses at the URL, and models.
 
-What the handler does is moto's; only the way there and back is shorter, by two thirds of the time.
+They are most of all calls. What the handler does is moto's; only the way there and back is shorter,
+by two thirds of the time.
 """
 
 from __future__ import annotations

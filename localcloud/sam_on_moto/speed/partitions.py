@@ -1,4 +1,7 @@
-"""Makes moto's DynamoDB queries cheap: stock moto sorts every item of the table for each one, here only those that its key can mean."""
+"""Makes moto's DynamoDB queries cheap: only the items that a query's key can mean are sorted.
+
+Stock moto sorts every item of the table for each query.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ from typing import Any
 from sam_on_moto.moto_patches.pinned import replace
 
 _QUERY = (
-    "self", "hash_key", "range_comparison", "range_objs", "limit", "exclusive_start_key", "scan_index_forward", "projection_expressions",
-    "index_name", "consistent_read", "filter_expression", "hash_key_conditions", "range_key_conditions", "filter_kwargs",
+    "self", "hash_key", "range_comparison", "range_objs", "limit", "exclusive_start_key",
+    "scan_index_forward", "projection_expressions", "index_name", "consistent_read",
+    "filter_expression", "hash_key_conditions", "range_key_conditions", "filter_kwargs",
 )  # fmt: skip
 _query = threading.local()
 
 
 def install() -> None:
-    """Hook moto's tables; once per process. moto still checks every condition itself, on fewer items."""
+    """Hook moto's tables; once per process. moto still checks every condition, on fewer items."""
     from moto.dynamodb.models.table import Table
 
     def query(
@@ -66,7 +70,10 @@ class _Page:
     forward: bool
 
     def of(self, keys: list[str], sort_key: str) -> list[str]:
-        """Those of the keys that can be on the page, and one more, by which moto sees that another page follows."""
+        """Those of the keys that can be on the page, and one more.
+
+        By that one moto sees that another page follows.
+        """
         if self.start:
             last = self.start[sort_key]["S"]
             keys = [key for key in keys if (key > last if self.forward else key < last)]
@@ -78,7 +85,10 @@ class _Page:
 def _of_partition(
     table: Any, hash_key: Any, comparison: str | None, values: Sequence[Any], page: _Page
 ) -> list[Any]:
-    """The items of one partition that the sort key's condition lets through; where it is a plain one, only those of the page."""
+    """The items of one partition that the sort key's condition lets through.
+
+    Where the condition is a plain one, only those of the page.
+    """
     rows: Mapping[Any, Any] = table.items.get(hash_key) or {}
     wanted = _condition(comparison, [value.value for value in values])
     if wanted is None or any(key.type != "S" for key in values):

@@ -1,4 +1,7 @@
-"""Makes moto's DynamoDB transactions cheap: stock moto copies the whole table, every item of it, once for each write of a transaction."""
+"""Makes moto's DynamoDB transactions cheap: only the items that are touched are copied.
+
+Stock moto copies every item of the table, once for each write of a transaction.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ def install() -> None:
 
 
 def _undone_by_item(original: Callable[..., Any]) -> Callable[..., Any]:
-    """moto's backup of a table is the table itself, so that its rollback does nothing; what was touched is put back here."""
+    """Put back what a failed transaction touched.
+
+    moto's backup of a table is the table itself, so its rollback does nothing.
+    """
 
     def transact(self: Any, transact_items: list[dict[str, Any]]) -> Any:
         touched = [row for operation in transact_items for row in _touched(self.tables, operation)]
@@ -58,7 +64,10 @@ class _Row:
 
 
 def _touched(tables: Mapping[str, Any], operation: Mapping[str, Any]) -> Sequence[_Row]:
-    """The item an operation of a transaction is about; none if it is malformed or its table has what is not undone here."""
+    """The item that an operation of a transaction is about.
+
+    None if it is malformed, or its table has what is not undone here.
+    """
     from moto.dynamodb.models.dynamo_type import DynamoType
 
     what: Mapping[str, Any] = next(iter(operation.values()), {})

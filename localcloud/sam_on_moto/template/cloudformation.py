@@ -1,4 +1,7 @@
-"""Deploys a CloudFormation template as one stack: parameters, conditions, order of creation. Whatever it does not know is an error."""
+"""Deploys a CloudFormation template as one stack: parameters, conditions, order of creation.
+
+Whatever it does not know is an error.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,10 @@ class Stack:
 
 
 def check(template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
-    """Everything that can be known to be wrong before anything is made. Raises TemplateError listing all of it."""
+    """Everything that can be known to be wrong before anything is made.
+
+    Raises TemplateError listing all of it.
+    """
     unknown = set(template) - _SECTIONS
     if unknown:
         raise TemplateError(
@@ -80,7 +86,8 @@ def deploy(
 ) -> Stack:
     """Make every resource of the template, in order of their references.
 
-    Raises TemplateError naming the type and logical id of what cannot be made; nothing is rolled back, the caller ends the cloud.
+    Raises TemplateError naming the type and logical id of what cannot be made. Nothing is rolled
+    back: the caller ends the cloud.
     """
     check(template, parameters)
     scope = _scope(cloud, name, template, parameters)
@@ -103,7 +110,8 @@ def update(
 ) -> Stack:
     """Give the stack's functions, layers, state machines and roles what the template says now.
 
-    Everything else must be as it was. Raises TemplateError, and nothing was changed, where it is not.
+    Everything else must be as it was. Where it is not, raises TemplateError, and nothing was
+    changed.
     """
     check(template, parameters)
     scope = _scope(cloud, stack.name, template, parameters)
@@ -168,7 +176,9 @@ def _outputs(template: Mapping[str, Any], scope: Scope) -> dict[str, str]:
 def _pseudo(cloud: Cloud, name: str) -> dict[str, Any]:
     return {
         "AWS::StackName": name,
-        "AWS::StackId": f"arn:aws:cloudformation:{cloud.region}:{cloud.account_id}:stack/{name}/local",
+        "AWS::StackId": (
+            f"arn:aws:cloudformation:{cloud.region}:{cloud.account_id}:stack/{name}/local"
+        ),
         "AWS::Region": cloud.region,
         "AWS::AccountId": cloud.account_id,
         "AWS::Partition": "aws",
@@ -216,7 +226,8 @@ def _check_parameter(name: str, value: str, rules: Mapping[str, Any]) -> None:
         rules.get("MaxValue", number)
     ):
         raise TemplateError(
-            f"parameter {name}={value} must lie between {rules.get('MinValue')} and {rules.get('MaxValue')}. {hint}"
+            f"parameter {name}={value} must lie between {rules.get('MinValue')} and "
+            f"{rules.get('MaxValue')}. {hint}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The one stack of a local cloud: made when it starts, and brought to another version of its code while it runs."""
+"""The one stack of a local cloud: made at its start, given another version of its code later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from sam_on_moto.template.resources import Maker
 
 
 class Deployment:
-    """A template, its parameters, and the stack that came of it. Code lies below `<state dir>/functions`."""
+    """A template, its parameters, and the stack that came of it.
+
+    Code lies below `<state dir>/functions`.
+    """
 
     def __init__(self, state_dir: Path, parameters: Mapping[str, str]) -> None:
         self._code = state_dir / "functions"
@@ -43,7 +46,8 @@ class Deployment:
     def update(self, template: Path) -> None:
         """Run the template's code from now on; what was made and what runs stays.
 
-        Raises TemplateError, and everything is as it was, where the template changes more than an update can.
+        Raises TemplateError where the template changes more than an update can. Then everything is
+        as it was.
         """
         with self._lock:
             self._versions += 1
@@ -61,7 +65,10 @@ class Deployment:
         return Maker(self._cloud, self._staged, lambda layers: sam.merge_layers(layers, opt))
 
     def _warm(self) -> None:
-        """The first request and the first steps of a run must not wait for an interpreter to start; what only a schedule calls may."""
+        """The first request and the first steps of a run must not wait for an interpreter to start.
+
+        A function that only a schedule calls may.
+        """
         cloud = self._cloud
         cloud.functions.warm(
             {name: 1 for name in cloud.functions.names() if not cloud.schedules.calls(name)}

@@ -1,4 +1,4 @@
-"""Resolves CloudFormation's intrinsic functions and conditions in a template, once what they refer to exists."""
+"""Resolves a template's intrinsic functions and conditions, once what they refer to exists."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def references(node: Any) -> set[str]:
 
 
 def resolve(node: Any, scope: Scope) -> Any:
-    """The value with every function computed; AWS::NoValue drops its key or element. Raises TemplateError."""
+    """The value with every function computed; AWS::NoValue drops its key or element.
+
+    Raises TemplateError.
+    """
     if isinstance(node, list):
         return [v for v in (resolve(element, scope) for element in node) if v is not NO_VALUE]
     if not isinstance(node, Mapping):

@@ -36,7 +36,10 @@ class Wanted:
 
 
 class Maker:
-    """What the resource types need to be made: the cloud, and where code lies (Code and Content name staged folders)."""
+    """What the resource types need to be made: the cloud, and where code lies.
+
+    `Code` and `Content` name staged folders.
+    """
 
     def __init__(
         self, cloud: Cloud, code_dir: Path, layer_dir: Callable[[list[Path]], Path]
@@ -91,7 +94,11 @@ def update_of(
 def resource(
     type_name: str, properties: str
 ) -> Callable[[Callable[[Maker, Wanted], Made]], Callable[[Maker, Wanted], Made]]:
-    """Register a resource type. A property that is not listed is an error; one that is listed is honoured or has no meaning locally."""
+    """Register a resource type.
+
+    A property that is not listed is an error. One that is listed is honoured, or has no meaning
+    locally.
+    """
 
     def register(make: Callable[[Maker, Wanted], Made]) -> Callable[[Maker, Wanted], Made]:
         TYPES[type_name] = Kind(frozenset(properties.split()), make)
@@ -102,7 +109,8 @@ def resource(
 
 @resource(
     "AWS::DynamoDB::Table",
-    "TableName BillingMode AttributeDefinitions KeySchema GlobalSecondaryIndexes TimeToLiveSpecification PointInTimeRecoverySpecification "
+    "TableName BillingMode AttributeDefinitions KeySchema GlobalSecondaryIndexes "
+    "TimeToLiveSpecification PointInTimeRecoverySpecification "
     "SSESpecification Tags DeletionProtectionEnabled",
 )
 def _table(maker: Maker, want: Wanted) -> Made:
@@ -131,10 +139,14 @@ def _table(maker: Maker, want: Wanted) -> Made:
 
 @resource(
     "AWS::S3::Bucket",
-    "BucketName BucketEncryption OwnershipControls PublicAccessBlockConfiguration VersioningConfiguration LifecycleConfiguration Tags",
+    "BucketName BucketEncryption OwnershipControls PublicAccessBlockConfiguration "
+    "VersioningConfiguration LifecycleConfiguration Tags",
 )
 def _bucket(maker: Maker, want: Wanted) -> Made:
-    """Private, since every request is authorized anyway; lifecycle rules never act, the local cloud does not live that long."""
+    """Private, since every request is authorized anyway.
+
+    Lifecycle rules never act: the local cloud does not live that long.
+    """
     name = want.name("BucketName").lower()
     backend = maker.backend("s3", scope="aws")
     backend.create_bucket(name, maker.cloud.region)
@@ -195,7 +207,8 @@ def _log_group(maker: Maker, want: Wanted) -> Made:
 
 @resource(
     "AWS::IAM::Role",
-    "RoleName AssumeRolePolicyDocument Policies ManagedPolicyArns Description Path Tags MaxSessionDuration",
+    "RoleName AssumeRolePolicyDocument Policies ManagedPolicyArns Description Path Tags "
+    "MaxSessionDuration",
 )
 def _role(maker: Maker, want: Wanted) -> Made:
     p, name = want.properties, want.name("RoleName")
@@ -218,7 +231,8 @@ def _put_policies(role: Any, properties: Mapping[str, Any]) -> None:
     for arn in properties.get("ManagedPolicyArns", []):
         if arn not in MANAGED_POLICIES:
             raise TemplateError(
-                f"the local cloud does not know the managed policy {arn}; add its document to managed_policies.py"
+                f"the local cloud does not know the managed policy {arn}; "
+                "add its document to managed_policies.py"
             )
         role.put_policy(arn.split("/")[-1], MANAGED_POLICIES[arn])
 
@@ -258,11 +272,11 @@ def _update_layer(maker: Maker, want: Wanted, physical_id: str) -> None:
 
 @resource(
     "AWS::Lambda::Function",
-    "FunctionName Code Handler Role Runtime Timeout MemorySize Environment Layers Architectures Description Tags LoggingConfig DeadLetterConfig "
-    "TracingConfig ReservedConcurrentExecutions",
+    "FunctionName Code Handler Role Runtime Timeout MemorySize Environment Layers Architectures "
+    "Description Tags LoggingConfig DeadLetterConfig TracingConfig ReservedConcurrentExecutions",
 )
 def _function(maker: Maker, want: Wanted) -> Made:
-    """Runtime and Architectures say what AWS uses; the local worker is the local cloud's own Python."""
+    """Runtime and Architectures say what AWS uses; the worker is the local cloud's own Python."""
     p, name = want.properties, want.name("FunctionName")
     config = _function_config(maker, p, name)
     function = maker.cloud.functions.add(config, most=_most_workers(p))
@@ -363,7 +377,8 @@ def _schedule(maker: Maker, want: Wanted) -> Made:
 
 @resource(
     "AWS::StepFunctions::StateMachine",
-    "StateMachineName StateMachineType DefinitionString Definition DefinitionSubstitutions RoleArn LoggingConfiguration TracingConfiguration Tags",
+    "StateMachineName StateMachineType DefinitionString Definition DefinitionSubstitutions "
+    "RoleArn LoggingConfiguration TracingConfiguration Tags",
 )
 def _state_machine(maker: Maker, want: Wanted) -> Made:
     from moto.stepfunctions.parser.models import stepfunctions_parser_backends
@@ -414,11 +429,15 @@ def _stage(maker: Maker, want: Wanted) -> Made:
 
 @resource(
     "AWS::CloudWatch::Alarm",
-    "AlarmName AlarmDescription Namespace MetricName Dimensions Statistic Period EvaluationPeriods DatapointsToAlarm Threshold ComparisonOperator "
-    "TreatMissingData AlarmActions OKActions InsufficientDataActions Metrics ExtendedStatistic",
+    "AlarmName AlarmDescription Namespace MetricName Dimensions Statistic Period "
+    "EvaluationPeriods DatapointsToAlarm Threshold ComparisonOperator TreatMissingData "
+    "AlarmActions OKActions InsufficientDataActions Metrics ExtendedStatistic",
 )
 def _alarm(maker: Maker, want: Wanted) -> Made:
-    """Checked for what every alarm needs and named; nothing here emits the metrics an alarm would watch, so it never fires."""
+    """Checked for what every alarm needs, and named.
+
+    It never fires: nothing here emits the metrics that an alarm would watch.
+    """
     for needed in ("ComparisonOperator", "EvaluationPeriods"):
         if needed not in want.properties:
             raise TemplateError(f"an alarm needs {needed}")

@@ -1,4 +1,7 @@
-"""template.yaml as CloudFormation: local code is staged as SAM would build it, then aws-sam-translator does what AWS does."""
+"""template.yaml as CloudFormation: aws-sam-translator does with it what AWS does.
+
+Local code is staged first, as SAM would build it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ _SKIP = shutil.ignore_patterns(
 def load(path: Path, parameters: Mapping[str, str], staging: Path, region: str) -> dict[str, Any]:
     """The template at `path`, its code staged under `staging`, translated to plain CloudFormation.
 
-    Raises TemplateError for a template that is missing, is no SAM template, or names code that is not there.
+    Raises TemplateError for a template that is missing, is no SAM template, or names code that is
+    not there.
     """
     os.environ.setdefault("AWS_DEFAULT_REGION", region)  # the translator asks boto for a region
     from samtranslator.model.exceptions import InvalidDocumentException
@@ -76,7 +80,10 @@ def _package(root: Path, staging: Path, logical_id: str, resource: dict[str, Any
 
 
 def _is_python(source: Path, layer: Mapping[str, Any]) -> bool:
-    """Whether `sam build` puts the layer below python/; of one that a Makefile builds, its requirements.txt tells."""
+    """Whether `sam build` puts the layer below python/.
+
+    Of a layer that a Makefile builds, its requirements.txt says so.
+    """
     method = (layer.get("Metadata") or {}).get("BuildMethod", "")
     return method.startswith("python") or (
         method == "makefile" and (source / "requirements.txt").is_file()
@@ -84,7 +91,11 @@ def _is_python(source: Path, layer: Mapping[str, Any]) -> bool:
 
 
 def _stage(source: Path, staging: Path, logical_id: str, below: str) -> str:
-    """Copy a code folder; `sam build` would install its requirements too, here they come from the local cloud's own environment."""
+    """Copy a code folder.
+
+    `sam build` would install its requirements, too. Here they come from the local cloud's own
+    environment.
+    """
     if not source.is_dir():
         raise TemplateError(f"{logical_id}: there is no folder {source}")
     target = staging / logical_id
@@ -93,7 +104,10 @@ def _stage(source: Path, staging: Path, logical_id: str, below: str) -> str:
 
 
 def merge_layers(layers: list[Path], opt_root: Path) -> Path:
-    """The folder that stands for /opt of functions with these layers, in order: later layers win. The same layers share one folder."""
+    """The folder that is /opt of functions with these layers, in order: later layers win.
+
+    The same layers share one folder.
+    """
     digest = hashlib.sha256("\n".join(map(str, layers)).encode()).hexdigest()[:16]
     target = opt_root / digest
     if not target.exists():

@@ -10,7 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it came over the wire; `raw_path` is still percent-encoded, header names are in lower case."""
+    """A request as it came over the wire.
+
+    `raw_path` is still percent-encoded. Header names are in lower case.
+    """
 
     method: str
     raw_path: str

@@ -1,4 +1,4 @@
-"""Reads the head of an HTTP request in a tenth of the time that the standard library's e-mail parser takes for it."""
+"""Reads the head of an HTTP request ten times as fast as the standard library's e-mail parser."""
 
 from __future__ import annotations
 

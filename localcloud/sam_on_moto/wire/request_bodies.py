@@ -1,4 +1,7 @@
-"""Reads a request's body within the limits of the service it is for, so that no unsigned request takes memory or disk without end."""
+"""Reads a request's body within the limits of the service that it is for.
+
+So no unsigned request takes memory or disk without end.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ MOST_OBJECT_BYTES = 5 * 1024 * MB
 MOST_REQUEST_BYTES = 16 * MB
 _IN_MEMORY_BYTES = 8 * MB
 _BLOCK_BYTES = MB
-#: What a refused request may still send before the connection is closed: its sender hears the answer.
+#: What a refused request may still send before the connection is closed: so its sender gets the
+#: answer.
 _PATIENCE_BYTES = 32 * MB
 _LONGEST_LINE = 100
 #: What is no service of AWS: the HTTP APIs and the admin calls. No bucket's name begins so.
@@ -72,7 +76,10 @@ def read(rfile: Readable, path: str, headers: Mapping[str, str]) -> tuple[Binary
 
 
 def _whole(rfile: Readable, length: int) -> BinaryIO:
-    body: BinaryIO = io.BytesIO() if length <= _IN_MEMORY_BYTES else tempfile.TemporaryFile()  # noqa: SIM115 - run_wsgi closes it
+    # run_wsgi closes it.
+    body: BinaryIO = (
+        io.BytesIO() if length <= _IN_MEMORY_BYTES else tempfile.TemporaryFile()  # noqa: SIM115
+    )
     try:
         _copy(rfile, body, length)
     except BodyRefused:

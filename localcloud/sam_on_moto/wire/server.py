@@ -1,4 +1,7 @@
-"""The loopback HTTP server under everything: WSGI with keep-alive (werkzeug's own closes every connection, which halves the speed)."""
+"""The loopback HTTP server under everything: WSGI with keep-alive.
+
+werkzeug's own closes every connection, which halves the speed.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class PortTaken(Exception):
 
 
 class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
-    """Reads a request wholly, then answers it wholly, so that the connection can carry the next one."""
+    """Reads a whole request, then sends a whole answer: so the connection can carry the next."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -44,6 +47,14 @@ class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
         if environ.pop("HTTP_TRANSFER_ENCODING", None):
             environ["CONTENT_LENGTH"] = str(length)  # moto wants to know the length of what it gets
         environ.update({"wsgi.input": body, "wsgi.input_terminated": True})
+        try:
+            status, headers, content = self._answer(environ)
+        finally:
+            body.close()
+        self._send(status, headers, content)
+
+    def _answer(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
+        """The app's whole answer: status, headers, content. Its errors are answered as defects."""
         started: list[Any] = []
 
         def start_response(
@@ -72,15 +83,13 @@ class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
                     "message": f"defect of the local cloud: {type(error).__name__}: {error}",
                 }
             ).encode()
-        finally:
-            body.close()
-        self._send(started[0], started[1], content)
+        return started[0], started[1], content
 
     def _lower_headers(self) -> dict[str, str]:
         return {name.lower(): value for name, value in self.headers.items()}
 
     def _refuse(self, refused: BodyRefused) -> None:
-        """Nobody knows where the next request would begin, so the connection ends with the answer."""
+        """The connection ends with the answer: nobody knows where the next request begins."""
         self.close_connection = True
         status = f"{refused.status} {HTTPStatus(refused.status).phrase}"
         content = json.dumps({"message": refused.message}).encode()
@@ -114,14 +123,18 @@ class _Handler(QuickHandler, MotoRequestHandler):  # type: ignore[misc]
 
 
 class LoopbackServer:
-    """A thread-per-connection server on 127.0.0.1, or on the host's side of a bridge of ours. Port 0 takes a free one. Raises PortTaken."""
+    """A thread-per-connection server on 127.0.0.1, or on the host's side of a bridge of ours.
+
+    Port 0 takes a free one. Raises PortTaken.
+    """
 
     def __init__(self, port: int, app: WsgiApp, host: str = "127.0.0.1") -> None:
         try:
             listener = socket.create_server((host, port), backlog=512)
         except OSError as error:
             raise PortTaken(
-                f"cannot listen on {host}:{port}: {error.strerror}; another local cloud may be running there"
+                f"cannot listen on {host}:{port}: {error.strerror}; "
+                "another local cloud may be running there"
             ) from None
         listener.set_inheritable(False)
         self.port: int = listener.getsockname()[1]

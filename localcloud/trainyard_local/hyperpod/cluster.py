@@ -58,7 +58,7 @@ class Settings:
 
     @classmethod
     def from_env(cls, cloud: LocalCloud) -> Settings:
-        """Clouds on different ports get different Slurm ports: 4780 -> 28000 and the thousand after it."""
+        """Clouds on different ports get different Slurm ports: 4780 -> 28000 and the next 999."""
         return cls(
             lifecycle_timeout_seconds=float(
                 os.environ.get("TRAINYARD_LOCAL_LIFECYCLE_TIMEOUT", "600")
@@ -90,12 +90,10 @@ class LocalCluster:
     nodes: dict[str, Node] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
-    event_reasons: dict[str, str] = field(
-        default_factory=dict
-    )  # failure messages by event id; the bus never carries them
-    session_cuts: deque[tuple[str, str]] = field(
-        default_factory=deque
-    )  # faults of its next sessions: (moment, way)
+    #: Failure messages by event id; the bus never carries them.
+    event_reasons: dict[str, str] = field(default_factory=dict)
+    #: Faults of its next sessions: (moment, way).
+    session_cuts: deque[tuple[str, str]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
@@ -133,7 +131,10 @@ class LocalCluster:
 
     @property
     def shared(self) -> Path:
-        """The directory that stands for the shared filesystem. FSx outlives its clusters, and is the same for all that name it."""
+        """The directory that stands for the shared filesystem.
+
+        FSx outlives its clusters, and is the same for all that name it.
+        """
         for group in self.request["InstanceGroups"]:
             for storage in group.get("InstanceStorageConfigs") or []:
                 if lustre := storage.get("FsxLustreConfig"):
@@ -158,7 +159,7 @@ class LocalCluster:
             return [node for node in self.nodes.values() if group in (None, node.group)]
 
     def role(self, group: str) -> str:
-        """Controller, Login or Compute: from SlurmConfig, else from provisioning_parameters.json."""
+        """Controller, Login or Compute: SlurmConfig says it, else provisioning_parameters.json."""
         node_type = (self.groups[group].get("SlurmConfig") or {}).get("NodeType")
         if node_type:
             return str(node_type)
@@ -244,7 +245,10 @@ class LocalCluster:
         thread.start()
 
     def create(self) -> None:
-        """Build everything: the controller first, then the rest. Runs in a thread; the outcome is the cluster's status."""
+        """Build everything: the controller first, then the rest.
+
+        Runs in a thread; the outcome is the cluster's status.
+        """
         try:
             announce(self)
             note(self, "Cluster", f"Cluster {self.name} creation started successfully")
@@ -265,7 +269,10 @@ class LocalCluster:
             self.in_background(self._keep_munge)
 
     def _keep_munge(self) -> None:
-        """Start an ended munge daemon again, as systemd does on a real node: without it every question to Slurm hangs."""
+        """Start an ended munge daemon again, as systemd does on a real node.
+
+        Without it every question to Slurm hangs.
+        """
         while not self.closing.wait(KEEP_SECONDS):
             if self.munge is not None and self.munge.poll() is not None:
                 log.warning(
@@ -279,7 +286,10 @@ class LocalCluster:
                     log.warning("munge of cluster %s cannot be started yet: %s", self.name, error)
 
     def successor(self, node: Node) -> Node:
-        """Another instance in the place of a node that is given up: its label, the address that its kind of node gives, nothing else."""
+        """Another instance in the place of a node that is given up.
+
+        It has the node's label and the address that its kind of node gives, nothing else.
+        """
         with self.lock:
             self.nodes.pop(node.instance_id, None)
             node.destroy()
@@ -342,7 +352,7 @@ class LocalCluster:
         self.in_background(work)
 
     def reboot(self, node: Node) -> None:
-        """The same instance and disk; lifecycle scripts do not run, but the services start again."""
+        """The same instance and disk. Services start again; lifecycle scripts do not run."""
         node.status = "Pending"
 
         def work() -> None:
@@ -369,7 +379,10 @@ class LocalCluster:
         self.in_background(work)
 
     def rejoin(self, node: Node) -> None:
-        """HyperPod puts a repaired node back to work; a node that is not down says 'invalid state', which is fine."""
+        """HyperPod puts a repaired node back to work.
+
+        A node that is not down says 'invalid state', which is fine.
+        """
         controller = self.controller
         if self.closing.is_set() or controller is None or self.role(node.group) != "Compute":
             return
@@ -405,7 +418,10 @@ class LocalCluster:
             self.set_status("InService")
 
     def _scaled(self) -> str:
-        """Make and remove instances until each group has its count. Returns why an instance failed, if one did."""
+        """Make and remove instances until each group has its count.
+
+        Returns why an instance failed, if one did.
+        """
         for name, group in self.groups.items():
             for node in self.members(name)[group["InstanceCount"] :]:
                 with self.lock:
@@ -429,13 +445,14 @@ class LocalCluster:
         def work() -> None:
             self.close()
             forget()
-            # AWS has no event "deleted" but sends state changes more than once; the last one may come when it is gone.
+            # AWS has no event "deleted", but sends state changes more than once. The last one may
+            # come when the cluster is gone.
             announce(self)
 
         threading.Thread(target=work, daemon=True).start()
 
     def close(self) -> None:
-        """End every process and thread of the cluster and remove its directory; safe to call again."""
+        """End the cluster's processes and threads, remove its directory; safe to call again."""
         self.closing.set()
         known = self.members()
         while True:

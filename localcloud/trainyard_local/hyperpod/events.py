@@ -1,4 +1,7 @@
-"""What a local HyperPod cluster tells the world: state changes, cluster events, node health, as AWS words them."""
+"""What a local HyperPod cluster reports, as AWS words it.
+
+State changes, cluster events, and the health of nodes.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ def note(
     level: str = "Info",
     reason: str = "",
 ) -> None:
-    """Keep a cluster event and send it; only Continuous clusters have them. The bus's copy carries no metadata, as on AWS."""
+    """Keep a cluster event and send it; only Continuous clusters have them.
+
+    The bus's copy carries no metadata, as on AWS.
+    """
     if not cluster.continuous:
         return
     at = datetime.now(timezone.utc)
@@ -78,7 +84,10 @@ def note(
 def report_health(
     cluster: LocalCluster, node: Node, status: str, reason: str | None, action: str
 ) -> None:
-    """Send a node health event; only on request, since HyperPod watches GPU and Trainium nodes only."""
+    """Send a node health event.
+
+    Only on request, since HyperPod watches GPU and Trainium nodes only.
+    """
     summary = {
         "HealthStatus": status,
         "HealthStatusReason": reason,

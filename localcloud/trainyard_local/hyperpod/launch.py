@@ -1,10 +1,14 @@
-"""How the instances of a local HyperPod cluster come up: lifecycle scripts, the two ways of provisioning, retries."""
+"""How the instances of a local HyperPod cluster come up.
+
+Lifecycle scripts, the two ways of provisioning, retries.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -22,7 +26,10 @@ SCRIPTS_LATE_SECONDS = 10.0
 
 
 def create_continuously(cluster: LocalCluster) -> None:
-    """The controller, then login nodes, then InService; workers come later, and are retried without end."""
+    """The controller, then login nodes, then InService.
+
+    Workers come later, and are retried without end.
+    """
     first = [node for node in cluster.members() if cluster.role(node.group) != "Compute"]
     for role in ("Controller", "Login"):
         for node, failed in launch_all(
@@ -35,7 +42,7 @@ def create_continuously(cluster: LocalCluster) -> None:
     note(cluster, "Cluster", f"Cluster {cluster.name} creation completed successfully")
     for node in cluster.members():
         if node not in first:
-            cluster.in_background(lambda node=node: launch_until_up(cluster, node))  # type: ignore[misc]
+            cluster.in_background(partial(launch_until_up, cluster, node))
 
 
 def create_all_at_once(cluster: LocalCluster) -> None:
@@ -72,7 +79,10 @@ def launch_until_up(cluster: LocalCluster, node: Node) -> None:
 
 
 def launch(cluster: LocalCluster, node: Node) -> LifecycleFailed | None:
-    """Prepare one instance and run its lifecycle scripts; leaves it Running, or in Failure and switched off."""
+    """Prepare one instance and run its lifecycle scripts.
+
+    Leaves it Running, or in Failure and switched off.
+    """
     if cluster.closing.is_set():
         return None
     if node.instance_type in cluster.settings.without_capacity:
@@ -131,7 +141,10 @@ def _give_up(cluster: LocalCluster, node: Node, failed: LifecycleFailed) -> Life
 
 def _not_to_be_had(cluster: LocalCluster, node: Node) -> LifecycleFailed:
     """There is no instance of its type: AWS's words, in the event's metadata only."""
-    reason = f"We currently do not have sufficient capacity to launch new {node.instance_type} instances. Please try again."
+    reason = (
+        f"We currently do not have sufficient capacity to launch new {node.instance_type} "
+        "instances. Please try again."
+    )
     node.status, node.message = "Failure", reason
     what = f"Failed to provision EC2 Instance {node.instance_id} in instance group {node.group}"
     note(cluster, "Instance", what, node, "Error", reason)

@@ -1,4 +1,7 @@
-"""What HyperPod's own hand does to Slurm on machine nodes: keys, slurm.conf on the controller, daemons where the image sets them up."""
+"""What HyperPod itself does to Slurm on machine nodes: it gives keys and writes slurm.conf.
+
+Where the image sets up Slurm's daemons, it starts them, too.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
 
 CONFIGURATION = "opt/slurm/etc/slurm.conf"
 PORT = 6817
-#: HyperPod's own agent needs a moment after the boot before it gives a node its key and the controller its slurm.conf.
+#: HyperPod's own agent needs a moment after the boot before it gives a node its key and the
+#: controller its slurm.conf.
 LATE_SECONDS = 2.0
 SETTINGS: dict[str, str | int] = {
     "SlurmUser": "slurm",
@@ -50,7 +54,10 @@ SETTINGS: dict[str, str | int] = {
 
 
 class MachineSlurm:
-    """Slurm of one cluster of machines. slurm.conf lies on the controller's disk only; workers and login nodes fetch it from there."""
+    """Slurm of one cluster of machines.
+
+    slurm.conf lies on the controller's disk only. Workers and login nodes fetch it from there.
+    """
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -82,7 +89,7 @@ class MachineSlurm:
         self.nodes_changed()
 
     def node_came_late(self, node: MachineNode) -> None:
-        """The same while an OnCreate script runs already: nobody waits for HyperPod's agent there."""
+        """The same while an OnCreate script runs already: it does not wait for HyperPod's agent."""
 
         def work() -> None:
             self._cluster.closing.wait(LATE_SECONDS)
@@ -92,7 +99,10 @@ class MachineSlurm:
         self._cluster.in_background(work)
 
     def set_up(self, node: MachineNode) -> None:
-        """The image's whole set-up, after which OnInitComplete runs: file systems, munge, the Slurm daemon of the node's role."""
+        """The image's whole set-up, after which OnInitComplete runs.
+
+        File systems, munge, and the Slurm daemon of the node's role.
+        """
         for storage in self._cluster.groups[node.group].get("InstanceStorageConfigs") or []:
             if lustre := storage.get("FsxLustreConfig"):
                 _mount(node, lustre)
@@ -121,7 +131,10 @@ class MachineSlurm:
         os.chown(key, owner.st_uid, owner.st_gid)
 
     def _write_configuration(self) -> None:
-        """Write the file anew, in place: what others wrote into it may be lost whenever nodes come or go (Developer Guide)."""
+        """Write the file anew, in place.
+
+        What others wrote into it may be lost whenever nodes come or go (Developer Guide).
+        """
         path = self._controller().root / CONFIGURATION
         owner = path.parent.stat()
         path.write_text(self._fresh() + self._node_lines())
@@ -153,14 +166,18 @@ class MachineSlurm:
                 partitions.setdefault(self._cluster.partition(node.group), []).append(node.name)
         lines.append("PartitionName=dev Nodes=ALL Default=YES MaxTime=INFINITE State=UP")
         lines += [
-            f"PartitionName={name} Nodes={','.join(members)} MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE"
+            f"PartitionName={name} Nodes={','.join(members)} MaxTime=INFINITE State=UP "
+            "OverSubscribe=EXCLUSIVE"
             for name, members in partitions.items()
             if name != "dev"
         ]
         return "".join(f"{line}\n" for line in lines)
 
     def _tell_controller(self) -> None:
-        """Slurm 22.05 learns of new nodes only when slurmctld starts, and its configless nodes only by a reconfiguration."""
+        """Slurm 22.05 learns of new nodes only when slurmctld starts.
+
+        Its configless nodes learn of them only by a reconfiguration.
+        """
         controller = self._controller()
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             controller.run("systemctl", "is-enabled", "slurmctld")

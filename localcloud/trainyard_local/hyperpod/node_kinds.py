@@ -43,10 +43,16 @@ class NodeKind(Protocol):
         """An instance that is not started yet."""
 
     def begin(self, cluster: LocalCluster) -> subprocess.Popen[bytes] | None:
-        """Before the first node: what the cluster's Slurm needs. Raises RuntimeError or OSError. Returns its munge daemon, if it is one."""
+        """Before the first node: what the cluster's Slurm needs.
+
+        Raises RuntimeError or OSError. Returns its munge daemon, if it is one.
+        """
 
     def set_up(self, cluster: LocalCluster, node: Node, entry: str) -> None:
-        """What HyperPod does for a prepared node before the script of this entry (OnCreate, OnInitComplete) runs."""
+        """What HyperPod does for a prepared node before a script runs.
+
+        `entry` names the script: OnCreate or OnInitComplete.
+        """
 
     def restart_controller(self, cluster: LocalCluster, controller: Node) -> None:
         """Let Slurm learn of nodes that were added or taken away."""
@@ -62,7 +68,10 @@ class ProcessNodes:
         return SlurmCluster(cluster.id, cluster.home, cluster.ports.take())
 
     def address(self, cluster: LocalCluster) -> str:
-        """In a /24 of loopback of the cluster's own, spread so that two local clouds on one machine hardly ever meet."""
+        """In a /24 of loopback of the cluster's own.
+
+        These networks are spread so that two local clouds on one machine hardly ever meet.
+        """
         digest = hashlib.sha256(f"{cluster.cloud.state_dir}:{cluster.id}".encode()).digest()
         network = f"127.{16 + digest[0] % 224}.{digest[1]}"
         taken = {node.address for node in cluster.nodes.values()}

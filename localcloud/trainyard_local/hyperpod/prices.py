@@ -1,4 +1,7 @@
-"""The price list's GetProducts, in AWS's shape. Nodes of the local cloud cost nothing, unless somebody wants to see sums."""
+"""The price list's GetProducts, in AWS's shape.
+
+Nodes of the local cloud cost nothing, unless somebody wants to see sums.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,19 @@ def answer(cloud: LocalCloud, request: Request) -> Response:
     except (Rejected, Denied) as refused:
         return _answer(400, {"__type": "AccessDeniedException", "message": str(refused)})
     if request.headers.get("x-amz-target") != TARGET:
-        message = f"the local cloud does not do {request.headers.get('x-amz-target')}; of the price list it does GetProducts"
+        message = (
+            f"the local cloud does not do {request.headers.get('x-amz-target')}; "
+            "of the price list it does GetProducts"
+        )
         return _answer(501, {"__type": "NotImplemented", "message": message})
     wanted = {
         given["Field"]: given["Value"] for given in json.loads(request.body).get("Filters", [])
     }
     if wanted.keys() not in ({"regionCode", "instanceName"}, {"regionCode", "instanceType"}):
-        message = f"the local cloud finds products by regionCode and instanceName or instanceType; the filters are {sorted(wanted)}"
+        message = (
+            "the local cloud finds products by regionCode and instanceName or instanceType; "
+            f"the filters are {sorted(wanted)}"
+        )
         return _answer(501, {"__type": "NotImplemented", "message": message})
     instance = wanted.get("instanceName")
     products = _products(cloud, wanted["regionCode"], instance) if instance else []

@@ -1,7 +1,8 @@
-"""HyperPod's own recovery of nodes: what it does by itself when Slurm's reason of a node, or the node's health, asks for it.
+"""HyperPod's own recovery of nodes: Slurm's reason of a node, or the node's health, asks for it.
 
-AWS's pages: a node whose reason is exactly `Action:Reboot` or `Action:Replace` is rebooted or replaced once no job is left on it; with
-NodeRecovery Automatic, HyperPod's agent sets that reason itself on a node that it finds unhealthy. The controller is never repaired so.
+AWS's pages: a node whose reason is exactly `Action:Reboot` or `Action:Replace` is rebooted or
+replaced once no job is left on it. With NodeRecovery Automatic, HyperPod's agent sets that reason
+itself on a node that it finds unhealthy. The controller is never repaired so.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from trainyard_local.nodes.node import Node
 if TYPE_CHECKING:
     from trainyard_local.hyperpod.cluster import LocalCluster
 
-#: Between two looks at whether slurmctld saved another state of its nodes, which it does within seconds of a change.
+#: Between two looks at whether slurmctld saved another state of its nodes. It does so within
+#: seconds of a change.
 LOOK_SECONDS = 1.0
 _SAVED = "var/spool/slurmctld/node_state"
 _ASKED = re.compile(
@@ -29,7 +31,10 @@ def automatic(cluster: LocalCluster) -> bool:
 
 
 def find_unhealthy(cluster: LocalCluster, node: Node, action: str, *, state: str = "drain") -> None:
-    """The health agent found the node in need of an action. Jobs on a node that is drained go on; one that does not answer is down."""
+    """The health agent found the node in need of an action.
+
+    Jobs on a node that is drained go on. A node that does not answer is down.
+    """
     if (
         automatic(cluster)
         and action in ("Reboot", "Replace")
@@ -61,12 +66,15 @@ def watch(cluster: LocalCluster) -> None:
         busy = {name for name, (state, _) in asked.items() if _BUSY.search(state)}
         wanted = asked.keys() - begun.keys() - busy
         begun |= {name: asked[name][1] for name in wanted if repair(cluster, name, asked[name][1])}
-        # A job's end on a drained node, or that of another repair, is looked for, whether it is saved or not.
+        # The end of a job on a drained node, or of another repair, need not be saved: look again.
         seen = -1 if busy or wanted - begun.keys() else saved
 
 
 def repair(cluster: LocalCluster, name: str, action: str) -> bool:
-    """Begin what the node's reason asks for. False while the node, or its cluster, is being changed already."""
+    """Begin what the node's reason asks for.
+
+    False while the node, or its cluster, is being changed already.
+    """
     with cluster.lock:
         node = next(
             (

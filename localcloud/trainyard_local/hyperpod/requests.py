@@ -1,4 +1,7 @@
-"""Refuses SageMaker requests as AWS does: by botocore's own model, and by HyperPod's rules that the model does not hold."""
+"""Refuses SageMaker requests as AWS does.
+
+By botocore's own model, and by HyperPod's rules that the model does not hold.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ class ResourceLimitExceeded(ServiceException):  # type: ignore[misc]
     code = "ResourceLimitExceeded"
 
 
-#: What the local cloud reads of the parameters that are not needed; another one that is given would be passed over in silence.
+#: What the local cloud reads of the parameters that are not needed. It refuses any other one:
+#: else it would pass it over in silence.
 _READ = {
     "CreateCluster": "InstanceGroups VpcConfig Tags Orchestrator NodeRecovery NodeProvisioningMode",
     "UpdateCluster": "InstanceGroups InstanceGroupsToDelete",
@@ -39,7 +43,8 @@ def check_parameters(operation: str, params: Mapping[str, Any]) -> None:
     read = {*_input_shape(operation).required_members, *_READ.get(operation, "").split()}
     if passed_over := sorted(set(params) - read):
         raise ValidationException(
-            f"the local cloud does not do {', '.join(passed_over)} of {operation}; it does: {', '.join(sorted(read))}"
+            f"the local cloud does not do {', '.join(passed_over)} of {operation}; "
+            f"it does: {', '.join(sorted(read))}"
         )
     if set(params.get("Orchestrator") or {}) - {"Slurm"}:
         raise ValidationException(
@@ -48,7 +53,7 @@ def check_parameters(operation: str, params: Mapping[str, Any]) -> None:
 
 
 def check(operation: str, params: Mapping[str, Any]) -> None:
-    """Raise ValidationException in AWS's words if `params` do not satisfy the operation's input shape."""
+    """Raise ValidationException, in AWS's words, if `params` do not fit the operation's input."""
     problems = list(_violations(_input_shape(operation), params, ""))
     if problems:
         count = f"{len(problems)} validation error{'s' if len(problems) > 1 else ''} detected: "
@@ -122,8 +127,9 @@ def check_cluster(request: Mapping[str, Any]) -> None:
 def check_size(nodes: int) -> None:
     if nodes > MAX_NODES:
         raise ResourceLimitExceeded(
-            "The account-level service limit 'Maximum number instances allowed per SageMaker HyperPod cluster' is "
-            f"{MAX_NODES} Instances, with current utilization of 0 Instances and a request delta of {nodes} Instances. "
+            "The account-level service limit 'Maximum number instances allowed per SageMaker "
+            f"HyperPod cluster' is {MAX_NODES} Instances, with current utilization of 0 Instances "
+            f"and a request delta of {nodes} Instances. "
             "Please use AWS Service Quotas to request an increase for this quota."
         )
 
@@ -132,7 +138,8 @@ def _check_group(group: Mapping[str, Any], *, has_vpc: bool) -> None:
     name = group["InstanceGroupName"]
     if bool(group.get("InstanceType")) == bool(group.get("InstanceRequirements")):
         raise ValidationException(
-            f"Exactly one of InstanceType or InstanceRequirements must be specified for InstanceGroup {name}"
+            "Exactly one of InstanceType or InstanceRequirements must be specified for "
+            f"InstanceGroup {name}"
         )
     slurm = group.get("SlurmConfig") or {}
     if slurm.get("PartitionNames") and slurm.get("NodeType") != "Compute":
@@ -149,7 +156,8 @@ def _check_slurm(request: Mapping[str, Any], groups: list[Mapping[str, Any]]) ->
     continuous = request.get("NodeProvisioningMode") == "Continuous"
     if continuous and None in types:
         raise ValidationException(
-            "SlurmConfig must be specified for every InstanceGroup when NodeProvisioningMode is Continuous"
+            "SlurmConfig must be specified for every InstanceGroup when NodeProvisioningMode is "
+            "Continuous"
         )
     if continuous and ((request.get("Orchestrator") or {}).get("Slurm") or {}).get(
         "SlurmConfigStrategy"
@@ -166,5 +174,6 @@ def _check_slurm(request: Mapping[str, Any], groups: list[Mapping[str, Any]]) ->
     controller = groups[types.index("Controller")]
     if controller["InstanceCount"] != 1:
         raise ValidationException(
-            f"InstanceCount of the Controller InstanceGroup {controller['InstanceGroupName']} must be 1"
+            "InstanceCount of the Controller InstanceGroup "
+            f"{controller['InstanceGroupName']} must be 1"
         )

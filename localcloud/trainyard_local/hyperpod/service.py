@@ -1,4 +1,4 @@
-"""HyperPod's operations for moto's SageMaker: every cluster is backed by real nodes on this machine."""
+"""HyperPod's operations for moto's SageMaker: a cluster is backed by real nodes on this machine."""
 
 from __future__ import annotations
 
@@ -110,14 +110,16 @@ class HyperPod:
                 raise ValidationException(f"ExecutionRole {role} is not usable by SageMaker.")
             if not self.cloud.may_assume(role, "sagemaker.amazonaws.com"):
                 raise ValidationException(
-                    f"Could not assume role {role}. Please ensure that the role exists and allows principal "
+                    f"Could not assume role {role}. "
+                    "Please ensure that the role exists and allows principal "
                     "'sagemaker.amazonaws.com' to assume the role."
                 )
         with self.lock:
             # The name stays taken until a deletion has finished.
             if request["ClusterName"] in self.clusters:
                 raise ResourceInUse(
-                    f"Resource Already Exists: Cluster with name {request['ClusterName']} already exists. Choose a different name."
+                    f"Resource Already Exists: Cluster with name {request['ClusterName']} "
+                    "already exists. Choose a different name."
                 )
             cluster = LocalCluster(self.cloud, self.settings, self.ports, request)
             self.clusters[cluster.name] = cluster
@@ -152,7 +154,10 @@ class HyperPod:
         *,
         spare_controller: bool,
     ) -> dict[str, Any]:
-        """Replace or reboot nodes one by one; AWS answers with those that work and those that do not."""
+        """Replace or reboot nodes one by one.
+
+        AWS answers with those that work and those that do not.
+        """
         self._need_in_service(cluster, "changed")
         good: list[str] = []
         bad: list[dict[str, str]] = []

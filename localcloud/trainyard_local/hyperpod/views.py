@@ -1,4 +1,7 @@
-"""How a local HyperPod cluster looks from outside: DescribeCluster's answer, and the file by which its nodes know each other."""
+"""How a local HyperPod cluster looks from outside.
+
+DescribeCluster's answer, and the file by which its nodes know each other.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,11 @@ def describe(cluster: LocalCluster) -> dict[str, Any]:
 
 
 def _group(cluster: LocalCluster, group: Mapping[str, Any]) -> dict[str, Any]:
-    kept = ("InstanceGroupName", "InstanceType", "LifeCycleConfig", "ExecutionRole", "ThreadsPerCore", "InstanceStorageConfigs",
-            "OnStartDeepHealthChecks", "TrainingPlanArn", "OverrideVpcConfig", "SlurmConfig")  # fmt: skip
+    kept = (
+        "InstanceGroupName", "InstanceType", "LifeCycleConfig", "ExecutionRole", "ThreadsPerCore",
+        "InstanceStorageConfigs", "OnStartDeepHealthChecks", "TrainingPlanArn",
+        "OverrideVpcConfig", "SlurmConfig",
+    )  # fmt: skip
     members = cluster.members(group["InstanceGroupName"])
     running = sum(node.status == "Running" for node in members)
     return {
@@ -55,7 +61,10 @@ def _group_status(cluster: LocalCluster, running: int, target: int, states: list
 
 
 def resource_config(cluster: LocalCluster, me: Node) -> dict[str, Any]:
-    """resource_config.json as `me` finds it, in HyperPod's layout: a group that has no instance yet says null."""
+    """resource_config.json as `me` finds it, in HyperPod's layout.
+
+    A group that has no instance yet says null.
+    """
     controller = cluster.controller
     return {
         "ClusterConfig": {"ClusterName": cluster.name, "ClusterArn": cluster.arn},

@@ -1,4 +1,7 @@
-"""A small HTTP server on the bridge's address, for what machine nodes ask of their network. A node is known by the address it asks from."""
+"""A small HTTP server on the bridge's address, for what machine nodes ask of their network.
+
+It knows a node by the address from which the node asks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What the machine nodes of one local cloud share: image, network, resolver, metadata service, and the door to the cloud's endpoints."""
+"""What the machine nodes of one local cloud share: image, network, and the services on it.
+
+The services are the resolver, instance metadata, the package index, and the door to the cloud's
+endpoints.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,10 @@ class Machines:
         }
 
     def came(self, address: str, credentials: Mapping[str, str]) -> None:
-        """A node with this address boots: it may ask for its role's credentials, its resolver is late, and its package index empty at first."""
+        """A node with this address boots, and may ask for its role's credentials.
+
+        Its resolver is late, and its package index empty at first.
+        """
         self._credentials[address] = credentials
         self.names.booted(address)
         self.index.booted(address)
@@ -66,7 +73,10 @@ IMAGE_BYTES = 1500 * 2**20
 
 
 def image(tell: Callable[[str], Any]) -> Path:
-    """The image that nodes boot from. Raises machine_host.Impossible where nodes cannot be machines."""
+    """The image that nodes boot from.
+
+    Raises machine_host.Impossible where nodes cannot be machines.
+    """
     machine_host.require()
     if not machine_image.there():
         _room(machine_image.cache_directory())
@@ -75,11 +85,15 @@ def image(tell: Callable[[str], Any]) -> Path:
 
 
 def _room(directory: Path) -> None:
-    """debootstrap calls a full disk a mirror that gives no packages. Raises machine_host.Impossible."""
+    """debootstrap calls a full disk a mirror that gives no packages.
+
+    Raises machine_host.Impossible.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(directory).free
     if free < IMAGE_BYTES:
         raise machine_host.Impossible(
-            f"the nodes' disk image needs {IMAGE_BYTES >> 20} MiB to be built in {directory}, and {free >> 20} MiB are free",
+            f"the nodes' disk image needs {IMAGE_BYTES >> 20} MiB to be built in {directory}, "
+            f"and {free >> 20} MiB are free",
             "Make room there, or name another directory with TRAINYARD_LOCAL_IMAGES",
         )

@@ -1,4 +1,7 @@
-"""What befalls machine nodes and no process node: links that are cut, lose packets or are slow, one way or to some only."""
+"""Faults of machine nodes alone: links that are cut, lose packets or are slow.
+
+One way only, or to some nodes only.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
 SECONDS = 10.0
 LOSS_PERCENT = 5
 DELAY_MILLISECONDS = 300
-#: Per fault, the rules for what comes in and what goes out; {host} is the cloud, {subnet} its network.
+#: Per fault, the rules for what comes in and what goes out. {host} is the cloud, {subnet} its
+#: network.
 RULES: dict[str, tuple[str, str]] = {
     "lose-incoming": ("iifname host0 drop", ""),
     "lose-outgoing": ("", "oifname host0 drop"),
@@ -88,14 +92,12 @@ def _table(name: str) -> str:
 def _filter(node: MachineNode, name: str, into: str, out: str) -> None:
     """One table a fault, in the node's own network; the same again changes nothing."""
     table = _table(name)
-    _nft(
-        node,
+    script = (
         f"table inet {table}\ndelete table inet {table}\ntable inet {table} {{\n"
         f"chain into {{ type filter hook input priority -200; policy accept; {into}; }}\n"
-        f"chain out {{ type filter hook output priority -200; policy accept; {out}; }}\n}}\n".replace(
-            "; ;", ";"
-        ),
+        f"chain out {{ type filter hook output priority -200; policy accept; {out}; }}\n}}\n"
     )
+    _nft(node, script.replace("; ;", ";"))
 
 
 def _nft(node: MachineNode, script: str) -> None:

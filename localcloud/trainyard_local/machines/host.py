@@ -1,4 +1,7 @@
-"""What this machine must have so that nodes of the local cloud can be machines, and what it says when it has not."""
+"""What this machine must have so that nodes of the local cloud can be machines.
+
+Where it lacks something, it says what and how to get it.
+"""
 
 from __future__ import annotations
 

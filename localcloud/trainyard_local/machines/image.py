@@ -1,4 +1,7 @@
-"""The disk that machine nodes start from: Debian with what HyperPod's image has where it has it, built once, shared read-only."""
+"""The disk that machine nodes start from: Debian, with HyperPod's files where its image has them.
+
+It is built once, and shared read-only.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,19 @@ from pathlib import Path
 from trainyard_local.machines.host import Impossible
 
 SUITE = "bookworm"
-#: What HyperPod's image has and Debian's packages give. No python3-venv: the real image lacks it too.
+#: What HyperPod's image has and Debian's packages give. No python3-venv: the real image lacks it,
+#: too.
 PACKAGES = (
-    "ca-certificates", "dbus", "hostname", "iproute2", "kmod", "munge", "openssh-server", "procps", "python3", "python3-pip", "slurm-client",
-    "slurmctld", "slurmd", "sudo", "systemd", "systemd-sysv",
+    "ca-certificates", "dbus", "hostname", "iproute2", "kmod", "munge", "openssh-server", "procps",
+    "python3", "python3-pip", "slurm-client", "slurmctld", "slurmd", "sudo", "systemd",
+    "systemd-sysv",
 )  # fmt: skip
 SOURCES = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 #: What the image has beside the packages, laid over the root as it is.
 FILES = Path(__file__).with_name("overlay")
-#: Slurm's commands and daemons, which HyperPod keeps below /opt/slurm and in nobody's PATH but a login shell's.
+#: Slurm's commands and daemons. HyperPod keeps them below /opt/slurm, and in the PATH of login
+#: shells only.
 COMMANDS = (
     "sacct",
     "sacctmgr",
@@ -102,7 +108,10 @@ def _alone(directory: Path) -> Iterator[None]:
 
 
 def _built(root: Path, build: object) -> Path:
-    """`root`, made by `build` under another name first: a build that was killed leaves nothing that counts."""
+    """`root`, made by `build` under another name first.
+
+    So a build that was killed leaves nothing that counts.
+    """
     if not root.is_dir():
         part = root.with_name(root.name + ".part")
         shutil.rmtree(part, ignore_errors=True)
@@ -113,7 +122,10 @@ def _built(root: Path, build: object) -> Path:
 
 
 def mirror() -> str:
-    """The package mirror of this machine's own sources. Raises Impossible if they name none for the suite."""
+    """The package mirror of this machine's own sources.
+
+    Raises Impossible if they name none for the suite.
+    """
     for place in SOURCES:
         text = place.read_text(errors="replace") if place.is_file() else ""
         found = re.search(

@@ -1,4 +1,7 @@
-"""A package index that machine nodes reach (CodeArtifact's place in a network without NAT), which has nothing for a node's first question."""
+"""A package index that machine nodes reach, as CodeArtifact in a network without NAT.
+
+It has nothing for a node's first question.
+"""
 
 from __future__ import annotations
 

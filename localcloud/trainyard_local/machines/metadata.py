@@ -1,4 +1,7 @@
-"""The instance metadata service of machine nodes: the role's temporary credentials, to who asks as version 2 wants it."""
+"""The instance metadata service of machine nodes: the role's temporary credentials.
+
+They go to a node that asks as version 2 wants it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ CREDENTIALS = "/latest/meta-data/iam/security-credentials/"
 ROLE = "node"
 VALID = timedelta(hours=6)
 
-#: Environment variables of a role's credentials, for the node with this address; None if there is no such node.
+#: Environment variables of a role's credentials, for the node with this address. None if there is
+#: no such node.
 CredentialsOf = Callable[[str], Mapping[str, str] | None]
 
 

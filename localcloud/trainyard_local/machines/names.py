@@ -1,4 +1,7 @@
-"""The resolver of machine nodes: answers for the nodes and for AWS's names, and is late for a node that has just booted."""
+"""The resolver of machine nodes: answers for the nodes and for AWS's names.
+
+It is late for a node that has just booted.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import struct
 import threading
 import time
 
-#: A node's own resolver is set up again by HyperPod's agent after the boot; until then nothing resolves there.
+#: HyperPod's agent sets up a node's own resolver again after the boot. Until then nothing resolves
+#: there.
 LATE_SECONDS = 3.0
 NODE = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)(?:\..*)?", re.IGNORECASE)
 SERVFAIL, NXDOMAIN = 2, 3
@@ -27,7 +31,10 @@ class Names:
         threading.Thread(target=self._serve, daemon=True, name="names").start()
 
     def booted(self, address: str) -> None:
-        """That node's questions are answered from a few seconds after the first of them on, however long the boot takes."""
+        """That node gets answers from a few seconds after its first question on.
+
+        However long the boot takes.
+        """
         self._known_from[address] = None
 
     def close(self) -> None:
@@ -39,9 +46,8 @@ class Names:
                 question, peer = self._socket.recvfrom(4096)
             except OSError:
                 return  # closed
-            with contextlib.suppress(
-                struct.error, ValueError, IndexError, OSError
-            ):  # no question, or whoever asked is gone
+            # It was no question, or the one that asked is gone.
+            with contextlib.suppress(struct.error, ValueError, IndexError, OSError):
                 self._socket.sendto(self._answer(question, peer[0]), peer)
 
     def _answer(self, question: bytes, asker: str) -> bytes:

@@ -1,4 +1,7 @@
-"""The network of machine nodes: one bridge for a local cloud, named after its state directory, with a 10.x network of its own."""
+"""The network of machine nodes: one bridge for a local cloud, with a 10.x network of its own.
+
+The bridge is named after the cloud's state directory.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ def hardware_address(state_dir: Path) -> str:
 
 
 class Network:
-    """The bridge of one cloud: the host has the first address, nodes those from the tenth on. Thread safe."""
+    """The bridge of one cloud. Thread safe.
+
+    The host has the first address, nodes have those from the tenth on.
+    """
 
     def __init__(self, state_dir: Path) -> None:
         self.bridge = bridge_name(state_dir)
@@ -65,7 +71,8 @@ class Network:
         remove(state_dir)
         self.subnet = _free_subnet(digest(state_dir))
         self.host = str(self.subnet[1])
-        # An address of its own: a bridge without one takes a port's, and another when that node goes, which the others learn late.
+        # A bridge without an address of its own takes a port's, and another one when that node
+        # goes. The other nodes learn of that late.
         ip(
             "link",
             "add",
@@ -82,7 +89,10 @@ class Network:
         ip("link", "set", self.bridge, "up")
 
     def take(self) -> str:
-        """A free address; one that was given back is used again only when all others were, as in a real subnet."""
+        """A free address.
+
+        One that was given back is used again only when all others were, as in a real subnet.
+        """
         with self._lock:
             for _ in range(FIRST_HOST, 255):
                 address = str(self.subnet[self._next])
@@ -111,10 +121,8 @@ def remove(state_dir: Path) -> None:
                 timeout=SECONDS,
                 check=False,
             )
-
-    for left in PROPAGATED.glob(
-        f"{digest(state_dir)[:5]}-*"
-    ):  # of a systemd-nspawn that was killed itself
+    # Left by a systemd-nspawn that was killed itself.
+    for left in PROPAGATED.glob(f"{digest(state_dir)[:5]}-*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
@@ -127,7 +135,10 @@ def _links() -> list[dict[str, Any]]:
 
 
 def _free_subnet(seed: str) -> ipaddress.IPv4Network:
-    """A /24 of 10.0.0.0/8 that no route of this machine touches; the same for the same state directory where possible."""
+    """A /24 of 10.0.0.0/8 that no route of this machine touches.
+
+    The same for the same state directory where possible.
+    """
     routes = json.loads(ip("-4", "-json", "route", "show", "table", "all") or "[]")
     used = [
         ipaddress.ip_network(route["dst"], strict=False)

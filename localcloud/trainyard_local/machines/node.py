@@ -1,4 +1,7 @@
-"""A node that is a machine: its own kernel namespaces, systemd, network and disk, where the other kind is a process tree."""
+"""A node that is a machine: its own kernel namespaces, systemd, network and disk.
+
+The other kind of node is a process tree.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ from trainyard_local.nodes.node import LifecycleFailed, Node, Say, store_files
 if TYPE_CHECKING:
     from trainyard_local.machines.cloud import Machines
 
-#: The only file that the node's CloudWatch agent reads, and about how often it sends what is new (AWS: SageMaker HyperPod FAQ).
+#: The only file that the node's CloudWatch agent reads, and about how often it sends what is new
+#: (AWS: SageMaker HyperPod FAQ).
 PROVISIONING_LOG = "var/log/provision/provisioning.log"
 UPLOAD_SECONDS = 5.0
 BOOT_SECONDS = 60.0
@@ -34,7 +38,7 @@ KEEPER_SECONDS = 10.0
 JOB_PYTHON = "/opt/trainyard/env"
 DOWNLOADS = "tmp/lifecycle"
 ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#: Mounts the node's disk where only it and its keeper see it, so that no mount is left when they are gone.
+#: Mounts the node's disk where only it and its keeper see it: no mount is left when they are gone.
 BOOT = 'mount -t overlay overlay -o "$1" "$2" && shift 2 && exec "$@"'
 AGENT = "trainyard-agent"
 SESSION_USER = "ssm-user"
@@ -72,7 +76,7 @@ class MachineNode(Node):
     def prepare(
         self, slurm: Any, resources: Mapping[str, Any], shared: Path, aws: Mapping[str, str]
     ) -> None:
-        """Lay out a fresh disk and boot from it; the role's credentials are at the metadata service."""
+        """Lay out a fresh disk and boot from it; the metadata service has the role's keys."""
         self.environment = dict(self.machines.environment)
         self.machines.came(self.address, {name: aws[name] for name in CREDENTIALS})
         for directory in ("disk/upper", "disk/work", "machine"):
@@ -119,17 +123,25 @@ class MachineNode(Node):
         lower, work, root = self.machines.image, self.home / "disk" / "work", self.home / "machine"
         argv = [
             "unshare", "--mount", "--propagation", "private", "--",
-            "sh", "-c", BOOT, "boot", f"lowerdir={lower},upperdir={self._disk},workdir={work}", str(root),
-            "systemd-nspawn", "--quiet", f"--directory={root}", "--register=no", "--keep-unit", "--link-journal=no", "--resolv-conf=off",
-            "--timezone=off", "--console=pipe", f"--machine={self._machine}", f"--hostname={self.name}", f"--network-bridge={self._network.bridge}",
+            "sh", "-c", BOOT, "boot",
+            f"lowerdir={lower},upperdir={self._disk},workdir={work}", str(root),
+            "systemd-nspawn", "--quiet", f"--directory={root}", "--register=no", "--keep-unit",
+            "--link-journal=no", "--resolv-conf=off",
+            "--timezone=off", "--console=pipe", f"--machine={self._machine}",
+            f"--hostname={self.name}", f"--network-bridge={self._network.bridge}",
             f"--bind={self.machines.filesystems}:/.fsx", f"--bind-ro={sys.prefix}:{JOB_PYTHON}",
-            *(f"--bind-ro={path}" for path in _interpreter()), *(f"--setenv={tag}" for tag in self._tags()), "--boot",
+            *(f"--bind-ro={path}" for path in _interpreter()),
+            *(f"--setenv={tag}" for tag in self._tags()), "--boot",
         ]  # fmt: skip
         with open(self._console, "ab") as console:
             return subprocess.Popen(
-                argv, env={"PATH": SEARCH_PATH, "TRAINYARD_LOCAL": str(self.state_dir)}, stdin=subprocess.DEVNULL,
-                stdout=console, stderr=console, start_new_session=True,
-            )  # fmt: skip
+                argv,
+                env={"PATH": SEARCH_PATH, "TRAINYARD_LOCAL": str(self.state_dir)},
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+            )
 
     @property
     def _machine(self) -> str:
@@ -171,12 +183,11 @@ class MachineNode(Node):
         return asked.communicate(timeout=10)[0].decode().strip()
 
     def kill(self) -> int:
-        """Power off: the kernel ends everything with init, at once; nobody on the network is told."""
+        """Power off: the kernel ends everything with init, at once; the network is not told."""
         self.powered = self.frozen = self.silenced = False
         with contextlib.suppress(subprocess.SubprocessError):  # one that did not boot has none yet
-            run(
-                ["ip", "link", "set", self.link, "down"]
-            )  # or the kernel would close the connections of whom it kills
+            # Or the kernel would close the connections of those that it kills.
+            run(["ip", "link", "set", self.link, "down"])
         if self.relay is not None:
             self.relay.close()
             self.relay = None
@@ -187,7 +198,7 @@ class MachineNode(Node):
         return killed
 
     def _await_keeper(self) -> None:
-        """systemd-nspawn outlives its machine for a moment, in which the same disk cannot boot again."""
+        """systemd-nspawn outlives its machine for a moment. Until then the disk cannot boot."""
         if self._keeper is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._keeper.wait(KEEPER_SECONDS)
@@ -278,7 +289,10 @@ class MachineNode(Node):
         )
 
     def run(self, *argv: str, timeout: float = 30.0) -> str:
-        """Run a program as root and return what it printed; raises subprocess.CalledProcessError or TimeoutExpired."""
+        """Run a program as root and return what it printed.
+
+        Raises subprocess.CalledProcessError or TimeoutExpired.
+        """
         process = self.start_as_root(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             out, error = process.communicate(timeout=timeout)
@@ -319,7 +333,11 @@ class MachineNode(Node):
     def run_lifecycle(
         self, files: Mapping[str, bytes], entry: str, timeout_seconds: float, say: Say
     ) -> None:
-        """Run the entry script as root. Only what it writes to provisioning.log is ever seen, and of a failure only what was sent in time."""
+        """Run the entry script as root.
+
+        Only what it writes to provisioning.log is ever seen, and of a failure only what was sent in
+        time.
+        """
         store_files(files, self.root / DOWNLOADS)
         script = self.root / DOWNLOADS / entry
         if not script.is_file():
@@ -359,7 +377,10 @@ class _Upload:
 
 
 def _interpreter() -> list[str]:
-    """What the job's Python needs of this machine, at the same place: where a virtual environment's interpreter really lies."""
+    """What the job's Python needs of this machine, at the same place.
+
+    It is where a virtual environment's interpreter really lies.
+    """
     base = Path(sys.base_prefix).resolve()
     return [] if base == Path("/usr") else [str(base)]
 

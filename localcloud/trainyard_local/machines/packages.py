@@ -1,4 +1,7 @@
-"""What the agents of nodes that boot import: built beside the template's sources, as `sam build` builds it for AWS."""
+"""What the agents of nodes that boot import.
+
+It is built beside the template's sources, as `sam build` builds it for AWS.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from trainyard_local.machines.host import Impossible
 
 
 def ready(template: Path, tell: Callable[[str], Any]) -> None:
-    """Build the packages of the node layer beside this template, unless they are newer than what they are made of.
+    """Build the packages of the node layer beside this template.
 
-    A template without such a layer gets none. Raises Impossible when they cannot be built.
+    Not if they are newer than what they are made of. A template without such a layer gets none.
+    Raises Impossible when they cannot be built.
     """
     layer = template.parent / "node_agent"
     script, pins, packages = layer / "build_packages.py", layer / "packages.txt", layer / "packages"

@@ -1,7 +1,8 @@
 """A slow and lossy wire between a machine and its bridge: the kernel here need not have netem.
 
-In a process of its own (`python -m trainyard_local.machines.relay LINK INNER DELAY LOSS`): in the server each frame would wait
-for whatever else the server does, and a second of that is a second in which the machine is heard by nobody.
+It is a process of its own (`python -m trainyard_local.machines.relay LINK INNER DELAY LOSS`). In
+the server each frame would wait for whatever else the server does, and for a second of that nobody
+would hear the machine.
 """
 
 from __future__ import annotations
@@ -18,18 +19,23 @@ import time
 
 from trainyard_local.machines.network import ip
 
-#: packet(7): frames travel with what the kernel left undone of them (checksums, segments), so that the other side can do it.
+#: packet(7): frames travel with what the kernel left undone of them (checksums, segments), so that
+#: the other side can do it.
 SOL_PACKET, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING = 263, 15, 23
 ETH_P_ALL = 3
 LARGEST = 65536 + 64
-#: A frame that is carried so much later than it should be is told: then the machine here is slower than the wire that it plays.
+#: A frame that is carried so much later than it should be is reported: then the machine here is
+#: slower than the wire that it plays.
 LATE_SECONDS = 0.5
 END_SECONDS = 5.0
 READY = "ready"
 
 
 class Relay:
-    """Takes the machine's link off the bridge and carries every frame by hand, late, or not at all. `close` puts it back."""
+    """Takes the machine's link off the bridge, and carries every frame itself: late, or not at all.
+
+    `close` puts the link back.
+    """
 
     def __init__(self, bridge: str, link: str, delay_seconds: float, loss: float) -> None:
         self._bridge, self._link = bridge, link
@@ -73,7 +79,10 @@ class Relay:
 
 
 def carry(link: str, inner: str, delay: float, loss: float) -> None:
-    """Every frame from one end to the other, `delay` seconds later; a share of `loss` never. Until an end is gone."""
+    """Every frame from one end to the other, `delay` seconds later, until an end is gone.
+
+    A share of `loss` never arrives.
+    """
     ours, theirs = _tap(link), _tap(inner)
     print(READY, flush=True)
     waiting: list[tuple[float, int, socket.socket, bytes]] = []

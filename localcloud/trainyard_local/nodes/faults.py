@@ -9,7 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class NodeFault:
-    """`begin` takes the fault's request and returns what it did; `end` undoes it, also when it ended before."""
+    """`begin` takes the fault's request and returns what it did.
+
+    `end` undoes it, also when it ended before.
+    """
 
     begin: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     end: Callable[[], None]

@@ -1,4 +1,4 @@
-"""One instance of a local cluster: its directory that stands for its disk, its process tree, its lifecycle scripts."""
+"""One instance of a local cluster: its disk is a directory, and all its programs a process tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from trainyard_local.slurm.cluster import SEARCH_PATH, SlurmCluster, node_name
 
 #: Text that HyperPod puts into FailureMessage (facts: SageMaker Developer Guide, troubleshooting).
 LIFECYCLE_FAILED = (
-    "Lifecycle scripts did not run successfully. Ensure the scripts exist in provided S3 path, are accessible, and run without errors. "
+    "Lifecycle scripts did not run successfully. Ensure the scripts exist in provided S3 path, "
+    "are accessible, and run without errors. "
     "Please see CloudWatch logs for lifecycle script execution details."
 )
 
@@ -41,7 +42,10 @@ Say = Callable[[list[str]], None]
 
 
 class LifecycleFailed(Exception):
-    """A lifecycle script failed, hung, or could not be run; `lines` are the last of the node's lifecycle log, `message` what HyperPod says."""
+    """A lifecycle script failed, hung, or could not be run.
+
+    `lines` are the last of the node's lifecycle log, `message` is what HyperPod says.
+    """
 
     def __init__(self, lines: list[str], message: str = LIFECYCLE_FAILED) -> None:
         super().__init__(message)
@@ -50,7 +54,10 @@ class LifecycleFailed(Exception):
 
 @dataclass
 class Node:
-    """An instance that is a process tree. `address` (and so the Slurm name) outlives a replacement, everything else does not."""
+    """An instance that is a process tree.
+
+    `address` (and so the Slurm name) outlives a replacement, everything else does not.
+    """
 
     instance_id: str
     group: str
@@ -58,7 +65,7 @@ class Node:
     label: str
     address: str
     home: Path
-    """`<short link>/<cluster id>/nodes/<instance id>`; the short link keeps the paths of sockets short."""
+    """`<short link>/<cluster id>/nodes/<instance id>`: so the paths of sockets are short."""
     state_dir: Path
     cluster_id: str
     environment: dict[str, str] = field(repr=False, default_factory=dict)
@@ -103,7 +110,7 @@ class Node:
         shared: Path,
         aws: Mapping[str, str],
     ) -> None:
-        """Lay out the disk of a fresh instance as HyperPod's image does, before the lifecycle scripts run."""
+        """Lay out a fresh instance's disk as HyperPod's image does, before lifecycle scripts."""
         for directory in (
             "opt/ml/config",
             "opt/slurm/etc",
@@ -120,7 +127,11 @@ class Node:
         _write_sudo(self.root / "usr/bin/sudo")
         shutil.rmtree(slurm.home / "slurm" / self.name, ignore_errors=True)
         slurm.temporary.mkdir(exist_ok=True)
-        self.environment = {
+        self.environment = {**self._environment(slurm, shared, config), **aws}
+
+    def _environment(self, slurm: SlurmCluster, shared: Path, config: Path) -> dict[str, str]:
+        """What every program on this node finds in its environment."""
+        return {
             "PATH": f"{self.root}/opt/trainyard/bin:{self.root}/usr/bin:{SEARCH_PATH}",
             "HOME": str(self.root / "root"),
             "LANG": "C.UTF-8",
@@ -135,13 +146,15 @@ class Node:
             "TRAINYARD_MUNGE_SOCKET": str(slurm.munge_socket),
             "SLURM_CONF": str(self.slurm_conf),
             "SAGEMAKER_RESOURCE_CONFIG_PATH": str(config),
-            **aws,
         }
 
     def run_lifecycle(
         self, files: Mapping[str, bytes], entry: str, timeout_seconds: float, say: Say
     ) -> None:
-        """Download the lifecycle files and run the entry script; `say` gets what it prints while it runs. Raises LifecycleFailed."""
+        """Download the lifecycle files and run the entry script. Raises LifecycleFailed.
+
+        `say` gets what it prints while it runs.
+        """
         directory = self.home / "lifecycle"
         store_files(files, directory)
         script = directory / entry
@@ -151,7 +164,8 @@ class Node:
         output = self.home / "lifecycle-output.log"
         self.powered = True
         with open(output, "wb") as out:
-            # The daemons that the script starts outlive it, so it writes to a file: a pipe would never close.
+            # The daemons that the script starts outlive it, so it writes to a file: a pipe would
+            # never close.
             process = self.start([str(script)], cwd=directory, stdout=out, stderr=subprocess.STDOUT)
         with open(output, errors="replace") as printed:
             problem = self._outcome(
@@ -202,7 +216,10 @@ class Node:
     def start(
         self, argv: Sequence[str], *, cwd: Path | None = None, **options: Any
     ) -> subprocess.Popen[bytes]:
-        """Start a program on this node; no shell. An absolute program is looked up below the node's root first."""
+        """Start a program on this node; no shell.
+
+        An absolute program is looked up below the node's root first.
+        """
         program = argv[0]
         if program.startswith("/") and (self.root / program[1:]).exists():
             program = str(self.root / program[1:])
@@ -216,14 +233,17 @@ class Node:
         )
 
     def faults(self) -> dict[str, NodeFault]:
-        """What can befall this kind of node, by the name of the fault. Another kind of node offers others."""
+        """What can befall this kind of node, by the name of the fault. Other kinds offer others."""
         return {
             "freeze-node": NodeFault(lambda _request: self.freeze(), self.thaw),
             "freeze-agent": NodeFault(lambda _request: self.freeze_agent(), self.thaw),
         }
 
     def freeze(self) -> dict[str, Any]:
-        """Everything stands still, as under a kernel in trouble or on a frozen host; ports still accept connections."""
+        """Everything stands still, as under a kernel in trouble or on a frozen host.
+
+        Ports still accept connections.
+        """
         self.frozen = True
         return {"stopped": len(node_processes.freeze(self._mine()))}
 
@@ -284,7 +304,10 @@ def is_agent(process: node_processes.Process) -> bool:
 
 
 def _write_sudo(path: Path) -> None:
-    """Processes of a node all run as one user, so that sudo has nothing to do; it finds programs below the node's root, as a session does."""
+    """Processes of a node all run as one user, so sudo has nothing to do.
+
+    It finds programs below the node's root, as a session does.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(SUDO)
     path.chmod(0o755)

@@ -1,4 +1,7 @@
-"""Finds the processes of a node, a cluster or the whole local cloud by what stands in their environment, and kills them at once."""
+"""Finds the processes of a node, a cluster or the whole local cloud, and kills them at once.
+
+It knows them by their environment.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class Process:
 
 
 def all_processes() -> list[Process]:
-    """Every process whose environment can be read; zombies have none and are left out, so is this process itself."""
+    """Every process whose environment can be read, but this one; zombies have none."""
     own = os.getpid()
     found = (
         _read(int(entry.name))
@@ -75,7 +78,10 @@ def _read(pid: int) -> Process | None:
 
 
 def _tags_by_directory(directory: str) -> dict[str, str]:
-    """The tags of a Slurm process that wrote its title over its environment: its working directory is its slurmd's, on the node's disk."""
+    """The tags of a Slurm process that wrote its title over its environment.
+
+    Its working directory is its slurmd's, which lies on the node's disk.
+    """
     try:
         found = NODE_DIRECTORY.match(os.readlink(f"{directory}/cwd"))
     except OSError:
@@ -97,9 +103,10 @@ def alive(pid: int) -> bool:
 def matching(
     wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = ()
 ) -> list[Process]:
-    """Processes whose environment is `wanted`, and all their descendants: a program may have cleared its environment.
+    """Processes whose environment is `wanted`, and all their descendants.
 
-    Those in `spare` count neither as found nor as anybody's parent.
+    A program may have cleared its environment. Those in `spare` count neither as found nor as
+    anybody's parent.
     """
     everything = all_processes()
     children: dict[int, list[Process]] = {}
@@ -142,7 +149,10 @@ def of_cluster(
 def of_node(
     state_dir: Path, instance_id: str, node_name: str
 ) -> Callable[[Mapping[str, str]], bool]:
-    """Everything on one node: its daemons (TRAINYARD_NODE) and the job processes that its slurmd started (SLURMD_NODENAME)."""
+    """Everything on one node.
+
+    Its daemons (TRAINYARD_NODE), and the job processes that its slurmd started (SLURMD_NODENAME).
+    """
     tag = str(state_dir)
     return lambda environment: (
         environment.get("TRAINYARD_NODE") == instance_id
@@ -177,8 +187,9 @@ def descendants(pid: int) -> list[int]:
 
 
 def kill(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = ()) -> int:
-    """Kill all of them as one power cut would: stop everything first, so that none can notice the death of another, then SIGKILL.
+    """Kill all of them as one power cut would.
 
+    First everything is stopped, so that none can notice the death of another, then SIGKILL comes.
     Returns how many processes were killed; when it returns, none is left.
     """
     killed: set[int] = set()
@@ -189,14 +200,13 @@ def kill(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = (
         for pid in targets:
             _signal(pid, signal.SIGKILL)
         killed |= targets
-        time.sleep(
-            0.01
-        )  # the kernel takes a moment to end a stopped process; there is nothing to await it by
+        # The kernel takes a moment to end a stopped process; there is nothing to await it by.
+        time.sleep(0.01)
     raise RuntimeError(f"{len(freeze(wanted, spare))} processes survive SIGKILL")
 
 
 def freeze(wanted: Callable[[Mapping[str, str]], bool], spare: Collection[int] = ()) -> set[int]:
-    """SIGSTOP all that match, again until no new one appears (one may have forked while we looked)."""
+    """SIGSTOP all that match, until no new one appears: one may have forked while we looked."""
     frozen: set[int] = set()
     while True:
         fresh = {process.pid for process in matching(wanted, spare)} - frozen

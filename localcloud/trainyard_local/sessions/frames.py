@@ -1,6 +1,7 @@
-"""The binary frames of Session Manager's data channel, as the service and the agent write and read them.
+"""The binary frames of Session Manager's data channel, as the service and the agent have them.
 
-Layout: `message/clientmessage.go` and `messageparser.go` of github.com/aws/session-manager-plugin; big-endian throughout.
+Layout: `message/clientmessage.go` and `messageparser.go` of
+github.com/aws/session-manager-plugin; big-endian throughout.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ACK_FLAGS = 3
 
 
 class FrameError(ValueError):
-    """Bytes that are no frame: too short, lengths that do not fit, or a digest that does not match."""
+    """Bytes that are no frame: too short, lengths that do not fit, or a wrong digest."""
 
 
 @dataclass(frozen=True)

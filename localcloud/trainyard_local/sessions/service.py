@@ -1,4 +1,7 @@
-"""Session Manager for local nodes: StartSession and its data channel over a real websocket, commands run on the node itself."""
+"""Session Manager for local nodes: StartSession, and its data channel over a real websocket.
+
+Commands run on the node itself.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,8 @@ CHUNK_BYTES = 1024
 OPEN_SECONDS = 10.0
 HANDSHAKE_SECONDS = 15.0
 FLUSH_SECONDS = 2.0
-#: A command that cannot be started: the agent sends the exit code at once, and why with the end of the channel, a second later.
+#: A command that cannot be started: the agent sends the exit code at once. Why comes a second
+#: later, with the end of the channel.
 START_FAILED_SECONDS = 1.0
 PIPE_LOOK_SECONDS = 0.2
 RESUME_SECONDS = 60.0
@@ -163,7 +167,10 @@ class Session:
             {"AgentVersion": AGENT_VERSION, "RequestedClientActions": actions},
         )
         if not self._answered.wait(HANDSHAKE_SECONDS):
-            return "Handshake timed out. Please ensure that you have the latest version of the session manager plugin."
+            return (
+                "Handshake timed out. "
+                "Please ensure that you have the latest version of the session manager plugin."
+            )
         answers = {
             action.get("ActionType"): action
             for action in (self._handshake or {}).get("ProcessedClientActions", [])
@@ -174,7 +181,10 @@ class Session:
             if answers.get(action["ActionType"], {}).get("ActionStatus") != 1
         ]
         if refused:
-            return f"{refused[0]} failed on client with status {answers.get(refused[0], {}).get('ActionStatus')}"
+            return (
+                f"{refused[0]} failed on client "
+                f"with status {answers.get(refused[0], {}).get('ActionStatus')}"
+            )
         self._send_json(
             TYPE_HANDSHAKE_COMPLETE,
             {"HandshakeTimeToComplete": time.monotonic_ns() - started, "CustomerMessage": ""},
@@ -225,7 +235,8 @@ class Session:
             pump.start()
         code = process.wait()
         for pump in pumps:
-            # As the agent does, without limit: a detached child that holds the pipe holds the session.
+            # As the agent does, without limit: a detached child that holds the pipe holds the
+            # session.
             while pump.is_alive() and not self._ended.is_set() and self.node.powered:
                 pump.join(PIPE_LOOK_SECONDS)
         self._cut_at("before-exit-code")
@@ -277,7 +288,7 @@ class Session:
             self._interrupt(SIGNALS[frame.payload])
 
     def _interrupt(self, number: int) -> None:
-        """A control character from the client: the agent signals the command alone, not its children.
+        """A control character from the client: the agent signals the command, not its children.
 
         One that comes before the command has started waits for it.
         """
@@ -388,7 +399,10 @@ class Sessions:
         return session
 
     def _answer(self, session: Session) -> dict[str, str]:
-        url = f"ws://127.0.0.1:{self._cloud.session_port}/v1/data-channel/{session.id}?role=publish_subscribe"
+        url = (
+            f"ws://127.0.0.1:{self._cloud.session_port}/v1/data-channel/{session.id}"
+            "?role=publish_subscribe"
+        )
         return {"SessionId": session.id, "TokenValue": session.token, "StreamUrl": url}
 
     def _forget_old(self) -> None:
@@ -415,7 +429,10 @@ class Sessions:
             return
 
     def _opened(self, connection: ServerConnection) -> Session | None:
-        """The session that the client's first frame opens: TEXT, with the token of StartSession or ResumeSession."""
+        """The session that the client's first frame opens.
+
+        The frame is TEXT, with the token of StartSession or ResumeSession.
+        """
         request = connection.request
         session_id = urlsplit(request.path).path.rpartition("/")[2] if request else ""
         with self._lock:
@@ -446,14 +463,15 @@ class Sessions:
 
 
 def _check_document(name: str | None) -> None:
-    """AWS has more documents than the local cloud does, and says of none of them that it does not exist."""
+    """AWS has more documents than the local cloud does: it says of none that it does not exist."""
     if name == DOCUMENT:
         return
     if name is None or name in OTHER_DOCUMENTS:
         what = OTHER_DOCUMENTS.get(name or "", "an interactive shell")
         raise SsmError(
             "NotImplemented",
-            f"the local cloud does not do {what}; of sessions it does single commands, with {DOCUMENT}",
+            f"the local cloud does not do {what}; "
+            f"of sessions it does single commands, with {DOCUMENT}",
         )
     raise SsmError("InvalidDocument", f"Document with name {name} does not exist.")
 
@@ -463,7 +481,8 @@ def _parameters(given: Mapping[str, list[str]]) -> tuple[str, bool]:
     if unknown := sorted(set(given) - {"command", "separateOutputStream"}):
         raise SsmError(
             "InvalidParameters",
-            f"{DOCUMENT} has no parameter {', '.join(unknown)}; it has command and separateOutputStream",
+            f"{DOCUMENT} has no parameter {', '.join(unknown)}; "
+            "it has command and separateOutputStream",
         )
     if several := sorted(name for name, values in given.items() if len(values) != 1):
         raise SsmError(
@@ -484,7 +503,10 @@ def _parameters(given: Mapping[str, list[str]]) -> tuple[str, bool]:
 
 
 def install(cloud: LocalCloud, kms_key: str | None = None) -> Sessions:
-    """Put sessions on moto's SSM; call after hyperpod.install. `kms_key` makes every session an encrypted one."""
+    """Put sessions on moto's SSM; call after hyperpod.install.
+
+    `kms_key` makes every session an encrypted one.
+    """
     sessions = Sessions(cloud, hyperpod_operations.of(cloud), kms_key)
     assert hasattr(SimpleSystemManagerResponse, "get_document"), (
         "moto's SimpleSystemManagerResponse has changed: pin moto==5.2.5"

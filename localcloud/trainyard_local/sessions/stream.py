@@ -1,4 +1,7 @@
-"""A session's reliable stream to its client: sequence numbers, acknowledgements, resend, and a connection that may come and go."""
+"""A session's reliable stream to its client: sequence numbers, acknowledgements, resend.
+
+Its connection may come and go.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ class _Unacknowledged:
 
 
 class SessionStream:
-    """Both directions of one data channel, seen from the node's agent. `on_input` gets input frames once, in order."""
+    """Both directions of one data channel, seen from the node's agent.
+
+    `on_input` gets input frames once, in order.
+    """
 
     def __init__(self, on_input: Callable[[Frame], None]) -> None:
         self._on_input = on_input
@@ -59,7 +65,10 @@ class SessionStream:
                 self._connection, self.detached_at = None, time.monotonic()
 
     def send(self, payload_type: int, payload: bytes) -> None:
-        """Queue one output frame; blocks while the client is too far behind, returns at once when the stream is closed."""
+        """Queue one output frame.
+
+        Blocks while the client is too far behind; returns at once when the stream is closed.
+        """
         with self._condition:
             self._condition.wait_for(lambda: self._closed or len(self._unacknowledged) < WINDOW)
             if self._closed:
@@ -117,7 +126,10 @@ class SessionStream:
             )
 
     def cut(self, how: str) -> None:
-        """A fault: `close` ends the websocket properly, `drop` its TCP connection, and from `silent` on nothing is sent any more."""
+        """A fault: `close` ends the websocket properly, `drop` its TCP connection.
+
+        From `silent` on nothing is sent any more.
+        """
         with self._condition:
             connection = self._connection
             self._silent = how == "silent"

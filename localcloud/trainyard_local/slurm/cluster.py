@@ -1,4 +1,7 @@
-"""The Slurm side of a local cluster: addresses, ports, munge and slurm.conf, as HyperPod's image sets them up on AWS."""
+"""The Slurm side of a local cluster, set up as HyperPod's image does on AWS.
+
+Addresses, ports, munge and slurm.conf.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ SETTINGS: dict[str, str | int] = {
     "SchedulerParameters": "batch_sched_delay=0,sched_interval=1,bf_interval=1",
     "SelectType": "select/linear",
     "SlurmdParameters": "config_overrides",
-    # 1, as on HyperPod: a node that was only unresponsive comes back by itself, one that was set down does not.
+    # 1, as on HyperPod: a node that was only unresponsive comes back by itself, one that was set
+    # down does not.
     "ReturnToService": 1,
     "SlurmctldTimeout": 10,
     "SlurmdTimeout": 10,
@@ -59,20 +63,26 @@ def require_programs() -> None:
     missing = [program for program in PROGRAMS if shutil.which(program, path=SEARCH_PATH) is None]
     if missing:
         raise SlurmMissing(
-            f"{', '.join(missing)} not found; install them with: apt-get install slurmctld slurmd slurm-client munge"
+            f"{', '.join(missing)} not found; "
+            "install them with: apt-get install slurmctld slurmd slurm-client munge"
         )
 
 
 def short_link(state_dir: Path) -> Path:
-    """A short path to `<state_dir>/clusters`. Unix sockets (munge, slurmstepd, the agent) allow 107 characters of path only."""
+    """A short path to `<state_dir>/clusters`.
+
+    Unix sockets (munge, slurmstepd, the agent) allow 107 characters of path only.
+    """
     target = str(state_dir / "clusters")
     digest = hashlib.sha256(target.encode()).hexdigest()
     for number in range(8):
-        link = Path("/tmp") / f"ty-{digest[number * 8 : number * 8 + 8]}"  # noqa: S108  made by symlink(2), which never follows
+        # Made by symlink(2), which never follows.
+        link = Path("/tmp") / f"ty-{digest[number * 8 : number * 8 + 8]}"  # noqa: S108
         try:
             link.symlink_to(target)
         except FileExistsError:
-            # Another user may have taken the name on purpose: use only what is ours and points where it should.
+            # Another user may have taken the name on purpose: use only what is ours and points
+            # where it should.
             if (
                 not link.is_symlink()
                 or link.lstat().st_uid != os.getuid()
@@ -96,7 +106,8 @@ def remove_short_link(state_dir: Path) -> None:
 class Ports:
     """TCP ports for Slurm daemons, below the range from which the kernel hands out ports itself.
 
-    What was taken is bound, so that another local cloud does not take it before the daemon listens there.
+    What was taken is bound, so that another local cloud does not take it before the daemon listens
+    there.
     """
 
     def __init__(self, first: int, count: int = 1000) -> None:
@@ -112,7 +123,8 @@ class Ports:
                     self._taken[port] = held
                     return port
         raise RuntimeError(
-            f"no free port in {self._range.start} to {self._range.stop}; set TRAINYARD_LOCAL_SLURM_PORT to another start"
+            f"no free port in {self._range.start} to {self._range.stop}; "
+            "set TRAINYARD_LOCAL_SLURM_PORT to another start"
         )
 
     def give_back(self, ports: Sequence[int]) -> None:
@@ -123,7 +135,10 @@ class Ports:
 
 
 def _held(port: int) -> socket.socket | None:
-    """The port, bound where nobody has it; a daemon that reuses addresses, as Slurm's do, can listen there all the same."""
+    """The port, bound where nobody has it.
+
+    A daemon that reuses addresses, as Slurm's do, can listen there all the same.
+    """
     held = socket.socket()
     try:
         held.bind(("", port))
@@ -136,7 +151,10 @@ def _held(port: int) -> socket.socket | None:
 
 @dataclass(frozen=True)
 class SlurmNode:
-    """A compute node as slurm.conf knows it; keeps its address and port when the instance behind it is replaced."""
+    """A compute node as slurm.conf knows it.
+
+    It keeps its address and port when the instance behind it is replaced.
+    """
 
     address: str
     port: int
@@ -162,7 +180,10 @@ class SlurmCluster:
 
     @property
     def temporary(self) -> Path:
-        """What killed jobs leave behind goes with the cluster. One for all nodes: sockets that torch makes here need a short path."""
+        """What killed jobs leave behind goes with the cluster.
+
+        One directory for all nodes: sockets that torch makes here need a short path.
+        """
         return self.home / "tmp"
 
     def write_nodes(self) -> None:
@@ -172,8 +193,10 @@ class SlurmCluster:
             os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
         )
         lines = [
-            f"NodeName={node_name(node.address)} NodeHostname=localhost NodeAddr={loopback.ADDRESS} Port={node.port} CPUs={cpus} "
-            f"RealMemory={memory} State=CLOUD"  # as HyperPod writes it: Slurm then prints IDLE+CLOUD
+            f"NodeName={node_name(node.address)} NodeHostname=localhost "
+            f"NodeAddr={loopback.ADDRESS} Port={node.port} CPUs={cpus} "
+            # CLOUD, as HyperPod writes it: Slurm then prints IDLE+CLOUD.
+            f"RealMemory={memory} State=CLOUD"
             for node in self.nodes
         ]
         partitions: dict[str, list[str]] = {}
@@ -181,19 +204,22 @@ class SlurmCluster:
             partitions.setdefault(node.partition, []).append(node_name(node.address))
         default = "main" if "main" in partitions else next(iter(partitions), "")
         lines += [
-            f"PartitionName={name} Nodes={','.join(members)} Default={'YES' if name == default else 'NO'} "
+            f"PartitionName={name} Nodes={','.join(members)} "
+            f"Default={'YES' if name == default else 'NO'} "
             "MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE"
             for name, members in partitions.items()
         ]
         self.nodes_file.parent.mkdir(parents=True, exist_ok=True)
-        part = self.nodes_file.with_suffix(
-            ".part"
-        )  # a daemon that starts at this moment reads the old file or the new one
+        # A daemon that starts at this moment reads the old file or the new one.
+        part = self.nodes_file.with_suffix(".part")
         part.write_text("\n".join(lines) + "\n")
         part.replace(self.nodes_file)
 
     def configuration(self, root: Path) -> str:
-        """slurm.conf of one node. Files of the daemons lie below its root, except the spool: its sockets need a short path."""
+        """slurm.conf of one node.
+
+        Files of the daemons lie below its root, except the spool: its sockets need a short path.
+        """
         user = pwd.getpwuid(os.getuid()).pw_name
         settings = {
             "ClusterName": self.cluster_id,
@@ -219,7 +245,10 @@ class SlurmCluster:
         )
 
     def start_munge(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start the cluster's own munge daemon, with a key of its own that stays, and wait until it listens."""
+        """Start the cluster's own munge daemon and wait until it listens.
+
+        It has a key of its own, which stays.
+        """
         directory = self.home / "munge"
         directory.mkdir(parents=True, exist_ok=True, mode=0o755)
         key = directory / "key"
@@ -229,7 +258,8 @@ class SlurmCluster:
                 file.write(secrets.token_bytes(128))
         self.munge_socket.unlink(missing_ok=True)  # of one that was killed
         argv = [
-            "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={self.munge_socket}", f"--pid-file={directory}/pid",
+            "munged", "--foreground", "--force", f"--key-file={key}",
+            f"--socket={self.munge_socket}", f"--pid-file={directory}/pid",
             f"--seed-file={directory}/seed", f"--log-file={directory}/log", "--num-threads=2",
         ]  # fmt: skip
         with open(directory / "out", "ab") as out:
@@ -245,7 +275,10 @@ class SlurmCluster:
         return daemon
 
     def scontrol(self, configuration: Path, *arguments: str) -> str:
-        """Run scontrol against this cluster; raises subprocess.CalledProcessError or TimeoutExpired."""
+        """Run scontrol against this cluster.
+
+        Raises subprocess.CalledProcessError or TimeoutExpired.
+        """
         done = subprocess.run(
             ["scontrol", *arguments],
             env={"PATH": SEARCH_PATH, "SLURM_CONF": str(configuration)},

@@ -1,4 +1,7 @@
-"""Keeps Slurm of local nodes on loopback: its daemons and srun bind to what their host's name means, so nodes call their host `localhost`."""
+"""Keeps Slurm of local nodes on loopback.
+
+Its daemons and srun bind to what their host's name means, so nodes call their host `localhost`.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-#: One address for all of a cluster's daemons, told apart by their ports: a slurmstepd calls srun back at the address that srun's
-#: connection came from, and that is 127.0.0.1 from whatever address of loopback to whatever other.
+#: One address for all of a cluster's daemons, told apart by their ports. A slurmstepd calls srun
+#: back at the address that srun's connection came from. That is 127.0.0.1, whatever the two
+#: addresses of loopback are.
 ADDRESS = "127.0.0.1"
 #: slurm.conf's words for it (Slurm 22.05: slurm_setup_addr).
 SETTING = "NoInAddrAny,NoCtldInAddrAny"
@@ -22,7 +26,7 @@ log = logging.getLogger("trainyard.nodes")
 
 
 def popen(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """subprocess.Popen, with `localhost` as the host's name for the program where that is permitted."""
+    """subprocess.Popen; where permitted, the program finds `localhost` as its host's name."""
 
     def start() -> subprocess.Popen[bytes]:
         return subprocess.Popen(argv, **options)
@@ -38,7 +42,10 @@ def possible() -> bool:
 
 @functools.cache
 def _thread() -> ThreadPoolExecutor | None:
-    """The thread that lives in a UTS namespace of its own. The namespace ends with it and the last program that it started."""
+    """The thread that lives in a UTS namespace of its own.
+
+    The namespace ends with it and the last program that it started.
+    """
     thread = ThreadPoolExecutor(1, "localhost")
     try:
         thread.submit(_call_the_host_localhost).result()
@@ -52,7 +59,10 @@ def _thread() -> ThreadPoolExecutor | None:
 
 
 def _call_the_host_localhost() -> None:
-    """For this thread and what it starts. Raises OSError if its host has no name that means ADDRESS afterwards."""
+    """For this thread and what it starts.
+
+    Raises OSError if its host has no name that means ADDRESS afterwards.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     refused = libc.unshare(CLONE_NEWUTS) and os.strerror(ctypes.get_errno())
     if not refused:
@@ -61,5 +71,6 @@ def _call_the_host_localhost() -> None:
     found = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0]
     if found != ADDRESS:
         raise OSError(
-            f"the host's name {name} means {found}, and another one is not permitted here ({refused})"
+            f"the host's name {name} means {found}, "
+            f"and another one is not permitted here ({refused})"
         )
