@@ -18,7 +18,6 @@ from trainyard.backends.hyperpod.request import HyperPodSettings, create_cluster
 from trainyard.backends.lifecycle_bundle import BundleIncomplete, BundleSources
 from trainyard.domain import errors
 from trainyard.domain.facts import ClusterState
-from trainyard.domain.orphans import record_mark
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendEvent, FoundRole, NodeRole, Remains
@@ -44,7 +43,7 @@ CLUSTER = Cluster(
 OURS = [
     {"Key": "trainyard:stage", "Value": "prod"},
     {"Key": "trainyard:cluster", "Value": "demo"},
-    {"Key": "trainyard:record", "Value": record_mark(CLUSTER)},
+    {"Key": "trainyard:record", "Value": CLUSTER.mark},
 ]
 
 

@@ -23,9 +23,8 @@ from trainyard.aws.clusters import TableClusters
 from trainyard.aws.items import document
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
-from trainyard.domain.decisions import Decision
+from trainyard.domain.decisions import MOST_NAMES, Decision, bounded
 from trainyard.domain.facts import Book
-from trainyard.domain.history import MOST_NAMES, bounded
 from trainyard.domain.records import Attempt, Cluster, Incident, Run
 from trainyard.domain.recovery import decide
 from trainyard.http.views import (

@@ -13,7 +13,6 @@ from typing import Any
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.domain import errors
 from trainyard.domain.facts import attempt_of, data_of, type_of
-from trainyard.domain.orphans import made_for, record_mark
 from trainyard.domain.records import Checkpoint, Cluster, ClusterNode, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import (
@@ -365,7 +364,7 @@ class MemoryBackend:
     def create(self, cluster: Cluster) -> str:
         self._maybe_refuse("create")
         if cluster.name in self.clusters:
-            if not made_for(cluster, self.clusters[cluster.name].tags):
+            if not cluster.is_marked(self.clusters[cluster.name].tags):
                 raise errors.ClusterNameTaken(
                     f"a cluster named '{cluster.name}' exists that was made for another record of this stack"
                 )
@@ -373,7 +372,7 @@ class MemoryBackend:
         self.beside.setdefault((cluster.name, cluster.generation), self.clock.now())
         self.made += 1
         arn = f"arn:aws:sagemaker:us-east-1:123456789012:cluster/c{self.made:011d}"
-        tags = {STAGE_TAG: self.stage, RECORD_TAG: record_mark(cluster)}
+        tags = {STAGE_TAG: self.stage, RECORD_TAG: cluster.mark}
         self.clusters[cluster.name] = BackendCluster(
             self.name,
             arn,

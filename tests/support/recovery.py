@@ -9,7 +9,7 @@ from tests.support.facts import fact as made_fact
 from tests.support.spec_parts import cluster_spec
 
 from trainyard.domain.decisions import Decision
-from trainyard.domain.queueing import excluded
+from trainyard.domain.nodes import excluded
 from trainyard.domain.records import Attempt, Cluster, Run
 from trainyard_contracts.events import Fact
 from trainyard_contracts.specs import RunSpec

@@ -229,7 +229,7 @@ class ClusterBase(Strict):
             "s3Mounts": spec_rules.mounts_that_meet(
                 [self.shared_filesystem.mount_path, *(mount.mount_path for mount in self.s3_mounts)]
             ),
-            "users": spec_rules.account_taken((user.name, user.uid) for user in self.users),
+            "users": spec_rules.account_taken([(user.name, user.uid) for user in self.users]),
             "tags": spec_rules.tags_not_ours(self.tags),
         }
         for field, problem in found.items():

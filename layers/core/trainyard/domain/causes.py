@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trainyard.domain.capacity import enough_nodes
 from trainyard.domain.decisions import Draft
 from trainyard.domain.facts import evidence_of, is_dead
+from trainyard.domain.nodes import enough_nodes
 from trainyard.domain.problems import problem
 from trainyard.domain.records import Action, Attempt, Problem
 from trainyard.domain.words import signals

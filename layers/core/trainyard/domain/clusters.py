@@ -55,7 +55,7 @@ def judge(
     """Decide where the making of a cluster goes next."""
     if cluster.status in ("Ready", "Failed", "Deleting", "Deleted"):
         return ClusterDecision("stop", f"The cluster is {cluster.status}.")
-    book = Book(fact for fact in facts if fact.at >= cluster.created_at)
+    book = Book([fact for fact in facts if fact.at >= cluster.created_at])
     if cluster.problem is not None:
         return ClusterDecision("fail", cluster.problem.detail, cluster.problem)
     if book.of(ClusterReady):

@@ -1,14 +1,17 @@
-"""What deciding works on and ends with: a draft of the run, changed in steps, then a Decision."""
+"""What deciding works on and ends with: a draft of the run, changed in steps, then a Decision.
+
+A run's record keeps of its past what fits an item, however long the run and however many its nodes:
+what decisions need and what people look at first. The timeline keeps all of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from trainyard.domain.facts import Book, ClusterLost, ExportRequested
-from trainyard.domain.history import bounded
 from trainyard.domain.records import (
     Action,
     Attempt,
@@ -24,6 +27,14 @@ from trainyard.domain.runs import Outcome, stopped
 Next = Literal["ensure-cluster", "submit", "wait", "repair", "export", "teardown", "finish"]
 #: The longest wait: the machine looks at the run at least once a day even if nothing happens.
 LONGEST_WAIT_SECONDS = 86400
+#: As many as a life may have (recovery.maxAttempts), so that budgets count right.
+MOST_ATTEMPTS = 1000
+MOST_INCIDENTS = 200
+MOST_HANDLED = 500
+#: Names of nodes that all attempts but the newest keep together; the newest keeps all its own.
+MOST_NAMES = 2000
+#: Attempts and incidents that keep their reason in words.
+MOST_REASONS = 50
 
 
 @dataclass(frozen=True)
@@ -164,3 +175,54 @@ class Draft:
             notes=tuple(self.notes),
             timeout_seconds=min(max(seconds, 1), LONGEST_WAIT_SECONDS),
         )
+
+
+def bounded(run: Run, open_keys: Collection[str] = (), lost: Collection[str] = ()) -> Run:
+    """The run with a past that fits. Doing it twice changes nothing.
+
+    `open_keys` and `lost` name facts and nodes that a decision still meets: their handling is never
+    forgotten.
+    """
+    attempts, former = _attempts(run)
+    update = {
+        "attempts": attempts,
+        "former_nodes": sorted({*run.former_nodes, *former}),
+        "incidents": _incidents(run.incidents),
+        "handled_facts": _handled(run.handled_facts, set(open_keys), lost),
+    }
+    return run.changed(
+        **{name: value for name, value in update.items() if value != getattr(run, name)}
+    )
+
+
+def _attempts(run: Run) -> tuple[list[Attempt], set[str]]:
+    """Attempts with the lists that fit, and the names of nodes that no attempt tells any more."""
+    kept: list[Attempt] = []
+    former: set[str] = set()
+    room = MOST_NAMES
+    for age, attempt in enumerate(reversed(run.attempts)):
+        names = len(attempt.nodes) + len(attempt.exclude) + len(attempt.down) if age else 0
+        update: dict[str, Any] = {"reason": ""} if age >= MOST_REASONS and attempt.reason else {}
+        if names > room or age >= MOST_ATTEMPTS:
+            former.update(attempt.nodes)
+            update |= {"nodes": [], "exclude": [], "down": []}
+        else:
+            room -= names
+        kept.append(attempt.changed(**update) if update else attempt)
+    return kept[:MOST_ATTEMPTS][::-1], former
+
+
+def _incidents(incidents: list[Incident]) -> list[Incident]:
+    """Open ones are among the newest: a first step closes them all."""
+    old, new = incidents[-MOST_INCIDENTS:-MOST_REASONS], incidents[-MOST_REASONS:]
+    return [
+        incident.changed(reason="", actions=[]) if incident.reason else incident for incident in old
+    ] + new
+
+
+def _handled(keys: list[str], open_keys: set[str], lost: Iterable[str]) -> list[str]:
+    if len(keys) <= MOST_HANDLED:
+        return keys
+    ends = tuple(f"-{node}" for node in lost)
+    old, new = keys[:-MOST_HANDLED], keys[-MOST_HANDLED:]
+    return [key for key in old if key in open_keys or (ends and key.endswith(ends))] + new

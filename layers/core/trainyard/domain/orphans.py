@@ -14,16 +14,6 @@ from trainyard_contracts.places import RECORD_TAG
 SHARE = 0.1
 
 
-def record_mark(cluster: Cluster) -> str:
-    """The value of RECORD_TAG: the record's generation and the moment at which it was written."""
-    return f"{cluster.generation}/{cluster.created_at.isoformat()}"
-
-
-def made_for(record: Cluster, tags: Mapping[str, str]) -> bool:
-    """Whether these tags are of the very cluster that was asked for with this record."""
-    return tags.get(RECORD_TAG) == record_mark(record)
-
-
 def kept_because(record: Cluster | None, arn: str, tags: Mapping[str, str]) -> str:
     """Why the records do not prove that this stack made the cluster and is done; '' if so."""
     if record is None:
@@ -39,7 +29,7 @@ def kept_because(record: Cluster | None, arn: str, tags: Mapping[str, str]) -> s
             if record.arn == arn
             else f"the record of its name is of another cluster, {record.arn}"
         )
-    if not record.create_requested or not made_for(record, tags):
+    if not record.create_requested or not record.is_marked(tags):
         return f"its tag {RECORD_TAG} does not name the record of its name"
     return ""
 

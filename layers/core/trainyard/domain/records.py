@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -314,6 +315,15 @@ class Cluster(Record):
     def filesystem(self) -> str:
         """The shared filesystem that its nodes mount, by DNS name and mount name."""
         return f"{self.spec.shared_filesystem.dns_name}/{self.spec.shared_filesystem.mount_name}"
+
+    @property
+    def mark(self) -> str:
+        """The value of RECORD_TAG: the record's generation and the moment at which it was made."""
+        return f"{self.generation}/{self.created_at.isoformat()}"
+
+    def is_marked(self, tags: Mapping[str, str]) -> bool:
+        """Whether these tags are of the very cluster that was asked for with this record."""
+        return tags.get(places.RECORD_TAG) == self.mark
 
 
 class ClusterNode(Record):

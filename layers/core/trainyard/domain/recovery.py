@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from trainyard.domain import causes, closing, queueing, repairing
-from trainyard.domain.capacity import bad_nodes, enough_nodes, usable_nodes
+from trainyard.domain import causes, closing, nodes
 from trainyard.domain.decisions import Decision, Draft, Next
 from trainyard.domain.facts import Book, CancelRequested, ExportRequested
 from trainyard.domain.observing import observe
@@ -54,7 +53,7 @@ def decide(
     for stage in (_cancelled, _overdue, _cluster, _attempt, _export):
         if draft.run.outcome is None:
             stage(draft)
-    repairing.review(draft)
+    nodes.review_replacements(draft)
     if draft.run.outcome is not None:
         return closing.close(draft)
     return draft.freeze(_next(draft))
@@ -90,7 +89,7 @@ def _restart_goes_first(draft: Draft) -> bool:
         or attempt.first_step_at is not None
     ):
         return False
-    if queueing.queued(draft) is not None or any(action.kind == "exclude" for action in draft.due):
+    if nodes.queued(draft) is not None or any(action.kind == "exclude" for action in draft.due):
         return False  # the job waits in Slurm's queue and may start on the very node asked for
     until = attempt.submitted_at + timedelta(seconds=RESTART_SECONDS)
     draft.by(until)
@@ -178,7 +177,7 @@ def _attempt(draft: Draft) -> None:
     if not draft.cluster_ready:
         return
     attempt = draft.attempt
-    queueing.without_exclusions(draft)
+    nodes.without_exclusions(draft)
     if attempt is None or attempt.ended_at is not None:
         _plan(draft)
         return
@@ -197,8 +196,8 @@ def _queued(draft: Draft, attempt: Attempt) -> None:
     It may wait for other jobs as long as the run may last, and for missing nodes as long as for any
     node.
     """
-    queueing.review(draft, attempt)
-    if not enough_nodes(draft):
+    nodes.review_exclusions(draft, attempt)
+    if not nodes.enough_nodes(draft):
         _wait_for_node(draft, "", f"queued-{attempt.number}")
     elif draft.run.waiting_since is not None:
         draft.change(waiting_since=None)
@@ -263,7 +262,7 @@ def _plan(draft: Draft, finding: causes.Finding | None = None) -> None:
         reason = f"{because}All {draft.run.spec.recovery.max_attempts} attempts are used."
         draft.stop("failed", reason, problem("attempts-exhausted", reason))
         draft.note(f"stop-{key}", "Stopped", reason)
-    elif not enough_nodes(draft):
+    elif not nodes.enough_nodes(draft):
         _wait_for_node(draft, because, key)
     else:
         resume_as = (
@@ -288,7 +287,7 @@ def _add_attempt(draft: Draft, reason: str, recovering: bool, avoid: Sequence[st
         number=_next_number(draft),
         generation=draft.run.generation,
         life=draft.run.life,
-        exclude=sorted({*bad_nodes(draft), *avoid}),
+        exclude=sorted({*nodes.bad_nodes(draft), *avoid}),
         down=sorted(draft.book.lost_nodes()),
     )
     draft.change(attempts=[*draft.run.attempts, attempt], waiting_since=None)
@@ -310,7 +309,7 @@ def _wait_for_node(draft: Draft, because: str, key: str) -> None:
     seconds = draft.run.spec.recovery.wait_for_node_seconds
     since = draft.run.waiting_since or draft.now
     draft.by(since + timedelta(seconds=seconds))
-    have, need = usable_nodes(draft), draft.run.spec.job.nodes
+    have, need = nodes.usable_nodes(draft), draft.run.spec.job.nodes
     if draft.now >= since + timedelta(seconds=seconds):
         reason = (
             f"{because}{have} of {need} nodes are usable, and none came back within {seconds} s."
@@ -346,9 +345,9 @@ def _bystanders(draft: Draft, attempt: Attempt) -> None:
     """A node that the run does not use is lost: training goes on, and a new node is asked for."""
     # While the attempt's nodes are unknown nobody can say. A node that it was planned without was
     # asked for then.
-    if not attempt.nodes and queueing.queued(draft) is None:
+    if not attempt.nodes and nodes.queued(draft) is None:
         return
-    spares, without = usable_nodes(draft) - draft.run.spec.job.nodes, set(attempt.exclude)
+    spares, without = nodes.usable_nodes(draft) - draft.run.spec.job.nodes, set(attempt.exclude)
     left = f"{spares} spare{'' if spares == 1 else 's'} left" if spares > 0 else "no spare is left"
     # Thousands may be lost at once: each is handled and asked for in the same change of the run.
     handled, actions = (

@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainyard.app.facts import signatures
 from trainyard.app.facts.situation import silent_since
 from trainyard.app.facts.waking import wake_cluster, wake_run
 from trainyard.domain.errors import ClusterNotFound, RunNotFound, TrainyardError
@@ -20,6 +19,7 @@ from trainyard.domain.facts import ClusterEvent, ClusterState, attempt_of, data_
 from trainyard.domain.kinds import kind_of, sentence
 from trainyard.domain.records import Checkpoint, Cluster, Run, TimelineEntry
 from trainyard.ports import BackendEvent, Ports
+from trainyard_contracts import places
 from trainyard_contracts.events import (
     SOURCE,
     AgentEvent,
@@ -32,6 +32,7 @@ from trainyard_contracts.events import (
     RunEvent,
     parse_agent_event,
 )
+from trainyard_contracts.signatures import is_signed
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,30 @@ def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
         if isinstance(event, ClusterHeartbeat):
             ports.clusters.put_heartbeat(event)  # what still speaks is not deleted as an orphan
         return _dropped(event, "the cluster is deleted")
-    if refused := signatures.refusal(ports, cluster, kind, envelope["detail"]):
+    if refused := _unbelieved(ports, cluster, kind, envelope["detail"]):
         return _dropped(event, refused)
     if isinstance(event, ClusterHeartbeat):
         return _heartbeat(ports, cluster, event)
     return _state_event(ports, cluster, event)
+
+
+def _unbelieved(ports: Ports, cluster: Cluster, kind: str, detail: Mapping[str, Any]) -> str:
+    """'' if the cluster's own agent said this, or why it is not believed.
+
+    Only who holds its key speaks for a cluster: every node of every cluster may put events on the
+    bus. A cluster that was made before agents signed is believed unsigned. The key is looked up
+    again once, because another cluster of this name may have had another one.
+    """
+    if not cluster.signs_events:
+        return ""
+    if "signature" not in detail:
+        return "it is not signed"
+    name = places.agent_key_secret(ports.config.secret_prefix, cluster.name)
+    for fresh in (False, True):
+        key = ports.secrets.read(name, fresh=fresh)
+        if key is not None and is_signed(kind, detail, key.encode()):
+            return ""
+    return "its signature is not the cluster's" if key else "its cluster has no key"
 
 
 def _heartbeat(ports: Ports, cluster: Cluster, event: ClusterHeartbeat) -> Recorded:

@@ -1,4 +1,7 @@
-"""What a state machine hands to a step."""
+"""What a state machine hands to a step, and how a step waits.
+
+The machine's token is stored first; a recorded fact wakes the machine by it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+
+from trainyard.domain.records import Run, Wait, WaitKind
+from trainyard.ports import Ports
 
 
 @dataclass(frozen=True)
@@ -53,3 +59,32 @@ def _entered(event: Mapping[str, Any]) -> datetime | None:
     return datetime.fromisoformat(str(event["enteredAt"]).replace("Z", "+00:00")) + timedelta(
         microseconds=int(event.get("retry") or 0)
     )
+
+
+def store_wait(ports: Ports, owner: str, kind: WaitKind, given: StepInput) -> None:
+    """Store the token first; the caller then looks once more, so that no wake-up is lost.
+
+    An invocation that Step Functions gave up and repeated may come here late: its token must not
+    take the place of the one that is waited for now. It is ended instead, which harms nothing: it
+    is spent, or its machine decides and waits again.
+    """
+    since = given.entered_at or ports.clock.now()
+    if not ports.waits.store(Wait(owner=owner, kind=kind, token=given.token, since=since)):
+        ports.executions.succeed(given.token, {})
+
+
+def superseded(ports: Ports, run: Run, generation: int, token: str) -> bool:
+    """Whether a newer execution owns the run.
+
+    Then it waits under the run's name, and our late token must not replace its own.
+    """
+    if generation >= run.generation:
+        return False
+    ports.executions.succeed(token, {})
+    return True
+
+
+def done(ports: Ports, owner: str, token: str) -> None:
+    """End our own wait at once, because what we would wait for is already there."""
+    ports.executions.succeed(token, {})
+    ports.waits.clear(owner, token)

@@ -19,7 +19,6 @@ from trainyard.backends.hyperpod.role import node_role
 from trainyard.backends.hyperpod.states import cluster_status, node_message, node_state
 from trainyard.backends.lifecycle_bundle import BundleSources
 from trainyard.domain import errors, names
-from trainyard.domain.orphans import made_for
 from trainyard.domain.records import Cluster, ClusterNode
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard.ports import (
@@ -260,7 +259,7 @@ class HyperPod:
             raise errors.ConflictError(
                 f"an earlier cluster named '{cluster.name}' is still being deleted"
             )
-        if not made_for(cluster, tags):
+        if not cluster.is_marked(tags):
             raise errors.ClusterNameTaken(f"{named} {_OTHER_RECORD}")
         return known.arn
 

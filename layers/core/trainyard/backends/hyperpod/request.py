@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from trainyard.domain import names
-from trainyard.domain.orphans import record_mark
 from trainyard.domain.records import Cluster
 from trainyard_contracts import places
 from trainyard_contracts.cluster_base import ClusterBase, SharedFilesystem
@@ -82,7 +81,7 @@ def create_cluster_request(cluster: Cluster, settings: HyperPodSettings) -> dict
 
 def tags(cluster: Cluster, stage: str) -> dict[str, str]:
     """The user's tags, and those by which we know what is ours."""
-    ours = {STAGE_TAG: stage, CLUSTER_TAG: cluster.name, RECORD_TAG: record_mark(cluster)}
+    ours = {STAGE_TAG: stage, CLUSTER_TAG: cluster.name, RECORD_TAG: cluster.mark}
     return {
         **cluster.spec.tags,
         **ours,

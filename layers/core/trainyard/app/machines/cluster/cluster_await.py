@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.machines.cluster.cluster_decide import decision_of
-from trainyard.app.machines.inputs import StepInput
-from trainyard.app.machines.waiting import done, store_wait
+from trainyard.app.machines.inputs import StepInput, done, store_wait
 from trainyard.domain import names
 from trainyard.ports import Ports
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.facts.situation import think
-from trainyard.app.machines.inputs import StepInput
-from trainyard.app.machines.waiting import done, store_wait, superseded
+from trainyard.app.machines.inputs import StepInput, done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.ports import Ports
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from trainyard.app.clusters.create_cluster import create_cluster, start_cluster
 from trainyard.app.facts.situation import cluster_of, think
-from trainyard.app.machines.inputs import StepInput
-from trainyard.app.machines.waiting import done, store_wait, superseded
+from trainyard.app.machines.inputs import StepInput, done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.domain.records import Cluster, Run
 from trainyard.ports import Ports

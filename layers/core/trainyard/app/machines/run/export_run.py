@@ -11,11 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainyard.app.facts.situation import still
-from trainyard.app.machines.inputs import StepInput
+from trainyard.app.machines.inputs import StepInput, done, store_wait, superseded
 from trainyard.app.machines.run.delays import tell_delay
 from trainyard.app.machines.run.saved import remember_copies
 from trainyard.app.machines.run.submit_attempt import agent_answer
-from trainyard.app.machines.waiting import done, store_wait, superseded
 from trainyard.domain import names, results
 from trainyard.domain.errors import BlobNotFound, CommandFailed, RetryableError
 from trainyard.domain.facts import Book, SavedRun

@@ -9,7 +9,7 @@ from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.run.delays import tell_delay
 from trainyard.app.machines.run.submit_attempt import agent_answer
 from trainyard.domain.errors import BackendRejected, CommandFailed, ConflictError, RetryableError
-from trainyard.domain.queueing import excluded
+from trainyard.domain.nodes import excluded
 from trainyard.domain.records import Action, Cluster, ClusterNode, Run, TimelineEntry
 from trainyard.domain.states import BEING_REPLACED
 from trainyard.ports import BatchResult, Ports

@@ -7,8 +7,7 @@ from typing import Any
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_teardown
 from trainyard.app.facts.situation import cluster_of, think
-from trainyard.app.machines.inputs import StepInput
-from trainyard.app.machines.waiting import done, store_wait, superseded
+from trainyard.app.machines.inputs import StepInput, done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.domain.records import Run, TimelineEntry
 from trainyard.ports import Ports

@@ -8,7 +8,6 @@ from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.facts.waking import wake
 from trainyard.app.machines.inputs import StepInput
 from trainyard.domain import names
-from trainyard.domain.orphans import made_for
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendCluster, Ports
@@ -54,7 +53,7 @@ def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
     if cluster.arn is None:
         tagged = ports.backend(cluster).tagged() if cluster.create_requested else []
         return next(
-            (seen for seen in tagged if seen.name == cluster.name and made_for(cluster, seen.tags)),
+            (seen for seen in tagged if seen.name == cluster.name and cluster.is_marked(seen.tags)),
             None,
         )
     seen = ports.backend(cluster).describe(cluster.name)

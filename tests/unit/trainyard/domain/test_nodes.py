@@ -20,9 +20,9 @@ from tests.support.recovery import (
     run,
 )
 
-from trainyard.domain.capacity import enough_nodes, usable_nodes
 from trainyard.domain.decisions import Decision, Draft
 from trainyard.domain.facts import Book
+from trainyard.domain.nodes import enough_nodes, usable_nodes
 from trainyard.domain.records import Attempt, Run
 from trainyard.domain.recovery import decide
 from trainyard_contracts.events import Fact

@@ -1,0 +1,197 @@
+"""The nodes of a run: which it may use, which a waiting job avoids, which are asked for anew."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from trainyard.domain.decisions import Draft
+from trainyard.domain.facts import NodeHealth, gone_nodes
+from trainyard.domain.records import Action, Attempt, Cluster, Run
+from trainyard_contracts.events import AttemptEnded, AttemptQueued, Fact, NodeLost, NodeReturned
+
+#: A node under suspicion is spared for this long. Then it is used again, since no other has become
+#: free.
+SUSPECTS_SECONDS = 60
+#: HyperPod reboots a node in one to three minutes; a replacement takes twenty to thirty.
+GRACE_SECONDS = 300
+#: The backend said what it does to the node: it is given the time of a replacement.
+REPAIR_SECONDS = 1800
+
+
+def bad_nodes(draft: Draft) -> list[str]:
+    """Slurm nodes the next attempt must not use: lost now, or excluded as suspects."""
+    members = draft.book.members()
+    gone = gone_nodes(members, draft.run.excluded_nodes) if members else set()
+    return sorted({*draft.book.lost_nodes(), *draft.run.excluded_nodes} - gone)
+
+
+def total_nodes(draft: Draft, cluster: Cluster) -> int:
+    """Worker nodes, spares included, of the run's partition (of all when it names none).
+
+    They are those that Slurm has, as far as it said.
+    """
+    run, members = draft.run, draft.book.members()
+    partition = run.spec.job.partition or (
+        cluster.spec.partitions[0] if len(cluster.spec.partitions) == 1 else None
+    )
+    counts = members.partitions if members else {}
+    if partition in counts:
+        return counts[partition]
+    wanted = run.spec.job.partition
+    groups = [group for group in cluster.spec.instance_groups if group.role == "worker"]
+    return sum(
+        group.count + group.spares
+        for group in groups
+        if wanted in (None, cluster.spec.partition_of(group))
+    )
+
+
+def usable_nodes(draft: Draft, without: set[str] | None = None) -> int:
+    """Nodes left for the run.
+
+    A bad node elsewhere counts only in a cluster of one partition, or if the run was on it.
+    """
+    if draft.cluster is None:
+        return 0
+    bad = {*bad_nodes(draft), *(without or set())}
+    partitions = {
+        draft.cluster.spec.partition_of(group)
+        for group in draft.cluster.spec.instance_groups
+        if group.role == "worker"
+    }
+    if len(partitions) > 1:
+        bad &= {
+            *draft.run.former_nodes,
+            *(node for attempt in draft.run.attempts for node in attempt.nodes),
+        }
+    return max(0, total_nodes(draft, draft.cluster) - len(bad))
+
+
+def enough_nodes(draft: Draft, without: set[str] | None = None) -> bool:
+    return usable_nodes(draft, without) >= draft.run.spec.job.nodes
+
+
+def queued(draft: Draft) -> AttemptQueued | None:
+    """The latest report on the newest attempt's job in the queue; None if none is known."""
+    attempt = draft.attempt
+    return (
+        draft.book.last(AttemptQueued, attempt=attempt.number)
+        if attempt is not None and attempt.waits
+        else None
+    )
+
+
+def without_exclusions(draft: Draft) -> None:
+    """Forget what was planned for a job that waited: it is planned anew from what is known now."""
+    left = [action for action in draft.run.actions if action.kind != "exclude"]
+    if len(left) < len(draft.run.actions):
+        draft.change(actions=left)
+
+
+def review_exclusions(draft: Draft, attempt: Attempt) -> None:
+    """A waiting job excludes what is bad now, not what was when it was submitted."""
+    nodes = sorted({*draft.book.lost_nodes(), *_suspects(draft, attempt)})
+    if set(nodes) == set(attempt.exclude):
+        return
+    news: Fact | None = draft.book.last(NodeLost, NodeReturned, AttemptEnded)
+    action_id = f"exclude-{attempt.number}-{news.id if news else 'none'}-{len(nodes)}"
+    draft.act(
+        Action(
+            id=action_id,
+            kind="exclude",
+            attempt=attempt.number,
+            nodes=nodes,
+            reason=_reason(attempt, nodes),
+        )
+    )
+
+
+def _suspects(draft: Draft, attempt: Attempt) -> set[str]:
+    """Nodes that the attempt avoids although they are not lost.
+
+    None are left once it has waited long enough, or the node came back.
+    """
+    assert attempt.submitted_at is not None
+    back = {
+        fact.about.node for fact in draft.book.of(NodeReturned) if fact.at > attempt.submitted_at
+    }
+    suspects = set(attempt.exclude) - set(attempt.down) - back
+    until = attempt.submitted_at + timedelta(seconds=SUSPECTS_SECONDS)
+    if not suspects or draft.now >= until:
+        return set()
+    draft.by(until)
+    return suspects
+
+
+def _reason(attempt: Attempt, nodes: list[str]) -> str:
+    freed, barred = (
+        sorted(set(attempt.exclude) - set(nodes)),
+        sorted(set(nodes) - set(attempt.exclude)),
+    )
+    words = [
+        f"may use {', '.join(freed)} again" if freed else "",
+        f"must not use {', '.join(barred)}" if barred else "",
+    ]
+    return " and ".join(word for word in words if word)
+
+
+def excluded(run: Run, action: Action) -> Run:
+    """The run after an action was done: the attempt excludes what Slurm was told to exclude."""
+    attempt = run.attempt
+    if action.kind != "exclude" or attempt is None or attempt.number != action.attempt:
+        return run
+    down = sorted({*attempt.down, *(set(action.nodes) - set(attempt.exclude))})
+    changed = attempt.changed(exclude=list(action.nodes), down=down)
+    return run.changed(attempts=[*run.attempts[:-1], changed])
+
+
+def review_replacements(draft: Draft) -> None:
+    """Forget replacements of nodes that are back.
+
+    Hold back those of nodes that the backend may be repairing.
+    """
+    lost = draft.book.lost_nodes()
+    needed = [
+        action for action in draft.run.actions if action.kind != "replace" or action.node in lost
+    ]
+    if len(needed) < len(draft.run.actions):
+        draft.change(actions=needed)
+    for action in needed:
+        until = _until(draft, action, lost[action.node]) if action.kind == "replace" else None
+        if until is not None and draft.now < until:
+            _hold(draft, action, until)
+
+
+def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
+    if draft.cluster is None or not draft.cluster.spec.repairs_nodes:
+        return None
+    grace = lost.at + timedelta(seconds=GRACE_SECONDS)
+    back = max(
+        (fact.at for fact in draft.book.of(NodeReturned) if fact.about.node == action.node),
+        default=None,
+    )
+    # A repair that was announced before the node's last return is over.
+    since = max(filter(None, (back, lost.at - timedelta(seconds=GRACE_SECONDS))))
+    said = [
+        fact for fact in draft.book.of(NodeHealth) if _repairs(fact, action) and fact.at >= since
+    ]
+    return max(grace, said[-1].at + timedelta(seconds=REPAIR_SECONDS)) if said else grace
+
+
+def _repairs(fact: NodeHealth, action: Action) -> bool:
+    return fact.instance_id == action.instance_id != "" and fact.repair_action in (
+        "Reboot",
+        "Replace",
+    )
+
+
+def _hold(draft: Draft, action: Action, until: datetime) -> None:
+    draft.held.add(action.id)
+    draft.by(until)
+    if draft.handle_once(f"held-{action.id}"):
+        draft.note(
+            f"held-{action.id}",
+            "RepairAwaited",
+            "AWS repairs this cluster's nodes itself: another node is asked for "
+            f"if {action.node} is not back by {until:%H:%M:%S} UTC.",
+        )
