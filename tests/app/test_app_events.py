@@ -1,4 +1,4 @@
-"""What events do: recorded once, or dropped with a reason; never a state change of their own, never a retry storm."""
+"""An event is recorded once or dropped with a reason; alone it changes no state."""
 
 from __future__ import annotations
 
@@ -362,7 +362,7 @@ def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_
 @pytest.mark.parametrize(
     "wrong", [timedelta(hours=-1), timedelta(hours=1)], ids=["an hour behind", "an hour ahead"]
 )
-def test_a_controller_whose_clock_is_wrong_loses_no_node_in_silence_and_dates_no_recovery_by_its_clock(
+def test_a_controllers_wrong_clock_loses_no_node_in_silence_and_dates_no_recovery(
     wrong: timedelta,
 ) -> None:
     story = Story()

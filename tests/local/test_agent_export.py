@@ -1,4 +1,4 @@
-"""Export over real HTTP: every object proved, the manifest last, resumable, and never a lie about what S3 holds."""
+"""Export over HTTP: each object is proved, the manifest comes last, and a rest is resumed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def run_export(directory: Path, selection: str = "all", *, start: bool = True) -> dict[str, Any]:
-    """A daemon's life as far as export goes: take up what is unfinished, perhaps start one, until nothing runs. Returns the event."""
+    """A daemon's life: take up unfinished exports, perhaps start one, until all end; the event."""
 
     async def go() -> dict[str, Any]:
         settings = config(directory)
@@ -91,9 +91,11 @@ def test_everything_whole_is_exported_and_proved(tmp_path: Path, sink: Sink, roo
     manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
     keys = {item["key"] for item in manifest["objects"]}
     assert keys == {
-        "checkpoints/step-000000000010-attempt-1/rank-0/model.pt", "checkpoints/step-000000000010-attempt-1/manifest.json",
-        "checkpoints/step-000000000020-attempt-1/rank-0/model.pt", "checkpoints/step-000000000020-attempt-1/manifest.json",
-        "final/rank-0/model.pt", "final/manifest.json", "logs/attempt-1.log",
+        "checkpoints/step-000000000010-attempt-1/rank-0/model.pt",
+        "checkpoints/step-000000000010-attempt-1/manifest.json",
+        "checkpoints/step-000000000020-attempt-1/rank-0/model.pt",
+        "checkpoints/step-000000000020-attempt-1/manifest.json", "final/rank-0/model.pt",
+        "final/manifest.json", "logs/attempt-1.log",
     }  # fmt: skip
     for item in manifest["objects"]:
         body, checksum = sink.objects[f"{PREFIX}/{item['key']}"]
@@ -161,7 +163,8 @@ def test_a_final_model_that_does_not_verify_fails_the_export(
     finished = run_export(tmp_path)
     assert (finished["ok"], finished["reason"]) == (
         False,
-        "the final model does not verify: rank-0/model.pt does not have the hash that the manifest says",
+        "the final model does not verify: rank-0/model.pt does not have the hash "
+        "that the manifest says",
     )
 
 
@@ -253,8 +256,8 @@ def test_a_programs_own_results_are_exported_and_proved_like_a_checkpoint(
     manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
     keys = {item["key"] for item in manifest["objects"] if not item["key"].startswith("final/")}
     assert keys == {
-        "output/plots/loss 1.png", "working/run/snapshot.pt", "working/run/checkpoints/model.pt", "working/attempt-1/out/model.pt",
-        "working/attempt-1/kept.py", "logs/attempt-1.log",
+        "output/plots/loss 1.png", "working/run/snapshot.pt", "working/run/checkpoints/model.pt",
+        "working/attempt-1/out/model.pt", "working/attempt-1/kept.py", "logs/attempt-1.log",
     }  # fmt: skip
     for item in manifest["objects"]:
         body, _ = sink.objects[f"{PREFIX}/{quote(item['key'])}"]
@@ -355,7 +358,7 @@ def test_what_nobody_may_list_is_left_out_and_counted(
 
 
 def after_planning(monkeypatch: pytest.MonkeyPatch, prune: Callable[[], None]) -> None:
-    """Between the moment in which an export has read a checkpoint and the moment in which it copies it, this happens."""
+    """Do this after an export has read a checkpoint and before it copies it."""
     real = export.make_plan
 
     def planned(*arguments: Any) -> export.Plan:

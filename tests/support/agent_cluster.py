@@ -1,4 +1,4 @@
-"""A real Slurm of several nodes on loopback, with an agent on each, for the tests and benchmarks of the agent."""
+"""A real Slurm of several nodes on loopback, an agent on each, for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from tests.support.waiting import eventually
 from trainyard_local.slurm import loopback
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-#: Slurm takes ports from SLURM_PORTS, BLOCK for each cluster, and the link one from LINK_PORT on; several clusters may run at once.
+#: Slurm takes ports from SLURM_PORTS, BLOCK for each cluster, and the link one from LINK_PORT on.
+#: Several clusters may run at once.
 SLURM_PORTS, BLOCK, LINK_PORT = range(23000, 24000), 40, 5000
 SLURM_SBIN = next(
     (d for d in ("/usr/sbin", "/opt/slurm/sbin") if Path(d, "slurmctld").exists()), ""
 )
 #: Where the locks of all test clusters of this machine lie.
 CLAIMS = Path(tempfile.gettempdir())
-#: Slurm's own default: our lifecycle scripts leave it alone, because it is everybody's time to save.
+#: Slurm's own default. Our lifecycle scripts leave it alone: it is everybody's time to save.
 KILL_WAIT = 30
 PYTHON_PATH = os.pathsep.join(
     str(REPOSITORY / part) for part in ("node_agent", "layers/contracts", "trainers")
@@ -69,9 +70,11 @@ def kill_all(find: Callable[[], list[int]]) -> None:
 
 
 def claim_block(directory: Path) -> tuple[int, IO[str]]:
-    """A number that no other test cluster on this machine has, and the open file whose lock keeps it and that names `directory`.
+    """Claim a number that no other test cluster on this machine has.
 
-    A claim whose lock is free and that still names a directory is of a run that was killed: what it left is ended first.
+    Returns it with the open file whose lock keeps it and that names `directory`.
+
+    A claim with a free lock that still names a directory is of a killed run, whose rest is ended.
     """
     for number in range(len(SLURM_PORTS) // BLOCK):
         claim = None
@@ -100,7 +103,7 @@ def name_in_claim(claim: IO[str], directory: str) -> None:
 
 
 def clear(directory: Path) -> None:
-    """End everything that carries this TRAINYARD_LOCAL, and take away what was mounted and made for it."""
+    """End everything that carries this TRAINYARD_LOCAL; remove what was mounted and made for it."""
     kill_all(lambda: processes_with(TRAINYARD_LOCAL=str(directory)))
     for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
         if line.split()[1].startswith(f"{directory}/"):
@@ -111,12 +114,18 @@ def clear(directory: Path) -> None:
 
 
 def sockets_of(directory: Path) -> Path:
-    """Unix sockets (munge, slurmstepd) allow 107 characters of path, and pytest's own directories may take most of them."""
+    """A short path for Unix sockets (munge, slurmstepd): they allow 107 characters of it.
+
+    pytest's own directories may take most of them.
+    """
     return CLAIMS / f"ty-agents-{sha256(str(directory).encode()).hexdigest()[:16]}"
 
 
 class Sink:
-    """Stands for EventBridge and S3: keeps every event and object in memory, over real HTTP. `reachable=False` answers 503."""
+    """Stands for EventBridge and S3: keeps every event and object in memory, over real HTTP.
+
+    `reachable=False` answers 503.
+    """
 
     def __init__(self) -> None:
         self.events: list[tuple[str, dict[str, Any], float]] = []
@@ -246,7 +255,7 @@ class AgentCluster:
     directory: Path
     workers: int = 3
     sink: Sink = field(default_factory=Sink)
-    #: More lines of slurm.conf, where the last of a name counts; and what its lines of workers say besides.
+    #: More lines of slurm.conf, where the last of a name counts, and more words of workers' lines.
     settings: tuple[str, ...] = ()
     of_workers: str = ""
 
@@ -360,7 +369,8 @@ class AgentCluster:
         user = __import__("getpass").getuser()
         epilog = d / "slurm-job-end"
         epilog.write_text(
-            f"#!/bin/sh\nTRAINYARD_ROOT={self.controller.root} PYTHONPATH={PYTHON_PATH} exec {sys.executable} -m trainyard_agent notify-job-end\n"
+            f"#!/bin/sh\nTRAINYARD_ROOT={self.controller.root} PYTHONPATH={PYTHON_PATH} "
+            f"exec {sys.executable} -m trainyard_agent notify-job-end\n"
         )
         epilog.chmod(0o755)
         lines = f"""
@@ -409,13 +419,14 @@ CompleteWait=0
         lines.extend(self.settings)
         for number, node in enumerate(self.worker_nodes, start=1):
             lines.append(
-                f"NodeName={node.name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={base + number} "
-                f"CPUs=2 RealMemory=1000 State=CLOUD {self.of_workers}"
+                f"NodeName={node.name} NodeHostname=localhost NodeAddr=127.0.0.1 "
+                f"Port={base + number} CPUs=2 RealMemory=1000 State=CLOUD {self.of_workers}"
             )
         if loopback.possible():
             lines.append(f"CommunicationParameters={loopback.SETTING}")
         lines.append(
-            "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE"
+            "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP "
+            "OverSubscribe=EXCLUSIVE"
         )
         self.slurm_conf.write_text("\n".join(lines) + "\n")
 
@@ -486,7 +497,7 @@ CompleteWait=0
 
     # -- faults -----------------------------------------------------------------------------------
     def processes(self, **variables: str) -> list[int]:
-        """Of this cluster only: tests beside this one have clusters whose nodes and runs are called the same."""
+        """Of this cluster only: other tests' clusters have nodes and runs of the same names."""
         return processes_with(TRAINYARD_LOCAL=str(self.directory), **variables)
 
     def ranks(self, run: str, node_name: str) -> list[int]:

@@ -83,7 +83,10 @@ CLUSTER = {
 
 
 class FakeApi:
-    """Answers by `METHOD /path`; an answer may be a list that is used up one by one (the last stays), or a function of the query."""
+    """Answers by `METHOD /path`: an answer, a list of answers, or a function of the query.
+
+    A list is used up one by one; its last answer stays.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}

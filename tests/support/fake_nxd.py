@@ -1,7 +1,8 @@
-"""A small fake of what the nxd backend calls in neuronx-distributed and PyTorch/XLA, on one process without collectives.
+"""A small fake of what the nxd backend calls in neuronx-distributed and PyTorch/XLA.
 
-Signatures and side effects follow neuronx-distributed 0.18.0 (aws-neuron/neuronx-distributed at fbac349) and torch_xla's
-ZeroRedundancyOptimizer as far as the backend depends on them. It stands in where those packages cannot be installed; that the backend
+It runs in one process without collectives. Signatures and side effects follow neuronx-distributed
+0.18.0 (aws-neuron/neuronx-distributed at fbac349) and torch_xla's ZeroRedundancyOptimizer as far as
+the backend depends on them. It stands in where those packages cannot be installed. That the backend
 works with it says nothing about Trainium.
 """
 
@@ -186,7 +187,7 @@ def _layers(world: World) -> dict[str, Any]:
 
 # -- trainer -------------------------------------------------------------------------------------
 class _Zero1(torch.optim.Optimizer):
-    """torch_xla's ZeroRedundancyOptimizer of one rank: it works on chunks that it copied when it was made."""
+    """torch_xla's ZeroRedundancyOptimizer of one rank, on chunks that it copied at the start."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""API Gateway events of the HTTP API as the gateway builds them (payload 2.0), and a client that sends them to the resolver."""
+"""API Gateway's events of the HTTP API (payload 2.0), and a client that sends them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def event(
     headers: dict[str, str] | None = None,
     body: Any = None,
 ) -> dict[str, Any]:
-    """An event; `body` may be a string as it is, bytes (sent base64 as the gateway does) or anything JSON."""
+    """An event; `body` may be a string as it is, bytes (sent as base64) or anything JSON."""
     sent = {
         "host": "api.example",
         "content-type": "application/json",

@@ -1,4 +1,4 @@
-"""A job without torch that follows the checkpoint and progress protocol, so that whole-system tests spend their time on the system."""
+"""A job without torch that checkpoints and reports progress, so system tests test the system."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def main() -> None:
             temporary = ATTEMPT_DIR / ".progress.tmp"
             temporary.write_text(
                 json.dumps({
-                    "step": step, "loss": 1.0 / step, "at": time.time(), "resumedFrom": start or None,
-                    "firstStepAt": first_step_at, "worldSize": 1,
+                    "step": step, "loss": 1.0 / step, "at": time.time(),
+                    "resumedFrom": start or None, "firstStepAt": first_step_at, "worldSize": 1,
                 })
             )  # fmt: skip
             os.replace(temporary, ATTEMPT_DIR / "progress.json")

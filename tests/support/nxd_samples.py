@@ -123,5 +123,5 @@ def write(
 
 
 def detached(content: object) -> object:
-    """Copies of the tensors, as the checkpointer makes them: a view would be saved with all that lies around it."""
+    """Copies of the tensors, as the checkpointer makes them: a view would save all around it."""
     return replaced(content, lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf)

@@ -1,4 +1,4 @@
-"""An AWS account of recorded answers: every request and every answer is held against botocore's own service models."""
+"""An AWS account of recorded answers; botocore's service models check each request and answer."""
 
 from __future__ import annotations
 

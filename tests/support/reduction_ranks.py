@@ -1,4 +1,4 @@
-"""What the ranks of the reduction's tests do: add up known numbers, die, or run the plain program, in processes of a placement of nodes."""
+"""What the ranks of the reduction's tests do: add up known numbers, die, or run a plain program."""
 
 from __future__ import annotations
 
@@ -94,7 +94,10 @@ def _wrong(total: Sequence[float], step: int) -> list[str]:
 
 
 def add_up(directory: str, steps: int) -> int:
-    """Add up known numbers at every step, some ranks later than others, and tell a digest of all totals and which of them were wrong."""
+    """Add up known numbers at every step, some ranks later than others.
+
+    Tells a digest of all totals, and which of them were wrong.
+    """
     dist.init_process_group("gloo")
     reduction = allreduce.connect(WIDTH)
     digest, wrong, chance = hashlib.sha256(), [], random.Random(dist.get_rank())

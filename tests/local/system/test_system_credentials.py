@@ -1,4 +1,4 @@
-"""What a job could do with its node's credentials: everything that its own cluster needs, and nothing to any other cluster."""
+"""A node's credentials give a job all that its own cluster needs, and nothing of another one."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_nodes_credentials_reach_its_own_cluster_only(
 def test_an_end_that_another_cluster_tells_of_a_run_ends_nothing(
     system: System, shared: str, neighbour: str
 ) -> None:
-    """Whoever forges it has a node's credentials and its cluster's key; the run's cluster has another key."""
+    """The forger has a node's credentials and a cluster's key, but not of the run's cluster."""
     node = Node(system, shared)
     run_id = system.submit("forged", light_job(steps=10, hold_at=5), shared)
     run = system.training(run_id)
@@ -170,7 +170,7 @@ def test_an_end_that_another_cluster_tells_of_a_run_ends_nothing(
 
 @pytest.fixture
 def foreign(system: System) -> Iterator[str]:
-    """A cluster of somebody else in the same account. It has no nodes: its lifecycle bucket is not there."""
+    """Somebody else's cluster in our account, without nodes: its lifecycle bucket is not there."""
     name, sagemaker, iam = "foreign", system.aws("sagemaker"), system.aws("iam")
     trust = {
         "Statement": [
@@ -185,8 +185,10 @@ def foreign(system: System) -> Iterator[str]:
         RoleName=name, AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", **trust})
     )["Role"]["Arn"]
     group = {
-        "InstanceGroupName": "workers", "InstanceType": "ml.c5.large", "InstanceCount": 1, "ExecutionRole": role,
-        "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-not-there/scripts", "OnCreate": "on_create.sh"},
+        "InstanceGroupName": "workers", "InstanceType": "ml.c5.large", "InstanceCount": 1,
+        "ExecutionRole": role,
+        "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-not-there/scripts",
+                            "OnCreate": "on_create.sh"},
     }  # fmt: skip
 
     def created() -> bool:

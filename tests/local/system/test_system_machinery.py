@@ -1,4 +1,4 @@
-"""Trouble in the machinery around training: Lambda workers, state machines, agents, events. Training must hardly notice."""
+"""Trouble in Lambda workers, state machines, agents or events hardly disturbs training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.local
 
 @contextmanager
 def killing_workers(system: System, function: str, at_most: int) -> Iterator[None]:
-    """Kill the runtime process of every other invocation of a function in its middle, each time somewhere else."""
+    """Kill the runtime process of every other invocation of a function at some moment of it."""
     stop = threading.Event()
 
     def work() -> None:
@@ -59,7 +59,8 @@ def killed_in_the_middle(system: System, function: str, stop: threading.Event) -
     while not stop.is_set():
         before = system.invocations(function)
         signal_all(before.workers, signal.SIGSTOP)
-        # Every other blow is sure to be in time, however fast the machine. Stopped in the middle of an invocation, none follows.
+        # Every other blow is in time, however fast the machine.
+        # A process that was stopped in the middle of an invocation gets no other one.
         into = random.choice((0.0, random.uniform(0.0, 0.02)))
         if strike(system, function, before, into, wait=0.5) and before.workers:
             return before
@@ -68,7 +69,10 @@ def killed_in_the_middle(system: System, function: str, stop: threading.Event) -
 
 
 def strike(system: System, function: str, before: Invocations, into: float, *, wait: float) -> bool:
-    """Kill stopped runtime processes `into` seconds of the invocation that they are given; False if none comes within `wait` seconds."""
+    """Kill stopped runtime processes `into` seconds of the invocation that they are given.
+
+    False if none comes within `wait` seconds.
+    """
     deadline = time.monotonic() + wait
     while (
         not (taken := system.invocations(function).started > before.started)
@@ -124,7 +128,7 @@ def test_a_submission_whose_lambda_worker_dies_is_repeated_and_makes_one_run(
 ) -> None:
     failed, runs, name = system.invocations("api").failed, [], f"killed-submit-{ulid().lower()}"
     for into in (0.0, 0.006, 0.012):  # the later ones may come when the work is done
-        system.api.clusters()  # so that a process waits for the submission, and not the other way round
+        system.api.clusters()  # so that a process waits for the submission, not it for a process
         before = system.invocations("api")
         assert before.workers
         signal_all(before.workers, signal.SIGSTOP)
@@ -306,7 +310,8 @@ def test_a_silent_worker_agent_is_told_of_and_the_job_is_left_alone(
 def test_duplicate_reordered_foreign_and_malformed_events_change_nothing(
     system: System, shared: str
 ) -> None:
-    # A worker that is killed again and again leaves its event to the dead letters until the next sweep; that is of other tests.
+    # A worker that is killed again and again leaves its event to the dead letters until the next
+    # sweep; that is of other tests.
     dead_before = system.dead_letters("FactsDeadLetters")
     run_id = system.submit("events", light_job(2, steps=70, every=10, hold_at=25), shared)
     run = system.training(run_id, checkpoints=2)

@@ -43,7 +43,8 @@ def test_a_node_tells_what_it_found_before_the_first_step(
         )
     )  # type: ignore[index]
     (tmp_path / "nodes.conf").write_text(
-        "NodeName=ip-10-1-0-6 State=CLOUD\nNodeName=ip-10-1-0-7\nPartitionName=dev Nodes=ALL Default=YES\nPartitionName=main Nodes=ip-10-1-0-6\n"
+        "NodeName=ip-10-1-0-6 State=CLOUD\nNodeName=ip-10-1-0-7\n"
+        "PartitionName=dev Nodes=ALL Default=YES\nPartitionName=main Nodes=ip-10-1-0-6\n"
     )
     conf.write_text(
         "SlurmUser=slurm\nSlurmctldParameters=enable_configless\nAuthInfo=secret\ninclude nodes.conf\n"
@@ -58,7 +59,8 @@ def test_a_node_tells_what_it_found_before_the_first_step(
     printed = capsys.readouterr().out
     facts = told(printed)
     assert facts["resourceConfig"] == {
-        "place": "variable", "type": "Slurm", "clusterArn": True, "groups": {"ctl": [True], "gpu": None, "door": [False]},
+        "place": "variable", "type": "Slurm", "clusterArn": True,
+        "groups": {"ctl": [True], "gpu": None, "door": [False]},
     }  # fmt: skip
     slurm = {
         name: facts["slurm"][name]
@@ -73,7 +75,8 @@ def test_a_node_tells_what_it_found_before_the_first_step(
         )
     }
     assert slurm == {
-        "user": "slurm", "configless": True, "nodes": 2, "cloudNodes": 1, "partitions": ["dev", "main"], "defaultPartitions": ["dev"], "conf": True,
+        "user": "slurm", "configless": True, "nodes": 2, "cloudNodes": 1,
+        "partitions": ["dev", "main"], "defaultPartitions": ["dev"], "conf": True,
     }  # fmt: skip
     assert (facts["python"], facts["credentials"], facts["units"]) == (
         platform.python_version(),

@@ -1,4 +1,4 @@
-"""No string of a user's ever meets a shell: the batch script is fixed text, everything else travels as data."""
+"""No string of a user's meets a shell: the batch script is fixed, the rest travels as data."""
 
 from __future__ import annotations
 
