@@ -39,6 +39,35 @@ SLURM_SBIN = next(
 CLAIMS = Path(tempfile.gettempdir())
 #: Slurm's own default. Our lifecycle scripts leave it alone: it is everybody's time to save.
 KILL_WAIT = 30
+#: What slurm.conf says in every test cluster.
+SLURM_SETTINGS = f"""
+Epilog=/bin/true
+LogTimeFormat=iso8601_ms
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+SwitchType=switch/none
+MpiDefault=none
+MailProg=/bin/true
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+SelectType=select/linear
+SlurmdParameters=config_overrides
+ReturnToService=0
+SlurmctldTimeout=10
+SlurmdTimeout=10
+MessageTimeout=2
+TCPTimeout=1
+BatchStartTimeout=10
+KillWait={KILL_WAIT}
+UnkillableStepTimeout=60
+MinJobAge=300
+InactiveLimit=0
+Waittime=0
+CompleteWait=0
+"""
 PYTHON_PATH = os.pathsep.join(
     str(REPOSITORY / part) for part in ("node_agent", "layers/contracts", "trainers")
 )
@@ -121,6 +150,82 @@ def sockets_of(directory: Path) -> Path:
     return CLAIMS / f"ty-agents-{sha256(str(directory).encode()).hexdigest()[:16]}"
 
 
+class _SinkHandler(http.server.BaseHTTPRequestHandler):
+    """A connection to a sink, which the class of its server names."""
+
+    sink: Sink
+    protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            super().handle()
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        if "Content_Length" not in headers:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def do_POST(self) -> None:
+        request = json.loads(self.body())
+        if not self.sink.reachable:
+            return self.answer(503, b"{}")
+        entries = []
+        for entry in request["Entries"]:
+            if self.sink.refuse_next_entries:
+                self.sink.refuse_next_entries -= 1
+                entries.append({"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"})
+                continue
+            self.sink.events.append((entry["DetailType"], json.loads(entry["Detail"]), time.time()))
+            entries.append({"EventId": secrets.token_hex(8)})
+        failed = sum("ErrorCode" in entry for entry in entries)
+        return self.answer(
+            200, json.dumps({"FailedEntryCount": failed, "Entries": entries}).encode()
+        )
+
+    def do_PUT(self) -> None:
+        body = self.body()
+        if not self.sink.reachable:
+            return self.answer(503)
+        if self.sink.before_put is not None:
+            self.sink.before_put(self.path)
+        given = self.headers.get("x-amz-checksum-sha256")
+        if given and given != b64encode(sha256(body).digest()).decode():
+            return self.answer(400, b"<Error><Code>BadDigest</Code></Error>")
+        self.sink.objects[self.path.lstrip("/")] = (
+            body[:-1] if self.sink.corrupt_puts else body,
+            given,
+        )
+        return self.answer(200)
+
+    def do_GET(self) -> None:
+        found = self.sink.objects.get(self.path.lstrip("/"))
+        if not self.sink.reachable:
+            return self.answer(503)
+        if found is None:
+            return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+        headers = {"Content_Length": str(len(found[0]))}
+        if found[1]:
+            headers["x_amz_checksum_sha256"] = found[1]
+        return self.answer(200, found[0], **headers)
+
+    do_HEAD = do_GET
+
+
 class Sink:
     """Stands for EventBridge and S3: keeps every event and object in memory, over real HTTP.
 
@@ -134,83 +239,9 @@ class Sink:
         self.refuse_next_entries = 0
         self.corrupt_puts = False
         self.before_put: Callable[[str], None] | None = None
-        sink = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def setup(self) -> None:
-                super().setup()
-                self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-            def log_message(self, *_: object) -> None:
-                return
-
-            def handle(self) -> None:
-                with contextlib.suppress(ConnectionError):
-                    super().handle()
-
-            def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name.replace("_", "-"), value)
-                if "Content_Length" not in headers:
-                    self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(body)
-
-            def body(self) -> bytes:
-                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-
-            def do_POST(self) -> None:
-                request = json.loads(self.body())
-                if not sink.reachable:
-                    return self.answer(503, b"{}")
-                entries = []
-                for entry in request["Entries"]:
-                    if sink.refuse_next_entries:
-                        sink.refuse_next_entries -= 1
-                        entries.append(
-                            {"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"}
-                        )
-                        continue
-                    sink.events.append(
-                        (entry["DetailType"], json.loads(entry["Detail"]), time.time())
-                    )
-                    entries.append({"EventId": secrets.token_hex(8)})
-                failed = sum("ErrorCode" in entry for entry in entries)
-                return self.answer(
-                    200, json.dumps({"FailedEntryCount": failed, "Entries": entries}).encode()
-                )
-
-            def do_PUT(self) -> None:
-                body = self.body()
-                if not sink.reachable:
-                    return self.answer(503)
-                if sink.before_put is not None:
-                    sink.before_put(self.path)
-                given = self.headers.get("x-amz-checksum-sha256")
-                if given and given != b64encode(sha256(body).digest()).decode():
-                    return self.answer(400, b"<Error><Code>BadDigest</Code></Error>")
-                sink.objects[self.path.lstrip("/")] = (
-                    body[:-1] if sink.corrupt_puts else body,
-                    given,
-                )
-                return self.answer(200)
-
-            def do_GET(self) -> None:
-                found = sink.objects.get(self.path.lstrip("/"))
-                if not sink.reachable:
-                    return self.answer(503)
-                if found is None:
-                    return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
-                headers = {"Content_Length": str(len(found[0]))}
-                if found[1]:
-                    headers["x_amz_checksum_sha256"] = found[1]
-                return self.answer(200, found[0], **headers)
-
-            do_HEAD = do_GET
+        class Handler(_SinkHandler):
+            sink = self
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
@@ -373,7 +404,7 @@ class AgentCluster:
             f"exec {sys.executable} -m trainyard_agent notify-job-end\n"
         )
         epilog.chmod(0o755)
-        lines = f"""
+        own = f"""
 ClusterName=agents{self.index}
 SlurmctldHost=localhost(127.0.0.1)
 SlurmUser={user}
@@ -389,33 +420,8 @@ SlurmdLogFile={d}/nodes/%n/var/log/slurmd.log
 StateSaveLocation={d}/state
 SlurmdSpoolDir={self.sockets}/spool/%n
 EpilogSlurmctld={epilog}
-Epilog=/bin/true
-LogTimeFormat=iso8601_ms
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-JobCompType=jobcomp/none
-SwitchType=switch/none
-MpiDefault=none
-MailProg=/bin/true
-SchedulerType=sched/backfill
-SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
-SelectType=select/linear
-SlurmdParameters=config_overrides
-ReturnToService=0
-SlurmctldTimeout=10
-SlurmdTimeout=10
-MessageTimeout=2
-TCPTimeout=1
-BatchStartTimeout=10
-KillWait={KILL_WAIT}
-UnkillableStepTimeout=60
-MinJobAge=300
-InactiveLimit=0
-Waittime=0
-CompleteWait=0
-""".strip().splitlines()
+"""
+        lines = (own.strip() + SLURM_SETTINGS).splitlines()
         lines.extend(self.settings)
         for number, node in enumerate(self.worker_nodes, start=1):
             lines.append(
