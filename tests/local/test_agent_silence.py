@@ -90,12 +90,9 @@ def test_a_node_that_stands_still_is_lost_and_what_it_left_ends_when_it_comes_ba
     fault = freeze(cluster, bad)
     found = event(cluster, "NodeLost")
     noticed = arrival(cluster, "NodeLost") - fault
-    assert (found["about"]["node"], found["about"]["agent"], found["about"]["scheduler"]) == (
-        bad.name,
-        "silent",
-        "down",
-    )
-    assert "slurmd does not answer" in found["about"]["detail"]
+    about = found["about"]
+    assert (about["node"], about["agent"], about["scheduler"]) == (bad.name, "silent", "down")
+    assert "slurmd does not answer" in about["detail"]
     assert noticed < NOTICED_SECONDS
     submit(cluster, 2, downNodes=[bad.name], excludeNodes=[bad.name])
     event(cluster, "AttemptStepped", attempt=2)

@@ -164,9 +164,8 @@ def test_the_lifecycle_log_is_in_cloudwatch_and_on_the_node(
     nodes: NodeCloud, cluster: LocalCluster
 ) -> None:
     node = cluster.members()[0]
-    lines = nodes.logs[
-        f"/aws/sagemaker/Clusters/main-cluster/{cluster.id}:LifecycleConfig/{node.group}/{node.instance_id}"
-    ]
+    stream = f"LifecycleConfig/{node.group}/{node.instance_id}"
+    lines = nodes.logs[f"/aws/sagemaker/Clusters/main-cluster/{cluster.id}:{stream}"]
     assert lines[0] == "[SageMaker] Downloading lifecycle scripts"
     assert lines[-1] == "[SageMaker] The lifecycle scripts succeeded."
     on_node = (node.root / "var/log/trainyard/lifecycle.log").read_text()

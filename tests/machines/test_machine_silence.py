@@ -115,7 +115,7 @@ class Trials:
         return any(datetime.fromisoformat(line["at"]) > since for line in found)
 
     def cut(self, kind: str, seconds: float) -> tuple[Json, str, datetime]:
-        """Let that befall rank 1's node's link for so long; the attempt before, the node, when."""
+        """Cut the link of rank 1's node like that for so long; the attempt before, node, time."""
         before = self.attempt
         lost, at = before["nodes"][1], datetime.now().astimezone()
         self.machines.fault(kind, self.cluster, self.node(lost), seconds=seconds)

@@ -398,12 +398,6 @@ class AgentCluster:
         base = SLURM_PORTS[BLOCK * self.index]
         d = self.directory
         user = __import__("getpass").getuser()
-        epilog = d / "slurm-job-end"
-        epilog.write_text(
-            f"#!/bin/sh\nTRAINYARD_ROOT={self.controller.root} PYTHONPATH={PYTHON_PATH} "
-            f"exec {sys.executable} -m trainyard_agent notify-job-end\n"
-        )
-        epilog.chmod(0o755)
         own = f"""
 ClusterName=agents{self.index}
 SlurmctldHost=localhost(127.0.0.1)
@@ -419,7 +413,7 @@ SlurmctldLogFile={d}/log/slurmctld.log
 SlurmdLogFile={d}/nodes/%n/var/log/slurmd.log
 StateSaveLocation={d}/state
 SlurmdSpoolDir={self.sockets}/spool/%n
-EpilogSlurmctld={epilog}
+EpilogSlurmctld={self._write_epilog()}
 """
         lines = (own.strip() + SLURM_SETTINGS).splitlines()
         lines.extend(self.settings)
@@ -435,6 +429,15 @@ EpilogSlurmctld={epilog}
             "OverSubscribe=EXCLUSIVE"
         )
         self.slurm_conf.write_text("\n".join(lines) + "\n")
+
+    def _write_epilog(self) -> Path:
+        epilog = self.directory / "slurm-job-end"
+        epilog.write_text(
+            f"#!/bin/sh\nTRAINYARD_ROOT={self.controller.root} PYTHONPATH={PYTHON_PATH} "
+            f"exec {sys.executable} -m trainyard_agent notify-job-end\n"
+        )
+        epilog.chmod(0o755)
+        return epilog
 
     def _write_agent_config(self, node: Node, changes: dict[str, Any]) -> None:
         for part in ("etc/trainyard", "var/lib/trainyard", "var/log/trainyard"):

@@ -31,7 +31,7 @@ BROKEN = [
         "events:source trainyard.agent",
         ("ready=10",),
     ),
-    # StartSession is tried for 20 s, until a step of the run's machine says the node is not there.
+    # StartSession is tried for 20 s, until the run's machine says that its node is not connected.
     Broken(
         "A-002",
         "targets-have-the-name",

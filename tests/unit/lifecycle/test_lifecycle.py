@@ -1,4 +1,4 @@
-"""Lifecycle scripts find their role, may run twice, and fail with words that say what to do."""
+"""Lifecycle scripts: role by own address, idempotent files, no data in a shell, clear failures."""
 
 from __future__ import annotations
 

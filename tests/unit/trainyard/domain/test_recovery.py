@@ -25,6 +25,28 @@ from trainyard.domain.records import Attempt, Export, Run
 from trainyard.domain.recovery import decide
 from trainyard_contracts.events import AttemptEnded, Fact
 
+TWO_NODES = st.lists(st.sampled_from(NODES), min_size=2, max_size=2, unique=True)
+OUTCOMES = ["succeeded", "failed", "failed", "failed", "cancelled"]
+ERROR_KINDS = ["signal", "python-error", "node", "checkpoint", "unknown", None]
+
+
+def an_end(draw: st.DrawFn, node: str, step: int) -> dict[str, Any]:
+    return {
+        "jobId": "1",
+        "outcome": draw(st.sampled_from(OUTCOMES)),
+        "errorKind": draw(st.sampled_from(ERROR_KINDS)),
+        "error": draw(st.sampled_from(["ValueError: bad", None])),
+        "failedNode": draw(st.sampled_from([*NODES, None])),
+        "lastStep": step,
+        "nodes": [
+            evidence(
+                node,
+                draw(st.sampled_from(["silent", "linked"])),
+                draw(st.sampled_from(["down", "up"])),
+            )
+        ],
+    }
+
 
 @st.composite
 def facts(draw: st.DrawFn) -> list[Fact]:
@@ -46,27 +68,9 @@ def facts(draw: st.DrawFn) -> list[Fact]:
         data: dict[str, Any] = {
             "AttemptQueued": {"jobId": "1", "reason": "Resources",
                               "ahead": [{"jobId": "17", "user": "alice", "nodes": [node]}]},
-            "AttemptStarted": {
-                "jobId": "1",
-                "nodes": draw(
-                    st.lists(st.sampled_from(NODES), min_size=2, max_size=2, unique=True)
-                ),
-            },
+            "AttemptStarted": {"jobId": "1", "nodes": draw(TWO_NODES)},
             "AttemptStepped": {"step": step, "resumedFrom": None, "steppedAt": NOW.isoformat()},
-            "AttemptEnded": {
-                "jobId": "1",
-                "outcome": draw(
-                    st.sampled_from(["succeeded", "failed", "failed", "failed", "cancelled"])
-                ),
-                "errorKind": draw(st.sampled_from(
-                    ["signal", "python-error", "node", "checkpoint", "unknown", None]
-                )),
-                "error": draw(st.sampled_from(["ValueError: bad", None])),
-                "failedNode": draw(st.sampled_from([*NODES, None])),
-                "lastStep": step,
-                "nodes": [evidence(node, draw(st.sampled_from(["silent", "linked"])),
-                                   draw(st.sampled_from(["down", "up"])))],
-            },
+            "AttemptEnded": an_end(draw, node, step),
             "NodesChanged": {"nodes": [*NODES[:2], node],
                              "partitions": {"main": len({*NODES[:2], node})}},
             "NodeLost": {"lost": evidence(node)}, "NodeReturned": {"returned": node},

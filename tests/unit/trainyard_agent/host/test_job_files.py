@@ -1,4 +1,4 @@
-"""A hostile or broken job's files are data to the agent, which follows no link and never ends."""
+"""A broken or hostile job's files are data to the agent. It follows no link and outlives them."""
 
 from __future__ import annotations
 
