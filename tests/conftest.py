@@ -1,4 +1,4 @@
-"""Signals as every test expects them, and fixtures of the HTTP API's tests, unit and contract alike."""
+"""Gives every test the usual signals, and the HTTP API's tests, unit and contract, fixtures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def pytest_configure() -> None:
-    """A shell that starts the tests in the background has them ignore Ctrl-C, and every process that they start would inherit that."""
+    """Let Ctrl-C end the tests: a shell in whose background they run has them ignore it.
+
+    Every process that they start would ignore it, too.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # On a busy machine an example takes longer than hypothesis allows one by default.
     settings.register_profile("unhurried", settings.default, deadline=None)

@@ -1,4 +1,4 @@
-"""Two invocations at once for one run, and invocations that come late: one cluster, one job, one line for each decision, no lost wake-up."""
+"""Two invocations at once for one run, and late ones: one cluster, one job, no lost wake-up."""
 
 from __future__ import annotations
 

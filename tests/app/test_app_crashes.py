@@ -1,4 +1,4 @@
-"""The process dies at every port call of a whole life, before and after the call's effect; the run still ends clearly."""
+"""The process dies before or after any call of a port, and the run still ends clearly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def survive(story: Story) -> None:
 
 
 def live(story: Story) -> None:
-    """A whole life: made, trained, one node lost, resumed, exported, torn down. Every phase may be the one that dies."""
+    """A whole life: made, trained, a node lost, resumed, exported, torn down. Any phase may die."""
     deliver_submit(story)
     story.rest()
     story.world.backend.advance(story.cluster.name, BackendStatus.IN_SERVICE)
@@ -111,7 +111,8 @@ def assert_clear_end(story: Story, where: str) -> None:
     assert len(messages) == 1, f"{where}: {messages}"
 
 
-#: Every fifth call in the fast suite (each time another fifth for before and after); TRAINYARD_EVERY_CALL=1 kills at each one.
+#: The fast suite kills at every fifth call, at other ones before the call than after it.
+#: TRAINYARD_EVERY_CALL=1 kills at each one.
 STRIDE = 1 if os.environ.get("TRAINYARD_EVERY_CALL") else 5
 
 

@@ -1,4 +1,4 @@
-"""What events do: recorded once, or dropped with a reason; never a state change of their own, never a retry storm."""
+"""An event is recorded once or dropped with a reason; alone it changes no state."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.memory import World
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story, make_cluster, record_fact, run_spec
 
+from trainyard.app.clusters.create_cluster import create_cluster
+from trainyard.app.clusters.list_nodes import list_nodes
 from trainyard.domain.errors import RetryableError
 from trainyard.domain.facts import Book, LifecycleFailed, type_of
 from trainyard_contracts import places
+from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.events import NodeLost, NodeUnhealthy
 
 EVENTS = Path(__file__).parents[1] / "events"
@@ -281,7 +285,6 @@ def test_a_clock_that_runs_ahead_does_not_put_facts_into_the_future() -> None:
 
 
 def test_heartbeats_are_kept_and_shown() -> None:
-    from trainyard.app.clusters.list_nodes import list_nodes
     from trainyard.app.runs.read_metrics import read_metrics
     from trainyard.app.runs.show_run import show_run
 
@@ -304,65 +307,52 @@ def test_heartbeats_are_kept_and_shown() -> None:
     assert story.cluster.last_heartbeat_at == story.world.clock.now()
 
 
-def test_every_node_of_a_large_cluster_has_its_sample_though_one_heartbeat_does_not_hold_them() -> (
-    None
-):
-    from tests.support.memory import World
-
-    from trainyard.app.clusters.create_cluster import create_cluster
-    from trainyard.app.clusters.list_nodes import list_nodes
-    from trainyard_contracts.cluster_specs import read_cluster_spec
-
-    world = World()
+def large_cluster(world: World) -> tuple[str, list[str]]:
+    """A Ready cluster of 700 workers: its ARN, and its nodes' instance ids."""
     spec = read_cluster_spec({**cluster_spec(workers=700), "name": "large"})
-    cluster = create_cluster(world.ports, spec)
-    arn = world.backend.create(cluster)
+    arn = world.backend.create(create_cluster(world.ports, spec))
     world.clusters.put(
         world.clusters.get("large").model_copy(update={"arn": arn, "status": "Ready"})
     )
     world.secrets.ensure(places.agent_key_secret(world.ports.config.secret_prefix, "large"))
-    ids = [node.instance_id for node in world.backend.node_lists["large"]]
+    return arn, [node.instance_id for node in world.backend.node_lists["large"]]
+
+
+def one_of_five_heartbeats(world: World, arn: str, ids: list[str], cpu_percent: int) -> None:
+    at = world.clock.now().isoformat()
+    samples = [
+        {"node": f"n-{one}", "instanceId": one, "role": "worker", "at": at}
+        | {"cpuPercent": cpu_percent}
+        for one in ids
+    ]
+    detail = {
+        "id": world.ids.ulid(),
+        "at": at,
+        "clusterName": "large",
+        "clusterArn": arn,
+        "nodes": samples,
+        "parts": 5,
+    }
+    envelope = {"source": "trainyard.agent", "detail-type": "ClusterHeartbeat", "id": "e"}
+    record_fact(world.ports, {**envelope, "detail": detail})
+
+
+def test_every_node_has_its_sample_though_one_heartbeat_does_not_hold_a_large_cluster() -> None:
+    world = World()
+    arn, ids = large_cluster(world)
     for round_number in range(3):
         for begin in range(0, len(ids), 150):
             world.clock.tick(1)
-            at = world.clock.now().isoformat()
-            samples = [
-                {
-                    "node": f"n-{one}",
-                    "instanceId": one,
-                    "role": "worker",
-                    "at": at,
-                    "cpuPercent": round_number,
-                }
-                for one in ids[begin : begin + 150]
-            ]
-            detail = {
-                "id": world.ids.ulid(),
-                "at": at,
-                "clusterName": "large",
-                "clusterArn": arn,
-                "nodes": samples,
-                "parts": 5,
-            }
-            record_fact(
-                world.ports,
-                {
-                    "source": "trainyard.agent",
-                    "detail-type": "ClusterHeartbeat",
-                    "id": "e",
-                    "detail": detail,
-                },
-            )
-    assert {
-        node.sample["cpuPercent"] for node in list_nodes(world.ports, "large") if node.sample
-    } == {2}
-    assert all(node.sample for node in list_nodes(world.ports, "large"))
+            one_of_five_heartbeats(world, arn, ids[begin : begin + 150], round_number)
+    nodes = list_nodes(world.ports, "large")
+    assert {node.sample["cpuPercent"] for node in nodes if node.sample} == {2}
+    assert all(node.sample for node in nodes)
 
 
 @pytest.mark.parametrize(
     "wrong", [timedelta(hours=-1), timedelta(hours=1)], ids=["an hour behind", "an hour ahead"]
 )
-def test_a_controller_whose_clock_is_wrong_loses_no_node_in_silence_and_dates_no_recovery_by_its_clock(
+def test_a_controllers_wrong_clock_loses_no_node_in_silence_and_dates_no_recovery(
     wrong: timedelta,
 ) -> None:
     story = Story()

@@ -1,4 +1,4 @@
-"""Clusters that carry our tag beside the records: an orphan is deleted on proof only; an empty or restored table proves nothing."""
+"""Clusters with our tag but no record: an orphan is deleted only on proof."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OLD = 601
 
 
 def left_behind(story: Story, name: str = "late", **record: Any) -> BackendCluster:
-    """What a crash leaves: AWS made the cluster after its record was closed without ever knowing its ARN."""
+    """What a crash leaves: AWS made the cluster after its record was closed without its ARN."""
     now = story.world.clock.now()
     spec = read_cluster_spec({**cluster_spec(), "name": name})
     made = Cluster(name=name, spec=spec, created_at=now, updated_at=now, create_requested=True)
@@ -93,9 +93,7 @@ def test_an_empty_table_deletes_no_cluster_and_says_what_a_person_should_do() ->
     assert_kept(story, old_sweep(story), name, "no record has its name")
 
 
-def test_a_cluster_whose_record_was_lost_is_not_taken_over_and_ended_by_a_new_record_of_its_name() -> (
-    None
-):
+def test_a_cluster_whose_record_was_lost_is_not_ended_by_a_new_record_of_its_name() -> None:
     story = Story()
     lost = make_cluster(story)
     story.world.clusters.stored.clear()
@@ -156,9 +154,7 @@ def test_a_closed_record_that_never_named_an_arn_proves_only_the_creation_that_i
     assert_kept(story, old_sweep(story), "late", "does not name the record")
 
 
-def test_a_closed_record_of_a_table_made_anew_does_not_prove_a_cluster_of_the_same_name_and_generation() -> (
-    None
-):
+def test_a_closed_record_of_a_new_table_proves_nothing_of_a_cluster_of_its_name() -> None:
     story = Story()
     seen = left_behind(story)
     assert seen.created_at is not None

@@ -1,4 +1,4 @@
-"""People's jobs are use of a cluster: it is not deleted under them, and whoever asks for it is told whose they are."""
+"""A cluster that runs people's jobs is not deleted, and the answer names whose jobs they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No run that trained well ends without its result: what is left behind keeps its cluster, and submitting says so before."""
+"""A result that cannot be exported keeps its cluster, and submitting warns of it before."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_run_whose_result_was_exported_lets_its_cluster_go(manifest: dict[str,
     "manifest",
     [{"workingLeftOut": 3, "leftOutBytes": 30 * 1024**3}, {"outputFiles": 5, "outputLeftOut": 1}],
 )
-def test_a_cluster_that_holds_the_only_copy_of_what_was_too_much_to_export_stays_and_says_what_to_do(
+def test_a_cluster_with_the_only_copy_of_what_was_too_much_to_export_stays_and_says_what_to_do(
     manifest: dict[str, Any],
 ) -> None:
     story = trained(**manifest)

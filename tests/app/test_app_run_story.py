@@ -1,4 +1,4 @@
-"""A run's life told as stories, on the real state machine definitions and in-memory twins of every port."""
+"""A run's life as stories, on the real state machine definitions and in-memory ports."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def test_a_lost_node_resumes_on_the_spare_from_the_last_whole_checkpoint() -> No
     assert story.world.backend.replaced == []
     because = "its agent fell silent and its Slurm daemon gives no answer."
     assert (
-        f"{because} Resuming on other nodes from the newest whole checkpoint (step 120 as far as is known)."
-        in story.said
+        f"{because} Resuming on other nodes from the newest whole checkpoint "
+        "(step 120 as far as is known)." in story.said
     )
     story.training("ip-127-0-1-13", "ip-127-0-1-14", step=121)
     assert story.run.incidents[0].resumed_at is not None
@@ -127,7 +127,7 @@ def test_what_a_fault_cost_is_told_when_it_is_known() -> None:
     assert story.run.attempts[1].exclude == [LOST]
     assert "step 110 as far as is known" in story.said
     assert "lost" not in story.said.splitlines()[-1]
-    # A checkpoint was committed in the very moment of the loss, so the new attempt found a newer one.
+    # A checkpoint was committed in the moment of the loss, so the new attempt found a newer one.
     story.training(step=121)
     assert "Training goes on from step 120, " in story.said
     assert (
@@ -262,8 +262,8 @@ def test_of_a_node_that_does_not_answer_at_all_nothing_is_said_that_is_not_known
     story.rest()
     assert len(story.run.attempts) == 1
     assert (
-        f"The agent on {LOST} is silent ({detail}). Whether the node is lost is not known yet: nothing is done to the job."
-        in story.said
+        f"The agent on {LOST} is silent ({detail}). Whether the node is lost is not known yet: "
+        "nothing is done to the job." in story.said
     )
 
 
@@ -298,9 +298,7 @@ def test_an_attempt_that_waits_behind_another_job_is_given_the_node_that_returns
     assert (story.run.status, len(story.run.attempts)) == ("Running", 2)
 
 
-def test_an_agent_that_does_not_know_how_to_change_a_waiting_job_is_told_of_and_not_asked_again() -> (
-    None
-):
+def test_an_agent_that_cannot_change_a_waiting_job_is_told_of_and_not_asked_again() -> None:
     story = started()
     story.lose(LOST)
     refused = {
@@ -708,9 +706,7 @@ def test_a_failed_run_resumes_in_a_new_life_with_new_budgets() -> None:
     assert story.run.status == "Succeeded"
 
 
-def test_a_run_from_before_clusters_had_roles_of_their_own_resumes_where_its_new_clusters_nodes_may_read() -> (
-    None
-):
+def test_a_run_older_than_cluster_roles_resumes_where_its_new_clusters_nodes_may_read() -> None:
     story = Story()
     story.submit()
     story.world.runs.put(story.run.model_copy(update={"objects_prefix": ""}))
@@ -756,9 +752,7 @@ def test_a_cancelled_run_whose_cluster_is_gone_goes_on_with_a_new_one_on_the_sam
     )
 
 
-def test_what_befell_the_nodes_of_an_earlier_cluster_says_nothing_of_a_later_one_of_the_same_name() -> (
-    None
-):
+def test_what_befell_an_earlier_clusters_nodes_says_nothing_of_a_later_one_of_its_name() -> None:
     story = Story()
     make_cluster(story, spares=0)
     story.submit(

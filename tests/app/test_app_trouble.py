@@ -1,4 +1,4 @@
-"""Trouble of every kind: after each a clear state, a clear reason, nothing lost, nothing left running."""
+"""After every kind of trouble: a clear state and reason, nothing lost, nothing left running."""
 
 from __future__ import annotations
 
@@ -60,9 +60,11 @@ def test_a_lifecycle_script_that_fails_ends_the_run_with_the_tail_of_its_log_and
     assert story.run.status == "Failed"
     assert problem(story).code == "lifecycle-failed"
     assert "mount: /fsx: no such device\nexit 32" in problem(story).detail
-    # The timeline and the list of runs are read line by line: they get the line that counts, and the problem the whole tail.
+    # People read the timeline and the list of runs line by line, so both get the line that counts.
+    # The problem gets the whole tail.
     assert story.run.reason.endswith(
-        "The lifecycle log says: [trainyard] FAILED in step 'shared filesystem': mount: /fsx: no such device"
+        "The lifecycle log says: [trainyard] FAILED in step 'shared filesystem': "
+        "mount: /fsx: no such device"
     )
     assert "exit 32" not in story.said
     assert story.cluster.status == "Deleted"
@@ -207,9 +209,7 @@ def test_a_job_whose_submission_was_never_answered_but_that_started_trains_on() 
     assert_gone(story)
 
 
-def test_a_job_whose_submission_was_never_answered_and_that_starts_late_is_stopped_and_exported() -> (
-    None
-):
+def test_a_job_whose_unanswered_submission_starts_late_is_stopped_and_exported() -> None:
     story = Story()
     make_cluster(story)
     never_answers(story, starts=False)
@@ -289,9 +289,7 @@ def test_a_late_step_of_a_dead_execution_does_not_take_the_wait_of_the_one_that_
     assert story.run.status == "Succeeded"
 
 
-def test_an_exporting_agent_that_says_the_disk_is_full_is_asked_three_times_then_the_cluster_is_kept() -> (
-    None
-):
+def test_an_export_that_finds_the_disk_full_is_tried_three_times_then_the_cluster_is_kept() -> None:
     story = in_training()
     story.agent.export_ok = False
     story.end()
@@ -387,9 +385,7 @@ def test_a_lost_start_execution_is_repaired_by_the_sweep() -> None:
     assert story.run.status == "Provisioning"
 
 
-def test_a_dead_execution_is_followed_by_the_next_generation_which_goes_on_where_the_run_stands() -> (
-    None
-):
+def test_a_dead_executions_next_generation_goes_on_where_the_run_stands() -> None:
     story = in_training()
     next(iter(story.world.executions.started.values())).status = "FAILED"
     story.world.clock.tick(31)
@@ -791,7 +787,8 @@ def test_why_a_cluster_that_is_being_created_is_not_deleted_yet_is_told_once() -
     assert story.run.status == "TearingDown"
     told = [line for line in story.said.splitlines() if "AWS refuses to delete" in line]
     assert told == [
-        f"AWS refuses to delete cluster '{story.cluster.name}' while it is being created; it is asked again until it does. "
+        f"AWS refuses to delete cluster '{story.cluster.name}' while it is being created; "
+        "it is asked again until it does. "
         "(its status is Creating)"
     ]
     story.world.backend.refuse.clear()
@@ -851,7 +848,8 @@ def test_a_submission_that_is_held_up_says_why_once() -> None:
 def test_a_bundle_that_somebody_overwrote_is_told_and_written_again() -> None:
     story = Story()
     refusals = [
-        '{"error": "bundle-changed", "message": "s3://data/bundle.json was overwritten after Trainyard wrote it"}'
+        '{"error": "bundle-changed", '
+        '"message": "s3://data/bundle.json was overwritten after Trainyard wrote it"}'
     ] * 2
 
     def overwritten(cluster: Cluster, argv: list[str]) -> CommandResult:
@@ -865,7 +863,10 @@ def test_a_bundle_that_somebody_overwrote_is_told_and_written_again() -> None:
     story.world.commands.answer = overwritten
     story.submit()
     story.ready()
-    told = "The submission of attempt 1 was refused: trainyard-agent submit: s3://data/bundle.json was overwritten after Trainyard wrote it."
+    told = (
+        "The submission of attempt 1 was refused: trainyard-agent submit: "
+        "s3://data/bundle.json was overwritten after Trainyard wrote it."
+    )
     assert story.said.count(told) == 1
     story.training()
     assert story.run.status == "Running"
@@ -915,7 +916,7 @@ def test_an_answer_of_the_agent_that_is_not_whole_is_asked_for_again() -> None:
         ("manifest deleted", "export-manifest.json is not in the data bucket"),
     ],
 )
-def test_what_changes_in_s3_before_it_is_verified_is_exported_again_and_the_cluster_stays_until_then(
+def test_what_changes_in_s3_before_it_is_verified_is_exported_again_and_keeps_the_cluster(
     what: str, reason: str
 ) -> None:
     story = in_training()

@@ -153,7 +153,10 @@ def test_a_key_is_read_once_for_many_events_and_again_when_it_is_doubted() -> No
 def test_a_name_whose_secret_is_still_being_deleted_is_tried_again() -> None:
     class Leaving:
         def create_secret(self, **request: Any) -> None:
-            message = "You can't create this secret because a secret with this name is already scheduled for deletion."
+            message = (
+                "You can't create this secret because a secret with this name is already "
+                "scheduled for deletion."
+            )
             raise ClientError(
                 {"Error": {"Code": "InvalidRequestException", "Message": message}}, "CreateSecret"
             )
@@ -167,7 +170,8 @@ SPEC = read_cluster_spec({
     **ON_FSX,
     "instanceGroups": [
         {"name": "head", "role": "controller", "instanceType": "ml.m5.xlarge", "count": 1},
-        {"name": "workers", "role": "worker", "instanceType": "ml.p5.48xlarge", "count": 2, "spares": 1},
+        {"name": "workers", "role": "worker", "instanceType": "ml.p5.48xlarge", "count": 2,
+         "spares": 1},
     ],
 })  # fmt: skip
 

@@ -49,9 +49,7 @@ def test_every_look_is_at_an_assumption_that_is_listed() -> None:
     assert {look.assumption for look in looks()} <= {entry[:5] for entry in ENTRIES}
 
 
-def test_each_quirk_of_the_local_cloud_breaks_the_assumption_that_names_it_and_a_test_has_it_found() -> (
-    None
-):
+def test_each_quirk_breaks_the_assumption_that_names_it_and_a_test_has_it_found() -> None:
     told = {
         quirk: entry[:5]
         for entry in ENTRIES

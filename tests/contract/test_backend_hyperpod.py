@@ -1,4 +1,4 @@
-"""The HyperPod backend against botocore's Stubber: every request and every answer is checked by SageMaker's own model."""
+"""The HyperPod backend against SageMaker's own model, which checks each request and answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from trainyard_contracts.cluster_specs import read_cluster_spec
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
 ARN = "arn:aws:sagemaker:us-east-1:111122223333:cluster/abcdefghijkl"
 SETTINGS = HyperPodSettings(
-    stage="prod", region="us-east-1", bucket="sagemaker-data", event_bus="bus", secret_prefix="trainyard/prod",
+    stage="prod", region="us-east-1", bucket="sagemaker-data", event_bus="bus",
+    secret_prefix="trainyard/prod",
     node_boundary_arn="arn:aws:iam::111122223333:policy/prod-boundary", heartbeat_seconds=60,
 )  # fmt: skip
 CLUSTER = Cluster(
@@ -36,7 +37,8 @@ CLUSTER = Cluster(
         **ON_FSX,
         "instanceGroups": [
             {"name": "head", "role": "controller", "instanceType": "ml.m5.xlarge", "count": 1},
-            {"name": "head-room", "role": "worker", "instanceType": "ml.m5.xlarge", "count": 2, "spares": 1},
+            {"name": "head-room", "role": "worker", "instanceType": "ml.m5.xlarge", "count": 2,
+             "spares": 1},
         ],
     }),
 )  # fmt: skip
@@ -149,8 +151,8 @@ def summary(
     group: str, instance_id: str, host: str | None = None, status: str = "Running"
 ) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "InstanceGroupName": group, "InstanceId": instance_id, "InstanceType": "ml.m5.xlarge", "LaunchTime": T0,
-        "InstanceStatus": {"Status": status, "Message": ""},
+        "InstanceGroupName": group, "InstanceId": instance_id, "InstanceType": "ml.m5.xlarge",
+        "LaunchTime": T0, "InstanceStatus": {"Status": status, "Message": ""},
     }  # fmt: skip
     return made | ({"PrivateDnsHostname": host} if host else {})
 
@@ -166,8 +168,9 @@ def test_creating_uploads_the_bundle_and_sends_the_request(fixture: Fixture) -> 
     assert fixture.backend.create(CLUSTER) == ARN
     prefix = "clusters/demo/1/lifecycle"
     assert set(fixture.blobs.objects) == {
-        f"{prefix}/on_create.sh", f"{prefix}/cluster.json", f"{prefix}/lib/trainyard_agent/__init__.py",
-        f"{prefix}/lib/trainyard_contracts/specs.py", f"{prefix}/lib/trainyard_trainers/ddp/__main__.py",
+        f"{prefix}/on_create.sh", f"{prefix}/cluster.json",
+        f"{prefix}/lib/trainyard_agent/__init__.py", f"{prefix}/lib/trainyard_contracts/specs.py",
+        f"{prefix}/lib/trainyard_trainers/ddp/__main__.py",
     }  # fmt: skip
 
 
@@ -364,9 +367,13 @@ EVENT_ID = "0a1b2c3d-0000-4000-8000-000000000001"
 def test_the_reason_of_an_event_stands_in_the_metadata_of_whatever_it_is_about(
     fixture: Fixture,
 ) -> None:
-    reason = "We currently do not have sufficient capacity to launch new ml.p5.48xlarge instances. Please try again."
+    reason = (
+        "We currently do not have sufficient capacity to launch new ml.p5.48xlarge instances. "
+        "Please try again."
+    )
     event = {
-        "EventId": EVENT_ID, "ClusterArn": ARN, "ClusterName": "demo", "ResourceType": "Instance", "EventTime": T0,
+        "EventId": EVENT_ID, "ClusterArn": ARN, "ClusterName": "demo", "ResourceType": "Instance",
+        "EventTime": T0,
         "EventDetails": {"EventMetadata": {"Instance": {"FailureMessage": reason}}},
     }  # fmt: skip
     asked = {"ClusterName": "demo", "EventId": EVENT_ID}
@@ -589,7 +596,8 @@ def test_no_log_group_is_an_empty_log(fixture: Fixture) -> None:
 
 def test_a_role_that_aws_does_not_know_yet_is_tried_again(fixture: Fixture) -> None:
     message = (
-        "Could not assume role arn:aws:iam::111122223333:role/trainyard/prod/demo/1/prod-demo. Please ensure that the role exists "
+        "Could not assume role arn:aws:iam::111122223333:role/trainyard/prod/demo/1/prod-demo. "
+        "Please ensure that the role exists "
         "and allows principal 'sagemaker.amazonaws.com' to assume the role."
     )
     fixture.finds_none()

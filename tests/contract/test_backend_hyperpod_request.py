@@ -1,4 +1,4 @@
-"""The CreateCluster request of a rich specification, kept as a golden file and checked against SageMaker's own model."""
+"""A rich specification's CreateCluster request is a golden file and fits SageMaker's model."""
 
 from __future__ import annotations
 
@@ -21,25 +21,30 @@ from trainyard_contracts.cluster_specs import read_cluster_spec
 GOLDEN = Path(__file__).with_name("golden_hyperpod")
 T0 = datetime(2026, 11, 20, tzinfo=timezone.utc)
 SETTINGS = HyperPodSettings(
-    stage="prod", region="us-west-2", bucket="sagemaker-trainyard-prod-1", event_bus="trainyard-prod", secret_prefix="trainyard/prod",
+    stage="prod", region="us-west-2", bucket="sagemaker-trainyard-prod-1",
+    event_bus="trainyard-prod", secret_prefix="trainyard/prod",
     node_boundary_arn="arn:aws:iam::111122223333:policy/prod-boundary", heartbeat_seconds=60,
     default_subnet_ids=("subnet-0d",), default_security_group_ids=("sg-0d",),
 )  # fmt: skip
 RICH: dict[str, Any] = {
     "name": "llm-pretrain",
     "instanceGroups": [
-        {"name": "head", "role": "controller", "instanceType": "ml.m5.4xlarge", "count": 1, "threadsPerCore": 2, "ebs": {"sizeGib": 500}},
+        {"name": "head", "role": "controller", "instanceType": "ml.m5.4xlarge", "count": 1,
+         "threadsPerCore": 2, "ebs": {"sizeGib": 500}},
         {"name": "door", "role": "login", "instanceType": "ml.m5.large", "count": 2},
         {
-            "name": "gpus", "role": "worker", "instanceType": "ml.p5.48xlarge", "count": 16, "spares": 2, "partition": "train",
-            "threadsPerCore": 1, "ebs": {"sizeGib": 1000, "kmsKeyId": "arn:aws:kms:us-west-2:111122223333:key/abc"},
+            "name": "gpus", "role": "worker", "instanceType": "ml.p5.48xlarge", "count": 16,
+            "spares": 2, "partition": "train", "threadsPerCore": 1,
+            "ebs": {"sizeGib": 1000, "kmsKeyId": "arn:aws:kms:us-west-2:111122223333:key/abc"},
             "deepHealthChecks": ["InstanceStress", "InstanceConnectivity"],
             "trainingPlanArn": "arn:aws:sagemaker:us-west-2:111122223333:training-plan/large-jobs",
         },
         {"name": "cpus", "role": "worker", "instanceType": "ml.c5.9xlarge", "count": 4},
     ],
-    "network": {"subnetIds": ["subnet-0123456789abcdef1", "subnet-0123456789abcdef2"], "securityGroupIds": ["sg-0123456789abcdef1"]},
-    "sharedFilesystem": {"dnsName": "fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com", "mountName": "abcd1234"},
+    "network": {"subnetIds": ["subnet-0123456789abcdef1", "subnet-0123456789abcdef2"],
+                "securityGroupIds": ["sg-0123456789abcdef1"]},
+    "sharedFilesystem": {"dnsName": "fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com",
+                         "mountName": "abcd1234"},
     "s3Mounts": [{"bucket": "datasets", "mountPath": "/data", "prefix": "tokens/v1"}],
     "users": [{"name": "ada", "uid": 2001, "sshKeys": ["ssh-ed25519 AAAA ada@example.com"]}],
     "environment": {"kind": "conda", "requirements": ["torch==2.13.0"]},

@@ -1,4 +1,4 @@
-"""No record changes unchecked: a misspelt field or a wrong type is an error where it is written, not what somebody reads later."""
+"""A record refuses a misspelt field or a wrong type where it is written, not where it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The import rules hold, and each of them really fails when it is broken (on a copy of the packages)."""
+"""The import rules hold, and each of them fails when it is broken on a copy of the packages."""
 
 from __future__ import annotations
 

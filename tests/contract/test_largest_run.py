@@ -1,4 +1,4 @@
-"""The largest cluster and the longest run that a spec allows: everything still decides, is stored within AWS's limits, and is answered."""
+"""The largest cluster and the longest run are decided, stored within AWS's limits and answered."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def spec() -> RunSpec:
     }
     document = {
         "name": "largest", "cluster": {"name": "large"}, "recovery": {"maxAttempts": ATTEMPTS},
-        "job": {"nodes": NODES, "module": "trainyard_trainers.ddp", "files": files}, "limits": {"maxDurationSeconds": 60 * 86400},
+        "job": {"nodes": NODES, "module": "trainyard_trainers.ddp", "files": files},
+        "limits": {"maxDurationSeconds": 60 * 86400},
     }  # fmt: skip
     return RunSpec.model_validate(document)
 
@@ -101,11 +102,13 @@ def attempt_facts(number: int, nodes: list[str], at: datetime) -> list[AgentEven
     ]
     told: list[events.AgentEvent] = [
         events.AttemptStarted(id=f"A{number:025d}", **made, **run, job_id=str(number), nodes=nodes),
-        events.AttemptStepped(id=f"B{number:025d}", **made, **run, step=number * 10, resumed_from=number * 10 - 1, stepped_at=at),
+        events.AttemptStepped(id=f"B{number:025d}", **made, **run, step=number * 10,
+                              resumed_from=number * 10 - 1, stepped_at=at),
         events.AttemptEnded(
-            id=f"C{number:025d}", **{**made, "at": at + timedelta(seconds=1)}, **run, job_id=str(number), outcome="failed", exit_code=1,
-            error=f"ValueError: {random_.random()}", error_kind="python-error", failed_node=lost, last_step=number * 10,
-            nodes=evidence, log_tail="x y\n" * 2048,
+            id=f"C{number:025d}", **{**made, "at": at + timedelta(seconds=1)}, **run,
+            job_id=str(number), outcome="failed", exit_code=1,
+            error=f"ValueError: {random_.random()}", error_kind="python-error", failed_node=lost,
+            last_step=number * 10, nodes=evidence, log_tail="x y\n" * 2048,
         ),
     ]  # fmt: skip
     for event in told:
@@ -114,17 +117,22 @@ def attempt_facts(number: int, nodes: list[str], at: datetime) -> list[AgentEven
 
 
 def long_run() -> Run:
-    """A run on its last attempt but one, with the reasons and incidents that a lost node a time leaves."""
+    """A run on its last attempt but one; each attempt before lost a node, which left its mark."""
     attempts, incidents = [], []
     for number in range(1, ATTEMPTS):
         node = NAMES[number]
-        why = f"Node {node} is lost: no beat for {random_.random():.3f} s; slurmd port: refused. Resuming on other nodes from {number * 977}."
+        why = (
+            f"Node {node} is lost: no beat for {random_.random():.3f} s; slurmd port: refused. "
+            f"Resuming on other nodes from {number * 977}."
+        )
         nodes = NAMES[:number] + NAMES[number + 1 :] if number in (1, ATTEMPTS - 1) else []
         at = T0 + timedelta(hours=number)
         attempts.append(
             Attempt(
-                number=number, job_id=str(number), nodes=nodes, exclude=[node], down=[node], submitted_at=at, started_at=at,
-                first_step_at=at, ended_at=None if number == ATTEMPTS - 1 else at, outcome=None, reason=why, resumed_from=number * 10,
+                number=number, job_id=str(number), nodes=nodes, exclude=[node], down=[node],
+                submitted_at=at, started_at=at, first_step_at=at,
+                ended_at=None if number == ATTEMPTS - 1 else at, outcome=None, reason=why,
+                resumed_from=number * 10,
             )
         )  # fmt: skip
         incidents.append(
@@ -139,8 +147,9 @@ def long_run() -> Run:
             )
         )
     return Run(
-        id=RUN, name="largest", spec=spec(), status="Running", created_at=T0, updated_at=T0, opened_at=T0, cluster_name="large",
-        attempts=attempts, incidents=incidents, excluded_nodes=NAMES[:ATTEMPTS],
+        id=RUN, name="largest", spec=spec(), status="Running", created_at=T0, updated_at=T0,
+        opened_at=T0, cluster_name="large", attempts=attempts, incidents=incidents,
+        excluded_nodes=NAMES[:ATTEMPTS],
         handled_facts=[f"D{number:025d}-{NAMES[number % NODES]}" for number in range(20_000)],
     )  # fmt: skip
 
@@ -305,9 +314,11 @@ def test_a_change_of_the_largest_list_of_nodes_forgets_no_node_that_is_still_in_
 def test_a_hundred_thousand_facts_are_decided() -> None:
     run = decided(long_run(), []).run
     flaps = [
-        fact("NodeLost", f"G{n:025d}", T0 + timedelta(seconds=n), about={"node": NAMES[n // 2 % 50], "agent": "silent", "scheduler": "down"})
+        fact("NodeLost", f"G{n:025d}", T0 + timedelta(seconds=n),
+             about={"node": NAMES[n // 2 % 50], "agent": "silent", "scheduler": "down"})
         if n % 2 == 0
-        else fact("NodeReturned", f"G{n:025d}", T0 + timedelta(seconds=n), about=answering(NAMES[n // 2 % 50]))
+        else fact("NodeReturned", f"G{n:025d}", T0 + timedelta(seconds=n),
+                  about=answering(NAMES[n // 2 % 50]))
         for n in range(100_000)
     ]  # fmt: skip
     after = decided(run, flaps)
@@ -317,13 +328,17 @@ def test_a_hundred_thousand_facts_are_decided() -> None:
 
 def sample(name: str, at: datetime) -> events.NodeSample:
     gpus = [
-        events.Gpu(index=n, kind="neuron", utilization_percent=random_.uniform(0, 100), memory_used_bytes=random_.randrange(10**11), memory_total_bytes=10**11)
+        events.Gpu(index=n, kind="neuron", utilization_percent=random_.uniform(0, 100),
+                   memory_used_bytes=random_.randrange(10**11), memory_total_bytes=10**11)
         for n in range(DEVICES)
     ]  # fmt: skip
     return events.NodeSample(
-        node=name, instance_id=f"i-{hash(name) % 16**17:017x}", role="worker", scheduler="allocated", at=at, cpu_percent=random_.uniform(0, 100),
-        memory_used_bytes=random_.randrange(10**12), memory_total_bytes=2 * 10**12, disk_used_percent=33.3, gpus=gpus,
-        network_received_bytes_per_second=random_.uniform(1e6, 1e9), network_sent_bytes_per_second=random_.uniform(1e6, 1e9),
+        node=name, instance_id=f"i-{hash(name) % 16**17:017x}", role="worker",
+        scheduler="allocated", at=at, cpu_percent=random_.uniform(0, 100),
+        memory_used_bytes=random_.randrange(10**12), memory_total_bytes=2 * 10**12,
+        disk_used_percent=33.3, gpus=gpus,
+        network_received_bytes_per_second=random_.uniform(1e6, 1e9),
+        network_sent_bytes_per_second=random_.uniform(1e6, 1e9),
     )  # fmt: skip
 
 
@@ -335,8 +350,9 @@ def heartbeats(
     parts = portions([sample(name, at) for name in nodes], runs)
     return [
         events.ClusterHeartbeat(
-            id=f"H{next(number):025d}", at=at + timedelta(milliseconds=index), cluster_name="large", cluster_arn=ARN, node="ip-10-0-0-1",
-            nodes=part, runs=runs, part=index, parts=len(parts),
+            id=f"H{next(number):025d}", at=at + timedelta(milliseconds=index), cluster_name="large",
+            cluster_arn=ARN, node="ip-10-0-0-1", nodes=part, runs=runs, part=index,
+            parts=len(parts),
         )
         for index, part in enumerate(parts, 1)
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The tests are a map of the code: a module's test is found by its path, or one table says where."""
+"""The tests are a map of the code: a module's test is found by its path or by one table."""
 
 from __future__ import annotations
 

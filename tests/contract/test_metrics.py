@@ -1,4 +1,4 @@
-"""Figures for CloudWatch: what is told when, in the form that CloudWatch takes from a log, and shown by the dashboard."""
+"""Figures for CloudWatch: when each is told, in which form, and that the dashboard shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""network.yaml on moto: the local half of the promise that what it makes is what template.yaml takes and doctor finds sound."""
+"""On moto: template.yaml takes what network.yaml makes, and doctor finds it sound."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def deploy(session: Any, **parameters: str) -> dict[str, str]:
 
 
 def associate(session: Any, cloudformation: Any) -> None:
-    """What moto's CloudFormation leaves out: its associations reach no route table. They are made as the template says them."""
+    """Make the associations that the template asks for: moto's CloudFormation leaves them out."""
     made = cloudformation.list_stack_resources(StackName="network")["StackResourceSummaries"]
     ids = {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in made}
     ec2 = session.create_client("ec2", region_name=REGION)

@@ -1,4 +1,4 @@
-"""A node's role: enough for what its agent does, bound to its own cluster, and never more than the template's boundary."""
+"""A node's role lets its agent do its work, in its own cluster and within the boundary only."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ AUTHORIZATION = json.loads(
     (Path(cfnlint.__file__).parent / "data/AdditionalSpecs/Policies.json").read_text()
 )
 SETTINGS = HyperPodSettings(
-    stage="yard", region=REGION, bucket=BUCKET, event_bus="yard-agents", secret_prefix="trainyard/yard",
+    stage="yard", region=REGION, bucket=BUCKET, event_bus="yard-agents",
+    secret_prefix="trainyard/yard",
     node_boundary_arn=f"arn:aws:iam::{ACCOUNT}:policy/yard-boundary", heartbeat_seconds=60,
 )  # fmt: skip
-#: AWS's own policy for nodes has a star here, with the condition on the namespace that ours has, too.
+#: AWS's own policy for nodes has a star here, with the condition on the namespace that ours has.
 STARRED = {"cloudwatch:PutMetricData"}
 AGENT = {"events:source": "trainyard.agent"}
 

@@ -1,4 +1,4 @@
-"""Requests made at random from the OpenAPI document, right and wrong ones: every answer is documented, none is a 5xx."""
+"""Random requests, right and wrong ones, get a documented answer and never a 5xx."""
 
 from __future__ import annotations
 

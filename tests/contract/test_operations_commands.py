@@ -33,7 +33,8 @@ def endpoint() -> Iterator[str]:
 
 def test_the_bucket_goes_with_all_its_versions_and_delete_markers(endpoint: str) -> None:
     s3 = boto3.client(
-        "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
+        "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="test",
+        aws_secret_access_key="test"
     )  # fmt: skip
     s3.create_bucket(Bucket="sagemaker-trainyard")
     s3.put_bucket_versioning(

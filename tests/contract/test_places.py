@@ -1,4 +1,4 @@
-"""What two processes must spell alike: the page of the contracts, and those who cannot import it."""
+"""Names that two processes must spell alike agree, also where a process cannot import them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules every state machine keeps: each task retries and catches, waits end, and every state leads somewhere."""
+"""The rules of every state machine: tasks retry and catch, waits end, states lead somewhere."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ MACHINES = {
     for path in sorted((ROOT / "statemachines").glob("*.asl.json"))
 }
 RETRIED = {
-    "Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException", "Lambda.TooManyRequestsException",
-    "Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError", "RetryableError", "ConflictError",
+    "Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException",
+    "Lambda.TooManyRequestsException", "Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError",
+    "RetryableError", "ConflictError",
 }  # fmt: skip
 STEPS = {
     "run": {
@@ -96,7 +97,8 @@ def test_every_task_retries_what_may_pass_and_backs_off(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "state_name"),
-    [("run", "Plan"), ("run", "Decide"), ("run", "EnsureCluster"), ("run", "AwaitOutcome"), ("run", "Teardown"),
+    [("run", "Plan"), ("run", "Decide"), ("run", "EnsureCluster"), ("run", "AwaitOutcome"),
+     ("run", "Teardown"),
      ("cluster", "Decide"), ("cluster", "Await"), ("cluster", "Ready"), ("teardown", "Delete")],
 )  # fmt: skip
 def test_ten_minutes_without_dynamodb_end_neither_a_healthy_run_nor_a_cluster_that_is_made(
@@ -118,7 +120,7 @@ def test_every_task_catches_everything_at_last(name: str) -> None:
 
 @each_machine
 def test_an_input_or_result_that_is_too_large_is_caught_by_its_name(name: str) -> None:
-    """AWS's guide on handling errors: States.ALL catches neither States.DataLimitExceeded nor States.Runtime."""
+    """AWS's guide: States.ALL catches neither States.DataLimitExceeded nor States.Runtime."""
     for state_name, task in _tasks(name):
         by_name, last = task["Catch"][-2:]
         assert by_name["ErrorEquals"] == ["States.DataLimitExceeded"], state_name

@@ -1,4 +1,4 @@
-"""The same stories told to every implementation of Runs, Clusters and Waits: DynamoDB (on moto) and the in-memory twins."""
+"""DynamoDB (on moto) and the in-memory twins pass the same tests of Runs, Clusters and Waits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Stores:
     waits: Waits
 
 
-#: Stories of durability that the twins do not tell: they forget no key, and never meet a straggler of an earlier generation.
+#: Stories of durability that the twins do not tell.
+#: They forget no key, and never meet a straggler of an earlier generation.
 DURABLE_ONLY = {
     "test_a_key_is_forgotten_after_a_day",
     "test_a_made_up_page_token_is_refused",
@@ -259,7 +260,7 @@ def test_checkpoints_are_paged_newest_first_and_a_rejected_one_stays_rejected(
     "order",
     list(permutations(["whole", "pruned"])) + list(permutations(["whole", "pruned", "rejected"])),
 )
-def test_in_whatever_order_it_is_told_a_pruned_checkpoint_keeps_its_details_and_a_rejected_one_its_reason(
+def test_in_any_order_a_pruned_checkpoint_keeps_its_details_and_a_rejected_one_its_reason(
     stores: Stores, order: tuple[str, ...]
 ) -> None:
     made = create(stores, run(1))

@@ -1,4 +1,4 @@
-"""What DynamoDB's limits ask of the stores: item size, pages, unprocessed keys, contended transactions, times to live."""
+"""DynamoDB's limits: item size, pages, unprocessed keys, contended transactions, expiry."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def test_a_timeline_of_more_than_one_megabyte_is_read_whole(table: Table) -> Non
             message="x" * 120_000,
         )
         table.put({
-            "pk": {"S": f"run#{made.id}"}, "sk": {"S": f"line#{stamp(entry.at)}#{entry.id}"}, "doc": {"S": entry.model_dump_json(by_alias=True)},
+            "pk": {"S": f"run#{made.id}"}, "sk": {"S": f"line#{stamp(entry.at)}#{entry.id}"},
+            "doc": {"S": entry.model_dump_json(by_alias=True)},
         })  # fmt: skip
     assert len(runs.timeline(made.id, limit=50, token=None).items) == 12
 
@@ -64,7 +65,7 @@ def test_keys_and_heartbeats_expire(table: Table) -> None:
 
 
 class Contended:
-    """DynamoDB that reports a conflict with another transaction, as often as told, before it writes."""
+    """DynamoDB that reports a conflict with another transaction, so many times, then writes."""
 
     def __init__(self, conflicts: int, then: list[str] | None = None) -> None:
         self.conflicts, self.then, self.calls = conflicts, then, 0

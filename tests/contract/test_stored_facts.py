@@ -1,4 +1,4 @@
-"""Facts in the table: what an older version wrote is read, and what cannot be read decides nothing."""
+"""An older version's facts are read from the table, and an unreadable fact decides nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The template's promises about access: least privilege, private data, logs that end, alarms on what must not happen."""
+"""The template keeps its promises on access: least privilege, private data, logs that end."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from trainyard_contracts.places import STAGE_TAG
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
 RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
-#: AWS's service authorization reference, as cfn-lint carries it: action -> the resource types it can be limited to.
+#: AWS's service authorization reference, as cfn-lint carries it.
+#: It maps an action to the resource types to which it can be limited.
 AUTHORIZATION = json.loads(
     (Path(cfnlint.__file__).parent / "data/AdditionalSpecs/Policies.json").read_text()
 )
-#: Session Manager's reference names EC2, managed and ECS targets only; what HyperPod nodes need was never tried.
+#: Session Manager's reference names EC2, managed and ECS targets only.
+#: What HyperPod nodes need was never tried.
 ONLY_DOCUMENTED_WITH_A_STAR = {"ssm:StartSession"}
 
 
@@ -66,14 +68,16 @@ def test_every_action_of_every_role_exists() -> None:
             _resource_types(action)
 
 
-#: boto3 clients by the names that the adapters give them, and what AWS asks for beside the calls themselves.
+#: boto3 clients by the names that the adapters give them.
 CLIENTS = {
-    "_dynamodb": "dynamodb", "_s3": "s3", "_sagemaker": "sagemaker", "_sfn": "states", "_ssm": "ssm", "_secrets": "secretsmanager",
-    "_pricing": "pricing", "_sqs": "sqs", "logs": "logs", "_iam": "iam",
+    "_dynamodb": "dynamodb", "_s3": "s3", "_sagemaker": "sagemaker", "_sfn": "states",
+    "_ssm": "ssm", "_secrets": "secretsmanager", "_pricing": "pricing", "_sqs": "sqs",
+    "logs": "logs", "_iam": "iam",
 }  # fmt: skip
+#: What AWS asks for beside the calls themselves.
 IMPLIED = {
-    "logs:CreateLogStream", "logs:PutLogEvents", "s3:ListBucket", "sqs:SendMessage", "iam:PassRole", "sagemaker:AddTags",
-    "secretsmanager:TagResource", "iam:CreateServiceLinkedRole", "iam:TagRole",
+    "logs:CreateLogStream", "logs:PutLogEvents", "s3:ListBucket", "sqs:SendMessage", "iam:PassRole",
+    "sagemaker:AddTags", "secretsmanager:TagResource", "iam:CreateServiceLinkedRole", "iam:TagRole",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What other rooms rely on in the template: names, settings, layers, routes, and that SAM can translate it."""
+"""Names, settings, layers and routes that others rely on, and that SAM translates them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = yaml_parse((ROOT / "template.yaml").read_text())
 RESOURCES: dict[str, Any] = TEMPLATE["Resources"]
 SETTINGS = {
-    "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN", "CLUSTER_MACHINE_ARN", "TEARDOWN_MACHINE_ARN",
-    "NODE_BOUNDARY_ARN", "SECRET_PREFIX", "DEFAULT_SUBNET_IDS", "DEFAULT_SECURITY_GROUP_IDS", "HEARTBEAT_SECONDS", "ORPHAN_SECONDS",
+    "STAGE", "TABLE_NAME", "DATA_BUCKET", "EVENT_BUS_NAME", "DEAD_LETTERS_URL", "RUN_MACHINE_ARN",
+    "CLUSTER_MACHINE_ARN", "TEARDOWN_MACHINE_ARN", "NODE_BOUNDARY_ARN", "SECRET_PREFIX",
+    "DEFAULT_SUBNET_IDS", "DEFAULT_SECURITY_GROUP_IDS", "HEARTBEAT_SECONDS", "ORPHAN_SECONDS",
 }  # fmt: skip
 
 
@@ -155,7 +156,7 @@ def test_a_build_is_never_taken_from_a_cache_that_does_not_know_the_lock() -> No
 
 @pytest.mark.parametrize("layer", ["layers/contracts", "layers/core"])
 def test_layer_requirements_hold_packages_only(layer: str) -> None:
-    """A relative path or `-e` in a layer's requirements is dropped by a host-side `sam build` without a word."""
+    """`sam build` on the host silently drops a relative path or `-e` in a layer's requirements."""
     for line in (ROOT / layer / "requirements.txt").read_text().splitlines():
         assert re.match(r"^[A-Za-z][A-Za-z0-9-]*(\[[a-z,]+\])?[<>=!~0-9.,]*$", line), line
 

@@ -1,4 +1,4 @@
-"""A job has all devices and cores of its nodes, as Slurm knows them, also where Slurm lets it have nothing else."""
+"""A job has all devices and cores of its nodes, also where Slurm lets it have nothing else."""
 
 from __future__ import annotations
 
@@ -18,9 +18,15 @@ DEVICES = 4
 LOOK = """
 import json, os, subprocess
 step = os.environ["SLURM_JOB_ID"] + "." + os.environ["SLURM_STEP_ID"]
-shown = subprocess.run(["scontrol", "-o", "show", "step", step], capture_output=True, text=True, check=True).stdout
-found = {"gpus": os.environ.get("SLURM_GPUS_ON_NODE"), "cores": os.environ["SLURM_CPUS_ON_NODE"], "step": shown}
-with open(os.path.join(os.environ["TRAINYARD_OUTPUT_DIR"], os.environ["SLURMD_NODENAME"] + ".json"), "w") as out:
+show = ["scontrol", "-o", "show", "step", step]
+shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+found = {
+    "gpus": os.environ.get("SLURM_GPUS_ON_NODE"),
+    "cores": os.environ["SLURM_CPUS_ON_NODE"],
+    "step": shown,
+}
+name = os.environ["SLURMD_NODENAME"] + ".json"
+with open(os.path.join(os.environ["TRAINYARD_OUTPUT_DIR"], name), "w") as out:
     json.dump(found, out)
 """
 

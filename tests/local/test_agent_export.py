@@ -1,4 +1,4 @@
-"""Export over real HTTP: every object proved, the manifest last, resumable, and never a lie about what S3 holds."""
+"""Export over HTTP: each object is proved, the manifest comes last, and a rest is resumed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import shutil
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -56,7 +57,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def run_export(directory: Path, selection: str = "all", *, start: bool = True) -> dict[str, Any]:
-    """A daemon's life as far as export goes: take up what is unfinished, perhaps start one, until nothing runs. Returns the event."""
+    """A daemon's life: take up unfinished exports, perhaps start one, until all end; the event."""
 
     async def go() -> dict[str, Any]:
         settings = config(directory)
@@ -91,9 +92,11 @@ def test_everything_whole_is_exported_and_proved(tmp_path: Path, sink: Sink, roo
     manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
     keys = {item["key"] for item in manifest["objects"]}
     assert keys == {
-        "checkpoints/step-000000000010-attempt-1/rank-0/model.pt", "checkpoints/step-000000000010-attempt-1/manifest.json",
-        "checkpoints/step-000000000020-attempt-1/rank-0/model.pt", "checkpoints/step-000000000020-attempt-1/manifest.json",
-        "final/rank-0/model.pt", "final/manifest.json", "logs/attempt-1.log",
+        "checkpoints/step-000000000010-attempt-1/rank-0/model.pt",
+        "checkpoints/step-000000000010-attempt-1/manifest.json",
+        "checkpoints/step-000000000020-attempt-1/rank-0/model.pt",
+        "checkpoints/step-000000000020-attempt-1/manifest.json", "final/rank-0/model.pt",
+        "final/manifest.json", "logs/attempt-1.log",
     }  # fmt: skip
     for item in manifest["objects"]:
         body, checksum = sink.objects[f"{PREFIX}/{item['key']}"]
@@ -161,7 +164,8 @@ def test_a_final_model_that_does_not_verify_fails_the_export(
     finished = run_export(tmp_path)
     assert (finished["ok"], finished["reason"]) == (
         False,
-        "the final model does not verify: rank-0/model.pt does not have the hash that the manifest says",
+        "the final model does not verify: rank-0/model.pt does not have the hash "
+        "that the manifest says",
     )
 
 
@@ -179,13 +183,11 @@ def test_s3_refuses_a_file_that_changed_after_it_was_hashed(tmp_path: Path, sink
         S3("us-east-1").put_file(Location("data", "k"), path, known)
 
 
-def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def moto_has(monkeypatch: pytest.MonkeyPatch, *, bucket: str, bus: str) -> Iterator[None]:
+    """A server of moto, which is AWS to this process, with a bucket and a bus."""
     import boto3
     from moto.server import ThreadedMotoServer
-
-    from trainyard_agent.events.outbox import Sender
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
@@ -194,10 +196,21 @@ def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        boto3.client("s3", region_name="us-east-1").create_bucket(Bucket=bucket)
+        boto3.client("events", region_name="us-east-1").create_event_bus(Name=bus)
+        yield
+    finally:
+        server.stop()
+
+
+def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainyard_agent.events.outbox import Sender
+
+    with moto_has(monkeypatch, bucket="data", bus="bus"):
         monkeypatch.setattr(s3, "SINGLE_PUT_BYTES", 6 * 1024 * 1024)
         monkeypatch.setattr(s3, "PART_BYTES", 5 * 1024 * 1024)
-        boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="data")
-        boto3.client("events", region_name="us-east-1").create_event_bus(Name="bus")
         client, small, large = S3("us-east-1"), tmp_path / "small", tmp_path / "large"
         small.write_bytes(b"x" * 1000)
         large.write_bytes(b"y" * 12 * 1024 * 1024)
@@ -217,11 +230,8 @@ def test_the_agent_speaks_s3_and_eventbridge_as_moto_understands_them(
             "Detail": "{}",
             "EventBusName": "bus",
         }
-        assert (
-            "EventId" in Sender(tmp_path / "o", "bus", "us-east-1", b"key")._put_events([entry])[0]
-        )
-    finally:
-        server.stop()
+        sender = Sender(tmp_path / "o", "bus", "us-east-1", b"key")
+        assert "EventId" in sender._put_events([entry])[0]
 
 
 def test_a_programs_own_results_are_exported_and_proved_like_a_checkpoint(
@@ -239,32 +249,24 @@ def test_a_programs_own_results_are_exported_and_proved_like_a_checkpoint(
     (files / "kept.py").write_text("changed by the program\n")
     (files / "out/model.pt").write_bytes(b"weights")
     bundle = {
-        "runId": RUN,
-        "attempt": 1,
-        "clusterName": "demo",
-        "batchScript": "#!",
-        "nodes": 1,
-        "processesPerNode": 1,
-        "program": ["train.py"],
-    }
-    bundle["files"] = {"train.py": "print()\n", "kept.py": "as submitted\n"}
+        "runId": RUN, "attempt": 1, "clusterName": "demo", "batchScript": "#!", "nodes": 1,
+        "processesPerNode": 1, "program": ["train.py"],
+        "files": {"train.py": "print()\n", "kept.py": "as submitted\n"},
+    }  # fmt: skip
     (root / "attempts/1/bundle.json").write_text(json.dumps(bundle))
     assert run_export(tmp_path, "none")["ok"]
     manifest = json.loads(sink.objects[f"{PREFIX}/export-manifest.json"][0])
     keys = {item["key"] for item in manifest["objects"] if not item["key"].startswith("final/")}
     assert keys == {
-        "output/plots/loss 1.png", "working/run/snapshot.pt", "working/run/checkpoints/model.pt", "working/attempt-1/out/model.pt",
-        "working/attempt-1/kept.py", "logs/attempt-1.log",
+        "output/plots/loss 1.png", "working/run/snapshot.pt", "working/run/checkpoints/model.pt",
+        "working/attempt-1/out/model.pt", "working/attempt-1/kept.py", "logs/attempt-1.log",
     }  # fmt: skip
     for item in manifest["objects"]:
         body, _ = sink.objects[f"{PREFIX}/{quote(item['key'])}"]
         assert (len(body), hashlib.sha256(body).hexdigest()) == (item["bytes"], item["sha256"])
     assert (manifest["outputFiles"], manifest["workingFiles"]) == (1, 4)
-    assert (manifest["outputLeftOut"], manifest["workingLeftOut"], manifest["leftOutBytes"]) == (
-        0,
-        0,
-        0,
-    )
+    left_out = [manifest[name] for name in ("outputLeftOut", "workingLeftOut", "leftOutBytes")]
+    assert left_out == [0, 0, 0]
 
 
 def test_what_is_too_large_or_leads_elsewhere_is_left_out_and_counted(
@@ -355,7 +357,7 @@ def test_what_nobody_may_list_is_left_out_and_counted(
 
 
 def after_planning(monkeypatch: pytest.MonkeyPatch, prune: Callable[[], None]) -> None:
-    """Between the moment in which an export has read a checkpoint and the moment in which it copies it, this happens."""
+    """Do this after an export has read a checkpoint and before it copies it."""
     real = export.make_plan
 
     def planned(*arguments: Any) -> export.Plan:

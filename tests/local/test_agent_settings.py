@@ -30,7 +30,7 @@ def cluster(tmp_path: Path) -> Iterator[AgentCluster]:
 
 
 def in_force(cluster: AgentCluster) -> bool:
-    # Its status is 1 while slurmctld reads its configuration again, though it answers: it finds nobody to ping.
+    # scontrol ends with 1 while slurmctld reads its configuration again: it finds nobody to ping.
     asked = subprocess.run(
         ["scontrol", "show", "config"],
         env=cluster.environment(cluster.controller),

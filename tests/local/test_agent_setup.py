@@ -1,4 +1,4 @@
-"""A node that Slurm has already, but whose setup is not over: its agent, which starts last, was never linked. No job trains there before."""
+"""No job trains on a node that Slurm has but whose agent, which starts last, was never linked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node that stands still on a real Slurm: lost within seconds, never the program's error; what only seems so loses nothing."""
+"""A node that stands still on a real Slurm is lost in seconds, and no error of the program's."""
 
 from __future__ import annotations
 
@@ -90,17 +90,15 @@ def test_a_node_that_stands_still_is_lost_and_what_it_left_ends_when_it_comes_ba
     fault = freeze(cluster, bad)
     found = event(cluster, "NodeLost")
     noticed = arrival(cluster, "NodeLost") - fault
-    assert (found["about"]["node"], found["about"]["agent"], found["about"]["scheduler"]) == (
-        bad.name,
-        "silent",
-        "down",
-    )
-    assert "slurmd does not answer" in found["about"]["detail"]
+    about = found["about"]
+    assert (about["node"], about["agent"], about["scheduler"]) == (bad.name, "silent", "down")
+    assert "slurmd does not answer" in about["detail"]
     assert noticed < NOTICED_SECONDS
     submit(cluster, 2, downNodes=[bad.name], excludeNodes=[bad.name])
     event(cluster, "AttemptStepped", attempt=2)
     print(
-        f"\n{victim}: lost after {noticed:.2f} s, first step after {arrival(cluster, 'AttemptStepped', attempt=2) - fault:.2f} s"
+        f"\n{victim}: lost after {noticed:.2f} s, "
+        f"first step after {arrival(cluster, 'AttemptStepped', attempt=2) - fault:.2f} s"
     )
     ended = event(cluster, "AttemptEnded", attempt=1)
     assert (ended["outcome"], ended["errorKind"], ended["failedNode"]) == (
@@ -174,7 +172,7 @@ def test_an_agent_that_stands_still_for_twenty_seconds_loses_no_node(
 
 
 def test_when_no_node_is_heard_any_more_the_judgement_waits(cluster: AgentCluster) -> None:
-    """As when the controller's own link is cut. Slurm itself gives nodes up after 10 s here (on AWS after 300 s)."""
+    """As when the controller's link is cut. Here Slurm gives nodes up after 10 s (AWS: 300 s)."""
     training(cluster)
     freeze(cluster, *cluster.worker_nodes)
     eventually("every agent is silent", lambda: len(cluster.sink.of("AgentSilent")) == 3, 20)

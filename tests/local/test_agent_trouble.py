@@ -1,4 +1,4 @@
-"""A node in real trouble on a real Slurm: full and read-only disks, a slurmctld that hangs, agents that stand still."""
+"""A node in real trouble on a real Slurm: full or read-only disks, hung slurmctld, still agents."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def mount(*options: str) -> bool:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentCluster]:
-    """One for all tests; the controller's state and the shared directory lie on small disks of their own, where we may mount any."""
+    """One for all tests; its state and shared directory lie on small disks that we may mount."""
     running = AgentCluster(tmp_path_factory.mktemp("trouble"))
     try:
         for directory, size in ((state(running), STATE_BYTES), (running.shared, SHARED_BYTES)):
@@ -222,7 +222,10 @@ def test_a_shared_disk_that_takes_nothing_more_ends_the_attempt_and_says_why(
 
 @contextlib.contextmanager
 def shared_disk_refuses(cluster: AgentCluster, trouble: str) -> Iterator[None]:
-    """Full, or read-only for everything that is opened from now on (the kernel refuses to remount what is open for writing)."""
+    """Full, or read-only for all that is opened from now on.
+
+    The kernel refuses to remount what is open for writing.
+    """
     shared = str(cluster.shared)
     if trouble == "No space left on device":
         with full(cluster.shared):
@@ -311,7 +314,7 @@ def test_agents_that_stood_still_lose_no_node_and_submit_once(
 def test_old_knowledge_is_no_sign_against_a_node_that_trains(
     cluster: AgentCluster, run: str, still: str
 ) -> None:
-    """Agent and slurmd of a node are dead, its training is not: steps that nobody looked at for a while are not steps that stopped."""
+    """A node's agent and slurmd are dead, its training is not: steps unseen have not stopped."""
     node = node_named(cluster, train(cluster, run)[1])
     cluster.kill_agent(node)
     os.kill(

@@ -825,11 +825,9 @@ def test_an_update_runs_the_new_code_and_keeps_what_is_there(tmp_path: Path) -> 
         )["executionArn"]
         stored = eventually("the token is stored", lambda: item(local, "w", "token"), 15)
         template.write_text(template.read_text().replace("Default: hello", "Default: welcome"))
-        (app / "flow.asl.json").write_text(
-            json.dumps(
-                {"StartAt": "Only", "States": {"Only": {"Type": "Pass", "Result": 7, "End": True}}}
-            )
-        )
+        seven = {"Type": "Pass", "Result": 7, "End": True}
+        flow = {"StartAt": "Only", "States": {"Only": seven}}
+        (app / "flow.asl.json").write_text(json.dumps(flow))
         control.update(state_dir, template)
         assert (first, greeting(local)) == ("hello", "welcome")
         assert json.loads(run_flow(local)["output"]) == 7

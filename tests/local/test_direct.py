@@ -1,4 +1,4 @@
-"""DynamoDB's short way answers what moto's long way answers; heads of requests are read as the standard library reads them."""
+"""DynamoDB's short way answers as moto's long way; heads are read as the standard library does."""
 
 from __future__ import annotations
 
@@ -31,14 +31,19 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("PutItem", {"TableName": "t", "Item": ITEM}),
     ("GetItem", {"TableName": "t", "Key": KEY, "ConsistentRead": True}),
     ("GetItem", {"TableName": "t", "Key": {"pk": {"S": "no"}, "sk": {"S": "b"}}}),
-    ("Query", {"TableName": "t", "KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": "a"}}, "Limit": 1}),
+    ("Query", {"TableName": "t", "KeyConditionExpression": "pk = :pk",
+               "ExpressionAttributeValues": {":pk": {"S": "a"}}, "Limit": 1}),
     ("BatchGetItem", {"RequestItems": {"t": {"Keys": [KEY]}}}),
     ("PutItem", {"TableName": "t", "Item": KEY, "ConditionExpression": ONLY_NEW}),
-    ("TransactWriteItems", {"TransactItems": [{"Put": {"TableName": "t", "Item": KEY, "ConditionExpression": ONLY_NEW}}]}),
-    ("TransactWriteItems", {"TransactItems": [{"Put": {"TableName": "t", "Item": {"pk": {"S": "c"}, "sk": {"S": "d"}}}}]}),
+    ("TransactWriteItems", {"TransactItems": [{"Put": {"TableName": "t", "Item": KEY,
+                                                       "ConditionExpression": ONLY_NEW}}]}),
+    ("TransactWriteItems", {"TransactItems": [{"Put": {"TableName": "t",
+                                                       "Item": {"pk": {"S": "c"},
+                                                                "sk": {"S": "d"}}}}]}),
     (
         "UpdateItem",
-        {"TableName": "t", "Key": KEY, "UpdateExpression": "SET n = :n", "ExpressionAttributeValues": {":n": {"N": "2"}}, "ReturnValues": "ALL_NEW"},
+        {"TableName": "t", "Key": KEY, "UpdateExpression": "SET n = :n",
+         "ExpressionAttributeValues": {":n": {"N": "2"}}, "ReturnValues": "ALL_NEW"},
     ),
     ("DeleteItem", {"TableName": "t", "Key": KEY, "ConditionExpression": ONLY_NEW}),
     ("DeleteItem", {"TableName": "t", "Key": KEY, "ReturnValues": "ALL_OLD"}),
@@ -136,7 +141,8 @@ class Parsed(QuickHandler):
 
 def test_a_head_is_read_with_its_fields_in_any_case() -> None:
     read = Parsed(
-        b"POST /a%20b?c=d HTTP/1.1\r\nHost: x:1\r\nX-Amz-Target:  A.B \r\nX-Twice: 1\r\nx-twice: 2\r\nno field\r\n\r\nbody"
+        b"POST /a%20b?c=d HTTP/1.1\r\nHost: x:1\r\nX-Amz-Target:  A.B \r\n"
+        b"X-Twice: 1\r\nx-twice: 2\r\nno field\r\n\r\nbody"
     )
     assert read.ok
     assert (read.command, read.path, read.request_version, read.close_connection) == (

@@ -1,4 +1,4 @@
-"""Every kind of parallelism trains alike: the same losses and the same gradient norms as one rank, compiled as eager."""
+"""Every parallelism trains alike: one rank's losses and gradient norms, compiled or eager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A language model that was stopped or killed and resumed, on the same ranks or on others, ends as one that was not."""
+"""A language model that was stopped or killed, and resumed on any ranks, ends as without that."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> dict[str, F
 
 @pytest.fixture(scope="module")
 def cut(tmp_path_factory: pytest.TempPathFactory, tokens: Path) -> dict[str, Path]:
-    """A run of every mode that was stopped or killed after its first checkpoint; copy it to go on with it."""
+    """A run of every mode, stopped or killed after its first checkpoint; copy it to go on."""
     directory = tmp_path_factory.mktemp("cut")
     for name, (more, ranks, number) in MODES.items():
         interrupted(directory / name, words(tokens, *more), ranks, number)

@@ -1,4 +1,4 @@
-"""A local HyperPod that has no instance of a type: workers are tried again for ever, and only a described event says why."""
+"""A local HyperPod without an instance of a type tries workers for ever; only an event says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HyperPod on the local cloud: clusters of real nodes, through boto3 and against botocore's model."""
+"""HyperPod on the local cloud: clusters of real nodes, against boto3 and botocore's model."""
 
 from __future__ import annotations
 
@@ -69,13 +69,16 @@ def test_every_answer_is_valid_against_botocores_model(
         sagemaker.describe_cluster_event(ClusterName="main-cluster", EventId=event_id)
     )
     for operation, answer in {
-        "DescribeCluster": described, "ListClusterNodes": listed, "DescribeClusterNode": node, "ListClusterEvents": events,
-        "DescribeClusterEvent": event, "ListClusters": without_metadata(sagemaker.list_clusters()),
+        "DescribeCluster": described, "ListClusterNodes": listed, "DescribeClusterNode": node,
+        "ListClusterEvents": events, "DescribeClusterEvent": event,
+        "ListClusters": without_metadata(sagemaker.list_clusters()),
     }.items():  # fmt: skip
         valid(operation, answer)
-    assert {group["InstanceGroupName"]: (group["CurrentCount"], group["TargetCount"]) for group in described["InstanceGroups"]} == {
-        "controller-group": (1, 1), "workers": (2, 2),
-    }  # fmt: skip
+    counts = {
+        group["InstanceGroupName"]: (group["CurrentCount"], group["TargetCount"])
+        for group in described["InstanceGroups"]
+    }
+    assert counts == {"controller-group": (1, 1), "workers": (2, 2)}
     assert node["NodeDetails"]["PrivatePrimaryIp"].startswith("127.")
     assert len(node_id) == 19
 
@@ -161,9 +164,8 @@ def test_the_lifecycle_log_is_in_cloudwatch_and_on_the_node(
     nodes: NodeCloud, cluster: LocalCluster
 ) -> None:
     node = cluster.members()[0]
-    lines = nodes.logs[
-        f"/aws/sagemaker/Clusters/main-cluster/{cluster.id}:LifecycleConfig/{node.group}/{node.instance_id}"
-    ]
+    stream = f"LifecycleConfig/{node.group}/{node.instance_id}"
+    lines = nodes.logs[f"/aws/sagemaker/Clusters/main-cluster/{cluster.id}:{stream}"]
     assert lines[0] == "[SageMaker] Downloading lifecycle scripts"
     assert lines[-1] == "[SageMaker] The lifecycle scripts succeeded."
     on_node = (node.root / "var/log/trainyard/lifecycle.log").read_text()
@@ -427,17 +429,28 @@ def test_invalid_requests_are_refused_in_awss_words(nodes: NodeCloud) -> None:
     cases = {
         "Member must satisfy regular expression pattern": {**good, "ClusterName": "under_score"},
         "Member must have length less than or equal to 63": {**good, "ClusterName": "x" * 64},
-        "Cluster must have exactly one InstanceGroup with Controller node type": {**good, "InstanceGroups": [workers]},
+        "Cluster must have exactly one InstanceGroup with Controller node type": {
+            **good, "InstanceGroups": [workers],
+        },
         "Partitions can only be assigned to Compute node types": {
-            **good, "InstanceGroups": [{**controller, "SlurmConfig": {"NodeType": "Controller", "PartitionNames": ["main"]}}, workers],
+            **good, "InstanceGroups": [
+                {**controller,
+                 "SlurmConfig": {"NodeType": "Controller", "PartitionNames": ["main"]}},
+                workers,
+            ],
         },
         "FSx configurations are only supported for Custom VPC": {
             **good,
             "InstanceGroups": [controller, {**workers, "InstanceStorageConfigs": [
-                {"FsxLustreConfig": {"DnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "MountName": "abc"}}]}],
+                {"FsxLustreConfig": {"DnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+                                     "MountName": "abc"}}]}],
         },
-        "SlurmConfigStrategy is not supported": {**good, "Orchestrator": {"Slurm": {"SlurmConfigStrategy": "Merge"}}},
-        "Member must satisfy enum value set": {**good, "InstanceGroups": [controller, {**workers, "InstanceType": "ml.none.large"}]},
+        "SlurmConfigStrategy is not supported": {
+            **good, "Orchestrator": {"Slurm": {"SlurmConfigStrategy": "Merge"}},
+        },
+        "Member must satisfy enum value set": {
+            **good, "InstanceGroups": [controller, {**workers, "InstanceType": "ml.none.large"}],
+        },
         "must be unique": {**good, "InstanceGroups": [controller, workers, workers]},
     }  # fmt: skip
     for words, request in cases.items():
@@ -518,7 +531,8 @@ def test_a_failing_lifecycle_script_fails_the_cluster_with_awss_message_and_the_
 def test_an_all_at_once_cluster_rolls_back_when_a_worker_fails_silently(nodes: NodeCloud) -> None:
     good = nodes.files["on_create.sh"]
     nodes.files["on_create.sh"] = (
-        b'#!/bin/bash\n[[ $TRAINYARD_ADDRESS == *.10 ]] || exit 7\nexec bash "$(dirname "$0")/real.sh"\n'
+        b"#!/bin/bash\n[[ $TRAINYARD_ADDRESS == *.10 ]] || exit 7\n"
+        b'exec bash "$(dirname "$0")/real.sh"\n'
     )
     nodes.files["real.sh"] = good.replace(b"BASH_SOURCE[0]", b"BASH_SOURCE[0]")
     request = nodes.request("together", workers=1)
@@ -541,7 +555,7 @@ def test_an_all_at_once_cluster_rolls_back_when_a_worker_fails_silently(nodes: N
 def raising(
     nodes: NodeCloud, times: int, role: str = "Node"
 ) -> Callable[[str, str], dict[str, str]]:
-    """Credentials that nobody can have, so often, for nodes of that role: a defect of the local cloud, as every exception is."""
+    """Impossible credentials, so often, for nodes of that role: a defect of the local cloud."""
     give, left = nodes.cloud.credentials, iter(range(times))
 
     def credentials(arn: str, name: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""HyperPod's own recovery in the local cloud: what a reason in Slurm or a health finding brings about, with no call of the API."""
+"""HyperPod's recovery in the local cloud: what a Slurm reason or a health finding brings about."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainyard_local.nodes.node import Node
 
 pytestmark = pytest.mark.local
 
-#: slurmctld saves within seconds, a node boots in some; more on a machine that is busy with something else.
+#: slurmctld saves and a node boots within seconds; more when the machine is busy.
 SECONDS = 60
 
 
@@ -42,7 +42,7 @@ def described(nodes: NodeCloud) -> list[str]:
 
 
 def all_idle(nodes: NodeCloud, cluster: LocalCluster) -> bool:
-    """Of two workers, and HyperPod has given back what it repaired: it runs a moment before that."""
+    """Both workers are idle, and HyperPod has given back what it repaired: it runs before that."""
     asked = "Action:" in nodes.slurm(cluster, "scontrol", "-o", "show", "nodes")
     return (
         not asked

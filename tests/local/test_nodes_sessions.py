@@ -1,4 +1,4 @@
-"""Session Manager on the local cloud: the whole data-channel protocol over a real websocket, commands on real nodes."""
+"""Session Manager on the local cloud: its protocol on a real websocket, commands on real nodes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,17 @@ def cluster(nodes: NodeCloud) -> LocalCluster:
 
 
 class Client:
-    """A plain client of the data channel that a test can make misbehave; it acknowledges everything unless told otherwise."""
+    """A plain client of the data channel that a test can make misbehave.
+
+    It acknowledges everything unless told otherwise.
+    """
 
     def __init__(self, session: dict[str, Any], token: str | None = None) -> None:
         self.socket: ClientConnection = connect(session["StreamUrl"], compression=None)
         self.socket.send(json.dumps({
-            "MessageSchemaVersion": "1.0", "RequestId": str(uuid.uuid4()), "TokenValue": token or session["TokenValue"],
-            "ClientId": str(uuid.uuid4()), "ClientVersion": "1.2.650.0",
+            "MessageSchemaVersion": "1.0", "RequestId": str(uuid.uuid4()),
+            "TokenValue": token or session["TokenValue"], "ClientId": str(uuid.uuid4()),
+            "ClientVersion": "1.2.650.0",
         }))  # fmt: skip
         self.seen: dict[int, Frame] = {}
         self.repeated: list[int] = []
@@ -60,7 +64,8 @@ class Client:
 
     def acknowledge(self, frame: Frame) -> None:
         content = {
-            "AcknowledgedMessageType": "output_stream_data", "AcknowledgedMessageId": str(frame.message_id),
+            "AcknowledgedMessageType": "output_stream_data",
+            "AcknowledgedMessageId": str(frame.message_id),
             "AcknowledgedMessageSequenceNumber": frame.sequence, "IsSequentialMessage": True,
         }  # fmt: skip
         self.socket.send(Frame("acknowledge", 0, json.dumps(content).encode(), flags=3).encode())
@@ -108,7 +113,7 @@ def start(
     separate: bool = True,
     node: Any = None,
 ) -> dict[str, Any]:
-    """StartSession on the controller, waiting while the account's three starts a second are used up."""
+    """StartSession on the controller, after the account's three starts a second are free again."""
     request = {
         "Target": nodes.target(cluster, node or cluster.controller),
         "DocumentName": "AWS-StartNonInteractiveCommand",
@@ -178,7 +183,9 @@ def test_the_control_planes_client_says_that_a_dead_node_is_unreachable(
     with pytest.raises(ConnectionClosed):
         client.until_closed()
     assert client.closed is None
-    assert code_of(nodes.ssm.start_session, Target=target, DocumentName="AWS-StartNonInteractiveCommand", Parameters={"command": ["true"]}) in (
+    assert code_of(nodes.ssm.start_session, Target=target,
+                   DocumentName="AWS-StartNonInteractiveCommand",
+                   Parameters={"command": ["true"]}) in (
         "TargetNotConnected", "ThrottlingException",
     )  # fmt: skip
     with pytest.raises(errors.NodeUnreachable):
@@ -253,7 +260,8 @@ def test_frames_without_acknowledgement_are_sent_again(
 
 def test_input_is_taken_in_order_and_once(nodes: NodeCloud, cluster: LocalCluster) -> None:
     client = Client(start(nodes, cluster, "sleep 60"))
-    # The interrupt overtakes the handshake response; it must wait for it. (Its acknowledgement may come before the request.)
+    # The interrupt overtakes the handshake response and must wait for it.
+    # Its acknowledgement may come before the request.
     client.put(1, b"\x03", 1)
     client.shake_hands()
     client.until_closed()

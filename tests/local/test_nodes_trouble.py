@@ -1,4 +1,4 @@
-"""Trouble while clusters of the local cloud are made and ended: hanging scripts, deletions in between, the server's end."""
+"""Local clusters in trouble while made and ended: hung scripts, early deletion, a server's end."""
 
 from __future__ import annotations
 

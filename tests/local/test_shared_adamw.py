@@ -1,4 +1,4 @@
-"""Weights and AdamW's state that the ranks of a node share: updated as torch's AdamW would, the same bits for all, whoever is late."""
+"""Ranks of a node share weights and AdamW's state: the same bits for all, as torch's AdamW."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack of an older version is updated to this one: its records are read, its agents obeyed, and a run goes on."""
+"""An older version's stack is updated: records are read, agents obeyed, and a run goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fine-tuning a tiny BERT with real ranks: it learns, ends equal after a kill, and what it leaves loads with transformers."""
+"""A tiny BERT is tuned on real ranks: it learns, ends equal after a kill, and loads elsewhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS = 36
 
 @pytest.fixture(scope="module", autouse=True)
 def _ranks_are_forked_from_here() -> Iterator[None]:
-    """This process has imported transformers; ranks that import it themselves would take seconds each."""
+    """This process has imported transformers; ranks that do it themselves take seconds each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forked_jobs, "FORKSERVER", multiprocessing.get_context("fork"))
         patch.setenv("TOKENIZERS_PARALLELISM", "false")
@@ -191,7 +191,7 @@ def test_both_ranks_score_each_validation_pair_once_between_them(
 ) -> None:
     def scores(ranks: int) -> dict[str, float]:
         run_dir = tmp_path / str(ranks)
-        # A rate so small that both models are the one that was drawn: only the way of counting differs.
+        # The rate is so small that both models stay as drawn: only the way of counting differs.
         with running(
             job(run_dir, 1, words(tiny, steps=4, batch=3, **{"learning-rate": 1e-12}), ranks=ranks)
         ) as run:
@@ -249,7 +249,8 @@ def without(tiny: Path, copy: Path, *names: str) -> Path:
         ),
         (
             ("model.safetensors",),
-            "has no weights: model.safetensors or model.safetensors.index.json or pytorch_model.bin is missing",
+            "has no weights: model.safetensors or model.safetensors.index.json "
+            "or pytorch_model.bin is missing",
         ),
         (("config.json",), "has no configuration: config.json is missing"),
     ],
@@ -280,7 +281,8 @@ def test_weights_that_lack_a_layer_are_refused_instead_of_being_drawn_at_random(
     deeper = changed_config(without(tiny, tmp_path / "copy"), num_hidden_layers=3)
     with pytest.raises(
         ConfigError,
-        match=r"^model: the weights .* lack 16 tensors that config.json asks for, bert.encoder.layer.2",
+        match=r"^model: the weights .* lack 16 tensors that config.json asks for, "
+        r"bert.encoder.layer.2",
     ):
         bert.load_pretrained(deeper, 64)
 

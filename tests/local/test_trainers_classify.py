@@ -1,4 +1,4 @@
-"""The image classifier: it learns on two ranks, ends equal after a kill, and says by key what does not fit."""
+"""The image classifier learns on two ranks, ends equal after a kill, and names what misfits."""
 
 from __future__ import annotations
 

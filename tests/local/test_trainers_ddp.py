@@ -1,4 +1,4 @@
-"""The fast data-parallel job on real ranks: its sum is the plain sum however ranks are placed, its weights are the plain program's."""
+"""The fast data-parallel job on real ranks has the plain program's sums and weights."""
 
 from __future__ import annotations
 

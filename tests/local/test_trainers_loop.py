@@ -1,4 +1,4 @@
-"""The shared loop on real ranks: whatever is killed, torn, stopped or fenced, a resumed run ends as an uninterrupted one would have."""
+"""The shared loop on real ranks: killed, torn, stopped or fenced, it ends as if undisturbed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def test_a_hundred_kills_in_the_middle_of_saves_lose_no_whole_checkpoint_and_end
 ) -> None:
     chance, run_dir, torn, last = random.Random(20261121), tmp_path / "run", 0, 0
     for attempt in range(1, 101):
-        # Two steps an attempt at most, so that a hundred attempts fit into the run; each step is saved, so every moment is one of a save.
+        # Two steps an attempt at most, so that a hundred attempts fit into the run.
+        # Each step is saved, so every moment is one of a save.
         with running(job(run_dir, attempt, every=1, steps=STEPS, pause=0.02)) as one:
             if attempt > 1 and last >= STEPS - 1:
                 shutil.rmtree(run_dir / "checkpoints")  # from the start again

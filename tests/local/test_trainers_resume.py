@@ -1,4 +1,4 @@
-"""Real torchrun on loopback: a run that was killed, torn, stopped or fenced ends with the bits of one that was not."""
+"""torchrun on loopback: a killed, torn, stopped or fenced run ends with a plain run's bits."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.support.waiting import eventually
 STEPS = 60
 #: For what has to end before its last step.
 ENDLESS = ["--steps", "100000", "--step-seconds", "0.05"]
-#: Loaded by every Python of a job: its trainer stands still at a step for as long as a file is there, so that what disturbs it comes
-#: before its end, however late.
+#: Loaded by every Python of a job: its trainer stands still at a step while a file is there.
+#: So what disturbs it comes before its end, however late.
 HELD = """
 import json, os, sys, time
 real = time.sleep
@@ -243,7 +243,7 @@ def test_two_nodes_lose_a_worker_then_a_checkpoint_and_still_end_equal(
 
 
 def trainer_below(pid: int) -> int:
-    """A rank's process below a launcher: launcher -> torchrun's agent -> trainer -> its writing process."""
+    """A rank's process: launcher -> torchrun's agent -> trainer -> its writing process."""
     return next(
         child.pid
         for child in psutil.Process(pid).children(recursive=True)
@@ -284,7 +284,10 @@ def test_an_attempt_that_is_fenced_while_it_trains_commits_nothing_more_and_says
 
 
 def test_an_error_in_a_users_program_keeps_its_traceback(start: Callable[..., Job]) -> None:
-    script = "import os, time\nif os.environ['RANK'] == '1': raise KeyError('no such feature')\ntime.sleep(60)"
+    script = (
+        "import os, time\nif os.environ['RANK'] == '1': raise KeyError('no such feature')\n"
+        "time.sleep(60)"
+    )
     job = start(1, program=["mine.py"], arguments=[], script=script)
     assert job.wait() == [1], job.log()
     assert (job.report()["kind"], job.report()["rank"], job.report()["error"]) == (

@@ -1,4 +1,4 @@
-"""Translation trained with real ranks: it learns a small text by heart, translates with what it left, and ends equal after a kill."""
+"""Translation on real ranks learns a text by heart, translates it, and ends equal after a kill."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_no_lines_have_no_translations(learned: Path) -> None:
 def test_three_ranks_killed_in_the_middle_end_with_the_bytes_of_three_that_were_not(
     tmp_path: Path,
 ) -> None:
-    # So large that DDP needs more than one bucket, and three ranks, so that the order of a sum matters.
+    # Large, so that DDP needs more than one bucket; three ranks, so that a sum's order matters.
     model: dict[str, object] = {"layers": 1, "width": 128, "heads": 4, "feed-forward": 768}
     whole = words(model=model, steps=16, **{"warmup-steps": 8})
     with running(job(tmp_path / "whole", 1, whole, ranks=3)) as uninterrupted:
@@ -218,7 +218,8 @@ def test_two_ranks_make_the_step_of_one_that_has_the_tokens_of_both(tmp_path: Pa
     ).step()
     assert run.losses()[1] == pytest.approx(float(loss.detach()), rel=1e-5)
     both = torch.load(tmp_path / "run" / "final" / "model.pt", weights_only=True)
-    # A softmax does not feel what is added to all keys: their biases have a gradient of nothing but rounding, and Adam makes much of it.
+    # A softmax does not feel what is added to all keys. So their biases have a gradient of nothing
+    # but rounding, and Adam makes much of it.
     apart = torch.cat(
         [
             (both[name] - weight).flatten()

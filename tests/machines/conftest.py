@@ -39,7 +39,7 @@ def _machines_can_be() -> None:
 
 
 class Machines:
-    """A local cloud of machines: SageMaker's API, the cloud's own status and faults, programs on nodes."""
+    """A local cloud of machines: SageMaker's API, status and faults, programs on nodes."""
 
     def __init__(self, state_dir: Path, local: Json) -> None:
         self.state_dir, self.local = state_dir.resolve(), local
@@ -64,7 +64,7 @@ class Machines:
         )
 
     def create(self, name: str, entry: str, *, fail: bool = False, workers: int = 1) -> None:
-        """A Continuous cluster of a controller and workers whose lifecycle script is probe.sh, as OnCreate or OnInitComplete."""
+        """Make a Continuous cluster whose script is probe.sh, as OnCreate or OnInitComplete."""
         prefix = f"probes/{name}"
         files = {"probe.sh": (Path(__file__).parent / "probe.sh").read_bytes()} | (
             {"fail": b""} if fail else {}
@@ -83,15 +83,18 @@ class Machines:
             "InstanceStorageConfigs": [{"FsxLustreConfig": FILESYSTEM}],
         }
         groups = [
-            {"InstanceGroupName": "controller", "InstanceCount": 1, "SlurmConfig": {"NodeType": "Controller"}, **common},
+            {"InstanceGroupName": "controller", "InstanceCount": 1,
+             "SlurmConfig": {"NodeType": "Controller"}, **common},
             {
                 "InstanceGroupName": "workers", "InstanceCount": workers,
                 "SlurmConfig": {"NodeType": "Compute", "PartitionNames": ["main"]}, **common,
             },
         ]  # fmt: skip
         request = {
-            "ClusterName": name, "InstanceGroups": groups, "Orchestrator": {"Slurm": {}}, "NodeProvisioningMode": "Continuous",
-            "VpcConfig": {"SecurityGroupIds": ["sg-0123456789abcdef0"], "Subnets": ["subnet-0123456789abcdef0"]},
+            "ClusterName": name, "InstanceGroups": groups, "Orchestrator": {"Slurm": {}},
+            "NodeProvisioningMode": "Continuous",
+            "VpcConfig": {"SecurityGroupIds": ["sg-0123456789abcdef0"],
+                          "Subnets": ["subnet-0123456789abcdef0"]},
         }  # fmt: skip
         eventually(f"{name} is taken: its role can be assumed", lambda: self._taken(request), 10)
 
@@ -228,7 +231,8 @@ def system(machines: Machines) -> System:
 
 def system_of(machines: Machines) -> System:
     assert PACKAGES.exists(), (
-        f"{PACKAGES} is missing: make test-machines builds it, and so does node_agent/build_packages.py"
+        f"{PACKAGES} is missing: make test-machines builds it, "
+        "and so does node_agent/build_packages.py"
     )
     return System(machines.state_dir, machines.local, Client.from_state_dir(machines.state_dir))
 

@@ -1,4 +1,4 @@
-"""What takes a machine to be broken: the image's own set-up, its units, its users. first-light finds each by its id there, too."""
+"""Assumptions that need a machine to be broken: image, units, users; first-light finds each."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ def smallest(quirk: str) -> Json:
     }
     cluster = cluster_spec(
         "light", workers=1, environment={"kind": "existing", "path": "/opt/trainyard/env"},
-        network={"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]},
-        sharedFilesystem={"dnsName": FILESYSTEM["DnsName"], "mountName": FILESYSTEM["MountName"]}, **ways.get(quirk, {}),
+        network={"subnetIds": ["subnet-0123456789abcdef0"],
+                 "securityGroupIds": ["sg-0123456789abcdef0"]},
+        sharedFilesystem={"dnsName": FILESYSTEM["DnsName"], "mountName": FILESYSTEM["MountName"]},
+        **ways.get(quirk, {}),
     )  # fmt: skip
     return {"name": "light", "cluster": {"spec": cluster}, "job": light_job(nodes=1, steps=10)}
 

@@ -1,4 +1,4 @@
-"""What a lifecycle script finds on a node that is a machine, both ways of creating a cluster, and what can befall a machine."""
+"""What a script finds on a node that is a machine, made in both ways, and what befalls machines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def configured(machines: Machines) -> Iterator[list[Json]]:
 
 
 def knock(address: str, port: int = 6818, seconds: float = 3.0) -> float:
-    """How long a connection takes; TimeoutError when nothing answers, ConnectionRefusedError when something does."""
+    """How long a connection takes; TimeoutError without an answer, or ConnectionRefusedError."""
     began = time.monotonic()
     socket.create_connection((address, port), timeout=seconds).close()
     return time.monotonic() - began
@@ -153,7 +153,10 @@ def test_a_cut_link_answers_nobody_and_passes_by_itself(
 
 def test_peers_are_cut_off_while_aws_is_reached(machines: Machines, configured: list[Json]) -> None:
     one, other = configured[1:]
-    reach = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 1); print('there')"
+    reach = (
+        "import socket, sys; "
+        "socket.create_connection((sys.argv[1], int(sys.argv[2])), 1); print('there')"
+    )
     host, port = (
         machines.on(
             one,

@@ -1,4 +1,4 @@
-"""A shared directory that stands still, as a file system does that fails over: nothing is lost, training goes on when it does."""
+"""A shared directory that stands still, as in a failover: nothing is lost, training goes on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sudo(*argv: str) -> None:
 
 @pytest.fixture
 def on_a_file_system_of_its_own(tmp_path: Path) -> Iterator[tuple[Machines, Path]]:
-    """A local cloud whose shared directories lie on a file system that nothing else uses, and can be made to stand still."""
+    """A local cloud whose shared directories lie on a file system that we can make stand still."""
     state_dir, image = tmp_path / "state", tmp_path / "fsx.img"
     with open(image, "wb") as file:
         file.truncate(IMAGE_BYTES)

@@ -1,4 +1,4 @@
-"""first-light as a whole on nodes that boot: its built-in spec, every stage, every look, nothing left."""
+"""first-light on nodes that boot: its built-in spec, every stage, every look, nothing left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainyard_cli.client import Client
 
 pytestmark = [pytest.mark.local, pytest.mark.machines]
 
-#: Two boots of a node one after the other, a cold torch on each, beside whatever else this machine does.
+#: Two boots of a node in a row, with a cold torch each, beside whatever else this machine does.
 WHOLE_SECONDS = 540.0
 
 
@@ -21,7 +21,8 @@ def test_a_first_light_goes_through_every_stage_on_nodes_that_boot_and_sees_noth
     machines: Machines, tmp_path: Path
 ) -> None:
     assert PACKAGES.exists(), (
-        f"{PACKAGES} is missing: make test-machines builds it, and so does node_agent/build_packages.py"
+        f"{PACKAGES} is missing: make test-machines builds it, "
+        "and so does node_agent/build_packages.py"
     )
     system = System(machines.state_dir, machines.local, Client.from_state_dir(machines.state_dir))
     with FirstLight(system, tmp_path, "--yes") as light:
@@ -33,7 +34,7 @@ def test_a_first_light_goes_through_every_stage_on_nodes_that_boot_and_sees_noth
     assert all(one["evidence"] for one in seen.values())
     assert "the look itself failed" not in str(seen)
     assert [one["verdict"] for one in seen.values()].count("held") > len(seen) / 2
-    # On a busy machine a try may fail before its first step, which costs that try; the one that resumed is the last.
+    # On a busy machine a try may fail before its first step; the one that resumed is the last.
     attempts = system.api.run(document["run"])["attempts"]
     assert set(attempts[-1]["nodes"]) - set(attempts[0]["nodes"]), (
         "the replacement is another machine with another name"

@@ -1,4 +1,4 @@
-"""The main job on nodes that boot: both ways of setting Slurm up, a link cut and a power cut in the middle."""
+"""The main job on nodes that boot: Slurm set up in both ways, a cut link and a cut power."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ STEPS = 200
 
 
 def spec(name: str, spares: int = 0, **more: Any) -> Json:
-    """Two workers whose Python with torch is in the image, on FSx for Lustre in a private network."""
+    """Two workers with torch in their image, on FSx for Lustre in a private network."""
     return cluster_spec(
         name, workers=2, spares=spares,
         environment={"kind": "existing", "path": "/opt/trainyard/env"},
-        network={"subnetIds": ["subnet-0123456789abcdef0"], "securityGroupIds": ["sg-0123456789abcdef0"]},
+        network={"subnetIds": ["subnet-0123456789abcdef0"],
+                 "securityGroupIds": ["sg-0123456789abcdef0"]},
         sharedFilesystem={"dnsName": FILESYSTEM["DnsName"], "mountName": FILESYSTEM["MountName"]},
         **more,
     )  # fmt: skip
@@ -47,7 +48,7 @@ def submit(system: System, cluster: Json, teardown: str = "always") -> str:
 
 @pytest.fixture(scope="module")
 def by_scripts(system: System) -> str:
-    """A run that nothing happens to, beside the others; its cluster stays, and its scripts set Slurm up."""
+    """A run beside the others, never disturbed. Its scripts set Slurm up, and its cluster stays."""
     return submit(
         system,
         spec("by-scripts", slurmSetup="ProvisioningParameters", provisioning="AllAtOnce"),
@@ -118,7 +119,7 @@ def test_scripts_that_run_on_create_set_slurm_up_and_the_run_trains(
 
 
 def assert_settings_outlive_a_rewriting(machines: Machines, cluster: str) -> None:
-    """HyperPod wrote slurm.conf anew with every node that came, and does so once more: ours are in force, and reach the workers."""
+    """HyperPod rewrites slurm.conf with each new node: ours stay in force and reach the workers."""
     controller, conf = machines.node(cluster, "controller"), "/opt/slurm/etc/slurm.conf"
     asked = (
         "sh",

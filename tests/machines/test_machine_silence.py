@@ -1,4 +1,4 @@
-"""What is no loss loses nothing, and what was cut off for a while and comes back writes and kills nothing: one run through it all."""
+"""One run through cuts that are no loss: nothing is lost, and who comes back changes nothing."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Trials:
 
     @contextmanager
     def losing_nothing(self, away: str = "") -> Iterator[None]:
-        """In the block and after it, not a node and not an attempt is lost (one may be `away` all the time)."""
+        """No node or attempt is lost in the block and after it; one may be `away` all the time."""
         before, losses = self.attempt, len(self.losses())
         yield
         self.advances()
@@ -115,7 +115,7 @@ class Trials:
         return any(datetime.fromisoformat(line["at"]) > since for line in found)
 
     def cut(self, kind: str, seconds: float) -> tuple[Json, str, datetime]:
-        """Let that befall the link of rank 1's node for so long; the attempt before, the node, and when."""
+        """Cut the link of rank 1's node like that for so long; the attempt before, node, time."""
         before = self.attempt
         lost, at = before["nodes"][1], datetime.now().astimezone()
         self.machines.fault(kind, self.cluster, self.node(lost), seconds=seconds)
@@ -126,7 +126,7 @@ class Trials:
     def comes_back_and_touches_nothing(
         self, before: Json, lost: str, at: datetime, seconds: float
     ) -> None:
-        """The node that was cut off serves again, what ran there is gone, and the attempt that took over goes on."""
+        """The node that was cut off serves again without old ranks, and the new attempt goes on."""
         eventually(f"{lost} is back", lambda: self.returned(lost, at), seconds + RETURN_SECONDS)
         left = self.machines.on(self.node(lost), "pgrep", "-af", "trainyard_trainers")
         assert left == "", f"of attempt {before['number']} this is left on {lost}"
@@ -137,7 +137,8 @@ class Trials:
         submitted = datetime.fromisoformat(self.attempt["submittedAt"])
         late = [
             found for found in self.system.api.checkpoints(self.run_id)
-            if found["attempt"] <= before["number"] and datetime.fromisoformat(found["committedAt"]) > submitted
+            if found["attempt"] <= before["number"]
+            and datetime.fromisoformat(found["committedAt"]) > submitted
         ]  # fmt: skip
         assert late == [], "a checkpoint was committed with an old fence"
 
@@ -170,7 +171,7 @@ class Trials:
 
 @contextmanager
 def unnoticed_cloud(state_dir: Path) -> Iterator[Machines]:
-    """A local cloud whose HyperPod takes no notice of nodes that do not answer, for longer than any trial lasts."""
+    """A local cloud whose HyperPod notices silent nodes later than any trial lasts."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("TRAINYARD_LOCAL_NOTICE_SECONDS", "3600")
         with cloud_of_machines(state_dir) as machines:
@@ -243,7 +244,7 @@ def test_ninety_seconds_of_a_bad_network_lose_nothing_while_another_nodes_link_i
     trials.comes_back_and_touches_nothing(before, lost, at, LONG_SECONDS)
 
 
-def test_through_all_of_it_only_what_was_cut_off_cost_an_attempt_and_the_weights_are_those_of_an_undisturbed_run(
+def test_only_what_was_cut_off_cost_an_attempt_and_the_weights_are_an_undisturbed_runs(
     trials: Trials,
 ) -> None:
     trials.ends_as_if_nothing_had_happened(attempts=6)

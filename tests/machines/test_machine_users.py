@@ -1,4 +1,4 @@
-"""What a node that boots makes for its people: accounts with keys, an environment, file systems; and what it cannot make, in words."""
+"""What a booting node makes for people: accounts, keys, environments, mounts, or says why not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ CLUSTER = "people"
 SAY = "import tiny_tool\nprint('SAID', tiny_tool.WORD, tiny_tool.__file__)\n"
 LIMITS = """
 import resource
-print("LIMITS", *(resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_MEMLOCK)))
+kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_MEMLOCK)
+print("LIMITS", *(resource.getrlimit(kind)[0] for kind in kinds))
 print("GROUPS", open("/proc/self/cgroup").read().split())
 """
 
@@ -67,13 +68,16 @@ def impossible(system: System) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def people(machines: Machines, system: System, key: Path, impossible: dict[str, str]) -> str:
-    """A cluster with a person, an environment from the index, and a file system under a path of its own."""
+    """A cluster with a person, an environment from the index, a file system at its own path."""
     wheel(machines.state_dir / "packages")
     spec = cluster_spec(
         CLUSTER, workers=1,
-        users=[{"name": "ada", "uid": 2001, "sshKeys": [key.with_suffix(".pub").read_text().strip()]}],
-        environment={"kind": "venv", "path": "/opt/trainyard/own", "requirements": ["tiny_tool==1.0"]},
-        sharedFilesystem={"dnsName": FILESYSTEM["DnsName"], "mountName": "people", "mountPath": "/shared"},
+        users=[{"name": "ada", "uid": 2001,
+                "sshKeys": [key.with_suffix(".pub").read_text().strip()]}],
+        environment={"kind": "venv", "path": "/opt/trainyard/own",
+                     "requirements": ["tiny_tool==1.0"]},
+        sharedFilesystem={"dnsName": FILESYSTEM["DnsName"], "mountName": "people",
+                          "mountPath": "/shared"},
     )  # fmt: skip
     spec["instanceGroups"].append(
         {"name": "door", "role": "login", "instanceType": "ml.c5.large", "count": 1}
@@ -142,7 +146,8 @@ def test_a_user_logs_in_with_the_key_of_the_spec_and_with_no_other(
         door,
         "sh",
         "-c",
-        f"umask 077; echo {secret} | base64 -d > /root/key; rm -f /root/other; ssh-keygen -q -t ed25519 -N '' -f /root/other",
+        f"umask 077; echo {secret} | base64 -d > /root/key; rm -f /root/other; "
+        "ssh-keygen -q -t ed25519 -N '' -f /root/other",
     )
 
     def login(identity: str) -> str:
@@ -225,9 +230,10 @@ def test_the_shared_filesystem_is_there_again_after_a_reboot_by_its_own_line_in_
 def test_what_a_node_cannot_make_ends_the_run_with_the_field_and_what_to_do(
     system: System, impossible: dict[str, str]
 ) -> None:
-    """Debian has neither Mountpoint for S3 nor conda; HyperPod's image need not have them either."""
+    """Debian has neither Mountpoint for S3 nor conda, and HyperPod's image may lack them, too."""
     words = {
-        "bucket": "s3Mounts: s3://sagemaker-corpus cannot be mounted at /data: this node's image has no /usr/bin/mount-s3",
+        "bucket": "s3Mounts: s3://sagemaker-corpus cannot be mounted at /data: "
+        "this node's image has no /usr/bin/mount-s3",
         "conda": "kind is 'conda', but no conda is installed on this node; use 'venv'",
     }
     for name, run_id in impossible.items():

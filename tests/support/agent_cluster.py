@@ -1,4 +1,4 @@
-"""A real Slurm of several nodes on loopback, with an agent on each, for the tests and benchmarks of the agent."""
+"""A real Slurm of several nodes on loopback, an agent on each, for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -29,15 +29,45 @@ from tests.support.waiting import eventually
 from trainyard_local.slurm import loopback
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-#: Slurm takes ports from SLURM_PORTS, BLOCK for each cluster, and the link one from LINK_PORT on; several clusters may run at once.
+#: Slurm takes ports from SLURM_PORTS, BLOCK for each cluster, and the link one from LINK_PORT on.
+#: Several clusters may run at once.
 SLURM_PORTS, BLOCK, LINK_PORT = range(23000, 24000), 40, 5000
 SLURM_SBIN = next(
     (d for d in ("/usr/sbin", "/opt/slurm/sbin") if Path(d, "slurmctld").exists()), ""
 )
 #: Where the locks of all test clusters of this machine lie.
 CLAIMS = Path(tempfile.gettempdir())
-#: Slurm's own default: our lifecycle scripts leave it alone, because it is everybody's time to save.
+#: Slurm's own default. Our lifecycle scripts leave it alone: it is everybody's time to save.
 KILL_WAIT = 30
+#: What slurm.conf says in every test cluster.
+SLURM_SETTINGS = f"""
+Epilog=/bin/true
+LogTimeFormat=iso8601_ms
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+SwitchType=switch/none
+MpiDefault=none
+MailProg=/bin/true
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+SelectType=select/linear
+SlurmdParameters=config_overrides
+ReturnToService=0
+SlurmctldTimeout=10
+SlurmdTimeout=10
+MessageTimeout=2
+TCPTimeout=1
+BatchStartTimeout=10
+KillWait={KILL_WAIT}
+UnkillableStepTimeout=60
+MinJobAge=300
+InactiveLimit=0
+Waittime=0
+CompleteWait=0
+"""
 PYTHON_PATH = os.pathsep.join(
     str(REPOSITORY / part) for part in ("node_agent", "layers/contracts", "trainers")
 )
@@ -69,9 +99,11 @@ def kill_all(find: Callable[[], list[int]]) -> None:
 
 
 def claim_block(directory: Path) -> tuple[int, IO[str]]:
-    """A number that no other test cluster on this machine has, and the open file whose lock keeps it and that names `directory`.
+    """Claim a number that no other test cluster on this machine has.
 
-    A claim whose lock is free and that still names a directory is of a run that was killed: what it left is ended first.
+    Returns it with the open file whose lock keeps it and that names `directory`.
+
+    A claim with a free lock that still names a directory is of a killed run, whose rest is ended.
     """
     for number in range(len(SLURM_PORTS) // BLOCK):
         claim = None
@@ -100,7 +132,7 @@ def name_in_claim(claim: IO[str], directory: str) -> None:
 
 
 def clear(directory: Path) -> None:
-    """End everything that carries this TRAINYARD_LOCAL, and take away what was mounted and made for it."""
+    """End everything that carries this TRAINYARD_LOCAL; remove what was mounted and made for it."""
     kill_all(lambda: processes_with(TRAINYARD_LOCAL=str(directory)))
     for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
         if line.split()[1].startswith(f"{directory}/"):
@@ -111,12 +143,94 @@ def clear(directory: Path) -> None:
 
 
 def sockets_of(directory: Path) -> Path:
-    """Unix sockets (munge, slurmstepd) allow 107 characters of path, and pytest's own directories may take most of them."""
+    """A short path for Unix sockets (munge, slurmstepd): they allow 107 characters of it.
+
+    pytest's own directories may take most of them.
+    """
     return CLAIMS / f"ty-agents-{sha256(str(directory).encode()).hexdigest()[:16]}"
 
 
+class _SinkHandler(http.server.BaseHTTPRequestHandler):
+    """A connection to a sink, which the class of its server names."""
+
+    sink: Sink
+    protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            super().handle()
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        if "Content_Length" not in headers:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def do_POST(self) -> None:
+        request = json.loads(self.body())
+        if not self.sink.reachable:
+            return self.answer(503, b"{}")
+        entries = []
+        for entry in request["Entries"]:
+            if self.sink.refuse_next_entries:
+                self.sink.refuse_next_entries -= 1
+                entries.append({"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"})
+                continue
+            self.sink.events.append((entry["DetailType"], json.loads(entry["Detail"]), time.time()))
+            entries.append({"EventId": secrets.token_hex(8)})
+        failed = sum("ErrorCode" in entry for entry in entries)
+        return self.answer(
+            200, json.dumps({"FailedEntryCount": failed, "Entries": entries}).encode()
+        )
+
+    def do_PUT(self) -> None:
+        body = self.body()
+        if not self.sink.reachable:
+            return self.answer(503)
+        if self.sink.before_put is not None:
+            self.sink.before_put(self.path)
+        given = self.headers.get("x-amz-checksum-sha256")
+        if given and given != b64encode(sha256(body).digest()).decode():
+            return self.answer(400, b"<Error><Code>BadDigest</Code></Error>")
+        self.sink.objects[self.path.lstrip("/")] = (
+            body[:-1] if self.sink.corrupt_puts else body,
+            given,
+        )
+        return self.answer(200)
+
+    def do_GET(self) -> None:
+        found = self.sink.objects.get(self.path.lstrip("/"))
+        if not self.sink.reachable:
+            return self.answer(503)
+        if found is None:
+            return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+        headers = {"Content_Length": str(len(found[0]))}
+        if found[1]:
+            headers["x_amz_checksum_sha256"] = found[1]
+        return self.answer(200, found[0], **headers)
+
+    do_HEAD = do_GET
+
+
 class Sink:
-    """Stands for EventBridge and S3: keeps every event and object in memory, over real HTTP. `reachable=False` answers 503."""
+    """Stands for EventBridge and S3: keeps every event and object in memory, over real HTTP.
+
+    `reachable=False` answers 503.
+    """
 
     def __init__(self) -> None:
         self.events: list[tuple[str, dict[str, Any], float]] = []
@@ -125,83 +239,9 @@ class Sink:
         self.refuse_next_entries = 0
         self.corrupt_puts = False
         self.before_put: Callable[[str], None] | None = None
-        sink = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def setup(self) -> None:
-                super().setup()
-                self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-            def log_message(self, *_: object) -> None:
-                return
-
-            def handle(self) -> None:
-                with contextlib.suppress(ConnectionError):
-                    super().handle()
-
-            def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name.replace("_", "-"), value)
-                if "Content_Length" not in headers:
-                    self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(body)
-
-            def body(self) -> bytes:
-                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-
-            def do_POST(self) -> None:
-                request = json.loads(self.body())
-                if not sink.reachable:
-                    return self.answer(503, b"{}")
-                entries = []
-                for entry in request["Entries"]:
-                    if sink.refuse_next_entries:
-                        sink.refuse_next_entries -= 1
-                        entries.append(
-                            {"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"}
-                        )
-                        continue
-                    sink.events.append(
-                        (entry["DetailType"], json.loads(entry["Detail"]), time.time())
-                    )
-                    entries.append({"EventId": secrets.token_hex(8)})
-                failed = sum("ErrorCode" in entry for entry in entries)
-                return self.answer(
-                    200, json.dumps({"FailedEntryCount": failed, "Entries": entries}).encode()
-                )
-
-            def do_PUT(self) -> None:
-                body = self.body()
-                if not sink.reachable:
-                    return self.answer(503)
-                if sink.before_put is not None:
-                    sink.before_put(self.path)
-                given = self.headers.get("x-amz-checksum-sha256")
-                if given and given != b64encode(sha256(body).digest()).decode():
-                    return self.answer(400, b"<Error><Code>BadDigest</Code></Error>")
-                sink.objects[self.path.lstrip("/")] = (
-                    body[:-1] if sink.corrupt_puts else body,
-                    given,
-                )
-                return self.answer(200)
-
-            def do_GET(self) -> None:
-                found = sink.objects.get(self.path.lstrip("/"))
-                if not sink.reachable:
-                    return self.answer(503)
-                if found is None:
-                    return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
-                headers = {"Content_Length": str(len(found[0]))}
-                if found[1]:
-                    headers["x_amz_checksum_sha256"] = found[1]
-                return self.answer(200, found[0], **headers)
-
-            do_HEAD = do_GET
+        class Handler(_SinkHandler):
+            sink = self
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
@@ -246,7 +286,7 @@ class AgentCluster:
     directory: Path
     workers: int = 3
     sink: Sink = field(default_factory=Sink)
-    #: More lines of slurm.conf, where the last of a name counts; and what its lines of workers say besides.
+    #: More lines of slurm.conf, where the last of a name counts, and more words of workers' lines.
     settings: tuple[str, ...] = ()
     of_workers: str = ""
 
@@ -358,12 +398,7 @@ class AgentCluster:
         base = SLURM_PORTS[BLOCK * self.index]
         d = self.directory
         user = __import__("getpass").getuser()
-        epilog = d / "slurm-job-end"
-        epilog.write_text(
-            f"#!/bin/sh\nTRAINYARD_ROOT={self.controller.root} PYTHONPATH={PYTHON_PATH} exec {sys.executable} -m trainyard_agent notify-job-end\n"
-        )
-        epilog.chmod(0o755)
-        lines = f"""
+        own = f"""
 ClusterName=agents{self.index}
 SlurmctldHost=localhost(127.0.0.1)
 SlurmUser={user}
@@ -378,46 +413,31 @@ SlurmctldLogFile={d}/log/slurmctld.log
 SlurmdLogFile={d}/nodes/%n/var/log/slurmd.log
 StateSaveLocation={d}/state
 SlurmdSpoolDir={self.sockets}/spool/%n
-EpilogSlurmctld={epilog}
-Epilog=/bin/true
-LogTimeFormat=iso8601_ms
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-JobCompType=jobcomp/none
-SwitchType=switch/none
-MpiDefault=none
-MailProg=/bin/true
-SchedulerType=sched/backfill
-SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
-SelectType=select/linear
-SlurmdParameters=config_overrides
-ReturnToService=0
-SlurmctldTimeout=10
-SlurmdTimeout=10
-MessageTimeout=2
-TCPTimeout=1
-BatchStartTimeout=10
-KillWait={KILL_WAIT}
-UnkillableStepTimeout=60
-MinJobAge=300
-InactiveLimit=0
-Waittime=0
-CompleteWait=0
-""".strip().splitlines()
+EpilogSlurmctld={self._write_epilog()}
+"""
+        lines = (own.strip() + SLURM_SETTINGS).splitlines()
         lines.extend(self.settings)
         for number, node in enumerate(self.worker_nodes, start=1):
             lines.append(
-                f"NodeName={node.name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={base + number} "
-                f"CPUs=2 RealMemory=1000 State=CLOUD {self.of_workers}"
+                f"NodeName={node.name} NodeHostname=localhost NodeAddr=127.0.0.1 "
+                f"Port={base + number} CPUs=2 RealMemory=1000 State=CLOUD {self.of_workers}"
             )
         if loopback.possible():
             lines.append(f"CommunicationParameters={loopback.SETTING}")
         lines.append(
-            "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE"
+            "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP "
+            "OverSubscribe=EXCLUSIVE"
         )
         self.slurm_conf.write_text("\n".join(lines) + "\n")
+
+    def _write_epilog(self) -> Path:
+        epilog = self.directory / "slurm-job-end"
+        epilog.write_text(
+            f"#!/bin/sh\nTRAINYARD_ROOT={self.controller.root} PYTHONPATH={PYTHON_PATH} "
+            f"exec {sys.executable} -m trainyard_agent notify-job-end\n"
+        )
+        epilog.chmod(0o755)
+        return epilog
 
     def _write_agent_config(self, node: Node, changes: dict[str, Any]) -> None:
         for part in ("etc/trainyard", "var/lib/trainyard", "var/log/trainyard"):
@@ -486,7 +506,7 @@ CompleteWait=0
 
     # -- faults -----------------------------------------------------------------------------------
     def processes(self, **variables: str) -> list[int]:
-        """Of this cluster only: tests beside this one have clusters whose nodes and runs are called the same."""
+        """Of this cluster only: other tests' clusters have nodes and runs of the same names."""
         return processes_with(TRAINYARD_LOCAL=str(self.directory), **variables)
 
     def ranks(self, run: str, node_name: str) -> list[int]:

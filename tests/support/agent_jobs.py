@@ -64,7 +64,7 @@ def event(cluster: AgentCluster, kind: str, seconds: float = 20, **fields: Any) 
 
 
 def training(cluster: AgentCluster, attempt: int = 1, **changes: Any) -> list[str]:
-    """Submit and wait until the first checkpoint is committed; returns the job's nodes, batch host first."""
+    """Submit, wait for the first committed checkpoint, return the job's nodes, batch host first."""
     assert "jobId" in submit(cluster, attempt, **changes)
     event(cluster, "AttemptStepped", attempt=attempt)
     event(cluster, "CheckpointCommitted", attempt=attempt)

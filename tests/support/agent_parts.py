@@ -143,7 +143,7 @@ class Nodes:
 
 
 class Controller:
-    """The parts of the controller's agent that know of jobs, on one store file that outlives them."""
+    """The job parts of the controller's agent, on one store file that outlives them."""
 
     def __init__(self, directory: Path, slurm: Any = None, *lost: str) -> None:
         self.config = config(directory)

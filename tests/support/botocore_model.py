@@ -1,4 +1,4 @@
-"""Checks a request against botocore's service model further than botocore does: enums, patterns and lengths too."""
+"""Checks requests against botocore's model further than botocore does: enums, patterns, lengths."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def _problems(shape: Any, value: Any, path: str) -> Any:
 
 def _bounds(shape: Any, size: int, path: str) -> Any:
     if not shape.metadata.get("min", size) <= size <= shape.metadata.get("max", size):
-        yield f"{path}: {size} is not within {shape.metadata.get('min')} and {shape.metadata.get('max')}"
+        low, high = (shape.metadata.get(name) for name in ("min", "max"))
+        yield f"{path}: {size} is not within {low} and {high}"
 
 
 def _text(metadata: dict[str, Any], value: str, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""An assumption about AWS that a quirk of the local cloud breaks, and what first-light has to make of it."""
+"""An AWS assumption that a quirk of the local cloud breaks, and what first-light makes of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from tests.support.system import Json, System
 
 @dataclass(frozen=True)
 class Broken:
-    """`quirk` breaks `assumption`, which is seen in `stage`; `words` are of the remedy. `limits` shorten what waits in vain."""
+    """`quirk` breaks `assumption`, which is seen in `stage`; the remedy has these `words`.
+
+    `limits` shorten what waits in vain.
+    """
 
     assumption: str
     quirk: str
@@ -35,7 +38,7 @@ class Broken:
 
 
 def assert_found(broken: Broken, code: int, document: Json, system: System, printed: str) -> None:
-    """Ended with 1 and exactly this id, in its stage, with words that say what to do, and nothing is left."""
+    """It ended with 1 and only this id, in its stage, with a remedy's words and nothing left."""
     assert (code, document["verdict"], document["firstBroken"]) == (
         1,
         "broken",

@@ -1,4 +1,4 @@
-"""A small template that uses every resource type of the real one, with functions that misbehave on request; written to a folder."""
+"""A small template with every resource type of the real one; its functions misbehave on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ Globals:
     Timeout: 10
     Layers: [!Ref SharedLayer, !Ref PlainLayer]
     Environment:
-      Variables: {TABLE: !Ref Table, BUCKET: !Ref Bucket, BUS: !Ref Bus, QUEUE: !Ref DeadLetters, GREETING: !Ref Greeting, MACHINE: !Sub "arn:aws:states:${AWS::Region}:${AWS::AccountId}:stateMachine:${AWS::StackName}-flow"}
+      Variables:
+        TABLE: !Ref Table
+        BUCKET: !Ref Bucket
+        BUS: !Ref Bus
+        QUEUE: !Ref DeadLetters
+        GREETING: !Ref Greeting
+        MACHINE: !Sub "arn:aws:states:${AWS::Region}:${AWS::AccountId}:stateMachine:\
+${AWS::StackName}-flow"
 Resources:
   SharedLayer:
     Type: AWS::Serverless::LayerVersion
@@ -42,7 +49,11 @@ Resources:
         All: {Type: HttpApi, Properties: {ApiId: !Ref Api, Path: "/v1/{proxy+}", Method: ANY}}
   StepsFunction:
     Type: AWS::Serverless::Function
-    Properties: {FunctionName: !Sub "${AWS::StackName}-steps", CodeUri: steps, Role: !GetAtt FunctionRole.Arn, Timeout: 2}
+    Properties:
+      FunctionName: !Sub "${AWS::StackName}-steps"
+      CodeUri: steps
+      Role: !GetAtt FunctionRole.Arn
+      Timeout: 2
   FactFunction:
     Type: AWS::Serverless::Function
     Properties:
@@ -53,7 +64,10 @@ Resources:
       Events:
         Facts:
           Type: EventBridgeRule
-          Properties: {EventBusName: !Ref Bus, Pattern: {source: [sample]}, DeadLetterConfig: {Arn: !GetAtt DeadLetters.Arn}}
+          Properties:
+            EventBusName: !Ref Bus
+            Pattern: {source: [sample]}
+            DeadLetterConfig: {Arn: !GetAtt DeadLetters.Arn}
         Minutely:
           Type: ScheduleV2
           Properties: {Name: !Sub "${AWS::StackName}-minutely", ScheduleExpression: rate(1 minute)}
@@ -62,7 +76,10 @@ Resources:
     Properties:
       EventBusName: !Ref Bus
       EventPattern: {source: [forbidden]}
-      Targets: [{Id: t, Arn: !GetAtt StepsFunction.Arn, DeadLetterConfig: {Arn: !GetAtt DeadLetters.Arn}}]
+      Targets:
+        - Id: t
+          Arn: !GetAtt StepsFunction.Arn
+          DeadLetterConfig: {Arn: !GetAtt DeadLetters.Arn}
   Flow:
     Type: AWS::Serverless::StateMachine
     Properties:
@@ -74,35 +91,60 @@ Resources:
     Type: AWS::DynamoDB::Table
     Properties:
       BillingMode: PAY_PER_REQUEST
-      AttributeDefinitions: [{AttributeName: pk, AttributeType: S}, {AttributeName: sk, AttributeType: S}, {AttributeName: gpk, AttributeType: S}]
+      AttributeDefinitions:
+        - {AttributeName: pk, AttributeType: S}
+        - {AttributeName: sk, AttributeType: S}
+        - {AttributeName: gpk, AttributeType: S}
       KeySchema: [{AttributeName: pk, KeyType: HASH}, {AttributeName: sk, KeyType: RANGE}]
-      GlobalSecondaryIndexes: [{IndexName: gsi1, KeySchema: [{AttributeName: gpk, KeyType: HASH}], Projection: {ProjectionType: ALL}}]
+      GlobalSecondaryIndexes:
+        - IndexName: gsi1
+          KeySchema: [{AttributeName: gpk, KeyType: HASH}]
+          Projection: {ProjectionType: ALL}
       PointInTimeRecoverySpecification: {PointInTimeRecoveryEnabled: true}
       TimeToLiveSpecification: {AttributeName: expiresAt, Enabled: true}
-  Bucket: {Type: AWS::S3::Bucket, Properties: {BucketName: !Sub "sagemaker-sample-${AWS::AccountId}"}}
+  Bucket:
+    Type: AWS::S3::Bucket
+    Properties: {BucketName: !Sub "sagemaker-sample-${AWS::AccountId}"}
   BucketPolicy:
     Type: AWS::S3::BucketPolicy
     Properties:
       Bucket: !Ref Bucket
-      PolicyDocument: {Version: "2012-10-17", Statement: [{Effect: Deny, Principal: "*", Action: "s3:*", Resource: [!GetAtt Bucket.Arn, !Sub "${Bucket.Arn}/*"], Condition: {Bool: {"aws:SecureTransport": "false"}}}]}
+      PolicyDocument:
+        Version: "2012-10-17"
+        Statement:
+          - Effect: Deny
+            Principal: "*"
+            Action: "s3:*"
+            Resource: [!GetAtt Bucket.Arn, !Sub "${Bucket.Arn}/*"]
+            Condition: {Bool: {"aws:SecureTransport": "false"}}
   Bus: {Type: AWS::Events::EventBus, Properties: {Name: !Sub "${AWS::StackName}-sample"}}
   DeadLetters: {Type: AWS::SQS::Queue}
   Topic: {Type: AWS::SNS::Topic, Condition: HasMail}
   FunctionRole:
     Type: AWS::IAM::Role
     Properties:
-      AssumeRolePolicyDocument: {Version: "2012-10-17", Statement: [{Effect: Allow, Principal: {Service: lambda.amazonaws.com}, Action: "sts:AssumeRole"}]}
-      ManagedPolicyArns: [!Sub "arn:${AWS::Partition}:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"]
+      AssumeRolePolicyDocument:
+        Version: "2012-10-17"
+        Statement:
+          - {Effect: Allow, Principal: {Service: lambda.amazonaws.com}, Action: "sts:AssumeRole"}
+      ManagedPolicyArns:
+        - !Sub "arn:${AWS::Partition}:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
       Policies:
         - PolicyName: p
           PolicyDocument:
             Version: "2012-10-17"
             Statement:
-              - {Effect: Allow, Action: ["dynamodb:PutItem", "dynamodb:GetItem", "dynamodb:UpdateItem"], Resource: !GetAtt Table.Arn}
-              - {Effect: Allow, Action: ["states:SendTaskSuccess", "states:SendTaskFailure"], Resource: "*"}
+              - Effect: Allow
+                Action: ["dynamodb:PutItem", "dynamodb:GetItem", "dynamodb:UpdateItem"]
+                Resource: !GetAtt Table.Arn
+              - Effect: Allow
+                Action: ["states:SendTaskSuccess", "states:SendTaskFailure"]
+                Resource: "*"
               - {Effect: Allow, Action: "sqs:SendMessage", Resource: !GetAtt DeadLetters.Arn}
               - {Effect: Allow, Action: "s3:GetObject", Resource: !Sub "${Bucket.Arn}/open/*"}
-              - {Effect: Allow, Action: "states:StartExecution", Resource: !Sub "arn:aws:states:*:*:stateMachine:${AWS::StackName}-flow"}
+              - Effect: Allow
+                Action: "states:StartExecution"
+                Resource: !Sub "arn:aws:states:*:*:stateMachine:${AWS::StackName}-flow"
 Outputs:
   Table: {Value: !Ref Table}
   Queue: {Value: !Ref DeadLetters}
@@ -182,9 +224,12 @@ def handler(event, context):
     if action == "boom":
         raise ValueError("boom")
     if action == "sleep":
-        import pathlib, time; pathlib.Path(os.environ["TRAINYARD_LOCAL"], "asleep").touch(); time.sleep(30)
+        import pathlib, time
+        pathlib.Path(os.environ["TRAINYARD_LOCAL"], "asleep").touch()
+        time.sleep(30)
     if action == "put":
-        clients["dynamodb"].put_item(TableName=os.environ["TABLE"], Item={"pk": {"S": "a"}, "sk": {"S": "b"}})
+        item = {"pk": {"S": "a"}, "sk": {"S": "b"}}
+        clients["dynamodb"].put_item(TableName=os.environ["TABLE"], Item=item)
     if action == "delete-table":
         clients["dynamodb"].delete_table(TableName=os.environ["TABLE"])
     if action == "whoami":
@@ -193,12 +238,17 @@ def handler(event, context):
         return {"pid": os.getpid()}
     if action == "start":
         name = json.loads(event["body"])["name"]
-        clients["dynamodb"].put_item(TableName=os.environ["TABLE"], Item={"pk": {"S": name}, "sk": {"S": "b"}})
-        clients["stepfunctions"].start_execution(stateMachineArn=os.environ["MACHINE"], name=name, input="{}")
+        item = {"pk": {"S": name}, "sk": {"S": "b"}}
+        clients["dynamodb"].put_item(TableName=os.environ["TABLE"], Item=item)
+        flow = os.environ["MACHINE"]
+        clients["stepfunctions"].start_execution(stateMachineArn=flow, name=name, input="{}")
         return {"statusCode": 202, "body": "{}"}
-    body = {"event": event, "greeting": os.environ["GREETING"], "layer": shared_code.NAME, "plain": os.path.exists(shared_code.OPT / "plain.txt"),
+    body = {"event": event, "greeting": os.environ["GREETING"], "layer": shared_code.NAME,
+            "plain": os.path.exists(shared_code.OPT / "plain.txt"),
             "tag": os.environ["TRAINYARD_LOCAL"], "handler": os.environ["_HANDLER"]}
-    return {"statusCode": 201, "headers": {"x-sample": "yes"}, "cookies": ["a=b"], "body": json.dumps(body)}
+    headers = {"x-sample": "yes"}
+    text = json.dumps(body)
+    return {"statusCode": 201, "headers": headers, "cookies": ["a=b"], "body": text}
 """
 
 STEPS = """
@@ -208,7 +258,11 @@ class RetryableError(Exception): pass
 def handler(event, context):
     do = event.get("do", "")
     if do == "retry":
-        n = ddb.update_item(TableName=os.environ["TABLE"], Key={"pk": {"S": event["key"]}, "sk": {"S": "n"}}, UpdateExpression="ADD n :o", ExpressionAttributeValues={":o": {"N": "1"}}, ReturnValues="UPDATED_NEW")["Attributes"]["n"]["N"]
+        n = ddb.update_item(
+            TableName=os.environ["TABLE"], Key={"pk": {"S": event["key"]}, "sk": {"S": "n"}},
+            UpdateExpression="ADD n :o", ExpressionAttributeValues={":o": {"N": "1"}},
+            ReturnValues="UPDATED_NEW",
+        )["Attributes"]["n"]["N"]
         if int(n) < 2: raise RetryableError(n)
         return {"tries": int(n)}
     if do == "fail": raise ValueError("no")
@@ -219,7 +273,9 @@ def handler(event, context):
     if do == "spin": return {"spin": True}
     if do == "forbidden": return {"forbidden": True}
     if do == "at-once": sfn.send_task_success(taskToken=event["token"], output="{}")
-    if do == "store": ddb.put_item(TableName=os.environ["TABLE"], Item={"pk": {"S": event["key"]}, "sk": {"S": "token"}, "token": {"S": event["token"]}})
+    if do == "store":
+        key = {"pk": {"S": event["key"]}, "sk": {"S": "token"}}
+        ddb.put_item(TableName=os.environ["TABLE"], Item={**key, "token": {"S": event["token"]}})
     return {"echo": event}
 """
 
@@ -229,7 +285,12 @@ ddb = boto3.client("dynamodb")
 def handler(event, context):
     print("a fact:", event["detail-type"])
     if event["detail-type"] == "Poison": raise ValueError("cannot record this")
-    ddb.put_item(TableName=os.environ["TABLE"], Item={"pk": {"S": "fact"}, "sk": {"S": event["detail"]["key"] if isinstance(event["detail"], dict) else "scheduled"}, "event": {"S": json.dumps(event)}})
+    detail = event["detail"]
+    ddb.put_item(TableName=os.environ["TABLE"], Item={
+        "pk": {"S": "fact"},
+        "sk": {"S": detail["key"] if isinstance(detail, dict) else "scheduled"},
+        "event": {"S": json.dumps(event)},
+    })
 """
 
 
@@ -241,7 +302,9 @@ def write(folder: Path, *, template: str = TEMPLATE) -> Path:
         "api/handler.py": API,
         "steps/handler.py": STEPS,
         "fact/handler.py": FACT,
-        "shared/shared_code.py": 'from pathlib import Path\nNAME = "shared"\nOPT = Path(__file__).parents[1]\n',
+        "shared/shared_code.py": (
+            'from pathlib import Path\nNAME = "shared"\nOPT = Path(__file__).parents[1]\n'
+        ),
         "plain/plain.txt": "plain",
     }
     for name, text in files.items():

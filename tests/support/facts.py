@@ -1,4 +1,4 @@
-"""Facts for tests: by their class's name, with something true in every field that nobody cares about."""
+"""Facts for tests, by their class's name; fields that nobody cares about have true values."""
 
 from __future__ import annotations
 

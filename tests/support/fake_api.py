@@ -82,48 +82,57 @@ CLUSTER = {
 }
 
 
+class _Handler(BaseHTTPRequestHandler):
+    """Answers as the fake says that the class of its server names."""
+
+    fake: FakeApi
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet; two would wait for each other for 40 ms
+
+    def log_message(self, *_: object) -> None: ...
+
+    def answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        url = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        self.fake.requests.append(
+            {
+                "method": self.command,
+                "path": url.path,
+                "query": query,
+                "headers": dict(self.headers),
+                "body": body,
+            }
+        )
+        status, document = self.fake.find(
+            f"{self.command} {url.path.removeprefix('/stage')}", query
+        )
+        if url.path.startswith("/stage") and not self.fake.signed(
+            self.command, self.path, self.headers, body
+        ):
+            status, document = 403, {"message": "Forbidden"}
+        content = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(content)))
+        self.send_header("retry-after", "0")
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_DELETE = answer
+
+
 class FakeApi:
-    """Answers by `METHOD /path`; an answer may be a list that is used up one by one (the last stays), or a function of the query."""
+    """Answers by `METHOD /path`: an answer, a list of answers, or a function of the query.
+
+    A list is used up one by one; its last answer stays.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
         self.requests: list[dict[str, Any]] = []
-        fake = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = -1  # head and body in one packet; two would wait for each other for 40 ms
-
-            def log_message(self, *_: object) -> None: ...
-
-            def answer(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length") or 0))
-                url = urlsplit(self.path)
-                query = {name: values[0] for name, values in parse_qs(url.query).items()}
-                fake.requests.append(
-                    {
-                        "method": self.command,
-                        "path": url.path,
-                        "query": query,
-                        "headers": dict(self.headers),
-                        "body": body,
-                    }
-                )
-                status, document = fake.find(
-                    f"{self.command} {url.path.removeprefix('/stage')}", query
-                )
-                if url.path.startswith("/stage") and not fake.signed(
-                    self.command, self.path, self.headers, body
-                ):
-                    status, document = 403, {"message": "Forbidden"}
-                content = json.dumps(document).encode()
-                self.send_response(status)
-                self.send_header("content-length", str(len(content)))
-                self.send_header("retry-after", "0")
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = do_DELETE = answer
+        class Handler(_Handler):
+            fake = self
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.endpoint = f"http://127.0.0.1:{self.server.server_port}"

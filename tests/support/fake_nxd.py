@@ -1,12 +1,14 @@
-"""A small fake of what the nxd backend calls in neuronx-distributed and PyTorch/XLA, on one process without collectives.
+"""A small fake of what the nxd backend calls in neuronx-distributed and PyTorch/XLA.
 
-Signatures and side effects follow neuronx-distributed 0.18.0 (aws-neuron/neuronx-distributed at fbac349) and torch_xla's
-ZeroRedundancyOptimizer as far as the backend depends on them. It stands in where those packages cannot be installed; that the backend
+It runs in one process without collectives. Signatures and side effects follow neuronx-distributed
+0.18.0 (aws-neuron/neuronx-distributed at fbac349) and torch_xla's ZeroRedundancyOptimizer as far as
+the backend depends on them. It stands in where those packages cannot be installed. That the backend
 works with it says nothing about Trainium.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import sys
 from collections.abc import Callable, Iterable
@@ -48,9 +50,7 @@ def install(patch: pytest.MonkeyPatch, world: World) -> None:
     mappings = _module(
         "neuronx_distributed.parallel_layers.mappings",
         copy_to_tensor_model_parallel_region=lambda input_, process_group=None: input_,
-        gather_from_sequence_parallel_region=lambda input_, sequence_dimension=0, to_model_parallel=True: (
-            torch.cat([input_] * world.tp_size, sequence_dimension)
-        ),
+        gather_from_sequence_parallel_region=functools.partial(_gather, world),
     )
     xm = _module(
         "torch_xla.core.xla_model",
@@ -80,113 +80,127 @@ def _mark(world: World) -> None:
     world.mark_steps += 1
 
 
+def _gather(
+    world: World, input_: Tensor, sequence_dimension: int = 0, to_model_parallel: bool = True
+) -> Tensor:
+    return torch.cat([input_] * world.tp_size, sequence_dimension)
+
+
 # -- layers --------------------------------------------------------------------------------------
 def _layers(world: World) -> dict[str, Any]:
-    class _Parallel(nn.Module):
-        def __init__(
-            self,
-            rows: int,
-            columns: int,
-            sequence_parallel_enabled: bool,
-            sequence_dimension: int | None,
-        ) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.randn(rows, columns))
-            self.sequence_parallel_enabled, self.sequence_dimension = (
-                sequence_parallel_enabled,
-                sequence_dimension,
-            )
-            self.tensor_model_parallel = True
-
-    class ColumnParallelLinear(_Parallel):
-        def __init__(
-            self,
-            input_size: int,
-            output_size: int,
-            bias: bool = True,
-            gather_output: bool = True,
-            sequence_parallel_enabled: bool = False,
-            sequence_dimension: int | None = None,
-        ) -> None:
-            assert not bias
-            assert not gather_output, "the blocks and the loss work on this rank's part"
-            assert sequence_dimension == (1 if sequence_parallel_enabled else None), (
-                "nxd takes 0 for None"
-            )
-            super().__init__(
-                output_size // world.tp_size,
-                input_size,
-                sequence_parallel_enabled,
-                sequence_dimension,
-            )
-
-        def forward(self, x: Tensor) -> Tensor:
-            if self.sequence_parallel_enabled:
-                x = torch.cat([x] * world.tp_size, 1)
-            return nn.functional.linear(x, self.weight)
-
-    class RowParallelLinear(_Parallel):
-        def __init__(
-            self,
-            input_size: int,
-            output_size: int,
-            bias: bool = True,
-            input_is_parallel: bool = False,
-            sequence_parallel_enabled: bool = False,
-            sequence_dimension: int | None = None,
-        ) -> None:
-            assert not bias
-            assert input_is_parallel
-            super().__init__(
-                output_size,
-                input_size // world.tp_size,
-                sequence_parallel_enabled,
-                sequence_dimension,
-            )
-
-        def forward(self, x: Tensor) -> Tensor:
-            y = nn.functional.linear(x, self.weight)
-            return y.chunk(world.tp_size, 1)[world.tp] if self.sequence_parallel_enabled else y
-
-    class ParallelEmbedding(_Parallel):
-        def __init__(
-            self, num_embeddings: int, embedding_dim: int, sequence_parallel_enabled: bool = False
-        ) -> None:
-            super().__init__(
-                num_embeddings // world.tp_size, embedding_dim, sequence_parallel_enabled, None
-            )
-
-        def forward(self, tokens: Tensor) -> Tensor:
-            y = nn.functional.embedding(tokens % len(self.weight), self.weight)
-            # without a sequence dimension nxd's result is (sequence / tp, batch, hidden)
-            return (
-                y.transpose(0, 1).chunk(world.tp_size, 0)[world.tp]
-                if self.sequence_parallel_enabled
-                else y
-            )
-
-    def parallel_cross_entropy(
-        logits: Tensor, target: Tensor, label_smoothing: float = 0.0
-    ) -> Tensor:
-        """One rank's part of the softmax; like nxd's it views its argument flat, and an unknown target adds no logit."""
-        assert logits.is_contiguous()
-        assert logits.dtype == torch.float32
-        first = world.tp * logits.shape[-1]
-        here = (target >= first) & (target < first + logits.shape[-1])
-        chosen = logits.gather(-1, ((target - first) * here)[..., None])[..., 0] * here
-        return logits.logsumexp(-1) - chosen
-
+    """nxd's layers, as classes that know this world."""
+    classes = (ColumnParallelLinear, RowParallelLinear, ParallelEmbedding)
     return {
-        "ColumnParallelLinear": ColumnParallelLinear,
-        "RowParallelLinear": RowParallelLinear,
-        "ParallelEmbedding": ParallelEmbedding,
-        "parallel_cross_entropy": parallel_cross_entropy,
+        **{one.__name__: type(one.__name__, (one,), {"world": world}) for one in classes},
+        "parallel_cross_entropy": functools.partial(_cross_entropy, world),
     }
+
+
+class _Parallel(nn.Module):
+    world: World
+
+    def __init__(
+        self,
+        rows: int,
+        columns: int,
+        sequence_parallel_enabled: bool,
+        sequence_dimension: int | None,
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, columns))
+        self.sequence_parallel_enabled = sequence_parallel_enabled
+        self.sequence_dimension = sequence_dimension
+        self.tensor_model_parallel = True
+
+
+class ColumnParallelLinear(_Parallel):
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        bias: bool = True,
+        gather_output: bool = True,
+        sequence_parallel_enabled: bool = False,
+        sequence_dimension: int | None = None,
+    ) -> None:
+        assert not bias
+        assert not gather_output, "the blocks and the loss work on this rank's part"
+        assert sequence_dimension == (1 if sequence_parallel_enabled else None), (
+            "nxd takes 0 for None"
+        )
+        super().__init__(
+            output_size // self.world.tp_size,
+            input_size,
+            sequence_parallel_enabled,
+            sequence_dimension,
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.sequence_parallel_enabled:
+            x = torch.cat([x] * self.world.tp_size, 1)
+        return nn.functional.linear(x, self.weight)
+
+
+class RowParallelLinear(_Parallel):
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        bias: bool = True,
+        input_is_parallel: bool = False,
+        sequence_parallel_enabled: bool = False,
+        sequence_dimension: int | None = None,
+    ) -> None:
+        assert not bias
+        assert input_is_parallel
+        super().__init__(
+            output_size,
+            input_size // self.world.tp_size,
+            sequence_parallel_enabled,
+            sequence_dimension,
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = nn.functional.linear(x, self.weight)
+        if not self.sequence_parallel_enabled:
+            return y
+        return y.chunk(self.world.tp_size, 1)[self.world.tp]
+
+
+class ParallelEmbedding(_Parallel):
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, sequence_parallel_enabled: bool = False
+    ) -> None:
+        super().__init__(
+            num_embeddings // self.world.tp_size, embedding_dim, sequence_parallel_enabled, None
+        )
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        y = nn.functional.embedding(tokens % len(self.weight), self.weight)
+        if not self.sequence_parallel_enabled:
+            return y
+        # without a sequence dimension nxd's result is (sequence / tp, batch, hidden)
+        return y.transpose(0, 1).chunk(self.world.tp_size, 0)[self.world.tp]
+
+
+def _cross_entropy(
+    world: World, logits: Tensor, target: Tensor, label_smoothing: float = 0.0
+) -> Tensor:
+    """One rank's part of the softmax.
+
+    Like nxd's it views its argument flat, and an unknown target adds no logit.
+    """
+    assert logits.is_contiguous()
+    assert logits.dtype == torch.float32
+    first = world.tp * logits.shape[-1]
+    here = (target >= first) & (target < first + logits.shape[-1])
+    chosen = logits.gather(-1, ((target - first) * here)[..., None])[..., 0] * here
+    return logits.logsumexp(-1) - chosen
 
 
 # -- trainer -------------------------------------------------------------------------------------
 class _Zero1(torch.optim.Optimizer):
-    """torch_xla's ZeroRedundancyOptimizer of one rank: it works on chunks that it copied when it was made."""
+    """torch_xla's ZeroRedundancyOptimizer of one rank, on chunks that it copied at the start."""
 
     def __init__(
         self,
@@ -277,50 +291,59 @@ class _NxDOptimizer:
 
 
 def _trainer(world: World) -> dict[str, Any]:
-    def neuronx_distributed_config(
-        tensor_parallel_size: int = 1,
-        optimizer_config: dict[str, Any] | None = None,
-        sequence_parallel: bool = False,
-        mixed_precision_config: dict[str, Any] | None = None,
-        lnc_size: int = 1,
-    ) -> dict[str, Any]:
-        assert world.config is None, (
-            "a second call would make the process groups again, which nxd refuses"
-        )
-        world.config = {
-            "tensor_parallel_size": tensor_parallel_size,
-            "optimizer_config": optimizer_config,
-            "sequence_parallel": sequence_parallel,
-            "mixed_precision_config": mixed_precision_config,
-            "lnc_size": lnc_size,
-        }
-        return world.config
-
-    def initialize_parallel_model(
-        nxd_config: dict[str, Any],
-        model_fn: Callable[..., nn.Module],
-        include_buffers: bool = False,
-        *model_args: Any,
-        **model_kwargs: Any,
-    ) -> nn.Module:
-        assert include_buffers is False
-        model: Any = model_fn(*model_args, **model_kwargs)
-        return model  # type: ignore[no-any-return]
-
-    def initialize_parallel_optimizer(
-        nxd_config: dict[str, Any], optimizer_class: Any, parameters: Any, **defaults: Any
-    ) -> Any:
-        zero1 = nxd_config["optimizer_config"]["zero_one_enabled"]
-        made = (
-            _Zero1(parameters, optimizer_class, world, **defaults)
-            if zero1
-            else optimizer_class(parameters, **defaults)
-        )
-        world.optimizer = _NxDOptimizer(made, nxd_config)
-        return world.optimizer
-
+    """nxd's functions for the trainer, which keep what they made in this world."""
     return {
-        "neuronx_distributed_config": neuronx_distributed_config,
-        "initialize_parallel_model": initialize_parallel_model,
-        "initialize_parallel_optimizer": initialize_parallel_optimizer,
+        "neuronx_distributed_config": functools.partial(_config, world),
+        "initialize_parallel_model": _model,
+        "initialize_parallel_optimizer": functools.partial(_optimizer, world),
     }
+
+
+def _config(
+    world: World,
+    tensor_parallel_size: int = 1,
+    optimizer_config: dict[str, Any] | None = None,
+    sequence_parallel: bool = False,
+    mixed_precision_config: dict[str, Any] | None = None,
+    lnc_size: int = 1,
+) -> dict[str, Any]:
+    assert world.config is None, (
+        "a second call would make the process groups again, which nxd refuses"
+    )
+    world.config = {
+        "tensor_parallel_size": tensor_parallel_size,
+        "optimizer_config": optimizer_config,
+        "sequence_parallel": sequence_parallel,
+        "mixed_precision_config": mixed_precision_config,
+        "lnc_size": lnc_size,
+    }
+    return world.config
+
+
+def _model(
+    nxd_config: dict[str, Any],
+    model_fn: Callable[..., nn.Module],
+    include_buffers: bool = False,
+    *model_args: Any,
+    **model_kwargs: Any,
+) -> nn.Module:
+    assert include_buffers is False
+    model: Any = model_fn(*model_args, **model_kwargs)
+    return model  # type: ignore[no-any-return]
+
+
+def _optimizer(
+    world: World,
+    nxd_config: dict[str, Any],
+    optimizer_class: Any,
+    parameters: Any,
+    **defaults: Any,
+) -> Any:
+    zero1 = nxd_config["optimizer_config"]["zero_one_enabled"]
+    made = (
+        _Zero1(parameters, optimizer_class, world, **defaults)
+        if zero1
+        else optimizer_class(parameters, **defaults)
+    )
+    world.optimizer = _NxDOptimizer(made, nxd_config)
+    return world.optimizer

@@ -1,4 +1,4 @@
-"""`trainyard first-light` as its users have it: a process of its own, and the file that it writes."""
+"""`trainyard first-light` as its users have it: a process of its own, and a file that it writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A world for first-light without a cloud: a recorded account, an API that says little, and a clock."""
+"""A world for first-light without a cloud: a recorded account, a quiet API, and a clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small real jobs (gloo, several ranks) whose processes are forked from one server that imported torch once: tenths of a second each."""
+"""Small real jobs (gloo, several ranks), forked in tenths of a second from a server with torch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORKSERVER.set_forkserver_preload(
 def run_rank(
     target: Callable[..., int], arguments: tuple[Any, ...], environment: Mapping[str, str], log: str
 ) -> None:
-    """One rank's process: its output goes to its log, and its exit status is what the target returns."""
+    """One rank's process: its output goes to its log, its exit status is the target's result."""
     os.environ.update(environment)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
@@ -43,7 +43,7 @@ def run_rank(
 
 @dataclass
 class ForkedJob:
-    """One attempt of a run: `world_size` ranks that run `target(*arguments)`, a function of an importable module."""
+    """One attempt of a run: `world_size` ranks run an importable module's `target(*arguments)`."""
 
     run_dir: Path
     attempt: int

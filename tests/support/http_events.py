@@ -1,4 +1,4 @@
-"""API Gateway events of the HTTP API as the gateway builds them (payload 2.0), and a client that sends them to the resolver."""
+"""API Gateway's events of the HTTP API (payload 2.0), and a client that sends them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def event(
     headers: dict[str, str] | None = None,
     body: Any = None,
 ) -> dict[str, Any]:
-    """An event; `body` may be a string as it is, bytes (sent base64 as the gateway does) or anything JSON."""
+    """An event; `body` may be a string as it is, bytes (sent as base64) or anything JSON."""
     sent = {
         "host": "api.example",
         "content-type": "application/json",
@@ -37,31 +37,7 @@ def event(
         "rawQueryString": urlencode(query or {}),
         "headers": {name.lower(): value for name, value in sent.items() if value is not None},
         "pathParameters": {"proxy": path.removeprefix("/v1/")},
-        "requestContext": {
-            "accountId": "123456789012",
-            "apiId": "abc123",
-            "authorizer": {
-                "iam": {
-                    "accessKey": "AKIA",
-                    "accountId": "123456789012",
-                    "userArn": "arn:aws:iam::123456789012:user/me",
-                }
-            },
-            "domainName": "abc123.execute-api.us-east-1.amazonaws.com",
-            "domainPrefix": "abc123",
-            "http": {
-                "method": method,
-                "path": path,
-                "protocol": "HTTP/1.1",
-                "sourceIp": "127.0.0.1",
-                "userAgent": "test",
-            },
-            "requestId": "request-1",
-            "routeKey": "ANY /v1/{proxy+}",
-            "stage": "$default",
-            "time": "12/Mar/2026:19:03:58 +0000",
-            "timeEpoch": 1773342238000,
-        },
+        "requestContext": _context(method, path),
         "isBase64Encoded": isinstance(body, bytes),
     }
     if query:
@@ -71,6 +47,35 @@ def event(
     elif body is not None:
         found["body"] = body if isinstance(body, str) else json.dumps(body)
     return found
+
+
+def _context(method: str, path: str) -> dict[str, Any]:
+    """What the gateway says of a request besides the request itself."""
+    return {
+        "accountId": "123456789012",
+        "apiId": "abc123",
+        "authorizer": {
+            "iam": {
+                "accessKey": "AKIA",
+                "accountId": "123456789012",
+                "userArn": "arn:aws:iam::123456789012:user/me",
+            }
+        },
+        "domainName": "abc123.execute-api.us-east-1.amazonaws.com",
+        "domainPrefix": "abc123",
+        "http": {
+            "method": method,
+            "path": path,
+            "protocol": "HTTP/1.1",
+            "sourceIp": "127.0.0.1",
+            "userAgent": "test",
+        },
+        "requestId": "request-1",
+        "routeKey": "ANY /v1/{proxy+}",
+        "stage": "$default",
+        "time": "12/Mar/2026:19:03:58 +0000",
+        "timeEpoch": 1773342238000,
+    }
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,8 @@ def a_node(
     conf = root / "opt/slurm/etc/slurm.conf"
     if not conf.exists():
         conf.write_text(
-            "SlurmctldHost=ip-10-1-0-5(10.1.0.5)\nKillWait=45\nMessageTimeout=11\n# MessageTimeout is long\nPartitionName=main Nodes=ALL\n"
+            "SlurmctldHost=ip-10-1-0-5(10.1.0.5)\nKillWait=45\nMessageTimeout=11\n"
+            "# MessageTimeout is long\nPartitionName=main Nodes=ALL\n"
         )
     environ = {
         "TRAINYARD_SHARED": str(root / "shared"),

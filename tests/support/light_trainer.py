@@ -1,4 +1,4 @@
-"""A job without torch that follows the checkpoint and progress protocol, so that whole-system tests spend their time on the system."""
+"""A job without torch that checkpoints and reports progress, so system tests test the system."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def newest() -> tuple[int, int]:
     return 0, 0
 
 
-def main() -> None:
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--step-seconds", type=float, default=0.05)
@@ -85,7 +85,23 @@ def main() -> None:
         help="attempt 1 waits before this step until the run's directory has a file 'go'",
     )
     parser.add_argument("--echo", nargs="*", default=[])
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def report(step: int, start: int, first_step_at: float) -> None:
+    """Tell the progress, in a file that is always whole."""
+    temporary = ATTEMPT_DIR / ".progress.tmp"
+    temporary.write_text(
+        json.dumps({
+            "step": step, "loss": 1.0 / step, "at": time.time(), "resumedFrom": start or None,
+            "firstStepAt": first_step_at, "worldSize": 1,
+        })
+    )  # fmt: skip
+    os.replace(temporary, ATTEMPT_DIR / "progress.json")
+
+
+def main() -> None:
+    options = parsed()
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: stop.append(number))
     CHECKPOINTS.mkdir(parents=True, exist_ok=True)
@@ -102,14 +118,7 @@ def main() -> None:
         value += step
         first_step_at = first_step_at or time.time()
         if RANK == 0:
-            temporary = ATTEMPT_DIR / ".progress.tmp"
-            temporary.write_text(
-                json.dumps({
-                    "step": step, "loss": 1.0 / step, "at": time.time(), "resumedFrom": start or None,
-                    "firstStepAt": first_step_at, "worldSize": 1,
-                })
-            )  # fmt: skip
-            os.replace(temporary, ATTEMPT_DIR / "progress.json")
+            report(step, start, first_step_at)
             if step % options.every == 0 or stop:
                 commit(
                     CHECKPOINTS / f"step-{step:012d}-attempt-{ATTEMPT}",

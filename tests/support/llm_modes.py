@@ -1,4 +1,4 @@
-"""What the language model's tests run on several ranks: small models in every kind of parallelism, and a trainer that notes its samples."""
+"""What the language model's tests run on several ranks: small models in every parallelism."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def few_steps(mode: Mode, clip: float = 1.0) -> dict[str, Any]:
-    """Losses, gradient norms before clipping, and the first step's gradients, of STEPS steps of two micro-batches each."""
+    """Losses, gradient norms before clipping, and the first step's gradients.
+
+    There are STEPS steps of two micro-batches each.
+    """
     parallel, build = mode
     backend = TorchBackend(parallel)
     checkpointing = build.activation_checkpointing

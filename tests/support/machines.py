@@ -1,4 +1,4 @@
-"""A small Step Functions: walks the real definitions of statemachines/ against in-memory ports, one state at a time."""
+"""A small Step Functions: it walks the real definitions against in-memory ports, state by state."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ KINDS: dict[str, Callable[[Walker, dict[str, Any]], None]] = {
 
 @dataclass
 class Machines:
-    """Every execution that was started; `run_until_rest` walks them all until each waits or is over."""
+    """All executions that were started; `run_until_rest` walks them until each waits or is over."""
 
     world: World
     walkers: dict[tuple[str, str], Walker] = field(default_factory=dict)
@@ -205,9 +205,10 @@ class Machines:
         for _ in range(limit):
             if not self.step():
                 return
-        raise AssertionError(
-            f"the machines never rest: {[(k, w.state, w.visited[-12:]) for k, w in self.walkers.items() if not w.over]}"
-        )
+        running = [
+            (key, one.state, one.visited[-12:]) for key, one in self.walkers.items() if not one.over
+        ]
+        raise AssertionError(f"the machines never rest: {running}")
 
     @property
     def running(self) -> list[str]:

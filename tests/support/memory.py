@@ -1,4 +1,4 @@
-"""In-memory twins of every port: as strict as the real ones, and able to die before or after any call."""
+"""In-memory twins of every port: as strict as the real ones, and able to die around any call."""
 
 from __future__ import annotations
 
@@ -366,7 +366,8 @@ class MemoryBackend:
         if cluster.name in self.clusters:
             if not cluster.is_marked(self.clusters[cluster.name].tags):
                 raise errors.ClusterNameTaken(
-                    f"a cluster named '{cluster.name}' exists that was made for another record of this stack"
+                    f"a cluster named '{cluster.name}' exists that was made for another record "
+                    "of this stack"
                 )
             return self.clusters[cluster.name].arn
         self.beside.setdefault((cluster.name, cluster.generation), self.clock.now())
@@ -617,9 +618,11 @@ class World:
         self.backend = MemoryBackend(self.clock, "test")
         wrap = self.fuse.wrap
         self.ports = Ports(
-            runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits), backends={"hyperpod": wrap(self.backend)},
-            commands=wrap(self.commands), blobs=wrap(self.blobs), executions=wrap(self.executions),
-            dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets),
-            prices=MemoryPrices(), metrics=self.metrics, clock=self.clock, ids=self.ids,
-            config=Config(heartbeat_seconds=60, secret_prefix="trainyard/test", data_bucket="trainyard-data"),
+            runs=wrap(self.runs), clusters=wrap(self.clusters), waits=wrap(self.waits),
+            backends={"hyperpod": wrap(self.backend)}, commands=wrap(self.commands),
+            blobs=wrap(self.blobs), executions=wrap(self.executions),
+            dead_letters=wrap(self.dead_letters), secrets=wrap(self.secrets), prices=MemoryPrices(),
+            metrics=self.metrics, clock=self.clock, ids=self.ids,
+            config=Config(heartbeat_seconds=60, secret_prefix="trainyard/test",
+                          data_bucket="trainyard-data"),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A cloud of nothing but HyperPod and Session Manager on moto in this process, with real nodes and a stand-in for the agent."""
+"""A cloud of HyperPod and Session Manager on moto: real nodes, and a stand-in for the agent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def main():
             time.sleep(60)
     if sys.argv[1] == "notify-job-end":
         root = os.environ["TRAINYARD_ROOT"]
-        open(root + "/var/lib/trainyard/job-ends", "a").write(os.environ.get("SLURM_JOB_ID", "?") + "\\n")
+        with open(root + "/var/lib/trainyard/job-ends", "a") as ends:
+            ends.write(os.environ.get("SLURM_JOB_ID", "?") + "\\n")
         return 0
     print(json.dumps({"argv": sys.argv[1:], "root": os.environ["TRAINYARD_ROOT"]}))
     return 0
@@ -56,7 +57,7 @@ def main():
 
 
 class NodeCloud:
-    """What the tests use: boto3 clients, what was published and logged, and the lifecycle files, which a test may change."""
+    """What tests use: boto3 clients, all that was published and logged, and lifecycle files."""
 
     def __init__(self, state_dir: Path, *, kms_key: str | None = None, **settings: Any) -> None:
         self.events: list[tuple[str, dict[str, Any]]] = []
@@ -73,7 +74,8 @@ class NodeCloud:
             f"{group}:{stream}", []
         ).extend(lines)
         self.cloud.credentials = lambda role, name: {
-            "AWS_ACCESS_KEY_ID": "node", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token",
+            "AWS_ACCESS_KEY_ID": "node", "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_SESSION_TOKEN": "token",
         }  # fmt: skip
         self.cloud.read_prefix = lambda bucket, prefix: dict(self.files)
         self.hyperpod = hyperpod.install(
@@ -114,7 +116,8 @@ class NodeCloud:
             "ExecutionRole": ROLE,
         }
         groups = [
-            {"InstanceGroupName": "controller-group", "InstanceCount": 1, "SlurmConfig": {"NodeType": "Controller"}, **common},
+            {"InstanceGroupName": "controller-group", "InstanceCount": 1,
+             "SlurmConfig": {"NodeType": "Controller"}, **common},
             {
                 "InstanceGroupName": "workers", "InstanceCount": workers,
                 "SlurmConfig": {"NodeType": "Compute", "PartitionNames": ["main"]}, **common,
@@ -183,7 +186,7 @@ class NodeCloud:
         return job
 
     def of_jobs(self, cluster: LocalCluster) -> list[node_processes.Process]:
-        """Whatever Slurm started on the workers, as faults see it: scripts, `srun` and epilogs too."""
+        """What Slurm started on the workers, as faults see it: scripts, `srun` and epilogs too."""
         return [
             p
             for node in self.workers(cluster)
@@ -202,14 +205,14 @@ class NodeCloud:
         eventually(f"cluster {name} gone", lambda: name not in self.hyperpod.clusters)
 
     def leftovers(self) -> list[str]:
-        """Commands of everything this cloud ever started and that still runs, found by tag and, independently, by directory."""
+        """Commands of all that this cloud started and that still runs, by tag and by directory."""
         return [
             process.command
             for process in node_processes.matching(node_processes.of_cloud(self.cloud.state_dir))
         ] + self.inside(self.cloud.state_dir)
 
     def listeners(self) -> set[tuple[str, str]]:
-        """Program and address of every TCP port that a process of this cloud's clusters listens on."""
+        """Program and address of every TCP port on which this cloud's clusters listen."""
         found = set()
         for process in node_processes.matching(node_processes.of_cloud(self.cloud.state_dir)):
             with contextlib.suppress(psutil.Error):
@@ -222,7 +225,7 @@ class NodeCloud:
         return found
 
     def inside(self, directory: Path) -> list[str]:
-        """Names of living processes whose working directory lies in `directory`, which may be gone."""
+        """Names of living processes that work in `directory`, which may be gone."""
         found = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
@@ -252,7 +255,7 @@ class NodeCloud:
 
 
 def bundle() -> dict[str, bytes]:
-    """What the control plane uploads: the lifecycle scripts, cluster.json, and here a stand-in for the agent's package."""
+    """What the control plane uploads: lifecycle scripts, cluster.json, a stand-in for the agent."""
     files = {path.name: path.read_bytes() for path in LIFECYCLE.iterdir() if path.is_file()}
     files["cluster.json"] = json.dumps(cluster_json()).encode()
     files["lib/trainyard_agent/__init__.py"] = b""
@@ -268,11 +271,20 @@ def bundle() -> dict[str, bytes]:
 
 def cluster_json() -> dict[str, Any]:
     return {
-        "clusterName": "test", "region": "us-east-1", "eventBus": "bus", "dataBucket": "sagemaker-data", "secretName": "trainyard/test/agent-key",
-        "heartbeatSeconds": 2, "environment": {"kind": "existing", "path": "/opt/trainyard/env"},
-        "users": [{"name": "ada", "uid": 2001, "sshKeys": ["ssh-ed25519 AAAA $(touch /tmp/pwned) ada"]}],
-        "s3Mounts": [{"bucket": "sagemaker-corpus", "mountPath": "/data/corpus", "prefix": None}], "sharedFilesystem": {**FILESYSTEM, "mountPath": "/fsx"},
-        "controllerGroup": "controller-group", "workerGroups": [{"name": "workers", "partition": "main"}], "expectedWorkers": 2, "linkPort": 4990,
+        "clusterName": "test", "region": "us-east-1", "eventBus": "bus",
+        "dataBucket": "sagemaker-data", "secretName": "trainyard/test/agent-key",
+        "heartbeatSeconds": 2,
+        "environment": {"kind": "existing", "path": "/opt/trainyard/env"},
+        "users": [
+            {"name": "ada", "uid": 2001, "sshKeys": ["ssh-ed25519 AAAA $(touch /tmp/pwned) ada"]},
+        ],
+        "s3Mounts": [
+            {"bucket": "sagemaker-corpus", "mountPath": "/data/corpus", "prefix": None},
+        ],
+        "sharedFilesystem": {**FILESYSTEM, "mountPath": "/fsx"},
+        "controllerGroup": "controller-group",
+        "workerGroups": [{"name": "workers", "partition": "main"}],
+        "expectedWorkers": 2, "linkPort": 4990,
     }  # fmt: skip
 
 

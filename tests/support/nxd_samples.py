@@ -80,21 +80,14 @@ def parts(
     for tp_rank in range(tp):
         model = {name: local(name, tensor, tp_rank, tp) for name, tensor in full.items()}
         for dp_rank in range(dp):
-            values = {}
-            for index, name in enumerate(state):
-                ours = {
-                    key: local(name, value, tp_rank, tp) if value.dim() else value
-                    for key, value in state[name].items()
-                }
-                if zero1:
-                    ours = {
-                        key: nxd_layout.chunk(value, dp_rank, dp) if value.dim() else value
-                        for key, value in ours.items()
-                    }
-                values[index] = ours
+            place = nxd_layout.Ranks(dp_rank, dp, tp_rank, tp)
+            values = {
+                index: _of_rank(place, name, state[name], zero1=zero1)
+                for index, name in enumerate(state)
+            }
             yield from nxd_layout.iter_files(
                 nxd_layout.tag_of(step),
-                nxd_layout.Ranks(dp_rank, dp, tp_rank, tp),
+                place,
                 model=model
                 if dp_rank == 0
                 else {name: value.to("meta") for name, value in model.items()},
@@ -111,6 +104,22 @@ def parts(
             )
 
 
+def _of_rank(
+    place: nxd_layout.Ranks, name: str, state: Mapping[str, Tensor], *, zero1: bool
+) -> dict[str, Tensor]:
+    """What the rank at this place holds of the optimizer's state of one weight."""
+    ours = {
+        key: local(name, value, place.tp_rank, place.tp_size) if value.dim() else value
+        for key, value in state.items()
+    }
+    if not zero1:
+        return ours
+    return {
+        key: nxd_layout.chunk(value, place.dp_rank, place.dp_size) if value.dim() else value
+        for key, value in ours.items()
+    }
+
+
 def write(
     directory: Path, full: Mapping[str, Tensor], tp: int = 1, dp: int = 1, **options: Any
 ) -> nxd_layout.Checkpoint:
@@ -123,5 +132,5 @@ def write(
 
 
 def detached(content: object) -> object:
-    """Copies of the tensors, as the checkpointer makes them: a view would be saved with all that lies around it."""
+    """Copies of the tensors, as the checkpointer makes them: a view would save all around it."""
     return replaced(content, lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf)

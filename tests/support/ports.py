@@ -10,7 +10,10 @@ _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_port() -> int:
-    """Nobody listens there now. Below the kernel's own range: out of that any connection takes its port, also a moment later."""
+    """A port on which nobody listens now.
+
+    It is below the kernel's own range: any connection takes a port of that, also a moment later.
+    """
     lowest = int(_RANGE.read_text().split()[0])
     while True:
         port = random.SystemRandom().randrange(lowest - 10_000, lowest)

@@ -1,4 +1,4 @@
-"""An AWS account of recorded answers: every request and every answer is held against botocore's own service models."""
+"""An AWS account of recorded answers; botocore's service models check each request and answer."""
 
 from __future__ import annotations
 
@@ -14,66 +14,149 @@ REGION, NUMBER, VPC = "us-west-2", "123456789012", "vpc-0123456789abcdef0"
 SUBNET, GROUP = "subnet-0123456789abcdef0", "sg-0123456789abcdef0"
 DNS = "fs-0123456789abcdef0.fsx.us-west-2.amazonaws.com"
 ROLE = f"arn:aws:iam::{NUMBER}:role/"
+NOVEMBER = "2026-11-01T00:00:00Z"
 _ALL = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": GROUP}]}
 
 Answers = dict[str, Any]
 
 
 def sound() -> Answers:
-    """The answers of a sound account, by service:Operation. An answer may be a function of the request."""
+    """The answers of a sound account, by service:Operation.
+
+    An answer may be a function of the request.
+    """
+    return {**_stack(), **_rights(), **_hyperpod(), **_network(), **_files(), **_budget()}
+
+
+def _stack() -> Answers:
+    outputs = {
+        "ApiUrl": "https://abc123.execute-api.us-west-2.amazonaws.com",
+        "DataBucketName": "sagemaker-trainyard-data", "EventBusName": "trainyard",
+        "TableName": "trainyard-table",
+    }  # fmt: skip
     return {
-        "sts:GetCallerIdentity": {"Account": NUMBER, "Arn": f"arn:aws:sts::{NUMBER}:assumed-role/Team/me", "UserId": "AROA:me"},
         "cloudformation:DescribeStacks": {"Stacks": [{
-            "StackName": "trainyard", "StackStatus": "UPDATE_COMPLETE", "CreationTime": "2026-11-01T00:00:00Z",
-            "Parameters": [{"ParameterKey": "SubnetIds", "ParameterValue": SUBNET}, {"ParameterKey": "SecurityGroupIds", "ParameterValue": GROUP}],
-            "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in {
-                "ApiUrl": "https://abc123.execute-api.us-west-2.amazonaws.com", "DataBucketName": "sagemaker-trainyard-data",
-                "EventBusName": "trainyard", "TableName": "trainyard-table"}.items()],
+            "StackName": "trainyard", "StackStatus": "UPDATE_COMPLETE", "CreationTime": NOVEMBER,
+            "Parameters": [
+                {"ParameterKey": "SubnetIds", "ParameterValue": SUBNET},
+                {"ParameterKey": "SecurityGroupIds", "ParameterValue": GROUP},
+            ],
+            "Outputs": [
+                {"OutputKey": key, "OutputValue": value} for key, value in outputs.items()
+            ],
         }]},
         "cloudformation:DetectStackDrift": {"StackDriftDetectionId": "d" * 36},
         "cloudformation:DescribeStackDriftDetectionStatus": {
-            "StackId": "s", "StackDriftDetectionId": "d" * 36, "StackDriftStatus": "IN_SYNC", "DetectionStatus": "DETECTION_COMPLETE",
-            "Timestamp": "2026-11-01T00:00:00Z"},
+            "StackId": "s", "StackDriftDetectionId": "d" * 36, "StackDriftStatus": "IN_SYNC",
+            "DetectionStatus": "DETECTION_COMPLETE", "Timestamp": NOVEMBER,
+        },
         "cloudformation:DescribeStackResourceDrifts": {"StackResourceDrifts": []},
-        "cloudformation:ListStackResources": {"StackResourceSummaries": [
-            {"LogicalResourceId": name, "PhysicalResourceId": f"trainyard-{name}", "ResourceType": "AWS::IAM::Role",
-             "LastUpdatedTimestamp": "2026-11-01T00:00:00Z", "ResourceStatus": "CREATE_COMPLETE"} for name in ("StepsRole",)]},
+        "cloudformation:ListStackResources": {"StackResourceSummaries": [{
+            "LogicalResourceId": "StepsRole", "PhysicalResourceId": "trainyard-StepsRole",
+            "ResourceType": "AWS::IAM::Role", "LastUpdatedTimestamp": NOVEMBER,
+            "ResourceStatus": "CREATE_COMPLETE",
+        }]},
+    }  # fmt: skip
+
+
+def _rights() -> Answers:
+    return {
+        "sts:GetCallerIdentity": {
+            "Account": NUMBER, "Arn": f"arn:aws:sts::{NUMBER}:assumed-role/Team/me",
+            "UserId": "AROA:me",
+        },
         "iam:GetRole": lambda request: {"Role": {
-            "Path": "/", "RoleName": request["RoleName"], "RoleId": "A" * 20, "Arn": ROLE + request["RoleName"], "CreateDate": "2026-11-01T00:00:00Z"}},
+            "Path": "/", "RoleName": request["RoleName"], "RoleId": "A" * 20,
+            "Arn": ROLE + request["RoleName"], "CreateDate": NOVEMBER,
+        }},
         "iam:SimulatePrincipalPolicy": lambda request: {"EvaluationResults": [
-            {"EvalActionName": action, "EvalDecision": "allowed"} for action in request["ActionNames"]]},
-        "s3:GetBucketLocation": {"LocationConstraint": REGION},
-        "service-quotas:ListServiceQuotas": {"Quotas": [{"QuotaName": name, "Value": value} for name, value in {
-            "ml.c5.xlarge for cluster usage": 4.0, "ml.c5.4xlarge for cluster usage": 8.0,
-            "Maximum number of instances allowed per SageMaker HyperPod cluster": 20.0,
-            "Total number of instances allowed across SageMaker HyperPod clusters": 20.0,
-            "Maximum size of EBS volume in GB for a SageMaker HyperPod cluster instance": 500.0}.items()]},
+            {"EvalActionName": action, "EvalDecision": "allowed"}
+            for action in request["ActionNames"]
+        ]},
+        "ssm:GetDocument": NotAnswered(
+            "ssm:GetDocument", "InvalidDocument",
+            "Document with name SSM-SessionManagerRunShell does not exist.",
+        ),
+    }  # fmt: skip
+
+
+def _hyperpod() -> Answers:
+    quotas = {
+        "ml.c5.xlarge for cluster usage": 4.0,
+        "ml.c5.4xlarge for cluster usage": 8.0,
+        "Maximum number of instances allowed per SageMaker HyperPod cluster": 20.0,
+        "Total number of instances allowed across SageMaker HyperPod clusters": 20.0,
+        "Maximum size of EBS volume in GB for a SageMaker HyperPod cluster instance": 500.0,
+    }
+    arn = f"arn:aws:sagemaker:{REGION}:{NUMBER}:cluster/abcdefghijkl"
+    return {
+        "service-quotas:ListServiceQuotas": {
+            "Quotas": [{"QuotaName": name, "Value": value} for name, value in quotas.items()],
+        },
         "sagemaker:ListClusters": {"ClusterSummaries": [{
-            "ClusterArn": f"arn:aws:sagemaker:{REGION}:{NUMBER}:cluster/abcdefghijkl", "ClusterName": "other",
-            "CreationTime": "2026-11-01T00:00:00Z", "ClusterStatus": "InService"}]},
+            "ClusterArn": arn, "ClusterName": "other", "CreationTime": NOVEMBER,
+            "ClusterStatus": "InService",
+        }]},
         "sagemaker:DescribeCluster": {
-            "ClusterArn": f"arn:aws:sagemaker:{REGION}:{NUMBER}:cluster/abcdefghijkl", "ClusterStatus": "InService",
-            "InstanceGroups": [{"InstanceGroupName": "w", "InstanceType": "ml.c5.4xlarge", "CurrentCount": 2}]},
+            "ClusterArn": arn, "ClusterStatus": "InService", "InstanceGroups": [
+                {"InstanceGroupName": "w", "InstanceType": "ml.c5.4xlarge", "CurrentCount": 2},
+            ],
+        },
         "sagemaker:DescribeTrainingPlan": {
             "TrainingPlanArn": "arn", "TrainingPlanName": "plan", "Status": "Active",
-            "ReservedCapacitySummaries": [{"ReservedCapacityArn": "a", "InstanceType": "ml.c5.4xlarge", "TotalInstanceCount": 3, "Status": "Active"}]},
+            "ReservedCapacitySummaries": [{
+                "ReservedCapacityArn": "a", "InstanceType": "ml.c5.4xlarge",
+                "TotalInstanceCount": 3, "Status": "Active",
+            }],
+        },
         "ec2:DescribeInstanceTypeOfferings": {"InstanceTypeOfferings": [
-            {"InstanceType": kind, "LocationType": "availability-zone", "Location": "us-west-2a"} for kind in ("c5.xlarge", "c5.4xlarge")]},
-        "ec2:DescribeSubnets": {"Subnets": [
-            {"SubnetId": SUBNET, "VpcId": VPC, "AvailabilityZone": "us-west-2a", "AvailableIpAddressCount": 200, "CidrBlock": "10.1.2.0/24"}]},
-        "ec2:DescribeSecurityGroups": {"SecurityGroups": [{"GroupId": GROUP, "IpPermissions": [_ALL], "IpPermissionsEgress": [_ALL]}]},
+            {"InstanceType": kind, "LocationType": "availability-zone", "Location": "us-west-2a"}
+            for kind in ("c5.xlarge", "c5.4xlarge")
+        ]},
+    }  # fmt: skip
+
+
+def _network() -> Answers:
+    return {
+        "ec2:DescribeSubnets": {"Subnets": [{
+            "SubnetId": SUBNET, "VpcId": VPC, "AvailabilityZone": "us-west-2a",
+            "AvailableIpAddressCount": 200, "CidrBlock": "10.1.2.0/24",
+        }]},
+        "ec2:DescribeSecurityGroups": {"SecurityGroups": [
+            {"GroupId": GROUP, "IpPermissions": [_ALL], "IpPermissionsEgress": [_ALL]},
+        ]},
         "ec2:DescribeRouteTables": {"RouteTables": [{
             "RouteTableId": "rtb-1", "VpcId": VPC, "Associations": [{"Main": True}],
-            "Routes": [{"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1", "State": "active"}]}]},
+            "Routes": [
+                {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1", "State": "active"},
+            ],
+        }]},
         "ec2:DescribeVpcEndpoints": {"VpcEndpoints": []},
-        "ec2:DescribeNetworkInterfaces": {"NetworkInterfaces": [{"NetworkInterfaceId": "eni-1", "Groups": [{"GroupId": GROUP}]}]},
+        "ec2:DescribeNetworkInterfaces": {"NetworkInterfaces": [
+            {"NetworkInterfaceId": "eni-1", "Groups": [{"GroupId": GROUP}]},
+        ]},
+    }  # fmt: skip
+
+
+def _files() -> Answers:
+    return {
+        "s3:GetBucketLocation": {"LocationConstraint": REGION},
         "fsx:DescribeFileSystems": {"FileSystems": [{
-            "FileSystemId": "fs-0123456789abcdef0", "FileSystemType": "LUSTRE", "Lifecycle": "AVAILABLE", "DNSName": DNS, "VpcId": VPC,
-            "SubnetIds": [SUBNET], "NetworkInterfaceIds": ["eni-12345678"], "LustreConfiguration": {"MountName": "abcdefgh"}}]},
-        "ssm:GetDocument": NotAnswered("ssm:GetDocument", "InvalidDocument", "Document with name SSM-SessionManagerRunShell does not exist."),
+            "FileSystemId": "fs-0123456789abcdef0", "FileSystemType": "LUSTRE",
+            "Lifecycle": "AVAILABLE", "DNSName": DNS, "VpcId": VPC,
+            "SubnetIds": [SUBNET], "NetworkInterfaceIds": ["eni-12345678"],
+            "LustreConfiguration": {"MountName": "abcdefgh"},
+        }]},
+    }  # fmt: skip
+
+
+def _budget() -> Answers:
+    return {
         "budgets:DescribeBudgets": {"Budgets": [{
-            "BudgetName": "team", "BudgetType": "COST", "TimeUnit": "MONTHLY", "BudgetLimit": {"Amount": "1000", "Unit": "USD"},
-            "CalculatedSpend": {"ActualSpend": {"Amount": "10", "Unit": "USD"}}}]},
+            "BudgetName": "team", "BudgetType": "COST", "TimeUnit": "MONTHLY",
+            "BudgetLimit": {"Amount": "1000", "Unit": "USD"},
+            "CalculatedSpend": {"ActualSpend": {"Amount": "10", "Unit": "USD"}},
+        }]},
     }  # fmt: skip
 
 

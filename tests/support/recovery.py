@@ -21,7 +21,8 @@ CLUSTER_SPEC = cluster_spec()
 
 def spec(**recovery: int) -> RunSpec:
     return RunSpec.model_validate({
-        "name": "demo", "cluster": {"spec": CLUSTER_SPEC}, "job": {"nodes": 2, "module": "trainyard_trainers.ddp"}, "recovery": recovery,
+        "name": "demo", "cluster": {"spec": CLUSTER_SPEC},
+        "job": {"nodes": 2, "module": "trainyard_trainers.ddp"}, "recovery": recovery,
     })  # fmt: skip
 
 

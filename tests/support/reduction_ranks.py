@@ -1,4 +1,4 @@
-"""What the ranks of the reduction's tests do: add up known numbers, die, or run the plain program, in processes of a placement of nodes."""
+"""What the ranks of the reduction's tests do: add up known numbers, die, or run a plain program."""
 
 from __future__ import annotations
 
@@ -94,7 +94,10 @@ def _wrong(total: Sequence[float], step: int) -> list[str]:
 
 
 def add_up(directory: str, steps: int) -> int:
-    """Add up known numbers at every step, some ranks later than others, and tell a digest of all totals and which of them were wrong."""
+    """Add up known numbers at every step, some ranks later than others.
+
+    Tells a digest of all totals, and which of them were wrong.
+    """
     dist.init_process_group("gloo")
     reduction = allreduce.connect(WIDTH)
     digest, wrong, chance = hashlib.sha256(), [], random.Random(dist.get_rank())
@@ -136,9 +139,10 @@ def lose_a_rank(directory: str, lost: int) -> int:
 def update(
     directory: str, shapes: Sequence[Sequence[int]], steps: int, clip: float, blind: int = -1
 ) -> int:
-    """Update weights of these shapes, the first one sparsely, with known gradients of two micro-batches; tell digests and the largest error.
+    """Update weights of these shapes, the first one sparsely, with known gradients.
 
-    The reference is torch's AdamW on the mean of all ranks' gradients. Rank `blind` may not open what other processes have.
+    A step has two micro-batches. Rank `blind` may not open what other processes have.
+    Tells digests, and the largest error beside torch's AdamW.
     """
     dist.init_process_group("gloo")
     rank = dist.get_rank()
@@ -146,17 +150,10 @@ def update(
         node_memory.attach = _refused
     options = OptimizerConfig(clip=clip)
     weights = [torch.nn.Parameter(torch.empty(*shape)) for shape in shapes]
-    reference = [torch.nn.Parameter(first) for first in _gradients(shapes, 99, 0)]
-    rates = {
-        "lr": 0.01,
-        "betas": (options.beta1, options.beta2),
-        "eps": options.epsilon,
-        "weight_decay": options.weight_decay,
-    }
-    optimizer = torch.optim.AdamW(reference, **rates)  # type: ignore[arg-type]
+    reference = Reference(shapes, options)
     shared = shared_adamw.connect(weights, options)
     digests, errors, early = [], [0.0], False
-    for weight, first in zip(weights, reference, strict=True):
+    for weight, first in zip(weights, reference.weights, strict=True):
         weight.data.copy_(first.data)
     for step in range(steps if shared else 0):
         assert shared is not None
@@ -167,22 +164,8 @@ def update(
             _backward(weights, _gradients(shapes, rank, 2 * step + micro))
         early |= _digest(weights, shared.states) != before  # another rank was ahead
         norm = shared.update(0.01, clip)
-        for number, parameter in enumerate(reference):
-            of_all = [
-                _gradients(shapes, member, 2 * step + micro)[number]
-                for member in range(dist.get_world_size())
-                for micro in (0, 1)
-            ]
-            parameter.grad = torch.stack(of_all).sum(0) / dist.get_world_size()
-        due = float(torch.nn.utils.clip_grad_norm_(reference, clip or math.inf))
-        optimizer.step()
-        errors += [
-            abs(norm - due) / due,
-            *(
-                float((one - other).abs().max())
-                for one, other in zip(weights, reference, strict=True)
-            ),
-        ]
+        due = reference.update(step)
+        errors += [abs(norm - due) / due, *reference.errors(weights)]
         digests.append(_digest(weights, shared.states))
     _report(
         directory,
@@ -191,6 +174,41 @@ def update(
     dist.barrier()
     dist.destroy_process_group()
     return 0
+
+
+class Reference:
+    """torch's AdamW on the mean of all ranks' gradients."""
+
+    def __init__(self, shapes: Sequence[Sequence[int]], options: OptimizerConfig) -> None:
+        self._shapes, self._clip = shapes, options.clip
+        self.weights = [torch.nn.Parameter(first) for first in _gradients(shapes, 99, 0)]
+        rates = {
+            "lr": 0.01,
+            "betas": (options.beta1, options.beta2),
+            "eps": options.epsilon,
+            "weight_decay": options.weight_decay,
+        }
+        self._optimizer = torch.optim.AdamW(self.weights, **rates)  # type: ignore[arg-type]
+
+    def update(self, step: int) -> float:
+        """Take this step; the norm before clipping."""
+        for number, parameter in enumerate(self.weights):
+            of_all = [
+                _gradients(self._shapes, member, 2 * step + micro)[number]
+                for member in range(dist.get_world_size())
+                for micro in (0, 1)
+            ]
+            parameter.grad = torch.stack(of_all).sum(0) / dist.get_world_size()
+        norm = float(torch.nn.utils.clip_grad_norm_(self.weights, self._clip or math.inf))
+        self._optimizer.step()
+        return norm
+
+    def errors(self, weights: Sequence[torch.Tensor]) -> list[float]:
+        """How far each weight is off, at its worst element."""
+        return [
+            float((one - other).abs().max())
+            for one, other in zip(weights, self.weights, strict=True)
+        ]
 
 
 def _backward(weights: Sequence[torch.nn.Parameter], gradients: Sequence[torch.Tensor]) -> None:

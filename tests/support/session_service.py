@@ -1,6 +1,7 @@
-"""A scripted Session Manager: StartSession, TerminateSession and the data channel's other side, frame by frame, over a real websocket.
+"""A scripted Session Manager, frame by frame, over a real websocket.
 
-It builds frames with its own code, so that a mistake in the client's framing cannot cancel itself out.
+It has StartSession, TerminateSession and the data channel's other side. It builds frames with its
+own code, so that a mistake in the client's framing cannot cancel itself out.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def conversation(stdout: bytes = b"", stderr: bytes = b"", code: int = 0) -> lis
 
 @dataclass
 class ScriptedSessions:
-    """Stands for boto3's ssm client and for the service: every session plays `script` and keeps what the client sent."""
+    """Stands for boto3's ssm client and the service: sessions play `script`, frames are kept."""
 
     script: Callable[[ServerConnection, ScriptedSessions], None]
     refusals: list[Exception] = field(default_factory=list)

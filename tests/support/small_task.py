@@ -1,4 +1,4 @@
-"""A task of the shared loop as small as one can be that still has momentum, noise, data in order, and files of every rank."""
+"""A smallest task of the shared loop that has momentum, noise, data in order and ranks' files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAMPLES, BATCH = 60, 4
 
 
 class SmallTask:
-    """Fits a line. `bad_step`: the loss of that step is NaN, or, if negative, its gradient; `hang_step`: it never ends."""
+    """Fits a line. The loss of `bad_step` (its gradient if negative) is NaN; `hang_step` hangs."""
 
     def __init__(
         self, config: LoopConfig, bad_step: int | None, hang_step: int | None, weights: int
@@ -56,7 +56,7 @@ class SmallTask:
         )
 
     def _note(self, samples: list[int]) -> None:
-        """Which samples this rank took in which step of which attempt, for who wants to count them."""
+        """Note which samples this rank took in which step of which attempt, to be counted."""
         path = Path(os.environ["TRAINYARD_RUN_DIR"]) / "samples.jsonl"
         with open(path, "a") as lines:
             lines.write(

@@ -1,4 +1,4 @@
-"""The table of template.yaml in moto, in this process, for tests of the stores and of the local cloud's hooks."""
+"""template.yaml's table in moto, in this process, for tests of stores and the cloud's hooks."""
 
 from __future__ import annotations
 

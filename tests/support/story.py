@@ -1,4 +1,4 @@
-"""Tell a run's story: a cloud in memory, a scripted agent that answers commands, and events as EventBridge delivers them."""
+"""Tell a run's story: a cloud in memory, a scripted agent, and events as EventBridge sends them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def run_spec(*, cluster: dict[str, Any] | None = None, nodes: int = 2, **extra: 
     """A small run as a client writes it."""
     return RunSpec.model_validate({
         "name": "ddp-demo", "cluster": cluster or {"spec": cluster_spec()},
-        "job": {"nodes": nodes, "module": "trainyard_trainers.ddp"}, "checkpoint": {"everySeconds": 5}, **extra,
+        "job": {"nodes": nodes, "module": "trainyard_trainers.ddp"},
+        "checkpoint": {"everySeconds": 5}, **extra,
     })  # fmt: skip
 
 
@@ -54,7 +55,7 @@ def record_fact(ports: Ports, envelope: dict[str, Any]) -> Recorded:
 
 @dataclass
 class Agent:
-    """The controller's agent as far as the control plane sees it: idempotent by run and attempt, fenced, honest."""
+    """The controller's agent as the control plane sees it: idempotent, fenced, honest."""
 
     story: Story
     jobs: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -138,14 +139,15 @@ class Agent:
         blobs.put(key, written)
         reason = "" if self.export_ok else "the disk of the controller is full"
         return {
-            "exportId": export_id, "ok": self.export_ok, "reason": reason, "objects": 1, "bytes": len(body),
-            "manifestKey": key, "manifestSha256": hashlib.sha256(written).hexdigest(),
+            "exportId": export_id, "ok": self.export_ok, "reason": reason, "objects": 1,
+            "bytes": len(body), "manifestKey": key,
+            "manifestSha256": hashlib.sha256(written).hexdigest(),
         }  # fmt: skip
 
 
 @dataclass
 class Story:
-    """One test's cloud. Facts that the agent owes are sent by `rest`, so that everything happens in the test's own order."""
+    """One test's cloud; `rest` sends the agent's facts, so all happens in the test's own order."""
 
     world: World = field(default_factory=World)
     later: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)

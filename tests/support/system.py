@@ -1,4 +1,4 @@
-"""The whole system as the trouble tests see it: the SDK, boto3 against the same local cloud, faults, and what must be left behind: nothing."""
+"""The whole system for the trouble tests: the SDK, boto3 on the local cloud, faults, leftovers."""
 
 from __future__ import annotations
 
@@ -114,14 +114,14 @@ class System:
 
     # -- runs -------------------------------------------------------------------------------------
     def submit(self, name: str, job: Json, cluster: str | Json, **more: Any) -> str:
-        """Submit a run on a cluster that is there (its name) or on one made for it (its spec); returns the run's id."""
+        """Submit a run on a cluster that exists (a name) or is made for it (a spec); its id."""
         where = {"name": cluster} if isinstance(cluster, str) else {"spec": cluster}
         return str(self.api.submit_run({"name": name, "cluster": where, "job": job, **more})["id"])
 
     def until(
         self, run_id: str, what: str, condition: Callable[[Json], Any], seconds: float = 60.0
     ) -> Json:
-        """The run once the condition holds; fails early, with the timeline, when the run ends before."""
+        """The run once the condition holds; if it ends before, fails early with the timeline."""
 
         def look() -> Json | None:
             run = self.api.run(run_id)
@@ -158,7 +158,7 @@ class System:
         )
 
     def ended(self, run_id: str, status: str, seconds: float = 90.0) -> Json:
-        """The run at its end: the expected status, a clear reason, and nothing of it left that waits or runs."""
+        """The run at its end: the expected status, a clear reason, nothing left of it."""
         run = (
             eventually(f"run {run_id} ends", lambda: _if_ended(self.api.run(run_id)), seconds)
             if seconds
@@ -252,12 +252,12 @@ class System:
             iam.delete_role_policy(RoleName=name, PolicyName="trouble")
 
     def sweep(self) -> None:
-        """What happens each minute, now. A duty that failed is an error here as it is an alarm on AWS."""
+        """Do now what happens each minute. A failed duty is an error here, as on AWS an alarm."""
         answer = self.aws("lambda").invoke(FunctionName="trainyard-sweep", Payload=b"{}")
         assert "FunctionError" not in answer, answer["Payload"].read().decode()
 
     def invoke(self, function: str, payload: Json) -> Json:
-        """One invocation of a function, as a state machine makes it; `errorType` is in the answer of one that failed."""
+        """Invoke a function as a state machine does; the answer of a failure has `errorType`."""
         answer = self.aws("lambda").invoke(
             FunctionName=f"trainyard-{function}", Payload=json.dumps(payload).encode()
         )
@@ -278,7 +278,10 @@ class System:
     def put_event(
         self, source: str, detail_type: str, detail: Mapping[str, Any], *, ours: bool
     ) -> None:
-        """Put one event on the agents' bus (`ours`) or on the account's default one; an agent's is signed by the cluster it names."""
+        """Put one event on the agents' bus (`ours`) or on the account's default one.
+
+        An agent's event is signed by the cluster that it names.
+        """
         told = (
             self.signed(detail_type, detail) if source == "trainyard.agent" else json.dumps(detail)
         )
@@ -364,7 +367,7 @@ class System:
                 self.api.replace_node(name, node["instanceId"])
 
     def node(self, cluster: str, slurm_name: str) -> Json:
-        """The node of that Slurm name as the API shows it; its address tells even before its first sample."""
+        """The API's node of that Slurm name, which its address tells before its first sample."""
         address = slurm_name.removeprefix("ip-").replace("-", ".")
         return next(
             node
@@ -392,7 +395,7 @@ class System:
 
     @contextmanager
     def job_of_a_person(self, cluster: str, nodes: int = 1) -> Iterator[str]:
-        """A job that Trainyard does not know, which holds nodes until the end of the block; its id."""
+        """A job unknown to Trainyard that holds nodes until the end of the block; its id."""
         options = (
             "--parsable",
             "--exclusive",
@@ -455,7 +458,7 @@ class System:
         assert self.wait(f"run:{run_id}") is None, f"a wait of {run_id} is left"
 
     def assert_gone(self, cluster: Json) -> None:
-        """A deleted cluster: AWS has it no more, and no process, secret, wait, machine or file of it is left."""
+        """The cluster is deleted: AWS has it no more, and nothing of it is left."""
         name, short = cluster["name"], str(cluster["arn"] or "").rsplit("/", 1)[-1]
         try:
             eventually(

@@ -1,4 +1,4 @@
-"""A BERT of a few thousand random weights with a word-piece vocabulary of the sample's words, in a Hugging Face directory."""
+"""A BERT of a few thousand random weights with a small vocabulary, as a Hugging Face directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_vocabulary(path: Path) -> None:
 
 
 def make(directory: Path, *, seed: int = 0, positions: int = 64) -> Path:
-    """The directory, with config.json, model.safetensors and the tokenizer's files; the model has no head yet, like BERT itself."""
+    """The directory: config.json, model.safetensors, tokenizer. The model has no head yet."""
     import torch
     from transformers import BertConfig, BertModel, BertTokenizer
 

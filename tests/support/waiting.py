@@ -1,4 +1,4 @@
-"""One way to wait for what has to come: a condition, the words for it, and a bound that ends a hang."""
+"""One way to wait for what has to come: a condition, its words, and a bound that ends a hang."""
 
 from __future__ import annotations
 

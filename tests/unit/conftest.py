@@ -1,4 +1,4 @@
-"""Holds a unit test to its word: without the marker `real` it starts no process and talks to no server."""
+"""A unit test without the marker `real` fails if it starts a process or talks to a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of what is not there, or is in another state, are refused as such, so that the command ends with the code for it."""
+"""A fault of what is absent or in another state is refused with an exit code of its own."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ def test_a_fault_with_seconds_passes_by_itself(
 def test_a_node_that_hyperpod_missed_runs_again_when_it_is_healed_and_not_before() -> None:
     node: Any = SimpleNamespace(status="Running", message="", answers=False, instance_id="i-1")
     cluster: Any = SimpleNamespace(
-        closing=threading.Event(), settings=SimpleNamespace(notice_seconds=0.0), in_background=lambda work: work(),
-        request={"NodeRecovery": "None"},
+        closing=threading.Event(), settings=SimpleNamespace(notice_seconds=0.0),
+        in_background=lambda work: work(), request={"NodeRecovery": "None"},
     )  # fmt: skip
     LocalCluster.notice_later(cluster, node)
     LocalCluster.healed(cluster, node)

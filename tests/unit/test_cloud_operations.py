@@ -19,7 +19,7 @@ from trainyard_local.operations import OPERATIONS
 from trainyard_local.sessions import service as sessions
 
 ROOT = Path(__file__).resolve().parents[2]
-#: IAM's names of operations that are called otherwise, and what belongs to no call to the local cloud.
+#: IAM's names of operations that boto3 calls otherwise, and permissions of no call to the cloud.
 _PERMISSIONS = {
     "dynamodb:ConditionCheckItem",
     "lambda:InvokeFunction",
@@ -149,7 +149,7 @@ def test_parameters_of_a_session_that_mean_nothing_are_refused(
 
 
 def test_files_of_a_bucket_that_does_not_exist_cannot_be_read(tmp_path: Path) -> None:
-    """A cluster with such a lifecycle bucket fails by it; it would stay Creating if nothing told it."""
+    """A cluster with such a lifecycle bucket fails by this error; else it would stay Creating."""
     with pytest.raises(
         FileNotFoundError, match="s3://no-such-bucket/x: The specified bucket does not exist"
     ):

@@ -1,4 +1,4 @@
-"""What the local cloud decides by itself: event patterns, IAM policies, request signatures, state machine definitions."""
+"""The local cloud's own decisions: event patterns, IAM policies, signatures, state machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A template the local cloud cannot deploy as AWS would is refused before anything starts, and the message says why."""
+"""A template that the local cloud cannot deploy as AWS would is refused before anything starts."""
 
 from __future__ import annotations
 

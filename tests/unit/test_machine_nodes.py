@@ -1,4 +1,4 @@
-"""Nodes that are machines, as far as no machine is needed: what the host must have, names, networks, the package mirror."""
+"""Nodes that are machines, without a machine: the host's needs, names, networks, the mirror."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_the_image_is_built_from_the_machines_own_package_mirror(
 def test_what_the_build_mounts_is_gone_with_it_also_when_it_is_killed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """debootstrap mounts /proc and /sys below its root, and takes them off only when it ends by itself."""
+    """debootstrap mounts /proc and /sys below its root. If it is killed, they stay mounted."""
     started: list[list[str]] = []
     monkeypatch.setattr(machine_image, "mirror", lambda: "http://mirror.example/debian")
     done = subprocess.CompletedProcess([], 0, "", "")
@@ -284,12 +284,16 @@ target.mkdir(parents=True, exist_ok=True)
 with open(pathlib.Path(__file__).with_name("built"), "a") as built:
     built.write("x")
 """
-FAILS = "import sys; print('ERROR: No matching distribution found for six==1.17.0', file=sys.stderr); sys.exit('Traceback')"
+FAILS = (
+    "import sys; "
+    "print('ERROR: No matching distribution found for six==1.17.0', file=sys.stderr); "
+    "sys.exit('Traceback')"
+)
 
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A template with the node layer's sources beside it, on a machine where nodes can be machines and no server is started."""
+    """A template beside the node layer's sources; the host can boot nodes, no server is started."""
     monkeypatch.setattr(machine_host, "missing", lambda: None)
     layer = tmp_path / "clone/node_agent"
     layer.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Where Slurm of local nodes listens: on loopback where the host may be called `localhost`, and otherwise as Slurm does by itself."""
+"""Local nodes' Slurm listens on loopback where the host may be named `localhost`, else as usual."""
 
 from __future__ import annotations
 

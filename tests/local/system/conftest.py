@@ -21,7 +21,7 @@ SHARED = "shared"
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """The local cloud with template.yaml; whatever a test left running is an error when it ends.
 
-    With TRAINYARD_STATE_DIR the one that stands there is used and left standing, which saves whoever writes a test the start.
+    With TRAINYARD_STATE_DIR the one that is there is used and kept, which saves the start.
     """
     if standing := os.environ.get("TRAINYARD_STATE_DIR"):
         client = Client.from_state_dir(standing)
@@ -48,7 +48,7 @@ def _shared_cluster(system: System) -> str:
 
 @pytest.fixture
 def shared(system: System, _shared_cluster: str) -> str:
-    """Name of the cluster of two workers and a spare, all of them at work again after whatever the test before did."""
+    """Name of the cluster of two workers and a spare, all at work again after the test before."""
     system.heal(_shared_cluster)
     system.workers_serve(_shared_cluster)
     return _shared_cluster

@@ -1,4 +1,4 @@
-"""AWS otherwise than we take it for, one assumption at a time: first-light finds it by its id, says what to do, and leaves nothing."""
+"""One broken assumption of AWS at a time: first-light finds its id, and says what to do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BROKEN = [
         "events:source trainyard.agent",
         ("ready=10",),
     ),
-    # StartSession is tried for 20 s until a step of the run's machine says that its node is not connected.
+    # StartSession is tried for 20 s, until the run's machine says that its node is not connected.
     Broken(
         "A-002",
         "targets-have-the-name",
@@ -59,7 +59,7 @@ def broken(request: pytest.FixtureRequest, system: System) -> Iterator[Broken]:
 
 
 def smallest() -> Json:
-    """One worker, of a type whose price nobody asked for before, and so little training that it is over at once."""
+    """One worker of a type whose price nobody asked for before, and a training of a moment."""
     spec = light_spec(steps=10)
     spec["cluster"]["spec"]["instanceGroups"][1]["instanceType"] = "ml.c5.2xlarge"
     return spec

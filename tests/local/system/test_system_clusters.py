@@ -1,4 +1,4 @@
-"""Trouble while clusters are made, stand idle, and go: a clear end each time, and nothing left that costs money."""
+"""Clusters in trouble while made, idle or going: a clear end, and nothing left that costs money."""
 
 from __future__ import annotations
 
@@ -27,10 +27,15 @@ SILENT_FAILURE = "exit 3"
 HANG = "echo 'waiting for a license server'; exec sleep infinity"
 #: Entry script that is the real one on the controller, and does something else on workers.
 ENTRY = """#!/bin/bash
-python3 - "$SAGEMAKER_RESOURCE_CONFIG_PATH" "$TRAINYARD_ADDRESS" <<'END' && exec bash "$(dirname "$0")/real.sh"
+python3 - "$SAGEMAKER_RESOURCE_CONFIG_PATH" "$TRAINYARD_ADDRESS" <<'END' \
+&& exec bash "$(dirname "$0")/real.sh"
 import json, sys
 groups = json.load(open(sys.argv[1]))["InstanceGroups"]
-sys.exit(any(node["CustomerIpAddress"] == sys.argv[2] for group in groups if group["Name"] == "workers" for node in group["Instances"] or []))
+sys.exit(any(
+    node["CustomerIpAddress"] == sys.argv[2]
+    for group in groups if group["Name"] == "workers"
+    for node in group["Instances"] or []
+))
 END
 {}
 """
@@ -43,7 +48,7 @@ exec bash "$(dirname "$0")/real.sh"
 
 
 def test_a_lifecycle_script_that_fails_is_told_with_its_reason_and_its_log(system: System) -> None:
-    # The mount path is a file that an earlier step writes, so a step of the scripts fails as any step could.
+    # The mount path is a file that an earlier step writes, so a step fails as any step could.
     users = [{"name": "ada", "uid": 2001, "sshKeys": ["ssh-ed25519 AAAA ada"]}]
     mounts = [{"bucket": "some-data", "mountPath": "/home/ada/.ssh/authorized_keys"}]
     run_id = system.submit(
@@ -182,7 +187,7 @@ def test_an_orphan_is_deleted_when_its_closed_record_proves_it_and_what_no_recor
     foreign = [tag for tag in tags if tag["Key"] != "trainyard:stage"]
     system.api.delete_cluster("closed")
     system.assert_gone(closed)
-    # As if CreateCluster had been answered after the record was closed: nobody ever wrote its ARN down.
+    # As if CreateCluster had been answered after the record was closed: no one wrote its ARN down.
     system.change_document("cluster#closed", "cluster", lambda found: {**found, "arn": None})
     orphan = sagemaker.create_cluster(ClusterName="closed", Tags=tags, **request)["ClusterArn"]
     sagemaker.create_cluster(ClusterName="no-record", Tags=tags, **request)
@@ -284,9 +289,9 @@ def starting(system: System, cluster: Json, role: str) -> Json | None:
 
 
 def replace_script(system: System, run_id: str, script: str) -> Json:
-    """Put another entry script where the nodes look for it, as soon as it is there; the workers come after that in any case.
+    """Put another entry script where the nodes look for it, as soon as the real one is there.
 
-    The real one lies beside it as real.sh.
+    The workers come after that in any case. The real one lies beside it as real.sh.
     """
     name, s3, bucket = (
         system.api.run(run_id)["clusterName"],

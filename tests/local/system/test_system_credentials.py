@@ -1,4 +1,4 @@
-"""What a job could do with its node's credentials: everything that its own cluster needs, and nothing to any other cluster."""
+"""A node's credentials give a job all that its own cluster needs, and nothing of another one."""
 
 from __future__ import annotations
 
@@ -88,19 +88,18 @@ def neighbour(system: System) -> Iterator[str]:
         s3.delete_object(Bucket=bucket, Key=key)
 
 
-def test_a_nodes_credentials_reach_its_own_cluster_only(
+def test_a_nodes_credentials_reach_its_own_cluster(system: System, shared: str) -> None:
+    node, bucket = Node(system, shared), system.local["bucket"]
+    found = node.client("secretsmanager").get_secret_value(SecretId=secret(shared))
+    assert len(found["SecretString"]) == 64
+    script = f"clusters/{shared}/1/lifecycle/on_create.sh"
+    assert node.client("s3").get_object(Bucket=bucket, Key=script)["Body"].read()
+
+
+def test_a_nodes_credentials_reach_no_other_clusters_secret_and_objects(
     system: System, shared: str, neighbour: str
 ) -> None:
     node, bucket = Node(system, shared), system.local["bucket"]
-    assert (
-        len(node.client("secretsmanager").get_secret_value(SecretId=secret(shared))["SecretString"])
-        == 64
-    )
-    assert (
-        node.client("s3")
-        .get_object(Bucket=bucket, Key=f"clusters/{shared}/1/lifecycle/on_create.sh")["Body"]
-        .read()
-    )
     node.refused("secretsmanager", "get_secret_value", SecretId=secret(neighbour))
     for key in (
         f"clusters/{neighbour}/1/lifecycle/on_create.sh",
@@ -108,47 +107,32 @@ def test_a_nodes_credentials_reach_its_own_cluster_only(
     ):
         node.refused("s3", "get_object", Bucket=bucket, Key=key)
         node.refused("s3", "put_object", Bucket=bucket, Key=key, Body=b"code")
-    node.refused(
-        "s3",
-        "put_object",
-        Bucket=bucket,
-        Key=f"clusters/{neighbour}/runs/run-x/export/export-manifest.json",
-        Body=b"{}",
-    )
-    node.refused(
-        "s3",
-        "put_object",
-        Bucket=bucket,
-        Key=f"clusters/{shared}/1/lifecycle/on_create.sh",
-        Body=b"code",
-    )
-    node.refused(
-        "s3", "put_object", Bucket=bucket, Key="runs/run-x/export/export-manifest.json", Body=b"{}"
-    )
-    node.refused(
-        "s3", "delete_object", Bucket=bucket, Key=f"clusters/{shared}/runs/run-x/logs/attempt-1.log"
-    )
-    node.refused(
-        "dynamodb",
-        "get_item",
-        TableName=system.local["table"],
-        Key={"pk": {"S": "x"}, "sk": {"S": "y"}},
-    )
+    manifest = f"clusters/{neighbour}/runs/run-x/export/export-manifest.json"
+    node.refused("s3", "put_object", Bucket=bucket, Key=manifest, Body=b"{}")
+
+
+def test_a_nodes_credentials_change_no_script_delete_nothing_and_reach_no_other_service(
+    system: System, shared: str
+) -> None:
+    node, bucket = Node(system, shared), system.local["bucket"]
+    script = f"clusters/{shared}/1/lifecycle/on_create.sh"
+    node.refused("s3", "put_object", Bucket=bucket, Key=script, Body=b"code")
+    manifest = "runs/run-x/export/export-manifest.json"
+    node.refused("s3", "put_object", Bucket=bucket, Key=manifest, Body=b"{}")
+    log = f"clusters/{shared}/runs/run-x/logs/attempt-1.log"
+    node.refused("s3", "delete_object", Bucket=bucket, Key=log)
+    item = {"pk": {"S": "x"}, "sk": {"S": "y"}}
+    node.refused("dynamodb", "get_item", TableName=system.local["table"], Key=item)
     node.refused("sagemaker", "delete_cluster", ClusterName=shared)
     node.refused("ssm", "start_session", Target="sagemaker-cluster:x_y-i-1")
-    node.refused(
-        "iam",
-        "put_role_policy",
-        RoleName="x",
-        PolicyName="y",
-        PolicyDocument='{"Version": "2012-10-17", "Statement": []}',
-    )
+    policy = '{"Version": "2012-10-17", "Statement": []}'
+    node.refused("iam", "put_role_policy", RoleName="x", PolicyName="y", PolicyDocument=policy)
 
 
 def test_an_end_that_another_cluster_tells_of_a_run_ends_nothing(
     system: System, shared: str, neighbour: str
 ) -> None:
-    """Whoever forges it has a node's credentials and its cluster's key; the run's cluster has another key."""
+    """The forger has a node's credentials and a cluster's key, but not of the run's cluster."""
     node = Node(system, shared)
     run_id = system.submit("forged", light_job(steps=10, hold_at=5), shared)
     run = system.training(run_id)
@@ -168,10 +152,8 @@ def test_an_end_that_another_cluster_tells_of_a_run_ends_nothing(
     system.ended(run_id, "Succeeded")
 
 
-@pytest.fixture
-def foreign(system: System) -> Iterator[str]:
-    """A cluster of somebody else in the same account. It has no nodes: its lifecycle bucket is not there."""
-    name, sagemaker, iam = "foreign", system.aws("sagemaker"), system.aws("iam")
+def foreign_role(iam: Any, name: str) -> str:
+    """The ARN of a role for nodes, made for the foreign cluster."""
     trust = {
         "Statement": [
             {
@@ -181,21 +163,26 @@ def foreign(system: System) -> Iterator[str]:
             }
         ]
     }
-    role = iam.create_role(
-        RoleName=name, AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", **trust})
-    )["Role"]["Arn"]
+    document = json.dumps({"Version": "2012-10-17", **trust})
+    return str(iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"])
+
+
+@pytest.fixture
+def foreign(system: System) -> Iterator[str]:
+    """Somebody else's cluster in our account, without nodes: its lifecycle bucket is not there."""
+    name, sagemaker, iam = "foreign", system.aws("sagemaker"), system.aws("iam")
     group = {
-        "InstanceGroupName": "workers", "InstanceType": "ml.c5.large", "InstanceCount": 1, "ExecutionRole": role,
-        "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-not-there/scripts", "OnCreate": "on_create.sh"},
+        "InstanceGroupName": "workers", "InstanceType": "ml.c5.large", "InstanceCount": 1,
+        "ExecutionRole": foreign_role(iam, name),
+        "LifeCycleConfig": {
+            "SourceS3Uri": "s3://sagemaker-not-there/scripts", "OnCreate": "on_create.sh",
+        },
     }  # fmt: skip
 
     def created() -> bool:
+        tags = [{"Key": "trainyard:stage", "Value": "another"}]
         try:  # a role that was just made is refused for a moment
-            sagemaker.create_cluster(
-                ClusterName=name,
-                InstanceGroups=[group],
-                Tags=[{"Key": "trainyard:stage", "Value": "another"}],
-            )
+            sagemaker.create_cluster(ClusterName=name, InstanceGroups=[group], Tags=tags)
         except ClientError as error:
             if "assume role" not in str(error):
                 raise

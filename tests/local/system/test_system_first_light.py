@@ -1,4 +1,4 @@
-"""first-light as a whole: what it shows, what stops it, and that nothing is left whatever happens to it."""
+"""first-light as a whole: what it shows and what stops it; nothing is left whatever happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trouble in a job: processes, checkpoints and programs that fail, people who change their mind, many runs at once."""
+"""Trouble in a job: failing processes, checkpoints and programs, changed minds, many runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from trainyard_cli.problems import ApiProblem
 pytestmark = pytest.mark.local
 
 #: Every character that any shell, template or path ever gave a meaning to.
-HOSTILE = """'"`$(touch /tmp/trainyard-was-here)`; rm -rf ~ && echo pwned | tee x > y < z & {a,b} ~ ! # % ^ * ? [x] \\ \\n \t é 雪 ${HOME} $PATH %s"""
+HOSTILE = (
+    "'\"`$(touch /tmp/trainyard-was-here)`; rm -rf ~ && echo pwned | tee x > y < z & {a,b} ~ ! "
+    "# % ^ * ? [x] \\ \\n \t é 雪 ${HOME} $PATH %s"
+)
 ECHO = """
 import json, os, sys
 print("ARGUMENTS " + json.dumps(sys.argv[1:]))
@@ -90,8 +93,8 @@ def test_shell_metacharacters_in_every_string_of_a_job_arrive_as_data(
     variables = {"HOSTILE": HOSTILE, "NEWLINES": "one\ntwo\n$(three)", "EMPTY": "", "_x9": "-rf"}
     arguments = [",".join(variables), HOSTILE, "", "-rf", "--wrap=id", "a\nb", "$(id)", "#!/bin/sh"]
     job = {
-        "recipe": "command", "nodes": 1, "script": "tools/echo.py", "arguments": arguments, "environment": variables,
-        "files": {"tools/echo.py": ECHO, "data/hostile.txt": HOSTILE},
+        "recipe": "command", "nodes": 1, "script": "tools/echo.py", "arguments": arguments,
+        "environment": variables, "files": {"tools/echo.py": ECHO, "data/hostile.txt": HOSTILE},
     }  # fmt: skip
     run_id = system.submit("hostile", job, shared, export={"enabled": False})
     run = system.ended(run_id, "Succeeded")

@@ -1,4 +1,4 @@
-"""Every launcher for real on two Slurm nodes: what it starts trains, is killed, resumes, and ends with an uninterrupted run's weights."""
+"""Each launcher on two Slurm nodes trains, is killed, resumes, and ends with the same weights."""
 
 from __future__ import annotations
 
@@ -119,7 +119,10 @@ def test_processes_that_would_train_models_of_their_own_fail_at_once(
     assert run["attempts"][0]["firstStepAt"] is None
 
 
-SAY = "import os, unidecode; print('SAID', os.environ['SLURMD_NODENAME'], unidecode.unidecode('déjà vu'), unidecode.__file__)\n"
+SAY = (
+    "import os, unidecode; print('SAID', os.environ['SLURMD_NODENAME'], "
+    "unidecode.unidecode('déjà vu'), unidecode.__file__)\n"
+)
 
 
 def saying(requirement: str) -> Json:

@@ -1,4 +1,4 @@
-"""Trouble in the machinery around training: Lambda workers, state machines, agents, events. Training must hardly notice."""
+"""Trouble in Lambda workers, state machines, agents or events hardly disturbs training."""
 
 from __future__ import annotations
 
@@ -13,14 +13,23 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.system import Invocations, System, eventually, light_job, signal_all, total, ulid
+from tests.support.system import (
+    Invocations,
+    Json,
+    System,
+    eventually,
+    light_job,
+    signal_all,
+    total,
+    ulid,
+)
 
 pytestmark = pytest.mark.local
 
 
 @contextmanager
 def killing_workers(system: System, function: str, at_most: int) -> Iterator[None]:
-    """Kill the runtime process of every other invocation of a function in its middle, each time somewhere else."""
+    """Kill the runtime process of every other invocation of a function at some moment of it."""
     stop = threading.Event()
 
     def work() -> None:
@@ -59,7 +68,8 @@ def killed_in_the_middle(system: System, function: str, stop: threading.Event) -
     while not stop.is_set():
         before = system.invocations(function)
         signal_all(before.workers, signal.SIGSTOP)
-        # Every other blow is sure to be in time, however fast the machine. Stopped in the middle of an invocation, none follows.
+        # Every other blow is in time, however fast the machine.
+        # A process that was stopped in the middle of an invocation gets no other one.
         into = random.choice((0.0, random.uniform(0.0, 0.02)))
         if strike(system, function, before, into, wait=0.5) and before.workers:
             return before
@@ -68,7 +78,10 @@ def killed_in_the_middle(system: System, function: str, stop: threading.Event) -
 
 
 def strike(system: System, function: str, before: Invocations, into: float, *, wait: float) -> bool:
-    """Kill stopped runtime processes `into` seconds of the invocation that they are given; False if none comes within `wait` seconds."""
+    """Kill stopped runtime processes `into` seconds of the invocation that they are given.
+
+    False if none comes within `wait` seconds.
+    """
     deadline = time.monotonic() + wait
     while (
         not (taken := system.invocations(function).started > before.started)
@@ -124,7 +137,7 @@ def test_a_submission_whose_lambda_worker_dies_is_repeated_and_makes_one_run(
 ) -> None:
     failed, runs, name = system.invocations("api").failed, [], f"killed-submit-{ulid().lower()}"
     for into in (0.0, 0.006, 0.012):  # the later ones may come when the work is done
-        system.api.clusters()  # so that a process waits for the submission, and not the other way round
+        system.api.clusters()  # so that a process waits for the submission, not it for a process
         before = system.invocations("api")
         assert before.workers
         signal_all(before.workers, signal.SIGSTOP)
@@ -170,21 +183,17 @@ def test_sessions_that_are_cut_off_repeat_nothing_and_the_timeline_says_what_hel
     assert system.value(run_id) == total(20)
 
 
-def test_steps_that_run_several_times_at_once_make_one_job_for_each_attempt_and_tell_one_story(
-    system: System, shared: str
-) -> None:
-    run_id = system.submit("at-once", light_job(2, steps=60, every=10, hold_at=25), shared)
-    stop, answers = threading.Event(), []
+@contextmanager
+def storm(system: System, run_id: str) -> Iterator[list[Json]]:
+    """Run each step of the run several times at once, again and again; what they answer."""
+    stop, answers = threading.Event(), list[Json]()
 
-    def storm() -> None:
+    def blow() -> None:
         with ThreadPoolExecutor(4) as pool:
             while not stop.is_set():
                 actions = system.actions(run_id)
-                calls = [
-                    {"step": "decide"},
-                    {"step": "decide"},
-                    {"step": "submit"},
-                    {"step": "submit"},
+                calls: list[Json] = [
+                    {"step": step} for step in ("decide", "decide", "submit", "submit")
                 ]
                 calls += [
                     {"step": "repair", "action": action} for action in actions for _ in range(2)
@@ -192,22 +201,28 @@ def test_steps_that_run_several_times_at_once_make_one_job_for_each_attempt_and_
                 calls = [{**call, "runId": run_id, "generation": 1} for call in calls]
                 answers.extend(pool.map(lambda call: system.invoke("steps", call), calls))
 
-    with beside(storm):
+    with beside(blow):
         try:
-            lost = system.training(run_id, checkpoints=2)["attempts"][0]["nodes"][1]
-            system.fault("kill-node", shared, node=lost)
-            system.until(
-                run_id,
-                "the second attempt trains",
-                lambda run: len(run["attempts"]) == 2 and run["attempts"][1]["firstStepAt"],
-            )
+            yield answers
         finally:
             stop.set()
+
+
+def test_steps_that_run_several_times_at_once_make_one_job_for_each_attempt_and_tell_one_story(
+    system: System, shared: str
+) -> None:
+    run_id = system.submit("at-once", light_job(2, steps=60, every=10, hold_at=25), shared)
+    with storm(system, run_id) as answers:
+        lost = system.training(run_id, checkpoints=2)["attempts"][0]["nodes"][1]
+        system.fault("kill-node", shared, node=lost)
+        system.until(
+            run_id,
+            "the second attempt trains",
+            lambda run: len(run["attempts"]) == 2 and run["attempts"][1]["firstStepAt"],
+        )
     run = system.ended(run_id, "Succeeded")
-    assert {answer["errorType"] for answer in answers if "errorType" in answer} <= {
-        "ConflictError",
-        "RetryableError",
-    }
+    failures = {answer["errorType"] for answer in answers if "errorType" in answer}
+    assert failures <= {"ConflictError", "RetryableError"}
     assert [attempt["number"] for attempt in run["attempts"]] == [1, 2], system.story(run_id)
     for attempt in run["attempts"]:
         told = [
@@ -303,10 +318,43 @@ def test_a_silent_worker_agent_is_told_of_and_the_job_is_left_alone(
     assert run["incidents"] == []
 
 
+def forged(step: Json, cluster: Json) -> list[tuple[str, Json]]:
+    """Foreign and malformed events of the agents' bus, made from a step that was told."""
+    an_end = {**step, "outcome": "failed", "jobId": "1", "exitCode": 1}
+    return [
+        ("AttemptEnded", {**an_end, "id": ulid(), "clusterArn": cluster["arn"][:-1] + "~"}),
+        ("AttemptEnded", {**an_end, "id": ulid(), "clusterName": "another-cluster"}),
+        ("AttemptEnded", {**an_end, "id": ulid(), "runId": "run-00000000000000000000000000"}),
+        # what the control plane alone may say
+        ("CancelRequested", {**step, "id": ulid(), "life": 1}),
+        ("AttemptEnded", {"id": ulid()}),
+        ("AttemptEnded", {**an_end, "id": "'; DROP TABLE runs; --"}),
+        ("AttemptEnded", {**an_end, "id": ulid(), "attempt": "one"}),
+        ("NodeLost", {**step, "id": ulid(), "lost": "everything"}),
+        ("NoSuchEvent", {}),
+        ("ExportFinished", {**step, "id": ulid(), "exportId": "another-export", "ok": True}),
+    ]
+
+
+def of_other_sources(step: Json, shared: str) -> list[tuple[str, str, Json]]:
+    """Events that say they are of others, or of AWS, with nothing that could be believed."""
+    hyperpod = "SageMaker HyperPod Cluster"
+    failed = {"ClusterName": shared, "ClusterStatus": "Failed"}
+    an_end = {**step, "outcome": "failed", "jobId": "1", "exitCode": 1}
+    return [
+        ("someone.else", "AttemptEnded", an_end),
+        ("aws.sagemaker", f"{hyperpod} State Change", failed),
+        ("aws.sagemaker", f"{hyperpod} State Change", {"ClusterArn": "arn:x", **failed}),
+        ("aws.sagemaker", f"{hyperpod} Event", {"EventDetails": None}),
+        ("aws.sagemaker", f"{hyperpod} Node Health Event", {"ClusterName": None}),
+    ]
+
+
 def test_duplicate_reordered_foreign_and_malformed_events_change_nothing(
     system: System, shared: str
 ) -> None:
-    # A worker that is killed again and again leaves its event to the dead letters until the next sweep; that is of other tests.
+    # A worker that is killed again and again leaves its event to the dead letters until the next
+    # sweep; that is of other tests.
     dead_before = system.dead_letters("FactsDeadLetters")
     run_id = system.submit("events", light_job(2, steps=70, every=10, hold_at=25), shared)
     run = system.training(run_id, checkpoints=2)
@@ -315,43 +363,12 @@ def test_duplicate_reordered_foreign_and_malformed_events_change_nothing(
         for entry in system.timeline(run_id)
         if entry["kind"] == "fact" and "clusterArn" in entry["data"]
     ]
-    cluster = system.api.cluster(shared)
     for entry in [*reversed(told), *told]:  # each twice, and the newest first
         system.put_event("trainyard.agent", entry["type"], entry["data"], ours=True)
     a_step = next(entry["data"] for entry in told if entry["type"] == "AttemptStepped")
-    an_end = {**a_step, "outcome": "failed", "jobId": "1", "exitCode": 1}
-    foreign = [
-        ("AttemptEnded", {**an_end, "id": ulid(), "clusterArn": cluster["arn"][:-1] + "~"}),
-        ("AttemptEnded", {**an_end, "id": ulid(), "clusterName": "another-cluster"}),
-        ("AttemptEnded", {**an_end, "id": ulid(), "runId": "run-00000000000000000000000000"}),
-        (
-            "CancelRequested",
-            {**a_step, "id": ulid(), "life": 1},
-        ),  # what the control plane alone may say
-        ("AttemptEnded", {"id": ulid()}),
-        ("AttemptEnded", {**an_end, "id": "'; DROP TABLE runs; --"}),
-        ("AttemptEnded", {**an_end, "id": ulid(), "attempt": "one"}),
-        ("NodeLost", {**a_step, "id": ulid(), "lost": "everything"}),
-        ("NoSuchEvent", {}),
-        ("ExportFinished", {**a_step, "id": ulid(), "exportId": "another-export", "ok": True}),
-    ]
-    for kind, detail in foreign:
+    for kind, detail in forged(a_step, system.api.cluster(shared)):
         system.put_event("trainyard.agent", kind, detail, ours=True)
-    for source, kind, detail in (
-        ("someone.else", "AttemptEnded", an_end),
-        (
-            "aws.sagemaker",
-            "SageMaker HyperPod Cluster State Change",
-            {"ClusterName": shared, "ClusterStatus": "Failed"},
-        ),
-        (
-            "aws.sagemaker",
-            "SageMaker HyperPod Cluster State Change",
-            {"ClusterArn": "arn:x", "ClusterName": shared, "ClusterStatus": "Failed"},
-        ),
-        ("aws.sagemaker", "SageMaker HyperPod Cluster Event", {"EventDetails": None}),
-        ("aws.sagemaker", "SageMaker HyperPod Cluster Node Health Event", {"ClusterName": None}),
-    ):
+    for source, kind, detail in of_other_sources(a_step, shared):
         system.put_event(source, kind, detail, ours=False)
         system.put_event(source, kind, detail, ours=True)
     system.release(run_id)
@@ -359,25 +376,21 @@ def test_duplicate_reordered_foreign_and_malformed_events_change_nothing(
     assert [attempt["jobId"] for attempt in ended["attempts"]] == [run["attempts"][0]["jobId"]]
     entries = [entry["id"] for entry in system.timeline(run_id)]
     assert len(entries) == len(set(entries)), system.story(run_id)
-    assert sorted(found["step"] for found in system.api.checkpoints(run_id)) == [
-        10,
-        20,
-        30,
-        40,
-        50,
-        60,
-        70,
-    ]
+    steps = sorted(found["step"] for found in system.api.checkpoints(run_id))
+    assert steps == [10, 20, 30, 40, 50, 60, 70]
     assert not system.timeline(run_id, "CancelRequested", "NodeLost")
     assert system.api.cluster(shared)["status"] == "Ready"
-    late = {**a_step, "id": ulid(), "attempt": 1}
-    system.put_event("trainyard.agent", "AttemptStepped", late, ours=True)
+    assert_dropped_after_the_end(system, run_id, {**a_step, "id": ulid(), "attempt": 1})
+    assert system.dead_letters("FactsDeadLetters") <= dead_before
+
+
+def assert_dropped_after_the_end(system: System, run_id: str, step: Json) -> None:
+    system.put_event("trainyard.agent", "AttemptStepped", step, ours=True)
     eventually(
         "the late event is dropped",
-        lambda: system.said("on-fact", late["id"], "the run is Succeeded"),
+        lambda: system.said("on-fact", step["id"], "the run is Succeeded"),
     )
-    assert late["id"] not in [entry["id"] for entry in system.timeline(run_id)]
-    assert system.dead_letters("FactsDeadLetters") <= dead_before
+    assert step["id"] not in [entry["id"] for entry in system.timeline(run_id)]
 
 
 def test_an_event_that_nobody_could_record_is_recorded_by_the_sweep(

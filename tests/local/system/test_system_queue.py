@@ -1,4 +1,4 @@
-"""Clusters that a run shares with other people's jobs and other runs: what waits in Slurm's queue, for whom, and until when."""
+"""Clusters shared with other jobs and runs: what waits in Slurm's queue, for whom, how long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.system import Json, System, light_job, total
 
 pytestmark = pytest.mark.local
 
-#: From the return of a node to the first step on it, however busy this machine is. `bench/recovery.py` holds it to 15.
+#: From a node's return to the first step on it, on a busy machine. `bench/recovery.py` asks for 15.
 BACK_TO_STEP_SECONDS = 60.0
 
 

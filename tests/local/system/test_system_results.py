@@ -1,4 +1,4 @@
-"""A program that knows nothing of Trainyard keeps its result: what it left in its own directories is exported, or its cluster stays."""
+"""A program without Trainyard keeps its result: its files are exported, or its cluster stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With nodeRecovery Automatic HyperPod repairs nodes by itself; the run goes on, and nobody asks for a second repair."""
+"""With nodeRecovery Automatic HyperPod repairs nodes; the run goes on and asks for no repair."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""A small model trained by two ranks under any launcher: plain torch, Accelerate or DeepSpeed (one of ZeRO-1 and one of ZeRO-3).
+"""A small model trained by two ranks under any launcher: plain torch, Accelerate or DeepSpeed.
+
+DeepSpeed trains one of ZeRO-1 and one of ZeRO-3.
 
 Before step `--hold-at` it waits for the file `go` in the run's directory.
-The batch follows from step and rank alone, and the model from a seed, so equal numbers of steps end in equal weights.
+The batch follows from step and rank alone, and the model from a seed.
+So equal numbers of steps end in equal weights.
 """
 
 import argparse
@@ -83,7 +86,10 @@ class Accelerate(Torch):
 
 
 class Zero:
-    """One ZeRO stage: each rank saves what it holds of the optimizer. DeepSpeed's own checkpoint travels inside Trainyard's."""
+    """One ZeRO stage: each rank saves what it holds of the optimizer.
+
+    DeepSpeed's own checkpoint travels inside Trainyard's.
+    """
 
     def __init__(self, stage: int) -> None:
         import deepspeed

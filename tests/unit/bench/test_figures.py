@@ -1,4 +1,4 @@
-"""The benchmarks' figures: medians and percentiles of few samples, and when a target counts as reached."""
+"""The benchmarks' figures: medians and percentiles of few samples, and when a target is reached."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def test_a_percentile_is_a_value_that_was_measured() -> None:
 
 HELD = next(kind for kind in recovery.KINDS if kind.return_target)
 GOOD = recovery.Round(
-    HELD.name, 1, recovered=True, causes=[HELD.cause], lost_exactly_after_last_checkpoint=True, final_weights_equal=True,
-    fault_to_resumed_step_seconds=40.0, return_to_resumed_step_seconds=3.0,
+    HELD.name, 1, recovered=True, causes=[HELD.cause], lost_exactly_after_last_checkpoint=True,
+    final_weights_equal=True, fault_to_resumed_step_seconds=40.0,
+    return_to_resumed_step_seconds=3.0,
 )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def test_a_fresh_start_after_the_fault_is_no_resume() -> None:
     assert not recovery(RUN, number=1, fault_at=FAULT, last_step=47).complete
 
 
-def test_the_newest_whole_checkpoint_is_the_attempts_own_and_not_a_rejected_one_though_it_made_room_since() -> (
+def test_the_newest_whole_checkpoint_is_the_attempts_own_even_if_pruned_and_never_rejected() -> (
     None
 ):
     checkpoints = [

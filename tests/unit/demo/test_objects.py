@@ -1,4 +1,4 @@
-"""An export is verified from outside: every byte downloaded, nothing missing, nothing extra; equal means every bit."""
+"""An export is verified from outside: all bytes are downloaded, and nothing lacks or is extra."""
 
 from __future__ import annotations
 

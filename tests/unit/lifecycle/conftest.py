@@ -14,7 +14,7 @@ from tests.support.lifecycle import CLUSTER, LIFECYCLE, MODULES
 
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    """The scripts as modules; they are flat files, importable only from their own directory, as on a node."""
+    """The scripts as modules: flat files, importable only from their directory, as on a node."""
     monkeypatch.syspath_prepend(str(LIFECYCLE))
     loaded: dict[str, ModuleType] = {name: __import__(name) for name in MODULES}
     yield SimpleNamespace(**loaded)

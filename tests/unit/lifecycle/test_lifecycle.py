@@ -1,4 +1,4 @@
-"""The lifecycle scripts: role by own address, idempotent files, data that never reaches a shell, and failures that say what to do."""
+"""Lifecycle scripts: role by own address, idempotent files, no data in a shell, clear failures."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def test_the_failed_step_is_named_with_its_reason(
 def test_what_a_failing_program_says_is_not_lost_behind_its_last_remarks(
     scripts: SimpleNamespace,
 ) -> None:
-    said = "echo 'ERROR: No matching distribution found for torchh' >&2; echo >&2; echo 'notice: a new release' >&2; echo 'notice: run' >&2; exit 1"
+    said = (
+        "echo 'ERROR: No matching distribution found for torchh' >&2; echo >&2; "
+        "echo 'notice: a new release' >&2; echo 'notice: run' >&2; exit 1"
+    )
     with pytest.raises(scripts.node.StepFailed, match="No matching distribution found for torchh"):
         scripts.node.command(["sh", "-c", said])
 

@@ -23,6 +23,31 @@ def told(printed: str) -> dict[str, Any]:
     return {name: value for line in lines for name, value in json.loads(line).items()}
 
 
+def found_on(root: Path) -> dict[str, str]:
+    """Write what a node may find of HyperPod and Slurm; the variables that say where it is."""
+    given, conf = root / "resource_config.json", root / "slurm.conf"
+    groups = [
+        RESOURCES["InstanceGroups"][0],  # type: ignore[index]
+        {"Name": "gpu", "Instances": None},
+        {"Name": "door", "Instances": [{"InstanceId": "i-4"}]},
+    ]
+    resources = {**RESOURCES, "ClusterType": "Slurm", "InstanceGroups": groups}
+    given.write_text(json.dumps(resources))
+    (root / "nodes.conf").write_text(
+        "NodeName=ip-10-1-0-6 State=CLOUD\nNodeName=ip-10-1-0-7\n"
+        "PartitionName=dev Nodes=ALL Default=YES\nPartitionName=main Nodes=ip-10-1-0-6\n"
+    )
+    conf.write_text(
+        "SlurmUser=slurm\nSlurmctldParameters=enable_configless\n"
+        "AuthInfo=secret\ninclude nodes.conf\n"
+    )
+    return {
+        "TRAINYARD_ROOT": str(root),
+        "SLURM_CONF": str(conf),
+        "SAGEMAKER_RESOURCE_CONFIG_PATH": str(given),
+    }
+
+
 @pytest.mark.real
 def test_a_node_tells_what_it_found_before_the_first_step(
     scripts: SimpleNamespace,
@@ -30,51 +55,21 @@ def test_a_node_tells_what_it_found_before_the_first_step(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given, conf = tmp_path / "resource_config.json", tmp_path / "slurm.conf"
-    empty = {"Name": "gpu", "Instances": None}
-    late = {"Name": "door", "Instances": [{"InstanceId": "i-4"}]}
-    given.write_text(
-        json.dumps(
-            {
-                **RESOURCES,
-                "ClusterType": "Slurm",
-                "InstanceGroups": [RESOURCES["InstanceGroups"][0], empty, late],
-            }
-        )
-    )  # type: ignore[index]
-    (tmp_path / "nodes.conf").write_text(
-        "NodeName=ip-10-1-0-6 State=CLOUD\nNodeName=ip-10-1-0-7\nPartitionName=dev Nodes=ALL Default=YES\nPartitionName=main Nodes=ip-10-1-0-6\n"
-    )
-    conf.write_text(
-        "SlurmUser=slurm\nSlurmctldParameters=enable_configless\nAuthInfo=secret\ninclude nodes.conf\n"
-    )
-    variables = {
-        "TRAINYARD_ROOT": str(tmp_path),
-        "SLURM_CONF": str(conf),
-        "SAGEMAKER_RESOURCE_CONFIG_PATH": str(given),
-    }
-    monkeypatch.setenv("SAGEMAKER_RESOURCE_CONFIG_PATH", str(given))
+    variables = found_on(tmp_path)
+    given = variables["SAGEMAKER_RESOURCE_CONFIG_PATH"]
+    monkeypatch.setenv("SAGEMAKER_RESOURCE_CONFIG_PATH", given)
     scripts.node_facts.tell_found(variables)
     printed = capsys.readouterr().out
     facts = told(printed)
     assert facts["resourceConfig"] == {
-        "place": "variable", "type": "Slurm", "clusterArn": True, "groups": {"ctl": [True], "gpu": None, "door": [False]},
+        "place": "variable", "type": "Slurm", "clusterArn": True,
+        "groups": {"ctl": [True], "gpu": None, "door": [False]},
     }  # fmt: skip
     slurm = {
-        name: facts["slurm"][name]
-        for name in (
-            "user",
-            "configless",
-            "nodes",
-            "cloudNodes",
-            "partitions",
-            "defaultPartitions",
-            "conf",
-        )
-    }
-    assert slurm == {
-        "user": "slurm", "configless": True, "nodes": 2, "cloudNodes": 1, "partitions": ["dev", "main"], "defaultPartitions": ["dev"], "conf": True,
+        "user": "slurm", "configless": True, "nodes": 2, "cloudNodes": 1,
+        "partitions": ["dev", "main"], "defaultPartitions": ["dev"], "conf": True,
     }  # fmt: skip
+    assert {name: facts["slurm"][name] for name in slurm} == slurm
     assert (facts["python"], facts["credentials"], facts["units"]) == (
         platform.python_version(),
         "instance",

@@ -10,7 +10,7 @@ from tests.support.lifecycle import a_node, on_aws
 
 
 @pytest.mark.real
-def test_local_nodes_share_one_environment_with_the_requirements_which_sees_what_their_own_python_has(
+def test_local_nodes_share_an_environment_that_also_sees_what_their_own_python_has(
     scripts: SimpleNamespace, tmp_path: Path, bundle: Path
 ) -> None:
     shared = tmp_path / "shared"

@@ -1,4 +1,4 @@
-"""`make test-often` counts what failed, in which words, and keeps the output of those repetitions only."""
+"""`make test-often` counts which tests failed and how, and keeps the output of failed runs only."""
 
 from __future__ import annotations
 

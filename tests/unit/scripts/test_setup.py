@@ -1,4 +1,4 @@
-"""`make setup` on a machine that lacks something: it repairs what it may, else it prints the one command to run."""
+"""`make setup` repairs what it may of a machine, else it prints the one command to run."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def test_wiring_builds_every_port_once_and_loads_no_client_for_it() -> None:
     program = (
         "import sys; from trainyard.wiring import ports; made = ports(); assert ports() is made; "
         "assert made.config.secret_prefix == 'trainyard/trainyard'; "
-        "loaded = [name for name in ('boto3', 'websockets', 'moto') if name in sys.modules]; assert not loaded, loaded"
+        "loaded = [name for name in ('boto3', 'websockets', 'moto') if name in sys.modules]; "
+        "assert not loaded, loaded"
     )
     subprocess.run(
         [sys.executable, "-c", program], env={**ENVIRONMENT, "PATH": ""}, check=True, timeout=240

@@ -1,4 +1,4 @@
-"""The command and the SDK against a real HTTP server on loopback that checks signatures and can misbehave."""
+"""The command and the SDK against a real HTTP server that checks signatures and can misbehave."""
 
 from __future__ import annotations
 
@@ -88,8 +88,10 @@ def test_json_is_all_that_is_on_stdout_and_the_option_may_stand_anywhere(
         f"POST /v1/runs/{RUN}:export": (202, exported()),
         "POST /_trainyard/fault": (200, {"node": "i-1"}),
     }
-    commands = ["run ls", f"run show {RUN}", f"run events {RUN}", f"run logs {RUN}", f"run watch {RUN}", f"run export {RUN}", "cluster ls",
-                "cluster show mine-abc", "node ls mine-abc", "fault kill-node mine-abc"]  # fmt: skip
+    commands = ["run ls", f"run show {RUN}", f"run events {RUN}", f"run logs {RUN}",
+                f"run watch {RUN}", f"run export {RUN}", "cluster ls",
+                "cluster show mine-abc", "node ls mine-abc",
+                "fault kill-node mine-abc"]  # fmt: skip
     for command in commands:
         for arguments in (["--json", *command.split()], [*command.split(), "--json"]):
             code, out, err = trainyard(*arguments)
@@ -126,7 +128,8 @@ def test_what_people_copy_is_never_cut_or_wrapped(
             {
                 "runs": [
                     a_run(
-                        reason="a reason that is longer than the terminal is wide, which may well happen"
+                        reason="a reason that is longer than the terminal is wide, "
+                        "which may well happen"
                     )
                 ]
             },
@@ -166,9 +169,12 @@ ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("a: [1", "is not YAML"), ("", "empty"), ("- 1", "no mapping"), (None, "cannot be read"), ("[" * 5000, "is not YAML"),
-     ("name: 2026-11-20", "JSON does not know"), ("job: {nodes: 1}\nname: a\njob: {nodes: 2}\n", "line 3"), ("a: &b [*b]", "JSON does not know"),
-     ("name: 2026-02-30", "is not YAML"), ("name: " + "9" * 5000, "is not YAML"), (ALIASES, "is too large")],
+    [("a: [1", "is not YAML"), ("", "empty"), ("- 1", "no mapping"), (None, "cannot be read"),
+     ("[" * 5000, "is not YAML"),
+     ("name: 2026-11-20", "JSON does not know"),
+     ("job: {nodes: 1}\nname: a\njob: {nodes: 2}\n", "line 3"),
+     ("a: &b [*b]", "JSON does not know"), ("name: 2026-02-30", "is not YAML"),
+     ("name: " + "9" * 5000, "is not YAML"), (ALIASES, "is too large")],
 )  # fmt: skip
 def test_a_spec_that_cannot_be_read_is_told_before_anything_is_sent(
     api: FakeApi,

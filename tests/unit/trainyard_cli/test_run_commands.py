@@ -146,7 +146,8 @@ def test_the_reason_of_a_failed_run_is_shown_whole_beside_its_name(
 def test_a_dry_run_shows_the_plan_and_asks_for_nothing_else(
     api: FakeApi, trainyard: Callable[..., tuple[int, str, str]], spec: str
 ) -> None:
-    plan = {"operation": "CreateCluster", "request": {"ClusterName": "mine"}, "files": {"on_create.sh": 2048}, "batchScript": "#!/bin/bash [x]",
+    plan = {"operation": "CreateCluster", "request": {"ClusterName": "mine"},
+            "files": {"on_create.sh": 2048}, "batchScript": "#!/bin/bash [x]",
             "hourlyUsd": 1.5, "warnings": ["no spare"]}  # fmt: skip
     api.answers["POST /v1/runs"] = (200, plan)
     code, out, _ = trainyard("run", "submit", spec, "--dryrun")

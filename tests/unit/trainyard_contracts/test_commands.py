@@ -1,4 +1,4 @@
-"""The agent's commands are made and read by one class each: what one side writes, the other reads, also in another version."""
+"""One class makes and reads each command of the agent, also between two versions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from trainyard_contracts.commands import (
 RUN = "run-01j0000000000000000000000a"
 SHA = "0" * 64
 EXAMPLES: list[Command] = [
-    commands.Submit(RUN, 1, "s3://data/x y"), commands.Submit(RUN, 100_000, "s3://data/--run=x", SHA), commands.Exclude(RUN, 2, ()),
-    commands.Exclude(RUN, 2, ("ip-1", "ip-2.a.b")), commands.Cancel(RUN), commands.Status(RUN), commands.Export(RUN, "e-1", "s3://data/x"),
-    commands.Export(RUN, "e-1", "s3://data/x", "all"), commands.Logs(RUN, 3), commands.Logs(RUN, 3, 10_000), commands.Nodes(),
+    commands.Submit(RUN, 1, "s3://data/x y"),
+    commands.Submit(RUN, 100_000, "s3://data/--run=x", SHA), commands.Exclude(RUN, 2, ()),
+    commands.Exclude(RUN, 2, ("ip-1", "ip-2.a.b")), commands.Cancel(RUN), commands.Status(RUN),
+    commands.Export(RUN, "e-1", "s3://data/x"), commands.Export(RUN, "e-1", "s3://data/x", "all"),
+    commands.Logs(RUN, 3), commands.Logs(RUN, 3, 10_000), commands.Nodes(),
 ]  # fmt: skip
 
 
@@ -65,17 +67,26 @@ def test_what_is_not_said_is_left_out_since_an_older_agent_may_not_know_it() -> 
     (["cancel"], "'cancel' needs --run"),
     (["submit", "--run", RUN], "'submit' needs --attempt --bundle"),
     (["cancel", "--run"], "--run needs a value"),
-    (["cancel", "--run", "run-$(id)"], "--run must be a run's id (run-<26 characters>), got 'run-$(id)'"),
-    (["cancel", "--run", RUN, "--force", "yes"], "--force is not an option of 'cancel'; it takes --run"),
+    (["cancel", "--run", "run-$(id)"],
+     "--run must be a run's id (run-<26 characters>), got 'run-$(id)'"),
+    (["cancel", "--run", RUN, "--force", "yes"],
+     "--force is not an option of 'cancel'; it takes --run"),
     (["cancel", RUN], "is not an option of 'cancel'; options begin with --"),
-    (["logs", "--run", RUN, "--attempt", "0"], "--attempt must be a whole number from 1 to 100000, got '0'"),
+    (["logs", "--run", RUN, "--attempt", "0"],
+     "--attempt must be a whole number from 1 to 100000, got '0'"),
     (["logs", "--run", RUN, "--attempt", "\u0661"], "--attempt must be a whole number"),
-    (["logs", "--run", RUN, "--attempt", "1", "--lines", "10001"], "--lines must be a whole number from 1 to 10000"),
-    (["exclude", "--run", RUN, "--attempt", "1", "--nodes", "ip-1,$(x)"], "--nodes must be names of Slurm nodes, separated by commas; '$(x)'"),
-    (["exclude", "--run", RUN, "--attempt", "1", "--nodes=-x"], "--nodes must be names of Slurm nodes"),
-    (["submit", "--run", RUN, "--attempt", "1", "--bundle", "b", "--sha256", "x"], "--sha256 must be 64 hexadecimal digits in lower case"),
-    (["export", "--run", RUN, "--export-id", "a b", "--destination", "s3://x"], "--export-id must be 1 to 128 letters"),
-    (["export", "--run", RUN, "--export-id", "a", "--destination", "s3://x", "--checkpoints", "some"], "--checkpoints must be none, last or all"),
+    (["logs", "--run", RUN, "--attempt", "1", "--lines", "10001"],
+     "--lines must be a whole number from 1 to 10000"),
+    (["exclude", "--run", RUN, "--attempt", "1", "--nodes", "ip-1,$(x)"],
+     "--nodes must be names of Slurm nodes, separated by commas; '$(x)'"),
+    (["exclude", "--run", RUN, "--attempt", "1", "--nodes=-x"],
+     "--nodes must be names of Slurm nodes"),
+    (["submit", "--run", RUN, "--attempt", "1", "--bundle", "b", "--sha256", "x"],
+     "--sha256 must be 64 hexadecimal digits in lower case"),
+    (["export", "--run", RUN, "--export-id", "a b", "--destination", "s3://x"],
+     "--export-id must be 1 to 128 letters"),
+    (["export", "--run", RUN, "--export-id", "a", "--destination", "s3://x", "--checkpoints",
+      "some"], "--checkpoints must be none, last or all"),
 ])  # fmt: skip
 def test_what_cannot_be_read_names_the_option_and_what_would_be_right(
     words: list[str], said: str

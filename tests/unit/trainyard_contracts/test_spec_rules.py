@@ -110,7 +110,8 @@ def test_a_requirement_that_is_more_than_a_package_is_refused(requirement: str) 
 
 @pytest.mark.parametrize(
     "requirement",
-    ["six", "numpy>=1.26,<3", "numpy >= 1.26, < 3", "torch[opt-einsum,x]==2.13.0", "a_b.c-d~=1.0", "x==1.*", "python=3.11",
+    ["six", "numpy>=1.26,<3", "numpy >= 1.26, < 3", "torch[opt-einsum,x]==2.13.0", "a_b.c-d~=1.0",
+     "x==1.*", "python=3.11",
      "torch==2.13.0+cpu", "x!=1!2.0", "x===1.0"],
 )  # fmt: skip
 def test_a_package_with_extras_and_versions_is_taken(requirement: str) -> None:

@@ -1,4 +1,4 @@
-"""Programs of users, and jobs that an older version wrote down, find the trainers by their names."""
+"""Users' programs, and jobs of an older version, find the trainers by their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames and the client's half of the conversation, under every disorder that a data channel may show."""
+"""Frames, and the client's half of a conversation, in every disorder of a data channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation of frames: in order, once, repeated until it is acknowledged, and ended with its reason."""
+"""A conversation of frames: in order, once, repeated until acknowledged, ended with a reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trainyard.aws.session_stream import Conversation
 
 @st.composite
 def disordered_streams(draw: st.DrawFn) -> tuple[bytes, bytes, int, list[bytes]]:
-    """stdout, stderr, exit code, and their frames split anywhere, shuffled, each possibly sent several times."""
+    """stdout, stderr, exit code, and their frames: split anywhere, shuffled, some sent again."""
     stdout, stderr = draw(st.text(max_size=60)).encode(), draw(st.binary(max_size=60))
     code = draw(st.integers(-1, 255))
     pieces = [(1, piece) for piece in _split(stdout, draw)] + [

@@ -40,7 +40,10 @@ def test_a_lifecycle_script_that_fails_again_and_again_is_not_paid_for_without_e
     assert judge(cluster(), broken, Seen(BackendStatus.IN_SERVICE), NOW, 600).next == "fail"
 
 
-CAPACITY = "We currently do not have sufficient capacity to launch new ml.p5.48xlarge instances. Please try again."
+CAPACITY = (
+    "We currently do not have sufficient capacity to launch new ml.p5.48xlarge instances. "
+    "Please try again."
+)
 
 
 def test_a_cluster_that_is_late_because_there_is_no_capacity_says_so() -> None:

@@ -1,4 +1,4 @@
-"""While an attempt's job waits in Slurm's queue, it is decided again: which nodes it may use, who is in its way, and for how long."""
+"""A waiting job is decided again and again: its nodes, who is in its way, and for how long."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def settled(current: Run, facts: list[Fact], seconds: int) -> tuple[Run, list[De
 
 
 def waiting() -> Run:
-    """Attempt 2 was submitted without the lost node and waits, since a person's job holds the spare."""
+    """Attempt 2, submitted without the lost node, waits since a person's job holds the spare."""
     current, _ = settled(run(status="Running", attempts=[FIRST]), [LOST], 12)
     return current
 

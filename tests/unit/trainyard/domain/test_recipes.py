@@ -1,4 +1,4 @@
-"""No string of a user's ever meets a shell: the batch script is fixed text, everything else travels as data."""
+"""No string of a user's meets a shell: the batch script is fixed, the rest travels as data."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from trainyard.domain.records import Attempt, Run
 from trainyard_contracts.cluster_specs import ClusterSpec, read_cluster_spec
 from trainyard_contracts.files import JobBundle
 from trainyard_contracts.specs import CheckpointSpec, JobSpec, RunSpec
+from trainyard_trainers.launch import launchers
 
 GOLDEN = ROOT / "tests/data/launchers"
+#: By the launchers' files, so that a new recipe is tested by being there.
+RECIPES = launchers.known()
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 RUN = "run-01jd0000000000000000000000"
 EVIL = "; rm -rf / #$(reboot)`id`\n#SBATCH --uid=0"
@@ -93,9 +96,7 @@ def cluster(*types: str) -> ClusterSpec:
     return read_cluster_spec({"name": "c", "instanceGroups": [controller, *workers], **ON_FSX})
 
 
-@pytest.mark.parametrize(
-    "recipe", ["accelerate", "command", "deepspeed", "mpirun", "neuron", "torchrun"]
-)
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recipe_has_the_same_batch_script_and_travels_as_data(recipe: str) -> None:
     bundle = job_bundle(run(recipe=recipe), Attempt(number=3), cluster("ml.trn1.32xlarge"))
     assert bundle.batch_script == (GOLDEN / "job.sbatch").read_text()
@@ -147,7 +148,7 @@ def test_a_jobs_environment_and_its_interval_travel_in_the_bundle() -> None:
         (
             {"job": {"recipe": "horovod"}},
             "job.recipe",
-            "'accelerate', 'command', 'deepspeed', 'mpirun', 'neuron' or 'torchrun'",
+            ", ".join(map(repr, RECIPES[:-1])) + f" or {RECIPES[-1]!r}",
         ),
         ({"job": {"precompile": True}}, "job", "recipe 'torchrun' compiles nothing ahead"),
         (

@@ -1,4 +1,4 @@
-"""Two repairers: with nodeRecovery Automatic HyperPod repairs a lost node first, with None it is replaced at once."""
+"""Two repairers: HyperPod repairs a lost node first if nodeRecovery says so, else we replace it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def healing() -> Cluster:
 def story(
     facts: list[Fact], seconds: int, current: Run | None = None
 ) -> tuple[Run, list[Action], list[Any]]:
-    """Decide and act until the run waits: the run then, all that was done, and the last decision's timeout and the notes."""
+    """Decide and act until the run waits.
+
+    Returns the run, all that was done, and the last decision's timeout with the notes.
+    """
     current, done, notes = current or run(status="Running", attempts=[FIRST]), [], []
     for _ in range(20):
         decision = decide(current, facts, healing(), NOW + timedelta(seconds=seconds))

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or rejected with a reason, verified once, pruned without ever losing the last whole one; the fence; leftovers."""
+"""Checkpoints: verified once, rejected with a reason, pruned but for the last one; the fence."""
 
 from __future__ import annotations
 
@@ -127,7 +127,10 @@ def test_pruning_keeps_the_newest_whole_ones_and_every_rejected_one(
 
 
 class Watch:
-    """One life of the agent as far as checkpoints go, on a store file that outlives it; `told` is what its outbox holds of all lives."""
+    """One life of the agent's checkpoints, on a store file that outlives it.
+
+    `told` is what its outbox holds of all lives.
+    """
 
     def __init__(self, directory: Path, keep: int = 100) -> None:
         settings = config(directory)
@@ -135,7 +138,8 @@ class Watch:
         self.store = Store(directory / "outbox.sqlite")
         self.checkpoints = Checkpoints(settings, None, Reporter(settings, self.store))  # type: ignore[arg-type]
         bundle = JobBundle(
-            run_id=RUN, attempt=1, cluster_name="c", batch_script="", nodes=1, processes_per_node=1, program=["x"], checkpoint_keep=keep
+            run_id=RUN, attempt=1, cluster_name="c", batch_script="", nodes=1, processes_per_node=1,
+            program=["x"], checkpoint_keep=keep
         )  # fmt: skip
         self.attempt = Attempt(RUN, 1, "running", directory, bundle=bundle)
 
@@ -283,7 +287,7 @@ def test_a_filesystem_that_answers_with_an_error_says_nothing(
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """Every file is in the way of this error, as of a process without descriptors or a file system that fails over."""
+    """Every file fails with this error, as when descriptors lack or a file system fails over."""
 
     def refuse(root: Path, path: Path) -> None:
         raise OSError(code, os.strerror(code), str(path))

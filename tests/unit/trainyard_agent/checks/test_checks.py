@@ -1,4 +1,4 @@
-"""The checks judge readings; a new file in checks/ is a new check; a verdict must be seen often enough to be believed."""
+"""Checks judge readings, a new file in checks/ is a new check, and only repetition convinces."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def test_a_mount_that_is_missing_is_seen(tmp_path: Path) -> None:
     ("line", "found"),
     [
         (
-            "6,1,2,-;NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+            "6,1,2,-;NVRM: Xid (PCI:0000:05:00): 79, pid='<unknown>', name=<unknown>, "
+            "GPU has fallen off the bus.",
             [("0000:05:00", 79)],
         ),
         ("NVRM: Xid (0000:03:00): 14, Channel 00000001", [("0000:03:00", 14)]),
@@ -112,7 +113,10 @@ def test_the_daemons_port_is_found_in_an_included_file(tmp_path: Path) -> None:
 
 
 def test_the_daemons_port_comes_from_slurm_conf() -> None:
-    text = "SlurmdPort=7000\nSlurmctldPort=7100-7101\nNodeName=a NodeAddr=1.1.1.1 Port=7005 CPUs=2\nNodeName=b CPUs=2\n"
+    text = (
+        "SlurmdPort=7000\nSlurmctldPort=7100-7101\n"
+        "NodeName=a NodeAddr=1.1.1.1 Port=7005 CPUs=2\nNodeName=b CPUs=2\n"
+    )
     assert slurm_daemon.port_of(text, "slurmd", "a") == 7005
     assert slurm_daemon.port_of(text, "slurmd", "b") == 7000
     assert slurm_daemon.port_of(text, "slurmctld", "a") == 7100

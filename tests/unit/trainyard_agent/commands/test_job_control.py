@@ -1,4 +1,4 @@
-"""A submission that was cut short is finished by the next agent: its lost nodes are set down, its job is found by its name."""
+"""The next agent finishes a submission that was cut short: it finds lost nodes and the job."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ServingNodes(NodeTable):
 def after_a_crash(
     directory: Path, *serving: str, remembered: bool = True
 ) -> tuple[list[tuple[str, ...]], Attempt]:
-    """What a new agent does about attempt 2, which was being submitted when the old one died; ip-1 is the node that was lost."""
+    """What a new agent does about attempt 2, which the old agent was submitting; ip-1 is lost."""
     settings = config(directory)
     attempt = Attempt(RUN, 2, "submitting", attempt_dir(settings, RUN, 2))
     attempt.directory.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The agent's file of events: what it keeps where the disk takes nothing, and when it is damaged."""
+"""The agent's file of events: what it keeps on a disk that takes nothing, and when damaged."""
 
 from __future__ import annotations
 

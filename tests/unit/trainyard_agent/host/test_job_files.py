@@ -1,4 +1,4 @@
-"""What a hostile or broken job may leave in its run's directory: the agent reads it as data, follows no link, and never ends of it."""
+"""A broken or hostile job's files are data to the agent. It follows no link and outlives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watch over Slurm's settings: whatever somebody does to slurm.conf or to our file, the agent goes on and sets it right."""
+"""Whatever somebody does to slurm.conf or to our file, the agent goes on and sets it right."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def conf(tmp_path: Path) -> Path:
 
 
 def watched(conf: Path, damage: bytes | None, name: str) -> CountingSlurm:
-    """The watch has seen that all is well; then somebody writes `damage` to that file (None: removes it), and it looks on."""
+    """The watch sees that all is well, then looks after this damage to a file (None removes it)."""
     slurm = CountingSlurm()
     watch = SettingsWatch(
         config(conf.parent, slurm_conf=str(conf), job_end_hook=HOOK, expected_workers=2),

@@ -27,12 +27,17 @@ from trainyard_agent.host.slurm import (
 from trainyard_agent.jobs.attempt_files import BadBundle, parse_bundle, render
 
 JOB = (
-    "JobId=1 JobName=run-1 UserId=root(0) Priority=4294901759 JobState=NODE_FAIL Reason=NodeDown Dependency=(null) Requeue=0 ExitCode=0:9 "
-    "RunTime=00:00:01 NodeList=ip-127-23-0-[11-12],ip-10-0-0-7 BatchHost=ip-127-23-0-11 Comment=a b=c StdOut=/x y/job.log Power=\n"
+    "JobId=1 JobName=run-1 UserId=root(0) Priority=4294901759 JobState=NODE_FAIL Reason=NodeDown "
+    "Dependency=(null) Requeue=0 ExitCode=0:9 RunTime=00:00:01 "
+    "NodeList=ip-127-23-0-[11-12],ip-10-0-0-7 BatchHost=ip-127-23-0-11 Comment=a b=c "
+    "StdOut=/x y/job.log Power=\n"
 )
-NODES = """NodeName=ip-127-23-0-11 Arch=x86_64 NodeAddr=127.0.0.1 NodeHostName=localhost Port=23001 Version=22.05.8 OS=Linux 6.18 #1 SMP @0 State=IDLE+DRAIN ThreadsPerCore=1 Reason=trainyard: node lost [root@2026-11-20T23:07:50]
-NodeName=ip-10-0-0-2 NodeAddr=10.0.0.2 Version=25.11 State=DOWN* ThreadsPerCore=1
-"""
+NODES = (
+    "NodeName=ip-127-23-0-11 Arch=x86_64 NodeAddr=127.0.0.1 NodeHostName=localhost Port=23001 "
+    "Version=22.05.8 OS=Linux 6.18 #1 SMP @0 State=IDLE+DRAIN ThreadsPerCore=1 "
+    "Reason=trainyard: node lost [root@2026-11-20T23:07:50]\n"
+    "NodeName=ip-10-0-0-2 NodeAddr=10.0.0.2 Version=25.11 State=DOWN* ThreadsPerCore=1\n"
+)
 
 
 def test_a_job_is_read() -> None:
@@ -167,10 +172,12 @@ def test_the_largest_clusters_nodes_are_excluded_within_one_arguments_length() -
 @pytest.mark.parametrize(
     ("state", "serves"),
     [
-        ("idle", True), ("idle+cloud", True), ("mixed+cloud", True), ("allocated+cloud+completing", True), ("completing", True),
-        ("idle+cloud+drain", False), ("down+cloud", False), ("down+cloud+fail+not_responding", False), ("idle*+cloud", False),
-        ("idle+cloud+not_responding", False), ("idle+cloud+maintenance", False), ("idle+cloud+reboot_requested", False),
-        ("idle+cloud+powered_down", False), ("down*", False), ("unknown", False), ("error", False), ("idle+drain", False),
+        ("idle", True), ("idle+cloud", True), ("mixed+cloud", True),
+        ("allocated+cloud+completing", True), ("completing", True), ("idle+cloud+drain", False),
+        ("down+cloud", False), ("down+cloud+fail+not_responding", False), ("idle*+cloud", False),
+        ("idle+cloud+not_responding", False), ("idle+cloud+maintenance", False),
+        ("idle+cloud+reboot_requested", False), ("idle+cloud+powered_down", False),
+        ("down*", False), ("unknown", False), ("error", False), ("idle+drain", False),
     ],
 )  # fmt: skip
 def test_a_node_serves_by_its_base_state_whatever_harmless_flag_it_carries(

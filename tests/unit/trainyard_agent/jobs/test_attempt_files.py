@@ -13,8 +13,8 @@ from trainyard_contracts.files import JobBundle
 
 def test_slurm_is_not_asked_to_exclude_a_node_that_it_does_not_know() -> None:
     bundle = JobBundle(
-        run_id=RUN, attempt=2, cluster_name="c", batch_script="", nodes=1, processes_per_node=1, program=["x"],
-        exclude_nodes=["gone", "ip-1"], down_nodes=["ip-1"],
+        run_id=RUN, attempt=2, cluster_name="c", batch_script="", nodes=1, processes_per_node=1,
+        program=["x"], exclude_nodes=["gone", "ip-1"], down_nodes=["ip-1"],
     )  # fmt: skip
     one, two = (SlurmNode(name, "idle+cloud", "10.0.0.1", 6818) for name in ("ip-1", "ip-2"))
     assert "--exclude=ip-1" in sbatch_options(bundle, Path("/a"), {"ip-1": one, "ip-2": two})
@@ -28,13 +28,14 @@ def test_slurm_is_not_asked_to_exclude_a_node_that_it_does_not_know() -> None:
 
 def test_a_job_asks_for_all_devices_that_every_node_of_its_partition_has() -> None:
     bundle = JobBundle(
-        run_id=RUN, attempt=2, cluster_name="c", batch_script="", nodes=1, processes_per_node=1, program=["x"], partition="gpus",
-        exclude_nodes=["ip-3"],
+        run_id=RUN, attempt=2, cluster_name="c", batch_script="", nodes=1, processes_per_node=1,
+        program=["x"], partition="gpus", exclude_nodes=["ip-3"],
     )  # fmt: skip
     whole, half, lost, other = (
         SlurmNode(f"ip-{number}", "idle+cloud", "10.0.0.1", 6818, partitions=partitions, gres=gres)
         for number, partitions, gres in (
-            (1, ("dev", "gpus"), "gpu:h100:8(S:0-1),nic:2"), (2, ("gpus",), "gpu:a100:4"), (3, ("gpus",), "(null)"), (4, ("dev",), ""),
+            (1, ("dev", "gpus"), "gpu:h100:8(S:0-1),nic:2"), (2, ("gpus",), "gpu:a100:4"),
+            (3, ("gpus",), "(null)"), (4, ("dev",), ""),
         )
     )  # fmt: skip
     asked = sbatch_options(

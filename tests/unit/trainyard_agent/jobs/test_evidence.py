@@ -17,7 +17,8 @@ GLOO = """
 [rank0]: Traceback (most recent call last):
 [rank0]:   File "train.py", line 3, in <module>
 [rank0]:     work.wait()
-[rank0]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:5132
+[rank0]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] \
+Connection closed by peer [127.0.0.1]:5132
 """
 BUG = """
 1: Traceback (most recent call last):
@@ -117,7 +118,8 @@ def test_memory_is_named_by_whoever_says_it() -> None:
 
 @pytest.mark.parametrize(("error", "kind"), [
     ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB", "out-of-memory"),
-    ("RuntimeError: [enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8", "out-of-memory"),
+    ("RuntimeError: [enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: "
+     "can't allocate memory: you tried to allocate 8", "out-of-memory"),
     ("MemoryError: ", "out-of-memory"),
     ("OSError: [Errno 12] Cannot allocate memory", "out-of-memory"),
     ("ValueError: memory bank is empty", "python-error"),
@@ -161,7 +163,8 @@ def test_of_a_job_that_we_ended_because_its_launchers_had_the_launchers_say_how_
 
 @pytest.mark.parametrize("line", [
     "srun: Force Terminated StepId=2.0",
-    "slurmstepd: error: *** STEP 2.0 ON ip-10-0-0-2 CANCELLED AT 2026-11-22T14:33:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+    "slurmstepd: error: *** STEP 2.0 ON ip-10-0-0-2 CANCELLED AT 2026-11-22T14:33:00 DUE TO NODE "
+    "FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
 ])  # fmt: skip
 def test_what_slurm_ended_itself_is_said_to_be_slurms(line: str) -> None:
     found = run(log=f"a line of the program\n{line}\n")
@@ -251,7 +254,10 @@ def test_without_launchers_the_log_speaks() -> None:
     assert run(log=BUG).error == "ValueError: bad batch"
     assert run(log=GLOO + BUG).error == "ValueError: bad batch"
     assert run(log=GLOO).error_kind == "unknown"
-    torchrun = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 0)\n  exitcode  : -9 (pid: 4)\n"
+    torchrun = (
+        "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 0)\n"
+        "  exitcode  : -9 (pid: 4)\n"
+    )
     assert (run(log=torchrun).error_kind, run(log=torchrun).signal) == ("signal", 9)
 
 

@@ -1,4 +1,4 @@
-"""People's jobs in the queue: counted and named, never mistaken for ours; a Slurm that is silent unsays nothing."""
+"""People's queued jobs are counted and named, never taken for ours; a silent Slurm changes none."""
 
 from __future__ import annotations
 

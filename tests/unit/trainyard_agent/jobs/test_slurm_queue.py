@@ -1,4 +1,4 @@
-"""Who is in the way of a waiting job, from lines that a real squeue printed, and how its nodes are changed."""
+"""Who is in a waiting job's way, from a real squeue's lines, and how its nodes are changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controller's agent promises about jobs where Slurm, the agent itself or the credentials fail in between."""
+"""The controller's agent keeps its promises when Slurm, itself or the credentials fail between."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ def test_a_new_job_that_has_the_older_ones_number_is_not_cancelled_with_it(tmp_p
 def test_another_runs_job_that_got_the_number_of_ours_neither_ends_nor_is_killed_as_ours(
     tmp_path: Path,
 ) -> None:
-    """A slurmctld that crashed before it saved its state forgot our job, and gave its number to the next one."""
+    """A slurmctld that crashed before it saved its state gave our job's number to the next one."""
 
     class Others(OneJob):
         async def job(self, job_id: str) -> Job:
@@ -394,7 +394,7 @@ def test_only_what_slurm_drained_for_a_number_given_out_twice_is_given_back(
 
 def test_a_persons_scancel_that_is_seen_while_the_job_completes_is_one(tmp_path: Path) -> None:
     class Completing(OneJob):
-        """Its batch script has answered SIGTERM with 143; Slurm says why only once it is through."""
+        """Its batch script ended with 143 on SIGTERM; Slurm says why only once it is through."""
 
         looks = 0
 

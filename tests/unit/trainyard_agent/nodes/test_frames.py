@@ -1,4 +1,4 @@
-"""The link's frames: who does not know the key gets nothing, and nothing can be replayed, reordered, altered or oversized."""
+"""The link's frames: nothing without the key, and none replayed, reordered, altered, oversized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a node is lost: never on one signal, never while training advances, within seconds on two; and not by our own link's fault."""
+"""A node is lost never on one signal or while training advances, but within seconds on two."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from trainyard_agent.nodes.liveness import (
 from trainyard_agent.nodes.questions import EAGER_SECONDS
 
 GONE = Signals(
-    unheard=0.5, closed=True, refusals=2, answers=0, questions=0, unanswered=0.0, answered=False, quiet=None, step_seconds=None, job_ended=False, alone=0.2, held=False,
-    silent_after=3.5,
+    unheard=0.5, closed=True, refusals=2, answers=0, questions=0, unanswered=0.0, answered=False,
+    quiet=None, step_seconds=None, job_ended=False, alone=0.2, held=False, silent_after=3.5,
 )  # fmt: skip
 STILL = replace(GONE, closed=False, refusals=0, unheard=3.6, questions=12, unanswered=2.0)
 seconds = st.floats(0, 1000, allow_nan=False)
@@ -149,7 +149,7 @@ LOSS, DELAY, TICK = 0.05, 0.3, 0.05
 
 
 def arrival(dice: random.Random, sent: float) -> float:
-    """When a TCP segment arrives that is sent again after a growing timeout while it, or its acknowledgement, is lost."""
+    """When a TCP segment arrives that is sent again, ever later, while it or its answer is lost."""
     timeout = 2 * DELAY + 0.6
     while dice.random() < LOSS:
         sent += timeout
@@ -174,7 +174,7 @@ def answered(dice: random.Random, asked: float) -> float:
 
 
 def false_losses(dice: random.Random, seconds: float, asked_after: float) -> int:
-    """How often a living node whose training stands still would be lost, by questions as the registry asks them after so long a silence."""
+    """How often a living node would be lost when it is asked after so long a silence."""
     heard, found = 0.0, 0
     for read in beats(dice, seconds):
         late, open_questions = heard + asked_after, []

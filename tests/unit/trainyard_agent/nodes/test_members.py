@@ -1,4 +1,4 @@
-"""Which nodes Slurm has is reported when it changes; what it no longer knows is forgotten; a node under HyperPod's repair is left alone."""
+"""Slurm's nodes are reported on change, forgotten when gone, left alone under HyperPod's repair."""
 
 from __future__ import annotations
 

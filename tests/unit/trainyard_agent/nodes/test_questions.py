@@ -1,4 +1,4 @@
-"""What counts as slurmd's word: an answer of its own, not a connection that a kernel accepts for it."""
+"""slurmd's word is an answer of its own, not a connection that a kernel accepts for it."""
 
 from __future__ import annotations
 
@@ -63,9 +63,7 @@ def test_what_this_machine_cannot_ask_says_nothing_of_the_node(
     assert asyncio.run(ask("127.0.0.1", 6818)) == "unasked"
 
 
-def test_an_answer_settles_what_was_asked_before_it_and_a_question_that_was_never_sent_counts_not() -> (
-    None
-):
+def test_an_answer_settles_earlier_questions_and_a_question_never_sent_does_not_count() -> None:
     asked = Questions(open=[1.0, 2.0, 3.0, 4.0])
     asked._take("up", 2.0)
     assert (asked.open, asked.answers, asked.heard) == ([3.0, 4.0], 1, 2.0)

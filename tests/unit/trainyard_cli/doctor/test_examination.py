@@ -1,4 +1,4 @@
-"""doctor says nothing of a sound account, and finds each fault that is planted, in words that say what to do."""
+"""doctor says nothing of a sound account, and says of each planted fault what to do."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ RUN: dict[str, Any] = {
     "cluster": {"spec": {
         "name": "demo",
         "instanceGroups": [
-            {"name": "controller", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},
-            {"name": "workers", "role": "worker", "instanceType": "ml.c5.4xlarge", "count": 2, "spares": 1, "ebs": {"sizeGib": 500}},
+            {"name": "controller", "role": "controller", "instanceType": "ml.c5.xlarge",
+             "count": 1},
+            {"name": "workers", "role": "worker", "instanceType": "ml.c5.4xlarge", "count": 2,
+             "spares": 1, "ebs": {"sizeGib": 500}},
         ],
         "network": {"subnetIds": [SUBNET], "securityGroupIds": [GROUP]},
         "sharedFilesystem": {"dnsName": DNS, "mountName": "abcdefgh"},
@@ -70,7 +72,7 @@ def preferences(**inputs: Any) -> dict[str, Any]:
 
 
 def let_in(*ranges: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The filesystem has a security group of its own, which lets these addresses in and no group."""
+    """The filesystem's own security group lets these addresses in, and no group."""
 
     def describe(request: dict[str, Any]) -> dict[str, Any]:
         if request["Filters"][0]["Values"] == ["sg-fsx"]:
@@ -117,47 +119,84 @@ def test_of_a_sound_account_nothing_is_said() -> None:
 
 
 PLANTED: list[tuple[str, Plant, str, str]] = [
-    ("credentials", lambda a, _: set_in(a, "sts:GetCallerIdentity", NotAnswered("sts", "ExpiredToken", "expired")), "failure", "ExpiredToken"),
-    ("permissions", lambda a, _: set_in(a, "iam:SimulatePrincipalPolicy", denied("execute-api:Invoke")), "failure", "you (arn:"),
+    ("credentials", lambda a, _: set_in(
+        a, "sts:GetCallerIdentity", NotAnswered("sts", "ExpiredToken", "expired")),
+     "failure", "ExpiredToken"),
+    ("permissions", lambda a, _: set_in(
+        a, "iam:SimulatePrincipalPolicy", denied("execute-api:Invoke")), "failure", "you (arn:"),
     ("permissions", lambda a, _: set_in(a, "iam:SimulatePrincipalPolicy", denied(
-        "sagemaker:CreateCluster", OrganizationsDecisionDetail={"AllowedByOrganizations": False})), "failure", "a service control policy"),
+        "sagemaker:CreateCluster", OrganizationsDecisionDetail={"AllowedByOrganizations": False})),
+     "failure", "a service control policy"),
     ("stack", lambda a, _: set_in(a, "cloudformation:DescribeStacks", NotAnswered(
-        "cloudformation:DescribeStacks", "ValidationError", "Stack with id trainyard does not exist")), "failure", "there is no stack"),
-    ("stack", lambda a, _: first(a, "cloudformation:DescribeStacks", "Stacks").update(StackStatus="UPDATE_ROLLBACK_FAILED"), "failure", "ROLLBACK"),
+        "cloudformation:DescribeStacks", "ValidationError",
+        "Stack with id trainyard does not exist")), "failure", "there is no stack"),
+    ("stack", lambda a, _: first(a, "cloudformation:DescribeStacks", "Stacks").update(
+        StackStatus="UPDATE_ROLLBACK_FAILED"), "failure", "ROLLBACK"),
     ("stack", lambda a, _: (
         a["cloudformation:DescribeStackDriftDetectionStatus"].update(StackDriftStatus="DRIFTED"),
         a["cloudformation:DescribeStackResourceDrifts"]["StackResourceDrifts"].append({
-            "StackId": "s", "LogicalResourceId": "Bus", "ResourceType": "AWS::Events::EventBus", "StackResourceDriftStatus": "DELETED",
+            "StackId": "s", "LogicalResourceId": "Bus", "ResourceType": "AWS::Events::EventBus",
+            "StackResourceDriftStatus": "DELETED",
             "Timestamp": "2026-11-01T00:00:00Z"})), "failure", "was deleted"),
     ("stack", lambda a, _: a["cloudformation:DescribeStackDriftDetectionStatus"].update(
-        DetectionStatus="DETECTION_IN_PROGRESS", StackDriftStatus="NOT_CHECKED"), "unknown", "drift detection is not through after 90 s"),
+        DetectionStatus="DETECTION_IN_PROGRESS", StackDriftStatus="NOT_CHECKED"),
+     "unknown", "drift detection is not through after 90 s"),
     ("stack", lambda a, _: a["cloudformation:DescribeStackDriftDetectionStatus"].update(
-        DetectionStatus="DETECTION_FAILED", StackDriftStatus="NOT_CHECKED", DetectionStatusReason="no rights on Table"), "unknown", "no rights on Table"),
-    ("bucket", lambda a, _: a["s3:GetBucketLocation"].update(LocationConstraint="eu-west-1"), "failure", "lies in eu-west-1"),
-    ("quotas", lambda a, _: a["service-quotas:ListServiceQuotas"]["Quotas"][1].update(Value=4.0), "failure", "3 asked and 2 run already"),
+        DetectionStatus="DETECTION_FAILED", StackDriftStatus="NOT_CHECKED",
+        DetectionStatusReason="no rights on Table"), "unknown", "no rights on Table"),
+    ("bucket", lambda a, _: a["s3:GetBucketLocation"].update(LocationConstraint="eu-west-1"),
+     "failure", "lies in eu-west-1"),
+    ("quotas", lambda a, _: a["service-quotas:ListServiceQuotas"]["Quotas"][1].update(Value=4.0),
+     "failure", "3 asked and 2 run already"),
     ("quotas", lambda _, s: group(s)["ebs"].update(sizeGib=600), "failure", "600 GiB asked"),
-    ("offerings", lambda a, _: a["ec2:DescribeInstanceTypeOfferings"]["InstanceTypeOfferings"][1].update(Location="us-west-2c"), "failure", "only us-west-2c"),
-    ("subnets", lambda a, _: first(a, "ec2:DescribeSubnets", "Subnets").update(AvailableIpAddressCount=2), "failure", "needs 4 addresses, 2"),
-    ("security_groups", lambda a, _: first(a, "ec2:DescribeSecurityGroups", "SecurityGroups").update(IpPermissions=[
-        {"IpProtocol": "tcp", "FromPort": 0, "ToPort": 65535, "UserIdGroupPairs": [{"GroupId": GROUP}]}]), "failure", "all traffic from itself"),
-    ("routes", lambda a, _: first(a, "ec2:DescribeRouteTables", "RouteTables").update(Routes=[]), "failure", "no endpoint for s3, ssm"),
-    ("routes", lambda a, _: first(a, "ec2:DescribeRouteTables", "RouteTables")["Routes"][0].update(State="blackhole"), "failure", "nat-1, which is gone"),
-    ("filesystem", lambda a, _: first(a, "fsx:DescribeFileSystems", "FileSystems")["LustreConfiguration"].update(MountName="zzzzzzzz"), "failure", "'zzzzzzzz'"),
-    ("filesystem", lambda a, _: first(a, "fsx:DescribeFileSystems", "FileSystems").update(Lifecycle="MISCONFIGURED"), "failure", "MISCONFIGURED"),
+    ("offerings", lambda a, _:
+        a["ec2:DescribeInstanceTypeOfferings"]["InstanceTypeOfferings"][1].update(
+            Location="us-west-2c"), "failure", "only us-west-2c"),
+    ("subnets", lambda a, _: first(a, "ec2:DescribeSubnets", "Subnets").update(
+        AvailableIpAddressCount=2), "failure", "needs 4 addresses, 2"),
+    ("security_groups", lambda a, _:
+        first(a, "ec2:DescribeSecurityGroups", "SecurityGroups").update(
+            IpPermissions=[{"IpProtocol": "tcp", "FromPort": 0, "ToPort": 65535,
+                            "UserIdGroupPairs": [{"GroupId": GROUP}]}]),
+     "failure", "all traffic from itself"),
+    ("routes", lambda a, _: first(a, "ec2:DescribeRouteTables", "RouteTables").update(Routes=[]),
+     "failure", "no endpoint for s3, ssm"),
+    ("routes", lambda a, _: first(a, "ec2:DescribeRouteTables", "RouteTables")["Routes"][0].update(
+        State="blackhole"), "failure", "nat-1, which is gone"),
+    ("filesystem", lambda a, _:
+        first(a, "fsx:DescribeFileSystems", "FileSystems")["LustreConfiguration"].update(
+            MountName="zzzzzzzz"), "failure", "'zzzzzzzz'"),
+    ("filesystem", lambda a, _: first(a, "fsx:DescribeFileSystems", "FileSystems").update(
+        Lifecycle="MISCONFIGURED"), "failure", "MISCONFIGURED"),
     ("filesystem", lambda a, _: set_in(a, "ec2:DescribeSubnets", lambda request: {"Subnets": [{
-        "SubnetId": SUBNET, "VpcId": "vpc-1", "AvailabilityZone": "us-west-2a", "AvailableIpAddressCount": 99, "CidrBlock": "10.1.2.0/24"}]}), "failure", "the nodes do not"),
+        "SubnetId": SUBNET, "VpcId": "vpc-1", "AvailabilityZone": "us-west-2a",
+        "AvailableIpAddressCount": 99, "CidrBlock": "10.1.2.0/24"}]}),
+     "failure", "the nodes do not"),
     ("filesystem", lambda a, _: (
         set_in(a, "ec2:DescribeSecurityGroups", let_in("203.0.113.0/24")),
-        first(a, "ec2:DescribeNetworkInterfaces", "NetworkInterfaces").update(Groups=[{"GroupId": "sg-fsx"}])), "failure", "the nodes in on TCP 988"),
-    ("sessions", lambda a, _: set_in(a, "ssm:GetDocument", preferences(kmsKeyId="alias/k")), "failure", "every session is encrypted"),
-    ("sessions", lambda a, _: set_in(a, "ssm:GetDocument", preferences(runAsEnabled=True, runAsDefaultUser="eve")), "warning", "sessions run as eve"),
-    ("partitions", lambda _, s: group(s).update(partition="dev"), "failure", "login nodes included"),
-    ("image", lambda _, s: s["cluster"]["spec"]["environment"].update(requirements=[]), "failure", "imports torch"),
-    ("image", lambda _, s: s["cluster"]["spec"].update(s3Mounts=[{"bucket": "sagemaker-x", "mountPath": "/data"}]), "warning", "mount-s3"),
-    ("image", lambda _, s: s["cluster"]["spec"]["environment"].update(kind="conda"), "failure", "the program conda"),
-    ("image", lambda _, s: s["job"].update(arguments=["--config=/fsx/job.toml"]), "failure", "/fsx/job.toml is TOML"),
-    ("training_plans", lambda a, s: (group(s).update(trainingPlanArn=PLAN), a["sagemaker:DescribeTrainingPlan"].update(Status="Expired")), "failure", "Expired"),
-    ("budgets", lambda a, _: first(a, "budgets:DescribeBudgets", "Budgets")["CalculatedSpend"]["ActualSpend"].update(Amount="1000"), "warning", "are spent"),
+        first(a, "ec2:DescribeNetworkInterfaces", "NetworkInterfaces").update(
+            Groups=[{"GroupId": "sg-fsx"}])), "failure", "the nodes in on TCP 988"),
+    ("sessions", lambda a, _: set_in(a, "ssm:GetDocument", preferences(kmsKeyId="alias/k")),
+     "failure", "every session is encrypted"),
+    ("sessions", lambda a, _: set_in(
+        a, "ssm:GetDocument", preferences(runAsEnabled=True, runAsDefaultUser="eve")),
+     "warning", "sessions run as eve"),
+    ("partitions", lambda _, s: group(s).update(partition="dev"),
+     "failure", "login nodes included"),
+    ("image", lambda _, s: s["cluster"]["spec"]["environment"].update(requirements=[]),
+     "failure", "imports torch"),
+    ("image", lambda _, s: s["cluster"]["spec"].update(
+        s3Mounts=[{"bucket": "sagemaker-x", "mountPath": "/data"}]), "warning", "mount-s3"),
+    ("image", lambda _, s: s["cluster"]["spec"]["environment"].update(kind="conda"),
+     "failure", "the program conda"),
+    ("image", lambda _, s: s["job"].update(arguments=["--config=/fsx/job.toml"]),
+     "failure", "/fsx/job.toml is TOML"),
+    ("training_plans", lambda a, s: (
+        group(s).update(trainingPlanArn=PLAN),
+        a["sagemaker:DescribeTrainingPlan"].update(Status="Expired")), "failure", "Expired"),
+    ("budgets", lambda a, _:
+        first(a, "budgets:DescribeBudgets", "Budgets")["CalculatedSpend"]["ActualSpend"].update(
+            Amount="1000"), "warning", "are spent"),
 ]  # fmt: skip
 
 
@@ -268,7 +307,7 @@ class OnMoto(Account):
 
 @mock_aws
 def test_real_clients_make_the_calls_and_read_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On moto, an account where nothing is deployed: every call that moto knows goes through, and the missing stack is found."""
+    """On moto nothing is deployed: every call that moto knows works, and no stack is found."""
     for name, value in {
         "AWS_ACCESS_KEY_ID": "a",
         "AWS_SECRET_ACCESS_KEY": "b",
@@ -298,7 +337,8 @@ def test_real_clients_make_the_calls_and_read_the_answers(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("code", "problem", "remedy"), [
     ("ExpiredToken", "does not take the credentials", "aws sso login"),
     ("NoCredentialsError", "does not take the credentials", "aws sso login"),
-    ("EndpointConnectionError", "cannot be reached in us-west-2", "Is us-west-2 the name of the region"),
+    ("EndpointConnectionError", "cannot be reached in us-west-2",
+     "Is us-west-2 the name of the region"),
     ("ConnectTimeoutError", "cannot be reached in us-west-2", "network"),
     ("ProxyConnectionError", "cannot be reached in us-west-2", "proxy"),
     ("InvalidRegionError", "us-west-2 is no name of a region", "--region"),
@@ -318,7 +358,8 @@ def test_who_does_not_reach_aws_is_not_told_to_log_in(code: str, problem: str, r
 
 
 @pytest.mark.parametrize("settings", [
-    {"AWS_PROFILE": "nobody"}, {"AWS_CONFIG_FILE": "/etc/passwd"}, {"AWS_CONFIG_FILE": "/etc/passwd", "AWS_REGION": "us-west-2"},
+    {"AWS_PROFILE": "nobody"}, {"AWS_CONFIG_FILE": "/etc/passwd"},
+    {"AWS_CONFIG_FILE": "/etc/passwd", "AWS_REGION": "us-west-2"},
 ])  # fmt: skip
 def test_settings_of_aws_that_cannot_be_read_are_told_and_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], settings: dict[str, str]

@@ -24,9 +24,20 @@ from trainyard_cli.first_light.world import World
 from trainyard_cli.main import run as trainyard
 from trainyard_cli.problems import InvalidInput
 
+#: The file of a local cloud that is down.
+LOCAL: Json = {
+    "endpoint": "http://127.0.0.1:9", "apiUrl": "http://127.0.0.1:9/x", "region": "us-east-1",
+    "accessKeyId": "AKIA", "secretAccessKey": "s", "stack": "trainyard", "outputs": {},
+    "resources": {}, "accountId": NUMBER,
+}  # fmt: skip
 
-def test_a_broken_spec_names_its_field_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World,
-                                                                capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+
+def test_a_broken_spec_names_its_field_and_nothing_is_written(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    world: World,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     spec = json.loads(json.dumps(world.spec))
     spec["cluster"]["spec"]["instanceGroups"][1]["count"] = -1
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec))
@@ -42,9 +53,7 @@ def test_a_broken_spec_names_its_field_and_nothing_is_written(tmp_path: Path, mo
 def test_an_api_that_is_down_from_the_beginning_ends_it_with_that_and_nothing_was_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    local = {"endpoint": "http://127.0.0.1:9", "apiUrl": "http://127.0.0.1:9/x", "region": "us-east-1", "accessKeyId": "AKIA", "secretAccessKey": "s",
-             "stack": "trainyard", "outputs": {}, "resources": {}, "accountId": NUMBER}  # fmt: skip
-    (tmp_path / "local.json").write_text(json.dumps(local))
+    (tmp_path / "local.json").write_text(json.dumps(LOCAL))
     output = tmp_path / "light.json"
     assert (
         trainyard(["first-light", "--yes", "--state-dir", str(tmp_path), "--output", str(output)])
@@ -87,9 +96,7 @@ def test_a_price_that_nobody_knows_is_not_within_any_limit() -> None:
 def test_clean_without_a_file_says_which_one_to_give(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    local = {"endpoint": "http://127.0.0.1:9", "apiUrl": "http://127.0.0.1:9/x", "region": "us-east-1", "accessKeyId": "AKIA", "secretAccessKey": "s",
-             "stack": "trainyard", "outputs": {}, "resources": {}, "accountId": NUMBER}  # fmt: skip
-    (tmp_path / "local.json").write_text(json.dumps(local))
+    (tmp_path / "local.json").write_text(json.dumps(LOCAL))
     assert (
         trainyard(
             ["first-light", "--state-dir", str(tmp_path), "--clean", str(tmp_path / "none.json")]
@@ -102,8 +109,10 @@ def test_clean_without_a_file_says_which_one_to_give(
 @pytest.fixture
 def left_behind(tmp_path: Path) -> Json:
     """What a first light on AWS that was killed has written."""
-    made = Record.new(tmp_path / "light.json", Redactor(), cluster="first-light-abcdefgh", region="us-east-1", stack="trainyard",
-                      api=mark_of(API_URL), where="AWS", spec={})  # fmt: skip
+    made = Record.new(
+        tmp_path / "light.json", Redactor(), cluster="first-light-abcdefgh", region="us-east-1",
+        stack="trainyard", api=mark_of(API_URL), where="AWS", spec={},
+    )  # fmt: skip
     made.write()
     return made.document
 
@@ -111,9 +120,7 @@ def left_behind(tmp_path: Path) -> Json:
 def test_clean_never_asks_another_api_whether_something_is_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], left_behind: Json
 ) -> None:
-    local = {"endpoint": "http://127.0.0.1:9", "apiUrl": "http://127.0.0.1:9/x", "region": "us-east-1", "accessKeyId": "AKIA", "secretAccessKey": "s",
-             "stack": "trainyard", "outputs": {}, "resources": {}, "accountId": NUMBER}  # fmt: skip
-    (tmp_path / "local.json").write_text(json.dumps(local))
+    (tmp_path / "local.json").write_text(json.dumps(LOCAL))
     before = (tmp_path / "light.json").read_text()
     assert (
         trainyard(

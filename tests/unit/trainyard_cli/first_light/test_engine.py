@@ -1,4 +1,4 @@
-"""first-light's engine: what it plans, when it stops, what it writes, and what it says; the whole of it runs in the system's tests."""
+"""first-light's engine: what it plans, when it stops, what it writes, and what it says."""
 
 from __future__ import annotations
 
@@ -97,7 +97,11 @@ def test_of_a_lifecycle_script_that_failed_the_verdict_has_the_line_that_says_wh
     world: World, record: Record
 ) -> None:
     def prove(_world: World, _watch: Watch) -> str:
-        log = "[trainyard] step 6/9 agent\n[trainyard] FAILED in step 'agent': the bundle is damaged\n[trainyard] waiting a minute"
+        log = (
+            "[trainyard] step 6/9 agent\n"
+            "[trainyard] FAILED in step 'agent': the bundle is damaged\n"
+            "[trainyard] waiting a minute"
+        )
         raise StageFailed(
             "A lifecycle script failed on a node",
             f"It failed. End of the lifecycle log:\n{log}",
@@ -231,7 +235,10 @@ def test_a_signal_before_anything_was_made_leaves_nothing_to_take_down(
 def test_progress_that_nobody_takes_holds_nothing_up() -> None:
     """As with Ctrl-S, or a pager that waits for a key."""
     reading, writing = os.pipe()
-    program = "from trainyard_cli.first_light.command import _tell; [_tell('x' * 60000) for _ in range(48)]; _tell('y'); print('goes on')"
+    program = (
+        "from trainyard_cli.first_light.command import _tell; "
+        "[_tell('x' * 60000) for _ in range(48)]; _tell('y'); print('goes on')"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,
@@ -249,7 +256,10 @@ def test_progress_that_nobody_takes_holds_nothing_up() -> None:
 def test_progress_that_nobody_reads_any_more_ends_nothing() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    program = "from trainyard_cli.first_light.command import _tell; _tell('one'); _tell('two'); print('goes on', flush=True)"
+    program = (
+        "from trainyard_cli.first_light.command import _tell; "
+        "_tell('one'); _tell('two'); print('goes on', flush=True)"
+    )
     try:
         done = subprocess.run(
             [sys.executable, "-c", program],

@@ -80,7 +80,7 @@ def test_machines_go_even_where_our_api_never_deletes_the_cluster(
 
 
 class LateApi(AnsweringApi):
-    """Whoever asked it for a cluster had no answer, and the cluster comes `late` seconds after the teardown began."""
+    """It answers no request for a cluster, which comes `late` seconds after teardown begins."""
 
     def __init__(self, clock: Clock, late: float) -> None:
         super().__init__(Connection(API_URL, "us-west-2"))
@@ -124,7 +124,8 @@ def test_a_cluster_that_was_asked_for_without_an_answer_may_come_while_it_is_tor
 
 @pytest.mark.parametrize(
     ("answer", "in_doubt"),
-    [(Unreachable("gone"), True), (Interrupted("SIGINT"), True), (ApiProblem(503, {"title": "later"}), True),
+    [(Unreachable("gone"), True), (Interrupted("SIGINT"), True),
+     (ApiProblem(503, {"title": "later"}), True),
      (ApiProblem(422, {"title": "wrong"}), False), (None, False)],
 )  # fmt: skip
 def test_whether_a_cluster_may_still_be_made_is_known_by_the_answer(

@@ -285,7 +285,7 @@ def test_a_full_disk_commits_nothing_and_the_error_names_the_file(
 
 
 class Killed(BaseException):
-    """Stands for SIGKILL: nothing that runs after it, no `except Exception` and no clean-up of ours, counts."""
+    """Stands for SIGKILL: after it, no `except Exception` and no clean-up of ours counts."""
 
 
 @settings(deadline=None, max_examples=60)  # every example waits for the disk

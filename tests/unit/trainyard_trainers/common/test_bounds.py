@@ -1,4 +1,4 @@
-"""Every number of a trainer's configuration has the bounds that it needs, and an error says which."""
+"""Each number of a trainer's configuration has the bounds that it needs; an error says which."""
 
 from __future__ import annotations
 

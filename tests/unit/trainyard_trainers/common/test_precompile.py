@@ -1,4 +1,4 @@
-"""Pre-compilation: the real step around a stand-in for neuron_parallel_compile, which is on PATH and prints what AWS's prints."""
+"""The real pre-compilation step around a stand-in that prints as neuron_parallel_compile does."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def totals(good: int, bad: int) -> str:
 
 @pytest.fixture
 def put_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
-    """Make a neuron_parallel_compile that runs its command in the mode of graphs only, prints a text, and ends with a code."""
+    """Make a neuron_parallel_compile: it runs its command for graphs, prints a text and ends."""
 
     def put(text: str, *, code: int = 0, signal: str = "") -> None:
         folder = tmp_path / "bin"
@@ -157,7 +157,8 @@ def test_failed_modules_are_named(tmp_path: Path) -> None:
     precompile.write_record(tmp_path / "r.json", record)
     with pytest.raises(
         NotCompiled,
-        match=r"\(/cache/neuronxcc-2\.16\.372\.0/MODULE_1\+3cc9a3cb/model\.hlo_module\.pb\); see .*r\.json",
+        match=r"\(/cache/neuronxcc-2\.16\.372\.0/MODULE_1\+3cc9a3cb/model\.hlo_module\.pb\); "
+        r"see .*r\.json",
     ):
         require_compiled(tmp_path / "r.json")
 

@@ -1,4 +1,4 @@
-"""The data-parallel job's batches: the sampler's order, and no sample lost or repeated wherever a run is resumed."""
+"""The data-parallel job's batches keep the sampler's order; a resume loses or repeats no sample."""
 
 from __future__ import annotations
 

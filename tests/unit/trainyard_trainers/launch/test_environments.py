@@ -1,4 +1,4 @@
-"""A job's own Python environment: built once whoever asks, never used half built, and told in words where it cannot be made."""
+"""A job's Python environment is built once, never used half built, and its failures have words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ ASK = """
 import sys
 from pathlib import Path
 from trainyard_trainers.launch import environments
-print(environments.ready(Path(sys.argv[1]), environments.Wanted.of({"kind": "venv", "requirements": []})))
+wanted = environments.Wanted.of({"kind": "venv", "requirements": []})
+print(environments.ready(Path(sys.argv[1]), wanted))
 """
 
 
@@ -74,7 +75,8 @@ def test_a_tool_that_the_node_lacks_is_named(
     monkeypatch.setattr(environments, f"{kind.upper()}_HOMES", ())
     with pytest.raises(
         EnvironmentFailed,
-        match=f"kind is '{kind}', but no {kind} is installed on this node; use 'venv', or an image with",
+        match=f"kind is '{kind}', but no {kind} is installed on this node; "
+        "use 'venv', or an image with",
     ):
         environments.ready(tmp_path, Wanted.of({"kind": kind, "requirements": ["x"]}))
     assert not list(tmp_path.glob(f"*/{environments.STAMP}"))

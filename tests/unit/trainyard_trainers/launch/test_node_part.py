@@ -196,7 +196,7 @@ def test_a_part_that_does_not_hear_sigterm_is_ended_only_if_another_part_has_fai
 
 @pytest.mark.real
 def test_processes_that_detach_themselves_end_with_the_job(attempt_dir: Path) -> None:
-    """One keeps stdout open, one cleared its environment: neither may delay the end, and neither may be left."""
+    """One keeps stdout open, one cleared its environment. Neither delays the end or is left."""
     (attempt_dir / "files" / "main.py").write_text(
         "import os\n"
         "reader, writer = os.pipe()\n"
@@ -341,7 +341,8 @@ def test_a_crash_leaves_its_stacks_in_the_log_wherever_it_happens(attempt_dir: P
 @pytest.mark.real
 def test_what_a_programs_threads_still_do_counts(attempt_dir: Path) -> None:
     (attempt_dir / "files" / "main.py").write_text(
-        "import os, threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), os.abort())).start()\n"
+        "import os, threading, time\n"
+        "threading.Thread(target=lambda: (time.sleep(0.2), os.abort())).start()\n"
     )
     write_job(attempt_dir)
     code, report, _ = run_launch(attempt_dir)
@@ -359,8 +360,10 @@ def test_a_program_that_leaves_its_process_group_to_the_interpreter_ends_well(
         else ""
     )
     (attempt_dir / "files" / "main.py").write_text(
-        f"import atexit, os, torch, torch.distributed as dist\n{place}dist.init_process_group('gloo')\n"
-        "dist.all_reduce(torch.ones(1))\natexit.register(lambda: print('group at exit:', dist.is_initialized(), flush=True))\n"
+        "import atexit, os, torch, torch.distributed as dist\n"
+        f"{place}dist.init_process_group('gloo')\n"
+        "dist.all_reduce(torch.ones(1))\n"
+        "atexit.register(lambda: print('group at exit:', dist.is_initialized(), flush=True))\n"
     )
     write_job(attempt_dir, recipe=recipe)
     code, report, text = run_launch(attempt_dir)

@@ -53,9 +53,12 @@ class Machine:
         (self.proc / "vmstat").write_text(f"pgfault 5\noom_kill {of_machine}\nfoo 1\n")
 
     def says(self, pid: int, *, at: float | None = None) -> None:
-        """A line as Linux writes it; the file stands for the device, of which one read gives one record."""
+        """A line as Linux writes it. The file stands for the device; a read gives one record."""
         seconds = time.monotonic() if at is None else at
-        text = f"Memory cgroup out of memory: Killed process {pid} (trainer-3) total-vm:9kB, anon-rss:15000000kB, file-rss:1kB"
+        text = (
+            f"Memory cgroup out of memory: Killed process {pid} (trainer-3) "
+            "total-vm:9kB, anon-rss:15000000kB, file-rss:1kB"
+        )
         self._log.write_text(f"3,812,{int(seconds * 1e6)},-;{text}\n")
 
     def kind(self, end: Failure = KILLED) -> str | None:
@@ -72,7 +75,8 @@ def test_a_kill_in_the_jobs_own_cgroup_is_one_for_want_of_memory(
     found = machine.watch.blamed_for(KILLED)
     assert found.kind == "out-of-memory"
     assert found.as_json()["error"] == (
-        "the kernel's out-of-memory killer ended 2 of the job's processes; their cgroup may use 16.0 GB"
+        "the kernel's out-of-memory killer ended 2 of the job's processes; "
+        "their cgroup may use 16.0 GB"
     )  # fmt: skip
     assert (found.signal, found.rank) == (9, 3)
     assert machine.kind(Failure(139, 11)) == "signal", "the kernel's killer sends SIGKILL"
@@ -90,8 +94,8 @@ def test_the_kernels_log_names_the_process(tmp_path: Path) -> None:
     machine.says(4711)
     error = machine.watch.blamed_for(KILLED).as_json()["error"]
     assert (
-        error
-        == "the kernel's out-of-memory killer ended process 4711 (trainer-3), which had 15.4 GB in memory"
+        error == "the kernel's out-of-memory killer ended process 4711 (trainer-3), "
+        "which had 15.4 GB in memory"
     )
 
 

@@ -1,4 +1,4 @@
-"""Conversion to and from Hugging Face: bit by bit the same weights, the same logits, little memory, and nothing half done."""
+"""Conversion to and from Hugging Face: the same bits and logits, little memory, all or nothing."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_the_safetensors_library_reads_the_files_and_writes_what_is_read(tmp_pat
 
 
 def test_the_config_is_readable_by_old_and_new_transformers(tmp_path: Path) -> None:
-    """transformers 4 silently takes rope_theta 10000 from a file that has it in rope_parameters only."""
+    """transformers 4 silently takes rope_theta 10000 if a file has it in rope_parameters only."""
     source = trained(tmp_path, dtype=torch.bfloat16)
     torch.save({"config": {**to_hf(GQA), "eos_token_id": 2}}, source.path / "user_content.pt")
     convert.to_hf(source.path, tmp_path / "hf")
@@ -309,7 +309,8 @@ from pathlib import Path
 from trainyard_trainers.llm import convert
 
 def status(name):
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name)) * 1024
+    lines = open("/proc/self/status")
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) * 1024
 
 before = status("VmRSS")
 source, there, again, shard = sys.argv[1:]

@@ -1,4 +1,4 @@
-"""The Llama model computes what Hugging Face's does, and a packed document what it computes alone."""
+"""The Llama model computes what Hugging Face's does; packing a document changes nothing."""
 
 from __future__ import annotations
 

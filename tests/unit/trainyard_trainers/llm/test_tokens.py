@@ -1,4 +1,4 @@
-"""Token shards say what is wrong with them, and packed windows hold every token once and mask across documents."""
+"""Token shards say what is wrong with them; packed windows hold every token once, and mask."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def test_a_shard_gives_back_what_was_written(
     [
         (
             lambda raw: raw[:70],
-            r"a.tokens is truncated: it ends at offset 70, in token 3 of 6, and should have 104 bytes",
+            r"a.tokens is truncated: it ends at offset 70, in token 3 of 6, "
+            r"and should have 104 bytes",
         ),
         (
             lambda raw: raw[:90],
@@ -146,7 +147,8 @@ def test_a_hugging_face_tokenizer_ends_every_document_and_brings_the_models_voca
     [
         (
             ["--tokenizer", "{dir}/none"],
-            "tokenizer: {dir}/none/tokenizer.json is missing; give a Hugging Face directory that has it, or 'bytes'",
+            "tokenizer: {dir}/none/tokenizer.json is missing; "
+            "give a Hugging Face directory that has it, or 'bytes'",
         ),
         (
             ["--tokenizer", "bytes", "--input", "{dir}/absent.txt"],

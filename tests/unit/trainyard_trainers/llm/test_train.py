@@ -1,4 +1,4 @@
-"""The configuration of a language model's run: what does not fit is refused by its key, with values that do."""
+"""A language model's configuration that does not fit is refused by key, with values that do."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def test_the_model_is_that_of_the_directory_of_weights(tmp_path: Path) -> None:
             0,
             8,
             5,
-            "batch: 8 sequences a step, but tokens holds 5; use at most 5 data-parallel ranks, or a shorter sequence",
+            "batch: 8 sequences a step, but tokens holds 5; "
+            "use at most 5 data-parallel ranks, or a shorter sequence",
         ),
         (8, 0, 2, 7, "batch: 8 sequences a step, but tokens holds 7; use at most 6"),
     ],
@@ -184,7 +185,7 @@ def test_the_learning_rate_warms_up_and_falls_to_its_last_share() -> None:
 
 @pytest.fixture
 def alone() -> Iterator[None]:
-    """A process group of this process, with one thread: more only wait for each other on tensors this small."""
+    """A process group of this process, with one thread: more slow down tensors this small."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

@@ -47,7 +47,8 @@ def test_a_stream_goes_on_where_it_stood_and_not_in_the_order_of_another_seed() 
     assert after.take(20).tolist() == before.take(20).tolist()
     with pytest.raises(
         ConfigError,
-        match=r"^seed: the checkpoint was trained with 1, this run has 2; use 1, or start another run",
+        match=r"^seed: the checkpoint was trained with 1, this run has 2; "
+        r"use 1, or start another run",
     ):
         Stream(10, seed=2).restore(before.state())
 
@@ -56,7 +57,8 @@ def test_more_samples_a_step_than_there_are_is_refused_with_what_would_work() ->
     check_batch("batch", 32, 8, 256)
     with pytest.raises(
         ValueError,
-        match="batch: 32 a rank on 8 ranks need 256 samples a step, but there are 100; use at most 12",
+        match="batch: 32 a rank on 8 ranks need 256 samples a step, but there are 100; "
+        "use at most 12",
     ):
         check_batch("batch", 32, 8, 100)
     with pytest.raises(ValueError, match="use at most 5 ranks"):

@@ -1,4 +1,4 @@
-"""The nxd backend against a small fake of the calls it makes: contract tests, which no Trainium and no neuronx-distributed ever saw."""
+"""The nxd backend against a small fake of its calls; no Trainium has ever run these tests."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def stepped(backend: Backend, model: Any, rate: float, *, micro: int = 1) -> tup
 def test_one_rank_trains_as_the_torch_backend_does(
     monkeypatch: pytest.MonkeyPatch, data: Any, tied: bool
 ) -> None:
-    """Losses, norms before clipping, the learning rate of each step, micro-batches, and targets that do not count."""
+    """Losses, norms before clipping, learning rates, micro-batches, and targets not counted."""
     world, model = fake_nxd.World(), replace(samples.TINY, tie_word_embeddings=tied)
     fake_nxd.install(monkeypatch, world)
     nxd, plain = NxdBackend(replace(NXD, data=data)), TorchBackend(ParallelConfig(data="ddp"))
@@ -188,7 +188,8 @@ def test_weights_that_do_not_fit_are_named(monkeypatch: pytest.MonkeyPatch) -> N
     backend.build(lambda: Llama(samples.TINY, backend), BuildConfig(), OPTIMIZER)
     with pytest.raises(
         ConfigError,
-        match=r"model\.embed_tokens\.weight: the weight found has shape \(3, 3\), this model's has \(64, 32\)",
+        match=r"model\.embed_tokens\.weight: the weight found has shape \(3, 3\), "
+        r"this model's has \(64, 32\)",
     ):
         backend.initialise(lambda *_: torch.ones(3, 3))
 

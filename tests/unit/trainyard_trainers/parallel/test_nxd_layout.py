@@ -1,4 +1,4 @@
-"""Checkpoints in neuronx-distributed's layout: what is written is read, whoever splits it how, and what is torn or foul is refused."""
+"""neuronx-distributed's checkpoint layout is read as written, however split; torn ones are not."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_zero1_chunks_are_padded_with_zeros_that_are_taken_off_again(tmp_path: P
 
 
 def test_a_rank_without_any_row_pads_all_of_its_chunk() -> None:
-    """Five ranks and two rows: FSDP2 gives the last ranks nothing, neuronx-distributed one row of zeros."""
+    """For five ranks and two rows FSDP2 gives the last ranks nothing, nxd one row of zeros."""
     state = {
         "state": {0: {"step": torch.tensor(1.0), "exp_avg": torch.ones(0, 3)}},
         "param_groups": [],
@@ -209,7 +209,7 @@ def test_a_cut_rank_file_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_the_last_ranks_are_missed_by_the_rows_of_the_vocabulary(tmp_path: Path) -> None:
-    """Others do not write how many ranks there were; with the last one's files gone the names alone look complete."""
+    """Others do not write the number of ranks; without the last one's files names look complete."""
     path = samples.write(tmp_path, FULL, 2).path
     torch.save({"config": {"vocab_size": 64}}, path / "user_content.pt")
     Checkpoint(path).validate()

@@ -1,4 +1,4 @@
-"""Beam search: greedy at width 1, better than greedy where greedy is caught, exhaustive where it is wide enough."""
+"""Beam search: greedy at width 1, better where greedy is caught, exhaustive when wide enough."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Table = Callable[[tuple[int, ...]], list[float]]
 
 
 class TableStep:
-    """A language model of one sentence: the probabilities of what comes next, looked up by all that was said."""
+    """A language model of one sentence: all words so far look up what may come next."""
 
     def __init__(self, table: Table, width: int, sentences: int = 1) -> None:
         self.table = table
@@ -125,7 +125,7 @@ SOURCE = torch.tensor([[5, 9, 11, 2, 0, 0], [7, 7, 13, 14, 4, 2], [19, 2, 0, 0, 
 
 
 def greedy(model: Transformer, source: Tensor, limit: int) -> list[int]:
-    """One sentence without any memory: the whole beginning goes through the decoder again for every token."""
+    """One sentence without a memory: each token decodes the whole beginning again."""
     said: list[int] = []
     while len(said) < limit:
         logits = model(source[None], torch.tensor([[BEGIN, *said]]))[0, -1]

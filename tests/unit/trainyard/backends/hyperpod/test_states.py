@@ -1,4 +1,4 @@
-"""Every word that SageMaker's own model has for a cluster and a node is translated; a new one decides nothing."""
+"""Each word of SageMaker's model for a cluster or node is translated; a new one decides nothing."""
 
 from __future__ import annotations
 

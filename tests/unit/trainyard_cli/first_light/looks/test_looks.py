@@ -23,10 +23,13 @@ GROUPS = [
     {"name": "workers", "role": "worker", "instanceType": "ml.c5.large", "count": 1},
 ]
 FOUND: Json = {
-    "moment": "found", "user": "root", "python": "3.10.12", "ensurepip": False, "credentials": "instance", "hostNamedByAddress": True,
+    "moment": "found", "user": "root", "python": "3.10.12", "ensurepip": False,
+    "credentials": "instance", "hostNamedByAddress": True,
     "units": {"munge": "active", "slurmctld": "active", "slurmd": "active"},
-    "slurm": {"layout": True, "unit": "--conf-server", "user": "slurm", "partitions": ["dev", "main"]},
-    "resourceConfig": {"place": "default", "clusterArn": True, "type": "Slurm", "groups": {"controller": [True], "workers": None}},
+    "slurm": {"layout": True, "unit": "--conf-server", "user": "slurm",
+              "partitions": ["dev", "main"]},
+    "resourceConfig": {"place": "default", "clusterArn": True, "type": "Slurm",
+                       "groups": {"controller": [True], "workers": None}},
 }  # fmt: skip
 NETWORK: Json = {
     "moment": "network",
@@ -102,12 +105,14 @@ def delayed(words: str) -> list[Json]:
         ("A-003", "trainyard-agent submit: Unable to start command: exec: no such file"),
         (
             "A-007",
-            "the session's data channel broke off before the command ended: server rejected WebSocket connection: HTTP 403",
+            "the session's data channel broke off before the command ended: "
+            "server rejected WebSocket connection: HTTP 403",
         ),
         ("A-008", "the session's data channel is open, but nothing came in 15 s"),
         (
             "A-053",
-            "AWS refused to start a Session Manager session (AccessDeniedException): not authorized to perform: ssm:StartSession on it",
+            "AWS refused to start a Session Manager session (AccessDeniedException): "
+            "not authorized to perform: ssm:StartSession on it",
         ),
     ],
 )
@@ -203,12 +208,14 @@ def test_groups_without_instances_are_seen_on_the_controller_only_while_there_ar
     [
         (
             "A-027",
-            "[trainyard] FAILED in step 'resource config': none of this machine's addresses is in resource_config.json",
+            "[trainyard] FAILED in step 'resource config': "
+            "none of this machine's addresses is in resource_config.json",
             {},
         ),
         (
             "A-035",
-            "[trainyard] FAILED in step 'network': the name s3.us-west-2.amazonaws.com has no address after 120 s",
+            "[trainyard] FAILED in step 'network': "
+            "the name s3.us-west-2.amazonaws.com has no address after 120 s",
             {},
         ),
         (
@@ -294,7 +301,7 @@ def test_a_refused_role_and_a_refused_shape_are_told_apart() -> None:
 
 
 def test_a_log_is_read_to_its_end_also_where_a_page_of_it_is_empty() -> None:
-    """GetLogEvents may answer without an event before the end, which is where the token stays the same (CloudWatch Logs' reference)."""
+    """A page of GetLogEvents may be empty before the end, where the token stays the same."""
     pages = {
         None: ([], "f/1"),
         "f/1": (["one"], "f/2"),

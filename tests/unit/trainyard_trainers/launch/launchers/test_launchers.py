@@ -1,4 +1,4 @@
-"""What each recipe starts on a node, as golden files; what it refuses; and whose failure came first among ranks that tell it themselves."""
+"""What each recipe starts (golden files), what it refuses, and whose failure came first."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ def test_every_recipe_of_the_contracts_has_its_file_and_the_other_way_round() ->
 
 @pytest.mark.real
 def test_importing_the_launchers_imports_no_torch() -> None:
-    program = "import sys; from trainyard_trainers.launch import launchers; [launchers.named(n) for n in launchers.known()]; print('torch' in sys.modules)"
+    program = (
+        "import sys; from trainyard_trainers.launch import launchers; "
+        "[launchers.named(n) for n in launchers.known()]; print('torch' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True
     )
