@@ -72,7 +72,7 @@ class Job:
         self.directory = run_dir / "attempts" / str(attempt)
         (self.directory / "files").mkdir(parents=True)
         if hold_at is not None:
-            (self.directory / "hold").write_text(str(hold_at))
+            self.hold(hold_at)
             (self.directory / "site").mkdir()
             (self.directory / "site" / "sitecustomize.py").write_text(HELD)
         (self.directory / "files" / name).write_text(script)
@@ -130,6 +130,19 @@ class Job:
             return int(eventually(f"step {step}", look, 30, poll=0.005))
         except AssertionError as error:
             raise AssertionError(f"{error}: {self.log()}") from None
+
+    def hold(self, step: int) -> None:
+        """It stands still after this step. Its saves go on."""
+        (self.directory / "hold.new").write_text(str(step))
+        (self.directory / "hold.new").replace(self.directory / "hold")
+
+    def wait_for_checkpoints(self, count: int) -> list[Path]:
+        """The committed ones, oldest first. A save may take as long as many steps."""
+        checkpoints = self.directory.parents[1] / "checkpoints"
+        eventually(
+            f"{count} checkpoints", lambda: len(list(checkpoints.glob("step-*"))) >= count, 60
+        )
+        return sorted(checkpoints.glob("step-*"))
 
     def release(self) -> None:
         """It trains on."""
@@ -205,22 +218,26 @@ def test_a_run_killed_at_random_points_ends_with_equal_weights(
         disturbed = step + chance.randrange(7)
         job = start(attempt, hold_at=disturbed + 2)
         job.wait_for_step(disturbed)
-        time.sleep(
-            chance.random() * 0.02
-        )  # no condition to wait for: the point is to die anywhere, also in the middle of a save
+        if attempt == 1:
+            job.wait_for_checkpoints(1)
+        # No condition to wait for: the point is to die anywhere, also in the middle of a save.
+        time.sleep(chance.random() * 0.02)
         job.kill()
     newest = max(int(path.name[5:17]) for path in (tmp_path / "run" / "checkpoints").glob("step-*"))
     last = start(4)
     assert last.wait() == [0], last.log()
-    assert last.resumed_from() == newest > 15
+    assert last.resumed_from() == newest
     assert final_bytes(tmp_path / "run") == uninterrupted
 
 
 def test_two_nodes_lose_a_worker_then_a_checkpoint_and_still_end_equal(
     start: Callable[..., Job], tmp_path: Path, uninterrupted: bytes
 ) -> None:
-    first = start(1, nodes=2, processes=1, hold_at=20)
+    first = start(1, nodes=2, processes=1, hold_at=10)
+    first.wait_for_checkpoints(1)
+    first.hold(20)
     first.wait_for_step(20)
+    first.wait_for_checkpoints(2)
     assert first.addresses() == {"127.0.0.1"}
     worker = trainer_below(first.processes[1].pid)
     os.kill(worker, signal.SIGKILL)
@@ -232,7 +249,7 @@ def test_two_nodes_lose_a_worker_then_a_checkpoint_and_still_end_equal(
         1,
     )
     assert (first.report(0)["kind"], first.report(0)["signal"]) == ("peer", None)
-    checkpoints = sorted((tmp_path / "run" / "checkpoints").iterdir())
+    checkpoints = first.wait_for_checkpoints(2)
     (checkpoints[-1] / "model.pt").write_bytes(b"torn")
     second = start(2, nodes=2, processes=1)
     assert second.wait() == [0, 0], second.log()
@@ -263,7 +280,8 @@ def test_a_stop_checkpoints_at_the_next_step_boundary_and_loses_nothing(
     assert first.wait() == [143], first.log()
     assert first.report()["kind"] == "stopped"
     steps = sorted(int(path.name[5:17]) for path in (tmp_path / "run" / "checkpoints").iterdir())
-    assert len(steps) == 2
+    # One for each rank that was asked at another step than the other, and one for the stop.
+    assert 2 <= len(steps) <= 3
     assert f"asked to stop: stopped after step {steps[-1]}" in first.log()
     second = start(2)
     assert second.wait() == [0], second.log()
