@@ -18,7 +18,7 @@ from demo.cloud import REPOSITORY, local_cloud
 from demo.recording import Recording
 from demo.story import Story, count_leftovers
 from demo.verdict import Measured
-from trainyard_cli.local_commands import LOCAL_PARAMETERS
+from trainyard_cli.commands.local import LOCAL_PARAMETERS
 
 
 def main(argv: list[str] | None = None) -> int:

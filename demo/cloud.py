@@ -13,7 +13,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 from demo.leftovers import processes_of
-from trainyard_cli.client import Client
+from trainyard_cli.api.client import Client
 from trainyard_contracts.files import Progress
 from trainyard_local import control
 

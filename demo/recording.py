@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from trainyard_cli.live import picture, print_timeline
-from trainyard_cli.snapshot import Snapshot
+from trainyard_cli.screen.live import picture, print_timeline
+from trainyard_cli.screen.snapshot import Snapshot
 
 WIDTH = 150
 

@@ -17,7 +17,7 @@ from demo.objects import Exported, differences, verify_export, weights
 from demo.recording import Recording
 from demo.saboteur import Fault, Saboteur
 from demo.verdict import Measured
-from trainyard_cli.live import print_timeline, watch
+from trainyard_cli.screen.live import print_timeline, watch
 
 EXAMPLE = REPOSITORY / "examples/ddp-demo.yaml"
 

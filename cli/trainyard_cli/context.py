@@ -8,8 +8,8 @@ from pathlib import Path
 
 import typer
 
-from .client import Client
-from .connection import state_directory
+from .api.client import Client
+from .api.connection import state_directory
 
 
 @dataclass

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from .cluster_commands import clusters, nodes
+from .commands.clusters import clusters, nodes
+from .commands.local import faults, local
+from .commands.runs import app as runs
 from .context import Context
 from .doctor.command import doctor
 from .first_light.command import first_light
-from .local_commands import faults, local
-from .output import print_error
 from .problems import EXIT_CODES, OK, TrainyardError
-from .run_commands import app as runs
+from .screen.output import print_error
 
 app = typer.Typer(
     no_args_is_help=True,

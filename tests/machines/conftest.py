@@ -16,7 +16,7 @@ import pytest
 from botocore.exceptions import ClientError
 from tests.support.system import System, eventually
 
-from trainyard_cli.client import Client
+from trainyard_cli.api.client import Client
 from trainyard_local import control
 from trainyard_local.machines import host as machine_host
 from trainyard_local.machines import network as machine_network

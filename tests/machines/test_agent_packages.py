@@ -1,4 +1,4 @@
-"""The agent finds all that it imports in the archive of the nodes, on each Python of their images."""
+"""The archive of the nodes has all that the agent imports, on each Python of their images."""
 
 from __future__ import annotations
 

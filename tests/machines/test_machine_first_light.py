@@ -9,7 +9,7 @@ from tests.machines.conftest import PACKAGES, Machines
 from tests.support.first_light import FirstLight, assert_nothing_left, stage_of
 from tests.support.system import System
 
-from trainyard_cli.client import Client
+from trainyard_cli.api.client import Client
 
 pytestmark = [pytest.mark.local, pytest.mark.machines]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.recorded_account import SUBNET, RecordedAccount
 
-from trainyard_cli.client import Client
+from trainyard_cli.api.client import Client
 from trainyard_cli.first_light.engine import FirstLight
 from trainyard_cli.first_light.record import Record, read
 from trainyard_cli.first_light.seen import Look

@@ -21,7 +21,7 @@ from tests.support.spec_parts import ON_FSX
 from ulid import ULID
 
 from trainyard.aws.items import document
-from trainyard_cli.client import Client
+from trainyard_cli.api.client import Client
 from trainyard_contracts import signatures
 from trainyard_local.nodes import processes as node_processes
 from trainyard_local.nodes.processes import Process

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from ..connection import usable_credentials
+from ..api.connection import usable_credentials
 from ..context import context_of
-from ..output import err, out, print_json
 from ..problems import FAILED, InvalidInput
+from ..screen.output import err, out, print_json
 from ..spec_files import read_spec
 from ..terminal_text import plain
 from .account import Account

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from ..connection import Connection
+from ..api.connection import Connection
 from ..doctor.account import Account, Json
 
 

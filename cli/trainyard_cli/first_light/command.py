@@ -16,11 +16,11 @@ from typing import Annotated, TextIO, get_args
 import typer
 from rich.markup import escape
 
-from ..client import Client
-from ..connection import Connection
+from ..api.client import Client
+from ..api.connection import Connection
 from ..context import Context, context_of
-from ..output import err, out, print_json
 from ..problems import InvalidInput
+from ..screen.output import err, out, print_json
 from ..spec_files import read_spec
 from ..terminal_text import plain
 from .accounts import account_of

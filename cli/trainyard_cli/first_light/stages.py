@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..problems import ApiProblem
-from ..snapshot import TERMINAL
+from ..screen.snapshot import TERMINAL
 from .seen import StageName
 from .watch import PASSING, StageFailed, Watch
 from .world import Json, World

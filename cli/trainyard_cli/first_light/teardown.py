@@ -10,7 +10,7 @@ from trainyard_contracts import places
 
 from ..doctor.account import NotAnswered
 from ..problems import ApiProblem, TrainyardError, Unreachable
-from ..snapshot import TERMINAL
+from ..screen.snapshot import TERMINAL
 from .watch import StageFailed, Watch
 from .world import Json, World
 

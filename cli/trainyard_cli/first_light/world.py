@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
-from ..client import Client
+from ..api.client import Client
 from ..doctor.account import Account, NotAnswered
 from ..problems import ApiProblem, TrainyardError
 from .seen import StageName

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.system import ENDED, System, cluster_spec, eventually
 
-from trainyard_cli.client import Client
+from trainyard_cli.api.client import Client
 from trainyard_local import control
 from trainyard_local.nodes import processes as node_processes
 

@@ -11,7 +11,8 @@ from tests.support.fake_api import (
     FakeApi,
 )
 
-from trainyard_cli import live, main
+from trainyard_cli import main
+from trainyard_cli.screen import live
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
     monkeypatch.setenv("TRAINYARD_STATE_DIR", str(tmp_path))
     monkeypatch.delenv("TRAINYARD_API_URL", raising=False)
     monkeypatch.setattr(live, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr("trainyard_cli.snapshot.SLOW_SECONDS", 0.0)
+    monkeypatch.setattr("trainyard_cli.screen.snapshot.SLOW_SECONDS", 0.0)
     yield fake
     fake.server.shutdown()
     fake.server.server_close()

@@ -17,8 +17,8 @@ from tests.support.fake_api import (
     serve_a_whole_run,
 )
 
-from trainyard_cli import client as client_module
 from trainyard_cli import main
+from trainyard_cli.api import client as client_module
 
 pytestmark = pytest.mark.real
 
@@ -135,7 +135,7 @@ def test_what_people_copy_is_never_cut_or_wrapped(
             },
         ),
     }
-    monkeypatch.setattr("trainyard_cli.output.out.width", columns)
+    monkeypatch.setattr("trainyard_cli.screen.output.out.width", columns)
     _, out, _ = trainyard("node", "ls", "mine-abc")
     row = next(line for line in out.splitlines() if "ip-127-30-24-10" in line)
     assert row.split()[:5] == [

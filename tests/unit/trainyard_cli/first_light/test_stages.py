@@ -14,7 +14,7 @@ from tests.support.first_light_world import (
 from tests.support.recorded_account import SUBNET, RecordedAccount
 from tests.support.repository import ROOT
 
-from trainyard_cli.connection import Connection
+from trainyard_cli.api.connection import Connection
 from trainyard_cli.first_light import engine, plan, stages
 from trainyard_cli.first_light.record import Record
 from trainyard_cli.first_light.seen import looks

@@ -15,7 +15,7 @@ from tests.support.first_light_world import (
 )
 from tests.support.recorded_account import NUMBER, RecordedAccount
 
-from trainyard_cli.connection import Connection
+from trainyard_cli.api.connection import Connection
 from trainyard_cli.doctor.account import NotAnswered
 from trainyard_cli.first_light import stages
 from trainyard_cli.first_light.engine import Interrupted

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.support.recorded_account import RecordedAccount
 
-from trainyard_cli.client import Client
-from trainyard_cli.connection import Connection
+from trainyard_cli.api.client import Client
+from trainyard_cli.api.connection import Connection
 from trainyard_cli.first_light.seen import Seen, StageName, looks
 from trainyard_cli.first_light.stages import resume_
 from trainyard_cli.first_light.watch import StageFailed, Watch

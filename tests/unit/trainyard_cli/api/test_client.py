@@ -13,7 +13,7 @@ from tests.support.fake_api import (
     a_run,
 )
 
-from trainyard_cli.client import Client
+from trainyard_cli.api.client import Client
 from trainyard_cli.problems import ApiProblem
 
 pytestmark = pytest.mark.real

@@ -52,7 +52,7 @@ def test_waiting_for_a_cluster_ends_with_it(
     spec: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("trainyard_cli.cluster_commands.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("trainyard_cli.commands.clusters.POLL_SECONDS", 0.01)
     api.answers |= {
         "POST /v1/clusters": (202, {**CLUSTER, "status": "Pending"}),
         "GET /v1/clusters/mine-abc": [

@@ -14,9 +14,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from .client import Client, Json
+from ..api.client import Client, Json
+from ..problems import TrainyardError, Unreachable
 from .output import bytes_text, moment, scheduler_word, styled, table
-from .problems import TrainyardError, Unreachable
 from .snapshot import Snapshot, Watcher
 
 POLL_SECONDS = 1.0

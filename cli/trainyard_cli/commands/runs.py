@@ -10,10 +10,11 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from . import live
-from .client import Json
-from .context import Context, context_of
-from .output import (
+from ..api.client import Json
+from ..context import Context, context_of
+from ..problems import DETACHED, FAILED
+from ..screen import live
+from ..screen.output import (
     ago,
     bytes_text,
     err,
@@ -25,9 +26,8 @@ from .output import (
     styled,
     table,
 )
-from .problems import DETACHED, FAILED
-from .snapshot import TERMINAL
-from .spec_files import read_spec
+from ..screen.snapshot import TERMINAL
+from ..spec_files import read_spec
 
 app = typer.Typer(no_args_is_help=True, help="Runs: one training job's whole life.")
 

@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from .client import Json
-from .context import Context, context_of
-from .output import (
+from ..api.client import Json
+from ..context import Context, context_of
+from ..problems import DETACHED, FAILED, ApiProblem
+from ..screen.output import (
     ago,
     bytes_text,
     err,
@@ -23,9 +24,8 @@ from .output import (
     styled,
     table,
 )
-from .problems import DETACHED, FAILED, ApiProblem
-from .run_commands import print_plan
-from .spec_files import read_spec
+from ..spec_files import read_spec
+from .runs import print_plan
 
 clusters = typer.Typer(no_args_is_help=True, help="Clusters: node groups on a backend.")
 nodes = typer.Typer(no_args_is_help=True, help="Nodes of a cluster.")

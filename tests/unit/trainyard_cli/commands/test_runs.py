@@ -16,8 +16,8 @@ from tests.support.fake_api import (
     exported,
 )
 
-from trainyard_cli import live
-from trainyard_cli.snapshot import Snapshot
+from trainyard_cli.screen import live
+from trainyard_cli.screen.snapshot import Snapshot
 
 pytestmark = pytest.mark.real
 
@@ -136,7 +136,7 @@ def test_the_reason_of_a_failed_run_is_shown_whole_beside_its_name(
         f"GET /v1/runs/{RUN}": (200, a_run("Failed", problem=problem)),
         f"GET /v1/runs/{RUN}/checkpoints": (200, {"checkpoints": []}),
     }
-    monkeypatch.setattr("trainyard_cli.output.out.width", columns)
+    monkeypatch.setattr("trainyard_cli.screen.output.out.width", columns)
     _, out, _ = trainyard("run", "show", RUN)
     told = " ".join(out.split())
     assert f"problem A script failed: {words} ERROR: the reason next step Mend it." in told

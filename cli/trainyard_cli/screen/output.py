@@ -14,8 +14,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from .problems import ApiProblem, TrainyardError
-from .terminal_text import plain, plain_json
+from ..problems import ApiProblem, TrainyardError
+from ..terminal_text import plain, plain_json
 
 #: Without a terminal nothing is wrapped, so that `trainyard node ls NAME | grep ...` sees whole
 #: lines.

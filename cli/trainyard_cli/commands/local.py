@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.markup import escape
 
-from .client import Client
-from .context import Context, context_of
-from .output import err, out, print_fields, print_json, print_table, styled, table
-from .problems import FAILED, UNREACHABLE, Conflict, InvalidInput, TrainyardError, Unreachable
-from .snapshot import TERMINAL
+from ..api.client import Client
+from ..context import Context, context_of
+from ..problems import FAILED, UNREACHABLE, Conflict, InvalidInput, TrainyardError, Unreachable
+from ..screen.output import err, out, print_fields, print_json, print_table, styled, table
+from ..screen.snapshot import TERMINAL
 
 local = typer.Typer(
     no_args_is_help=True, help="The local cloud: template.yaml on this machine, with real nodes."

@@ -12,8 +12,8 @@ from tests.support.fake_api import (
     FakeApi,
 )
 
-from trainyard_cli.client import Client
-from trainyard_cli.connection import Connection
+from trainyard_cli.api.client import Client
+from trainyard_cli.api.connection import Connection
 from trainyard_cli.problems import InvalidInput
 
 

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from .client import Client, Json
-from .problems import ApiProblem
+from ..api.client import Client, Json
+from ..problems import ApiProblem
 
 TERMINAL = frozenset({"Succeeded", "Failed", "Cancelled"})
 #: Nodes and checkpoints are asked for this often: the backend's own lists lie behind them.
