@@ -1,5 +1,6 @@
 #!/bin/bash
-# A lifecycle script that only tells what it finds, line by line, where HyperPod's CloudWatch agent looks.
+# A lifecycle script that only tells what it finds, line by line, where HyperPod's CloudWatch agent
+# looks.
 tell() { echo "$1=$2" >>/var/log/provision/provisioning.log; }
 yes_if() { "$@" >/dev/null 2>&1 && echo yes || echo no; }
 here=$(dirname "$0")
@@ -19,7 +20,9 @@ tell sbatch "$(yes_if command -v sbatch)"
 tell slurm-sbatch "$(yes_if test -x /opt/slurm/bin/sbatch)"
 tell template "$(yes_if grep -q 'SLURMD_OPTIONS' /etc/systemd/system/slurmd.service)"
 tell venv "$(yes_if python3 -m venv /tmp/environment)"
-tell package-lock "$(python3 -c 'import fcntl; fcntl.lockf(open("/var/lib/dpkg/lock-frontend", "w"), fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null && echo free || echo held)"
+package_lock='open("/var/lib/dpkg/lock-frontend", "w")'
+take="import fcntl; fcntl.lockf($package_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+tell package-lock "$(python3 -c "$take" 2>/dev/null && echo free || echo held)"
 tell role "$(aws sts get-caller-identity --query Arn --output text 2>&1 | tail -n 1)"
 tell environment "$(env | cut -d= -f1 | sort | tr '\n' ' ')"
 if [[ -e $here/fail ]]; then
