@@ -6,17 +6,23 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 ALL_BENCHES := $(basename $(notdir $(wildcard bench/*.py)))
-TRAINER_BENCHES := $(filter ddp_speed llm_speed checkpoint_stall resume_start to_hf_memory,$(ALL_BENCHES))
+TRAINER_BENCHES := $(filter ddp_speed llm_speed checkpoint_stall resume_start to_hf_memory, \
+	$(ALL_BENCHES))
 # plain_* and llm_jobs are what the others compare with or run; llm_gpu needs a GPU.
-BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs llm_gpu $(TRAINER_BENCHES),$(ALL_BENCHES))
+BENCHES := $(filter-out __init__ figures recovery plain_% llm_jobs llm_gpu $(TRAINER_BENCHES), \
+	$(ALL_BENCHES))
 
-.PHONY: help setup setup-trainers demo test test-unit test-machines machine-image test-often check bench bench-recovery bench-trainers lock clean
+.PHONY: help setup setup-trainers demo test test-unit test-machines machine-image test-often check \
+	bench bench-recovery bench-trainers lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 26
 
 setup: ## virtual environment, locked packages, Slurm
-	@if [ -z "$(PYTHON)" ]; then echo "setup: Python 3.11 or newer is needed and none was found; on Debian 12 or Ubuntu: sudo apt-get install -y python3 python3-venv" >&2; exit 1; fi
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "setup: Python 3.11 or newer is needed and none was found;" \
+			"on Debian 12 or Ubuntu: sudo apt-get install -y python3 python3-venv" >&2; \
+		exit 1; fi
 	@$(PYTHON) scripts/setup.py
 
 setup-trainers: setup ## besides, what the tests and measurements of the trainers need
@@ -25,7 +31,8 @@ setup-trainers: setup ## besides, what the tests and measurements of the trainer
 demo: setup ## the main job on real parts, with a node killed in the middle
 	@$(BIN)/python -m demo
 
-# Tests of real nodes wait most of the time, so files run beside each other; those that wait the longest begin first.
+# Tests of real nodes wait most of the time, so files run beside each other; those that wait the
+# longest begin first.
 BESIDE := -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
 test: setup-trainers ## all tests but those of test-machines, three files at once (WORKERS=...)
 	@$(BIN)/python -m pytest $(BESIDE) -m "not machines" tests/local tests
@@ -33,18 +40,21 @@ test: setup-trainers ## all tests but those of test-machines, three files at onc
 test-unit: setup-trainers ## the pure tests, in less than a minute: no process, no server, no Slurm
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not real" tests/unit
 
-test-machines: setup node_agent/packages/pip.whl machine-image ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
+test-machines: node_agent/packages/pip.whl machine-image
+test-machines: setup ## tests on nodes that boot: root, systemd-container, debootstrap, nftables
 	@$(BIN)/python -m pytest $(BESIDE) tests/machines
 
 # Built before the tests and not within the first one's time: once, in some minutes.
 machine-image: setup
-	@$(BIN)/python -c "from trainyard_local.machines import cloud, host; host.missing() or cloud.image(print)"
+	@$(BIN)/python -c \
+		"from trainyard_local.machines import cloud, host; host.missing() or cloud.image(print)"
 
-# What nodes that boot need of the package index, as `sam build` puts it into the bundle; this file is written last.
+# What nodes that boot need of the package index, as `sam build` puts it into the bundle; this file
+# is written last.
 node_agent/packages/pip.whl: node_agent/packages.txt node_agent/build_packages.py | setup
 	@$(BIN)/python node_agent/build_packages.py node_agent/packages
 
-test-often: setup-trainers ## tests with real processes 20 times, and what failed how often (TESTS=..., TIMES=...)
+test-often: setup-trainers ## real processes 20 times: what failed how often (TESTS=..., TIMES=...)
 	@PYTEST_ADDOPTS="$(BESIDE)" $(BIN)/python scripts/often.py --times $(or $(TIMES),20) $(TESTS)
 
 check: setup ## format, lint, types, import rules, generated files, SAM and ASL
@@ -53,7 +63,8 @@ check: setup ## format, lint, types, import rules, generated files, SAM and ASL
 bench: setup ## every measurement in bench/ but those of recovery and of the trainers
 	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python -m bench.$$name || exit 1; done
 
-bench-recovery: setup node_agent/packages/pip.whl machine-image ## many faults, one after another; writes build/bench/recovery.json
+bench-recovery: node_agent/packages/pip.whl machine-image
+bench-recovery: setup ## many faults, one after another; writes build/bench/recovery.json
 	@$(BIN)/python -m bench.recovery
 
 bench-trainers: setup-trainers ## the trainers against their peers; writes JSON under build/bench/

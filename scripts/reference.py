@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,12 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
+def paragraph(text: str) -> str:
+    """In lines of 100 columns, as all pages are (`tests/contract/test_words.py`)."""
+    text = " ".join(text.split())
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
 def words(cls: type) -> str:
     """A class's docstring in one line."""
     return " ".join((inspect.getdoc(cls) or "").split())
@@ -60,21 +67,21 @@ def events() -> str:
     parts = [
         HEAD,
         "# Events and facts\n",
-        (
+        paragraph(
             "What each is for, and how they travel: [events.md](../events.md). "
-            "A *wait* is a state machine that sleeps until something happens.\n"
+            "A *wait* is a state machine that sleeps until something happens."
         ),
         table(["wait", "meaning"], ([f"`{name}`", meaning] for name, meaning in WAITS.items())),
         "## Sent by agents\n",
-        (
+        paragraph(
             f"Each has {fields_of(AgentEvent)}. Those of a run's attempt also have `runId` and "
-            "`attempt`.\n"
+            "`attempt`."
         ),
         table(
             ["event", "meaning", "fields besides", "wakes"], map(event_row, AGENT_EVENTS.values())
         ),
         "## Made by the control plane\n",
-        f"Each has {fields_of(Fact)}.\n",
+        paragraph(f"Each has {fields_of(Fact)}."),
         table(["fact", "meaning", "fields besides", "wakes"], map(event_row, facts.OWN)),
     ]
     return "\n".join(parts)
@@ -106,9 +113,9 @@ def agent_commands() -> str:
         [
             HEAD,
             "# Commands of the agent\n",
-            (
+            paragraph(
                 f"`{commands.PROGRAM}` on a cluster's controller. Each prints one JSON object; "
-                "status 0, or 1 with `error` and `message`.\n"
+                "status 0, or 1 with `error` and `message`."
             ),
             table(["command", "meaning"], rows),
             "## Answers\n",
@@ -175,9 +182,9 @@ def specs() -> str:
     parts = [
         HEAD,
         "# Fields of a spec\n",
-        (
+        paragraph(
             "A run's, as `POST /v1/runs` takes it; `cluster.spec` is also what `POST /v1/clusters` "
-            "takes.\n"
+            "takes."
         ),
     ]
     schema = RunSpec.model_json_schema(by_alias=True)
@@ -187,7 +194,7 @@ def specs() -> str:
     ):
         parts += [
             f"## {title if title != 'Run' else 'RunSpec'}\n",
-            " ".join(part.get("description", "").split()) + "\n",
+            paragraph(part.get("description", "")),
         ]
         required = part.get("required", [])
         parts.append(

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Entry of the lifecycle scripts (OnCreate or OnInitComplete): HyperPod runs it once on every new node, the local cloud below
-# TRAINYARD_ROOT. What it prints goes to lifecycle.log on the node, and to the one file that HyperPod's image sends to CloudWatch
-# (Developer Guide, HyperPod FAQ: /var/log/provision/provisioning.log).
+# Entry of the lifecycle scripts (OnCreate or OnInitComplete): HyperPod runs it once on every new
+# node, the local cloud below TRAINYARD_ROOT. What it prints goes to lifecycle.log on the node, and
+# to the one file that HyperPod's image sends to CloudWatch (Developer Guide, HyperPod FAQ:
+# /var/log/provision/provisioning.log).
 set -euo pipefail
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -16,7 +17,8 @@ run_steps() {
   "${TRAINYARD_PYTHON:-python3}" -S -B "$here/lifecycle.py" || return 1
   if ! bash "$root/opt/trainyard/bin/start-services"; then
     # One line has to tell it all where no more is shown; the whole text stands above it.
-    echo "[trainyard] FAILED in step 'services': start-services ended with an error; its last words: $(tail -n 1 "$log_dir/lifecycle.log")"
+    echo "[trainyard] FAILED in step 'services': start-services ended with an error;" \
+      "its last words: $(tail -n 1 "$log_dir/lifecycle.log")"
     return 1
   fi
   echo "[trainyard] lifecycle finished"
@@ -24,7 +26,8 @@ run_steps() {
 
 if ! run_steps 2>&1 | tee -a "$log_dir/lifecycle.log" "$sent"; then
   if [[ -z $root ]]; then
-    echo "[trainyard] waiting a minute, so that this log leaves the node before HyperPod ends it" | tee -a "$log_dir/lifecycle.log" "$sent"
+    echo "[trainyard] waiting a minute, so that this log leaves the node before HyperPod ends it" |
+      tee -a "$log_dir/lifecycle.log" "$sent"
     sync
     sleep 60
   fi

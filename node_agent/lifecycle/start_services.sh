@@ -1,6 +1,7 @@
 #!/bin/bash
-# Starts what a node runs: munge, the Slurm daemon of its role, the agent. Safe to call again: what runs is left alone.
-# Called at the end of on_create.sh; after a reboot systemd does the same, and the local cloud calls this script.
+# Starts what a node runs: munge, the Slurm daemon of its role, the agent. Safe to call again: what
+# runs is left alone. Called at the end of on_create.sh; after a reboot systemd does the same, and
+# the local cloud calls this script.
 set -euo pipefail
 
 root=${TRAINYARD_ROOT:-}
@@ -9,11 +10,14 @@ node_name=$(<"$root/etc/trainyard/node-name")
 run_dir=$root/var/run/trainyard
 log_dir=$root/var/log
 mkdir -p "$run_dir" "$log_dir/slurm" "$log_dir/trainyard"
-cd "$root/" # the daemons' working directory, and the one thing that still tells whose a slurmstepd is
+# The daemons' working directory, and the one thing that still tells whose a slurmstepd is.
+cd "$root/"
 
 say() { echo "[trainyard] services: $*"; }
 
-exists() { # PID_FILE: the recorded process is there; one that was killed and that nobody has reaped yet has no command line
+# PID_FILE: the recorded process is there. One that was killed, and that nobody has reaped yet, has
+# no command line.
+exists() {
   local pid first
   [[ -r $1 ]] && pid=$(<"$1") && [[ -n $pid ]] || return 1
   IFS= read -r -d '' first 2>/dev/null <"/proc/$pid/cmdline" && [[ -n $first ]]
@@ -23,14 +27,16 @@ alive() { # PID_FILE PROGRAM: it is there, and its number was not given to anoth
   exists "$1" && [[ $(cat "/proc/$(<"$1")/comm" 2>/dev/null) == "${2:0:15}" ]]
 }
 
-start_supervised() { # NAME PID_FILE LOG_FILE PROGRAM [ARGUMENT...]: it is started again whenever it dies
+# NAME PID_FILE LOG_FILE PROGRAM [ARGUMENT...]: it is started again whenever it dies.
+start_supervised() {
   local name=$1
   rm -f "$run_dir/$name.stop"
   if alive "$run_dir/supervise-$name.pid" bash; then
     say "$name runs already"
     return
   fi
-  setsid bash "$root/opt/trainyard/bin/supervise" "$run_dir/$name.stop" "${@:2}" >/dev/null 2>&1 </dev/null &
+  setsid bash "$root/opt/trainyard/bin/supervise" "$run_dir/$name.stop" "${@:2}" \
+    >/dev/null 2>&1 </dev/null &
   echo $! >"$run_dir/supervise-$name.pid"
   say "$name started"
 }
@@ -60,7 +66,8 @@ start_controller() {
   if [[ -e $root/etc/trainyard/slurm-changed ]]; then
     systemctl restart slurmctld
     # The workers fetched their settings before ours were there.
-    repeatedly timeout 10 scontrol reconfigure || say "WARNING: slurmctld does not answer 'scontrol reconfigure': workers keep older settings"
+    repeatedly timeout 10 scontrol reconfigure ||
+      say "WARNING: slurmctld does not answer 'scontrol reconfigure': workers keep older settings"
     rm -f "$root/etc/trainyard/slurm-changed"
   else
     systemctl start slurmctld
@@ -83,7 +90,8 @@ start_with_systemd() {
     systemctl enable slurmctld
     start_controller
   elif [[ $(<"$root/etc/trainyard/slurm-setup") == ProvisioningParameters ]]; then
-    # Scripts that run OnCreate own the set-up of Slurm; after OnInitComplete the image's is done and slurmd runs.
+    # Scripts that run OnCreate own the set-up of Slurm; after OnInitComplete the image's is done
+    # and slurmd runs.
     mask_controller
     systemctl enable --now slurmd
   fi
@@ -99,10 +107,14 @@ start_without_systemd() {
   fi
   case $role in
     controller)
-      start_supervised slurmctld "$run_dir/slurmctld.pid" "$log_dir/slurm/slurmctld.out" slurmctld -D
+      start_supervised slurmctld "$run_dir/slurmctld.pid" "$log_dir/slurm/slurmctld.out" \
+        slurmctld -D
       await_controller
       ;;
-    worker) start_supervised slurmd "$run_dir/slurmd.pid" "$log_dir/slurm/slurmd.out" slurmd -D -N "$node_name" ;;
+    worker)
+      start_supervised slurmd "$run_dir/slurmd.pid" "$log_dir/slurm/slurmd.out" \
+        slurmd -D -N "$node_name"
+      ;;
   esac
   start_supervised agent "$run_dir/agent-process.pid" "$log_dir/trainyard/agent.out" \
     "$root/opt/trainyard/bin/trainyard-agent" daemon --config "$root/etc/trainyard/agent.json"

@@ -44,7 +44,7 @@ def test_the_bucket_goes_with_all_its_versions_and_delete_markers(endpoint: str)
         s3.put_object(Bucket="sagemaker-trainyard", Key="runs/a", Body=str(number).encode())
     s3.delete_object(Bucket="sagemaker-trainyard", Key="runs/a")
     [command] = re.findall(
-        r"^    (python -c .*object_versions.*) BUCKET$", OPERATIONS.read_text(), re.M
+        r"^    (python -c .*\n.*object_versions.*) BUCKET$", OPERATIONS.read_text(), re.M
     )
     argv = [sys.executable, *shlex.split(command)[1:], "sagemaker-trainyard"]
     subprocess.run(
