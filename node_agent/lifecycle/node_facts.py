@@ -57,9 +57,7 @@ def tell_network(
 
     Never fails.
     """
-    reached = {
-        name: bool(unless_it_fails(partial(connects, at))) for name, at in services.items()
-    }
+    reached = {name: bool(unless_it_fails(partial(connects, at))) for name, at in services.items()}
     tell(
         {
             "moment": "network",
