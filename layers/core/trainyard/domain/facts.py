@@ -71,7 +71,7 @@ class LifecycleFailed(ClusterEvent):
 
 
 class NodeHealth(Fact):
-    """HyperPod's health agent judged an instance."""
+    """The backend's health agent judged an instance; `repair_action`: reboot, replace or none."""
 
     instance_id: str = ""
     status: str = ""

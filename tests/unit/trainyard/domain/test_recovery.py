@@ -27,7 +27,9 @@ from trainyard_contracts.events import AttemptEnded, Fact
 
 TWO_NODES = st.lists(st.sampled_from(NODES), min_size=2, max_size=2, unique=True)
 OUTCOMES = ["succeeded", "failed", "failed", "failed", "cancelled"]
-ERROR_KINDS = ["signal", "python-error", "node", "checkpoint", "unknown", None]
+ERROR_KINDS = [
+    "signal", "python-error", "out-of-memory", "node", "checkpoint", "unknown", None,
+]  # fmt: skip
 
 
 def an_end(draw: st.DrawFn, node: str, step: int) -> dict[str, Any]:
@@ -36,6 +38,8 @@ def an_end(draw: st.DrawFn, node: str, step: int) -> dict[str, Any]:
         "outcome": draw(st.sampled_from(OUTCOMES)),
         "errorKind": draw(st.sampled_from(ERROR_KINDS)),
         "error": draw(st.sampled_from(["ValueError: bad", None])),
+        "exitCode": draw(st.sampled_from([0, 1, 2, 137, None])),
+        "signal": draw(st.sampled_from([9, 11, 15, None])),
         "failedNode": draw(st.sampled_from([*NODES, None])),
         "lastStep": step,
         "nodes": [

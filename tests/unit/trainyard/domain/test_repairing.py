@@ -82,7 +82,7 @@ def test_a_node_whose_repair_hyperpod_announced_is_given_the_time_of_a_replaceme
 
 def test_a_repair_that_was_announced_before_the_node_came_back_is_over() -> None:
     health = fact(
-        6, "NodeHealth", None, 2, instanceId="i-12", status="Unhealthy", repairAction="Reboot"
+        6, "NodeHealth", None, 2, instanceId="i-12", status="Unhealthy", repairAction="reboot"
     )
     back = fact(7, "NodeReturned", None, 4, about=answering(ONE, "i-12"))
     _, done, said = story([health, back, LOST, *STEPPED], 20)

@@ -58,7 +58,7 @@ def _health(detail: Mapping[str, Any], fact_id: str, now: datetime) -> BackendEv
     )
     reason, action = (
         str(summary.get("HealthStatusReason") or "no reason given"),
-        str(summary.get("RepairAction") or "None"),
+        str(summary.get("RepairAction") or "none").lower(),
     )
     fact = NodeHealth(
         id=fact_id, at=now, instance_id=instance, status=status, reason=reason, repair_action=action
