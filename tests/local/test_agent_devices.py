@@ -50,13 +50,16 @@ def cluster(tmp_path: Path) -> Iterator[AgentCluster]:
         of_workers=f"Gres=gpu:a100:{DEVICES},card:2",
     )
     try:
-        yield made.start()
+        made.start()
+        eventually("ClusterReady", lambda: made.sink.of("ClusterReady"), 20)
+        yield made
     finally:
         made.stop()
 
 
 def test_a_jobs_step_has_every_device_and_core_of_its_nodes(cluster: AgentCluster) -> None:
-    submit(cluster, nodes=2, program=["look.py"], files={"look.py": LOOK}, arguments=[])
+    files = {"look.py": LOOK}
+    assert "jobId" in submit(cluster, nodes=2, program=["look.py"], files=files, arguments=[])
     event(cluster, "AttemptEnded", outcome="succeeded")
     output = cluster.shared / "trainyard/runs" / RUN / "output"
     found = eventually(

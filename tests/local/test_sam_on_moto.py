@@ -20,7 +20,7 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from tests.support.patience import PATIENCE
+from tests.support.patience import patient
 
 import sam_on_moto
 
@@ -54,7 +54,7 @@ def shop(
     try:
         yield printed(process)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=PATIENCE * 10)
+        _, errors = process.communicate(timeout=patient(10))
     finally:
         process.kill()
         process.wait()
@@ -110,14 +110,14 @@ def call(shop: dict[str, Any], method: str, path: str, body: Any = None) -> tupl
 def send(url: str, method: str, data: bytes, headers: dict[str, str]) -> tuple[int, Any]:
     request = urllib.request.Request(url, data=data or None, method=method, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE * 10) as answer:
+        with urllib.request.urlopen(request, timeout=patient(10)) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())
 
 
 def eventually(check: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE * 10
+    deadline = time.monotonic() + patient(10)
     while not (found := check()):
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(0.02)
@@ -146,7 +146,7 @@ def test_what_only_trainyard_does_is_refused(shop: dict[str, Any]) -> None:
 
 def test_a_template_that_cannot_be_deployed_is_refused_in_words(tmp_path: Path) -> None:
     process = start(tmp_path, "gone.yaml", "--port", "0")
-    output, errors = process.communicate(timeout=PATIENCE * 20)
+    output, errors = process.communicate(timeout=patient(20))
     assert (process.returncode, output) == (1, "")
     assert "cannot read the template" in errors
     assert list(tmp_path.iterdir()) == []

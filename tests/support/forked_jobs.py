@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.patience import PATIENCE
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -100,12 +100,12 @@ class ForkedJob:
 
     def wait(self, seconds: float = 60) -> list[int]:
         """Exit status of every rank; negative: killed by that signal."""
-        deadline = time.monotonic() + PATIENCE * seconds
+        deadline = time.monotonic() + patient(seconds)
         for process in self.processes:
             process.join(max(0.0, deadline - time.monotonic()))
         codes = [process.exitcode for process in self.processes]
         assert None not in codes, (
-            f"still running after {PATIENCE * seconds:.0f} s: {codes}\n{self.log()}"
+            f"still running after {patient(seconds):.0f} s: {codes}\n{self.log()}"
         )
         return codes
 

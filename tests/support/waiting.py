@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.patience import PATIENCE
+from tests.support.patience import patient
 
 
 def eventually(
     what: str, condition: Callable[[], Any], seconds: float = 60.0, *, poll: float = 0.02
 ) -> Any:
-    """The condition's first true value; AssertionError with `what` after PATIENCE * seconds."""
-    deadline = time.monotonic() + PATIENCE * seconds
+    """The condition's first true value; AssertionError with `what` after patient(seconds)."""
+    deadline = time.monotonic() + patient(seconds)
     while not (found := condition()):
         _not_beyond(deadline, what, seconds)
         time.sleep(poll)
@@ -25,7 +25,7 @@ async def eventually_async(
     what: str, condition: Callable[[], Any], seconds: float = 60.0, *, poll: float = 0.02
 ) -> Any:
     """The same for a condition that other tasks of this event loop bring about."""
-    deadline = time.monotonic() + PATIENCE * seconds
+    deadline = time.monotonic() + patient(seconds)
     while not (found := condition()):
         _not_beyond(deadline, what, seconds)
         await asyncio.sleep(poll)
@@ -33,4 +33,4 @@ async def eventually_async(
 
 
 def _not_beyond(deadline: float, what: str, seconds: float) -> None:
-    assert time.monotonic() < deadline, f"not within {PATIENCE * seconds:.0f} s: {what}"
+    assert time.monotonic() < deadline, f"not within {patient(seconds):.0f} s: {what}"
