@@ -16,6 +16,8 @@ PACKAGES = (
     ("node_agent", "lifecycle"),
     ("trainers", "trainyard_trainers"),
     ("cli", "trainyard_cli"),
+    ("localcloud", "sam_on_moto"),
+    ("localcloud", "trainyard_local"),
     (".", "demo"),
     (".", "scripts"),
 )
@@ -72,5 +74,5 @@ def test_a_unit_test_lies_in_the_folder_of_what_it_tests() -> None:
     folders = {package: ROOT / folder for folder, package in PACKAGES} | {"bench": ROOT}
     for path in (ROOT / "tests/unit").rglob("test_*.py"):
         place = path.relative_to(ROOT / "tests/unit").parent
-        if place.parts:  # those of the local cloud lie flat
-            assert (folders[place.parts[0]] / place).is_dir(), f"{path}: no such package"
+        assert place.parts, f"{path}: it lies in no package's folder"
+        assert (folders[place.parts[0]] / place).is_dir(), f"{path}: no such package"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.repository import ROOT
 
 from sam_on_moto.cloud import Cloud, Naming
 from sam_on_moto.http.admin import Admin
@@ -17,7 +18,7 @@ from trainyard_local import admin_calls
 from trainyard_local.local_cloud import LocalCloud, forbids, quirky_heads
 from trainyard_local.quirks import QUIRKS, Quirks
 
-SOURCES = Path(__file__).resolve().parents[2] / "localcloud/trainyard_local"
+SOURCES = ROOT / "localcloud/trainyard_local"
 
 
 def admin_of(cloud: LocalCloud) -> Admin:

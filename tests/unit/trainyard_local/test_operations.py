@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from moto.core.exceptions import ServiceException
 from moto.s3.responses import ACTION_MAP
+from tests.support.repository import ROOT
 
 from sam_on_moto import assembly
 from sam_on_moto.cloud import Cloud
@@ -18,7 +19,6 @@ from trainyard_local.hyperpod import requests as hyperpod_requests
 from trainyard_local.operations import OPERATIONS
 from trainyard_local.sessions import service as sessions
 
-ROOT = Path(__file__).resolve().parents[2]
 #: IAM's names of operations that boto3 calls otherwise, and permissions of no call to the cloud.
 _PERMISSIONS = {
     "dynamodb:ConditionCheckItem",

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.support import cloud_sample
+from tests.support.repository import ROOT
 
 from sam_on_moto.template import cloudformation
 from sam_on_moto.template import sam as template
-from sam_on_moto.template.intrinsics import Resource, Scope, TemplateError, resolve
+from sam_on_moto.template.intrinsics import TemplateError
 
 
 def check(folder: Path, text: str = cloud_sample.TEMPLATE, **parameters: str) -> None:
@@ -20,7 +21,8 @@ def check(folder: Path, text: str = cloud_sample.TEMPLATE, **parameters: str) ->
 
 
 def test_the_sample_can_be_deployed(tmp_path: Path) -> None:
-    check(tmp_path, Greeting="hi", Mail="a@b.c")
+    check(tmp_path / "as it is")
+    check(tmp_path / "asked for", Greeting="hi", Mail="a@b.c")
 
 
 @pytest.mark.parametrize(
@@ -61,63 +63,10 @@ def test_what_is_not_supported_is_named(old: str, new: str, message: str, tmp_pa
 
 
 def test_the_products_own_template_can_be_deployed(tmp_path: Path) -> None:
-    own = Path(__file__).parents[2] / "template.yaml"
+    own = ROOT / "template.yaml"
     cloudformation.check(template.load(own, {}, tmp_path / "staged", "us-east-1"), {})
 
 
 def test_an_unknown_parameter_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="no parameter \\['Colour'\\]"):
         check(tmp_path, Colour="blue")
-
-
-def test_a_missing_template_is_told(tmp_path: Path) -> None:
-    with pytest.raises(TemplateError, match="cannot read the template"):
-        template.load(tmp_path / "template.yaml", {}, tmp_path, "us-east-1")
-
-
-def test_python_layers_lie_below_python_and_others_as_they_are(tmp_path: Path) -> None:
-    check(tmp_path)
-    staged = tmp_path / "staged"
-    opt = template.merge_layers([staged / "SharedLayer", staged / "PlainLayer"], tmp_path / "opt")
-    assert (opt / "python" / "shared_code.py").is_file()
-    assert (opt / "plain.txt").is_file()
-    assert (
-        template.merge_layers([staged / "SharedLayer", staged / "PlainLayer"], tmp_path / "opt")
-        == opt
-    )
-
-
-SCOPE = Scope(
-    parameters={"Mail": "", "List": ["a", "b"]},
-    pseudo={"AWS::Region": "us-east-1"},
-    conditions={"HasMail": {"Fn::Not": [{"Fn::Equals": [{"Ref": "Mail"}, ""]}]}},
-    resources={"Q": Resource("Q", "AWS::SQS::Queue", "url", {"Arn": "arn:q"})},
-)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ({"Ref": "Q"}, "url"),
-        ({"Fn::GetAtt": ["Q", "Arn"]}, "arn:q"),
-        ({"Fn::GetAtt": "Q.Arn"}, "arn:q"),
-        ({"Fn::Sub": "${AWS::Region}/${Q}/${Q.Arn}/${!Literal}"}, "us-east-1/url/arn:q/${Literal}"),
-        ({"Fn::Sub": ["${x}-${Q}", {"x": {"Ref": "AWS::Region"}}]}, "us-east-1-url"),
-        ({"Fn::Join": [",", ["a", {"Ref": "Q"}]]}, "a,url"),
-        ({"Fn::Select": ["1", {"Ref": "List"}]}, "b"),
-        ({"Fn::Split": [",", "a,b"]}, ["a", "b"]),
-        ({"Fn::If": ["HasMail", "yes", "no"]}, "no"),
-        ({"a": {"Fn::If": ["HasMail", "yes", {"Ref": "AWS::NoValue"}]}, "b": 1}, {"b": 1}),
-    ],
-)
-def test_functions_resolve(value: object, expected: object) -> None:
-    assert resolve(value, SCOPE) == expected
-
-
-@pytest.mark.parametrize(
-    "value",
-    [{"Ref": "Nobody"}, {"Fn::GetAtt": ["Q", "Colour"]}, {"Fn::Cidr": ["10.0.0.0/8", 1, 1]}],
-)
-def test_what_does_not_resolve_is_an_error(value: object) -> None:
-    with pytest.raises(TemplateError):
-        resolve(value, SCOPE)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.repository import ROOT
 
 from sam_on_moto.http.admin import Admin
 from sam_on_moto.wire.messages import Request
@@ -189,7 +190,7 @@ def test_the_settings_of_a_server_reach_it_and_nothing_else_of_the_environment_d
     monkeypatch.setenv("TRAINYARD_LOCAL_NOTICE_SECONDS", "90")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "somebody's")
     with pytest.raises(Started) as started:
-        control.up(tmp_path / "state", 0, Path(__file__).parents[2] / "template.yaml")
+        control.up(tmp_path / "state", 0, ROOT / "template.yaml")
     environment = started.value.args[0]
     assert (
         environment["TRAINYARD_LOCAL_NOTICE_SECONDS"],
