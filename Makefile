@@ -54,8 +54,9 @@ machine-image: setup
 node_agent/packages/pip.whl: node_agent/packages.txt node_agent/build_packages.py | setup
 	@$(BIN)/python node_agent/build_packages.py node_agent/packages
 
-test-often: setup-trainers ## real processes 20 times: what failed how often (TESTS=..., TIMES=...)
-	@PYTEST_ADDOPTS="$(BESIDE)" $(BIN)/python scripts/often.py --times $(or $(TIMES),20) $(TESTS)
+test-often: setup-trainers ## real processes 20 times: what failed how often (TESTS=, TIMES=, BUSY=)
+	@PYTEST_ADDOPTS="$(BESIDE)" $(BIN)/python scripts/often.py --times $(or $(TIMES),20) \
+		--busy $(or $(BUSY),0) $(TESTS)
 
 check: setup ## format, lint, types, import rules, generated files, SAM and ASL
 	@$(BIN)/python scripts/check.py

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -24,6 +26,8 @@ TESTS = (
     "tests/local/system",
 )
 _LINES = 4
+#: Burns a core until the process that started it, whose id it is given, is gone.
+_BURN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): pass"
 
 
 @dataclass
@@ -102,6 +106,19 @@ def repeat(tests: Sequence[str], number: int, tally: Tally) -> int:
     return status
 
 
+@contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """So many processes take the cores from the tests, so that things come late or out of turn."""
+    command = [sys.executable, "-c", _BURN, str(os.getpid())]
+    burning = [subprocess.Popen(command) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in burning:
+            process.kill()
+            process.wait()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry; 1 if anything failed in any repetition."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -110,8 +127,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="start no repetition later"
     )
+    parser.add_argument(
+        "--busy", type=int, default=0, metavar="N", help="N processes burn the cores beside them"
+    )
     options = parser.parse_args(argv)
     KEPT.mkdir(parents=True, exist_ok=True)
+    with busy(options.busy):
+        return repetitions(options)
+
+
+def repetitions(options: argparse.Namespace) -> int:
+    """All of them, with a line each and the table at the end."""
     tally, started, failed, done = Tally(), time.monotonic(), 0, 0
     try:
         while done < options.times and time.monotonic() - started < options.minutes * 60:

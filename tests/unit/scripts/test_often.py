@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import psutil
 import pytest
 from tests.support.repository import ROOT
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.real
 
@@ -76,3 +80,21 @@ def test_pytest_that_cannot_run_is_a_failure(
 ) -> None:
     assert often.main(["test_not_there.py", "--times", "1"]) == 1
     assert "(pytest)" in capsys.readouterr().out
+
+
+def test_the_cores_are_burnt_while_the_tests_run_and_not_longer(
+    often: ModuleType, tmp_path: Path
+) -> None:
+    def burning() -> list[psutil.Process]:
+        below = psutil.Process().children()
+        return [one for one in below if "getppid" in " ".join(one.cmdline())]
+
+    with often.busy(2):
+        eventually("both are started", lambda: len(burning()) == 2)
+    assert burning() == []
+
+
+def test_what_burns_the_cores_ends_with_its_starter(often: ModuleType) -> None:
+    another = "1" if os.getpid() != 1 else "2"
+    left = subprocess.Popen([sys.executable, "-c", often._BURN, another])
+    assert left.wait(120) == 0
