@@ -26,8 +26,9 @@ PACKAGES = (
 LIFECYCLE = ROOT / "node_agent/lifecycle"
 ON_NODES = (
     "--python-version=3.10",
-    *PACKAGES[:1],
-    *PACKAGES[2:4],
+    "layers/contracts/trainyard_contracts",
+    "node_agent/trainyard_agent",
+    "trainers/trainyard_trainers",
     *map(str, sorted(LIFECYCLE.glob("*.py"))),
 )
 

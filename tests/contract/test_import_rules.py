@@ -83,6 +83,7 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
             "no circles in the agent",
         ),
         ("layers/core/trainyard/app/__init__.py", "import boto3", "only adapters know AWS"),
+        ("cli/trainyard_cli/api/client.py", "import trainyard_cli.screen.live", "rooms of the CLI"),
         (
             "layers/core/trainyard/app/__init__.py",
             "import trainyard.aws.refusals",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.machines.conftest import PACKAGES, REPOSITORY
 
+pytestmark = pytest.mark.machines
 IMPORT_ALL = """
 import importlib, pkgutil, trainyard_agent, trainyard_contracts
 for package in (trainyard_contracts, trainyard_agent):

@@ -145,13 +145,16 @@ def read_stored(model: type[B], document: str | bytes) -> B:
 def rule(check: Callable[[M], M]) -> Any:
     """Decorates a method that raises ValueError for what a person must not ask for.
 
-    What is stored already is not judged again.
+    What is stored already is not judged again, nor what was read before: pydantic asks validators
+    of the kind "after" once more whenever an instance becomes a part of another model.
     """
 
-    def judge(self: M, info: ValidationInfo) -> M:
-        return self if accepted(info) else check(self)
+    def judge(_: type[M], given: Any, read: Callable[[Any], M], info: ValidationInfo) -> M:
+        made = read(given)
+        return made if made is given or accepted(info) else check(made)
 
-    return model_validator(mode="after")(judge)
+    method: Any = classmethod(judge)
+    return model_validator(mode="wrap")(method)
 
 
 def judged(check: Callable[[V], V]) -> AfterValidator:

@@ -71,7 +71,7 @@ class LifecycleFailed(ClusterEvent):
 
 
 class NodeHealth(Fact):
-    """The backend's health agent judged an instance; `repair_action`: reboot, replace or none."""
+    """The backend's health agent judged an instance; it may reboot or replace it."""
 
     instance_id: str = ""
     status: str = ""

@@ -18,6 +18,7 @@ from trainyard_contracts.events import CLUSTER_STATE_CHANGE, ClusterStateChange
 SOURCE = "aws.sagemaker"
 NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
 CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
+_REPAIRS = {"Reboot": "reboot", "Replace": "replace", "None": "none"}
 
 
 def read_event(envelope: Mapping[str, Any], now: datetime) -> BackendEvent | str | None:
@@ -58,7 +59,7 @@ def _health(detail: Mapping[str, Any], fact_id: str, now: datetime) -> BackendEv
     )
     reason, action = (
         str(summary.get("HealthStatusReason") or "no reason given"),
-        str(summary.get("RepairAction") or "none").lower(),
+        _REPAIRS.get(str(summary.get("RepairAction") or "None"), "unknown"),
     )
     fact = NodeHealth(
         id=fact_id, at=now, instance_id=instance, status=status, reason=reason, repair_action=action
