@@ -209,10 +209,9 @@ def outcome(allocation: Allocation, exit_code: int) -> Failure:
             "launcher calls that a success"
         )
         return Failure(1, error=f"WrongWorldSize: {error}")
-    if exit_code < 0 or exit_code > 128:
-        number = -exit_code if exit_code < 0 else exit_code - 128
-        return Failure(128 + number, number)
-    return Failure(exit_code)
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    # Codes above are no signals: a launcher's own -43 comes as 213.
+    return Failure(128 + number, number) if 0 < number < signal.NSIG else Failure(exit_code)
 
 
 def _seen_from_here(allocation: Allocation, first: dict[str, Any]) -> Failure:

@@ -127,3 +127,23 @@ def test_a_launcher_that_started_too_few_and_calls_that_a_success_is_not_believe
     assert "1 of this node's 2 processes were started" in str(ranks.outcome(given, 0).error)
     report(given, NODES[0], 1, Failure(0), ended=1.0)
     assert ranks.outcome(given, 0).kind is None
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "end"),
+    [
+        (0, Failure(0)),
+        (1, Failure(1)),
+        (-9, Failure(137, 9)),
+        (137, Failure(137, 9)),
+        (192, Failure(192, 64)),
+        (213, Failure(213)),
+    ],
+)
+def test_a_launchers_own_exit_code_is_a_signal_only_if_linux_has_it(
+    tmp_path: Path, exit_code: int, end: Failure
+) -> None:
+    given = allocation(tmp_path)
+    for rank in range(2):
+        report(given, NODES[0], rank, Failure(0), ended=1.0)
+    assert ranks.outcome(given, exit_code) == end

@@ -13,6 +13,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,8 @@ _RANK = {
     "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
     "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
 }
+#: The job's own TMPDIR, for its ranks; empty if it has none.
+_TMPDIR = "TRAINYARD_JOB_TMPDIR"
 _POLL_SECONDS = 0.05
 #: mpirun has ended, and its daemons end by themselves.
 _DAEMON_END_SECONDS = 10.0
@@ -51,24 +54,24 @@ def run(allocation: Allocation) -> Failure:
     directory = _directory(allocation.job.attempt_dir)
     directory.mkdir(exist_ok=True)
     ranks.pass_signals_on(allocation)
-    main: subprocess.Popen[bytes] | None = None
-    if allocation.node.rank == 0:
-        _write_files(allocation, directory)
-        main = ranks.start(command(allocation), environment(directory))
-    return ranks.outcome(allocation, _wait(main, directory, allocation.node.name))
+    with tempfile.TemporaryDirectory(prefix="trainyard-mpi-", ignore_cleanup_errors=True) as name:
+        own = environment(directory, Path(name))
+        main: subprocess.Popen[bytes] | None = None
+        if allocation.node.rank == 0:
+            _write_files(allocation, directory)
+            main = ranks.start(command(allocation), own)
+        exit_code = _wait(main, directory / f"{allocation.node.name}.json", own)
+    return ranks.outcome(allocation, exit_code)
 
 
-def _wait(main: subprocess.Popen[bytes] | None, directory: Path, node: str) -> int:
+def _wait(main: subprocess.Popen[bytes] | None, asked: Path, own: dict[str, str]) -> int:
     """Start this node's daemon when mpirun asks for it; mpirun's exit code, or the daemon's where
     mpirun is not.
     """
     daemon: subprocess.Popen[bytes] | None = None
     while True:
-        asked = directory / f"{node}.json"
         if daemon is None and asked.exists():
-            daemon = ranks.start(
-                json.loads(asked.read_text(encoding="utf-8"))["argv"], environment(directory)
-            )
+            daemon = ranks.start(json.loads(asked.read_text(encoding="utf-8"))["argv"], own)
         if main is not None and main.poll() is not None:
             if daemon is not None:
                 _let_end(daemon)
@@ -128,9 +131,13 @@ def command(allocation: Allocation) -> list[str]:
     ]
 
 
-def environment(directory: Path) -> dict[str, str]:
+def environment(directory: Path, temporary: Path) -> dict[str, str]:
     """Without Slurm's variables: by them Open MPI would start its daemons with srun, as steps that
     nobody watches.
+
+    `temporary` is this part's own. Open MPI puts all jobs of a user on a host below one directory,
+    makes it if it is missing and removes it if it is empty: then a daemon that starts beside
+    another job's start or end fails ("orte_session_dir failed", exit code 213).
     """
     kept = {
         name: value
@@ -141,6 +148,8 @@ def environment(directory: Path) -> dict[str, str]:
         **kept,
         "PATH": f"{directory}{os.pathsep}{os.environ.get('PATH', '')}",
         "TRAINYARD_JOB_PYTHON": sys.executable,
+        "TMPDIR": str(temporary),
+        _TMPDIR: os.environ.get("TMPDIR", ""),
         # Jobs of HyperPod clusters often run as root.
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -158,9 +167,18 @@ def main(argv: Sequence[str]) -> None:
         os.environ.update(
             {ours: os.environ[theirs] for ours, theirs in _RANK.items() if theirs in os.environ}
         )
+        _restore_tmpdir()
         ranks.run(argv[1:])
     else:
         hand_over(Path(os.environ["TRAINYARD_ATTEMPT_DIR"]), argv[1], argv[2:])
+
+
+def _restore_tmpdir() -> None:
+    """What the job itself has: the daemon's is Open MPI's alone, and goes with it."""
+    if theirs := os.environ.pop(_TMPDIR, ""):
+        os.environ["TMPDIR"] = theirs
+    else:
+        os.environ.pop("TMPDIR", None)
 
 
 def hand_over(attempt_dir: Path, host: str, words: Sequence[str]) -> None:
