@@ -188,23 +188,23 @@ def specs() -> str:
         ),
     ]
     schema = RunSpec.model_json_schema(by_alias=True)
-    for title, part in (
-        ("Run", schema),
-        *((name, found) for name, found in schema["$defs"].items() if found.get("properties")),
-    ):
-        parts += [
-            f"## {title if title != 'Run' else 'RunSpec'}\n",
-            paragraph(part.get("description", "")),
-        ]
-        required = part.get("required", [])
-        parts.append(
-            table(
-                ["field", "type", "default", "limits"],
-                (spec_row(name, found, required) for name, found in part["properties"].items()),
-            )
-        )
+    for title, part in {RunSpec.__name__: schema, **schema["$defs"]}.items():
+        parts += spec_part(title, part)
     assert ClusterSpec.__name__ in schema["$defs"]
     return "\n".join(parts)
+
+
+def spec_part(title: str, part: dict[str, Any]) -> list[str]:
+    """A section for an object and for a choice of objects; none for a plain value."""
+    head = f"## {title}\n"
+    if "properties" in part:
+        required = part.get("required", [])
+        rows = (spec_row(name, found, required) for name, found in part["properties"].items())
+        fields = table(["field", "type", "default", "limits"], rows)
+        return [head, paragraph(part.get("description", "")), fields]
+    if "anyOf" in part:
+        return [head, paragraph(f"{type_of(part)}, by its field `backend`.")]
+    return []
 
 
 def spec_row(name: str, found: dict[str, Any], required: list[str]) -> list[str]:
@@ -227,8 +227,8 @@ def type_of(found: dict[str, Any]) -> str:
         return str(found["$ref"]).rsplit("/", 1)[-1]
     if "anyOf" in found:
         return " or ".join(type_of(part) for part in found["anyOf"] if part.get("type") != "null")
-    if "enum" in found:
-        return " or ".join(f"`{value}`" for value in found["enum"])
+    if "enum" in found or "const" in found:
+        return " or ".join(f"`{value}`" for value in found.get("enum", [found.get("const")]))
     if found.get("type") == "array":
         return f"list of {type_of(found.get('items', {}))}"
     return str(found.get("type", "any"))

@@ -22,9 +22,9 @@ def recipe_names() -> str:
         )
     )
     kept = RECIPES.read_text().partition("RecipeName =")[0]
-    return (
-        f"{kept}RecipeName = Literal[{', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}]\n"
-    )
+    # One a line with a comma at the end: the formatter leaves that alone, however many there are.
+    lines = "".join(f'    "{name}",\n' for name in names)
+    return f"{kept}RecipeName = Literal[\n{lines}]\n"
 
 
 def main(argv: list[str] | None = None) -> int:

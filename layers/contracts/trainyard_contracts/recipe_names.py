@@ -7,4 +7,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-RecipeName = Literal["accelerate", "command", "deepspeed", "mpirun", "neuron", "torchrun"]
+RecipeName = Literal[
+    "accelerate",
+    "command",
+    "deepspeed",
+    "mpirun",
+    "neuron",
+    "torchrun",
+]

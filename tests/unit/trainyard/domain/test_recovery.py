@@ -38,7 +38,7 @@ def an_end(draw: st.DrawFn, node: str, step: int) -> dict[str, Any]:
         "outcome": draw(st.sampled_from(OUTCOMES)),
         "errorKind": draw(st.sampled_from(ERROR_KINDS)),
         "error": draw(st.sampled_from(["ValueError: bad", None])),
-        "exitCode": draw(st.sampled_from([0, 1, 2, 137, None])),
+        "exitCode": draw(st.sampled_from([0, 1, 2, 137, None]) | st.integers(0, 255)),
         "signal": draw(st.sampled_from([9, 11, 15, None])),
         "failedNode": draw(st.sampled_from([*NODES, None])),
         "lastStep": step,
