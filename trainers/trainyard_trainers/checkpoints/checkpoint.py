@@ -203,10 +203,13 @@ def commit(
     """Write the manifest of what lies in `temporary_directory(target)` and rename it into place:
     the rename is the commit.
 
-    An existing `target` is set aside first (only `final` can exist already). Raises Fenced and
-    OSError; then nothing is committed.
+    An existing `target` is set aside first (only `final` can exist already). Raises Fenced,
+    OSError and ValueError (a file of it is gone or has another size); then nothing is committed,
+    and what was at `target` is there.
     """
     temporary = temporary_directory(target, attempt)
+    for entry in files:
+        _check_size(temporary, entry.path, entry.bytes)
     manifest = {
         "schema": SCHEMA,
         "runId": attempt.run_id,
@@ -220,10 +223,15 @@ def commit(
     fsync_directory(temporary)
     aside = target.with_name(f".old-{target.name}-attempt-{attempt.number}")
     with holding_fence(attempt):
-        if target.exists():
+        if replaces := target.exists():
             shutil.rmtree(aside, ignore_errors=True)
             os.rename(target, aside)
-        os.rename(temporary, target)
+        try:
+            os.rename(temporary, target)
+        except OSError:
+            if replaces:
+                os.rename(aside, target)
+            raise
         fsync_directory(target.parent)
     shutil.rmtree(aside, ignore_errors=True)
 
@@ -245,13 +253,17 @@ def _sum_of(path: Path, quick: bool) -> str:
     return f"{crc32:08x}" if quick else digest.hexdigest()
 
 
+def _check_size(directory: Path, path: str, size: int) -> None:
+    found = (directory / path).stat().st_size
+    if found != size:
+        raise ValueError(f"{path} has {found} bytes, the manifest says {size}")
+
+
 def _check_file(directory: Path, entry: Any, quick: bool) -> None:
     path, size, sha256 = entry["path"], entry["bytes"], entry["sha256"]
     if os.path.isabs(path) or ".." in Path(path).parts:
         raise ValueError(f"{path} leaves the checkpoint")
-    found = (directory / path).stat().st_size
-    if found != size:
-        raise ValueError(f"{path} has {found} bytes, the manifest says {size}")
+    _check_size(directory, path, size)
     quick = quick and "crc32" in entry
     if _sum_of(directory / path, quick) != (entry["crc32"] if quick else sha256):
         raise ValueError(f"{path} does not have the manifest's {'crc32' if quick else 'sha256'}")
@@ -389,28 +401,43 @@ def read_ahead(checkpoint_dir: Path) -> None:
 def prune(
     checkpoint_dir: Path, keep: int, attempt: Attempt, spare: frozenset[Path] = frozenset()
 ) -> None:
-    """Remove all but the `keep` newest checkpoints. Those in `spare` (not whole: evidence) neither
-    count nor go.
+    """Remove all but the `keep` newest checkpoints. Those in `spare` (not whole: evidence) and
+    those of which a file is missing or has another size neither count nor go.
 
     Each is renamed to a dot name first, so that nobody ever sees half of a checkpoint under a valid
     name.
     """
-    whole = [path for _, _, path in _committed(checkpoint_dir) if path not in spare]
-    for path in whole[max(keep, 1) :]:
+    found = [path for _, _, path in _committed(checkpoint_dir) if path not in spare]
+    kept, rest = 0, iter(found)
+    while kept < max(keep, 1) and (path := next(rest, None)) is not None:
+        kept += _has_its_files(path)
+    for path in [path for path in rest if _has_its_files(path)]:
         aside = path.with_name(f".old-{path.name}-by-attempt-{attempt.number}")
         with contextlib.suppress(FileNotFoundError):
             os.rename(path, aside)
         shutil.rmtree(aside, ignore_errors=True)
 
 
+def _has_its_files(directory: Path) -> bool:
+    """Whether each file of the manifest is there with its size; what cannot be read is no yes."""
+    try:
+        for entry in json.loads((directory / MANIFEST).read_bytes())["files"]:
+            _check_size(directory, entry["path"], entry["bytes"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+    return True
+
+
 def clean_leftovers(attempt: Attempt) -> list[str]:
     """Remove temporary directories of this attempt, which has just begun, and of older ones.
 
     Of those only once the fence stands at this attempt, so that none of them can still commit.
-    Returns the removed names. Raises Fenced.
+    A final model that a commit set aside and did not replace is put back. Returns the removed
+    names. Raises Fenced.
     """
     removed: list[str] = []
     with holding_fence(attempt):
+        _put_back(attempt.run_dir / "final")
         oldest = 0 if read_fence(attempt.run_dir) == attempt.number else attempt.number
         for directory in (attempt.checkpoint_dir, attempt.run_dir):
             for path in directory.glob(".*") if directory.is_dir() else ():
@@ -422,3 +449,10 @@ def clean_leftovers(attempt: Attempt) -> list[str]:
                     shutil.rmtree(path, ignore_errors=True)
                     removed.append(path.name)
     return removed
+
+
+def _put_back(target: Path) -> None:
+    """A commit that was killed between its two renames left `target` under its other name."""
+    aside = sorted(target.parent.glob(f".old-{target.name}-attempt-*"), key=os.path.getmtime)
+    if aside and not target.exists():
+        os.rename(aside[-1], target)

@@ -173,7 +173,8 @@ def _await_report(
     while not path.exists():
         if given_up():
             raise CheckpointFailed("another rank could not write its part")
-        if not temporary.is_dir():  # our own part is in it: nobody else's can come
+        # Ours was there: what another rank now makes under this name has not our files.
+        if not _report_path(temporary, part, part.rank).exists():
             raise CheckpointFailed(f"{temporary} was moved or removed while it was written")
         time.sleep(_POLL_SECONDS)
     return [FileEntry(**entry) for entry in json.loads(path.read_bytes())["files"]]

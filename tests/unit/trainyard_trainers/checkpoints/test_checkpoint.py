@@ -270,6 +270,70 @@ def test_old_checkpoints_go_and_evidence_stays(attempt: Attempt) -> None:
     assert sorted(os.listdir(attempt.checkpoint_dir)) == [path.name for path in paths[2:]]
 
 
+def test_what_has_not_all_its_files_neither_counts_nor_goes_when_old_ones_are_removed(
+    attempt: Attempt,
+) -> None:
+    paths = [save(attempt, step) for step in (1, 2, 3, 4, 5, 6)]
+    (paths[0] / "ranks/0.pt").unlink()
+    (paths[4] / "ranks/0.pt").unlink()
+    (paths[5] / "model.pt").write_bytes(b"")
+    checkpoint.prune(attempt.checkpoint_dir, 2, attempt)
+    left = [path.name for path in paths if path.exists()]
+    assert left == [paths[place].name for place in (0, 2, 3, 4, 5)]
+    found, rejected = checkpoint.find_newest(attempt.checkpoint_dir)
+    assert found is not None
+    assert (found.path, sorted(rejected)) == (paths[3], [paths[4], paths[5]])
+
+
+def _final(attempt: Attempt, content: bytes) -> None:
+    target = attempt.run_dir / "final"
+    temporary = checkpoint.temporary_directory(target, attempt)
+    temporary.mkdir()
+    entry = checkpoint.write_file(temporary, "model.pt", lambda stream: stream.write(content))
+    checkpoint.commit(attempt, target, 9, 1, [entry])
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_final_model_stays_until_another_has_taken_its_place(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """The second of two renames fails, or the process dies before it."""
+    _final(attempt, b"first")
+    real = os.rename
+
+    def rename(source: Path, target: Path) -> None:
+        if target.name == "final" and source.name.startswith(".tmp-"):
+            raise Killed if killed else OSError(errno.EIO, "Input/output error")
+        real(source, target)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(checkpoint.os, "rename", rename)
+        with pytest.raises(Killed if killed else OSError):
+            _final(attempt, b"second")
+    final = attempt.run_dir / "final/model.pt"
+    assert final.exists() is not killed
+    second = replace(attempt, number=2)
+    (attempt.run_dir / "fence").write_text("2")
+    checkpoint.clean_leftovers(second)
+    assert final.read_bytes() == b"first"
+    _final(second, b"third")
+    assert final.read_bytes() == b"third"
+    assert not list(attempt.run_dir.glob(".old-*"))
+
+
+def test_a_file_that_went_away_before_the_commit_is_no_part_of_a_checkpoint(
+    attempt: Attempt,
+) -> None:
+    target = attempt.checkpoint_dir / checkpoint.checkpoint_name(3, 1)
+    temporary = checkpoint.temporary_directory(target, attempt)
+    for change in (Path.unlink, lambda path: path.write_bytes(b"")):
+        entry = checkpoint.write_file(temporary, "model.pt", lambda stream: stream.write(b"1"))
+        change(temporary / "model.pt")
+        with pytest.raises((OSError, ValueError), match=r"model\.pt"):
+            checkpoint.commit(attempt, target, 3, 1, [entry])
+        assert not target.exists()
+
+
 def test_a_full_disk_commits_nothing_and_the_error_names_the_file(
     attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:

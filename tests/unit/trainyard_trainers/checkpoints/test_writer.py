@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -66,3 +69,35 @@ def test_a_save_whose_directory_is_moved_away_while_other_ranks_write_fails_at_o
     waiting.join(60)
     [answer] = said
     assert (answer.word, "was moved or removed" in answer.reason) == ("failed", True)
+
+
+@pytest.mark.parametrize("read_first", [True, False])
+def test_a_directory_that_another_rank_makes_anew_has_not_the_first_ranks_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_first: bool
+) -> None:
+    """It is removed after rank 0 wrote, or after rank 0's report was read; rank 1 is slower."""
+    attempt = Attempt.from_environment({"TRAINYARD_RUN_DIR": str(tmp_path / "run")})
+    (attempt.run_dir / "fence").parent.mkdir(parents=True)
+    target = attempt.checkpoint_dir / checkpoint.checkpoint_name(3, 1)
+    parts = [Part(target, 3, 1, rank, 2, {f"{rank}.pt": b"1"}) for rank in range(2)]
+    temporary = checkpoint.temporary_directory(target, attempt)
+
+    def anew() -> None:
+        shutil.rmtree(temporary)
+        assert writer.write(attempt, parts[1]).word == "written"
+
+    assert writer.write(attempt, parts[0]).word == "written"
+    real = writer._await_report
+
+    def await_report(where: Path, part: Part, rank: int, given_up: Callable[[], bool]) -> Any:
+        if rank == 1 and read_first:
+            anew()
+        return real(where, part, rank, given_up)
+
+    monkeypatch.setattr(writer, "_await_report", await_report)
+    if not read_first:
+        anew()
+    answer = writer.commit(attempt, parts[0], lambda: False)
+    assert answer.word == "failed"
+    assert not target.exists()
+    assert not temporary.exists()
