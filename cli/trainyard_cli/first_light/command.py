@@ -9,7 +9,6 @@ import select
 import socket
 import sys
 from collections.abc import Iterable
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, TextIO, get_args
 
@@ -182,14 +181,12 @@ def _clean(context: Context, api: Client, path: Path) -> int:
         )
     account = account_of(api.connection, document["stack"])
     world = World(api, account, {"cluster": {"spec": document["spec"]}}, document["cluster"])
-    world.run_id = document.get("run")
-    world.began["create"] = datetime.now(timezone.utc)
     made = [
         one
         for one in document["stages"]
         if isinstance(one, dict) and (one.get("name"), one.get("state")) == ("create", "passed")
     ]
-    world.in_doubt = not made
+    world.went_before(document.get("run"), in_doubt=not made)
     code = FirstLight(world, record, looks(), _tell).clean()
     _print(context, record.redacted, path)
     return code

@@ -200,7 +200,7 @@ def test_the_first_signal_stops_it_and_the_next_ones_are_told_what_goes_on() -> 
     with Signals(told.append), pytest.raises(Interrupted, match="SIGTERM"):
         signal.raise_signal(signal.SIGTERM)
     with Signals(told.append) as signals:
-        signals.held = True
+        signals.hold()
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGHUP)
     assert len(told) == 2

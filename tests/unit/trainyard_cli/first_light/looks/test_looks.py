@@ -333,7 +333,8 @@ def test_a_replacement_that_was_refused_says_nothing_of_a_second_node() -> None:
             raise ApiProblem(502, {"title": "HyperPod refused"})
 
     world = ToldWorld(stage="resume", failure=TrainyardError("HyperPod refused"))
-    world.api, world.run_id = Api(world.api.connection), "run-1"
+    world.api = Api(world.api.connection)
+    world.submitted("run-1")
     with pytest.raises(ApiProblem):
         resume_(world, Watch(10, 5))
     found = {
