@@ -12,9 +12,11 @@ from ..doctor.account import NotAnswered
 from ..problems import FAILED, OK, InvalidInput, TrainyardError
 from .evidence import evidence
 from .record import Record, now_text
-from .seen import Look, Seen, StageName
+from .register import Look
+from .stage_names import StageName
 from .stages import Stage
 from .teardown import nothing_left, tear_down
+from .verdicts import Seen
 from .watch import Watch
 from .world import Json, World
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..problems import ApiProblem
 from ..screen.snapshot import TERMINAL
-from .seen import StageName
+from .stage_names import StageName
 from .watch import PASSING, StageFailed, Watch
 from .world import Json, World
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..api.client import Client
 from ..doctor.account import Account, NotAnswered
 from ..problems import ApiProblem, TrainyardError
-from .seen import StageName
+from .stage_names import StageName
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -22,7 +22,8 @@ from trainyard_cli.doctor.account import NotAnswered
 from trainyard_cli.first_light import command, engine
 from trainyard_cli.first_light.engine import Interrupted, Signals
 from trainyard_cli.first_light.record import Record
-from trainyard_cli.first_light.seen import Look, Seen
+from trainyard_cli.first_light.register import Look
+from trainyard_cli.first_light.verdicts import Seen
 from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
 from trainyard_cli.problems import TrainyardError
