@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import grimp
 import pytest
@@ -76,3 +77,12 @@ def test_the_short_table_of_causes_and_the_book_name_the_whole_one() -> None:
     part, _, _ = book.partition("\n## ")
     assert "`docs/recovery.md`" in part
     assert "*What it survives*" in part
+
+
+def test_each_limit_has_a_meaning_of_its_own() -> None:
+    text = (DOCS / "reference/limits.md").read_text()
+    rows = re.findall(r"^\| `(.+)` \| (.+) \| (.+) \|$", text, re.M)
+    times = Counter(meaning for _, _, meaning in rows)
+    assert rows
+    assert [name for name, _, meaning in rows if times[meaning] > 1] == []
+    assert [name for name, _, meaning in rows if "..." in meaning] == []
