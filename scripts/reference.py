@@ -328,7 +328,10 @@ def default_of(field: dataclasses.Field[Any]) -> str:
 
 
 def comments(path: Path) -> dict[str, str]:
-    """What the `#:` lines above an assignment say, by its name; `NAME, OTHER = ...` by each."""
+    """What the `#:` lines above an assignment say, by its name.
+
+    Raises ValueError where they stand above several names: each has a meaning of its own.
+    """
     found: dict[str, str] = {}
     said: list[str] = []
     for line in path.read_text().splitlines():
@@ -337,7 +340,9 @@ def comments(path: Path) -> dict[str, str]:
             said.append(text[2:].strip())
             continue
         if said and (match := re.match(r"([A-Za-z_, ]+?)(?::[^=]+)?(?: = |$)", text)):
-            found.update(dict.fromkeys(match[1].split(", "), " ".join(said)))
+            if "," in match[1]:
+                raise ValueError(f"{path}: one comment for several names: {match[1]}")
+            found[match[1]] = " ".join(said)
         said = []
     return found
 

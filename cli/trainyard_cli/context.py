@@ -14,11 +14,15 @@ from .api.connection import state_directory
 
 @dataclass
 class Context:
-    """The global options of this call."""
+    """The global options of this call; until the root command gives them, their defaults."""
 
     endpoint: str | None = None
     state_dir_option: str | None = None
     json: bool = False
+
+    def given(self, endpoint: str | None, state_dir: str | None, json: bool) -> None:
+        """The root command's options."""
+        self.endpoint, self.state_dir_option, self.json = endpoint, state_dir, json
 
     @cached_property
     def client(self) -> Client:

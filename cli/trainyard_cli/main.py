@@ -11,7 +11,7 @@ import typer
 from .commands.clusters import clusters, nodes
 from .commands.local import faults, local
 from .commands.runs import app as runs
-from .context import Context
+from .context import Context, context_of
 from .doctor.command import doctor
 from .first_light.command import first_light
 from .problems import EXIT_CODES, OK, TrainyardError
@@ -52,7 +52,7 @@ def options(
         bool, typer.Option("--json", help="JSON on stdout and nothing else there")
     ] = False,
 ) -> None:
-    typer_context.obj = Context(endpoint, state_dir, json)
+    context_of(typer_context).given(endpoint, state_dir, json)
 
 
 def hoist_options(arguments: Sequence[str]) -> list[str]:
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; returns the exit code."""
     given = hoist_options(arguments)
     try:
-        app(given, prog_name="trainyard")
+        app(given, prog_name="trainyard", obj=Context())
     except TrainyardError as error:
         print_error(error, as_json="--json" in given)
         return error.exit_code

@@ -17,8 +17,8 @@ from trainyard_agent.host.local_socket import COMMAND_SOCKET, JOB_END_SOCKET, ad
 
 #: How long a command waits for a daemon that is just being restarted.
 PATIENCE_SECONDS = 5.0
-#: A submit takes well below a second; Slurm's own timeouts bound it, so this only guards against a
-#: wedged daemon.
+#: How long a command waits for the daemon's answer. A submit takes well below a second, and Slurm's
+#: own timeouts bound it, so this only guards against a wedged daemon.
 ANSWER_SECONDS = 120.0
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("trainyard_agent")
 
-#: Between two looks for room on a disk that has none for the outbox.
+# Between two looks for room on a disk that has none for the outbox.
 ROOM_SECONDS = 2.0
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.local.system import test_system_broken_assumptions as system
 from tests.machines import test_machine_broken_assumptions as machines
 
-from trainyard_cli.first_light.seen import looks
+from trainyard_cli.first_light.looks import every_look
 from trainyard_local.quirks import QUIRKS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,11 +42,11 @@ def test_first_light_looks_at_an_assumption_or_it_is_said_why_it_does_not(entry:
     sees = re.findall(r"^- first-light: \S", entry, flags=re.MULTILINE)
     does_not = re.findall(r"^- not seen by first-light: \S", entry, flags=re.MULTILINE)
     assert len(sees) + len(does_not) == 1
-    assert bool(sees) == (entry[:5] in {look.assumption for look in looks()})
+    assert bool(sees) == (entry[:5] in {look.assumption for look in every_look()})
 
 
 def test_every_look_is_at_an_assumption_that_is_listed() -> None:
-    assert {look.assumption for look in looks()} <= {entry[:5] for entry in ENTRIES}
+    assert {look.assumption for look in every_look()} <= {entry[:5] for entry in ENTRIES}
 
 
 def test_each_quirk_breaks_the_assumption_that_names_it_and_a_test_has_it_found() -> None:

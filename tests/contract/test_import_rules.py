@@ -196,8 +196,9 @@ def test_a_rule_fails_when_it_is_broken_on_purpose(
     assert any(text.startswith(rule) for text in broken), done.stdout
 
 
-def test_a_module_of_the_agent_without_a_room_is_found(workspace: Path) -> None:
-    stray = workspace / "node_agent/trainyard_agent/stray.py"
+@pytest.mark.parametrize("package", ["node_agent/trainyard_agent", "cli/trainyard_cli"])
+def test_a_module_without_a_room_is_found(workspace: Path, package: str) -> None:
+    stray = workspace / package / "stray.py"
     stray.touch()
     try:
         done = _lint(workspace)

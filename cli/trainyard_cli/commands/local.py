@@ -38,9 +38,9 @@ RECORDS_GONE = (
 
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="name of the cluster")]
 Node = Annotated[
-    str | None, typer.Option(help="instance id or Slurm name; default: one that trains")
+    str | None, typer.Option(help="instance id or node name; default: one that trains")
 ]
-ThatNode = Annotated[str, typer.Option(help="instance id or Slurm name")]
+ThatNode = Annotated[str, typer.Option(help="instance id or node name")]
 Seconds = Annotated[
     float | None,
     typer.Option(min=0.1, max=3600, help="pass by itself after so long; default: stay"),
@@ -48,8 +48,12 @@ Seconds = Annotated[
 Run = Annotated[
     str | None, typer.Option(help="id of the run; default: the one that trains on the cluster")
 ]
-Percent = Annotated[int, typer.Option(min=1, max=100, help="of the packets, each way")]
-Milliseconds = Annotated[int, typer.Option(min=1, max=10_000, help="later, each way")]
+Percent = Annotated[
+    int, typer.Option(min=1, max=100, help="so many of the packets are lost, each way")
+]
+Milliseconds = Annotated[
+    int, typer.Option(min=1, max=10_000, help="packets come so much later, each way")
+]
 #: Of nodes that boot only: what the local cloud says to the others, it says in words.
 MACHINES = "With --nodes machines."
 
@@ -199,6 +203,9 @@ def update(
     Runs and clusters stay, and nodes keep the agent that they have.
     """
     context, control = context_of(typer_context), _control()
+    there: dict[str, Any] = control.status(context.state_dir)
+    if not there["running"]:
+        raise _is_down(context, there)
     with _told(control), err.status("Updating the local cloud"):
         control.update(context.state_dir, template)
     if context.json:
@@ -219,17 +226,18 @@ def status(typer_context: typer.Context) -> None:
     if not document["running"]:
         if context.json:
             raise typer.Exit(UNREACHABLE)
-        left = (
-            f"; {len(document['processes'])} processes are left of it"
-            if document["processes"]
-            else ""
-        )
-        left += f". {RECORDS_GONE}" if document.get("killed") else ""
-        raise Unreachable(
-            "The local cloud is down",
-            f"nothing runs in {context.state_dir}{left}",
-            "Start it with: trainyard local up",
-        )
+        raise _is_down(context, document)
+
+
+def _is_down(context: Context, document: dict[str, Any]) -> Unreachable:
+    processes = len(document["processes"])
+    left = f"; {processes} processes are left of it" if processes else ""
+    left += f". {RECORDS_GONE}" if document.get("killed") else ""
+    return Unreachable(
+        "The local cloud is down",
+        f"nothing runs in {context.state_dir}{left}",
+        "Start it with: trainyard local up",
+    )
 
 
 def _print_status(document: dict[str, Any]) -> None:

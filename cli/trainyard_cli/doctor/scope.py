@@ -48,8 +48,15 @@ class Scope:
 
     @property
     def groups(self) -> list[InstanceGroup]:
+        """None where `unknown_backend` says whose groups they would be."""
         spec = self.cluster
         return spec.instance_groups if isinstance(spec, HyperPodClusterSpec) else []
+
+    @property
+    def unknown_backend(self) -> str | None:
+        """The cluster's backend where doctor does not know its instances."""
+        spec = self.cluster
+        return None if spec is None or isinstance(spec, HyperPodClusterSpec) else spec.backend
 
     @property
     def filesystem(self) -> SharedFilesystem | None:

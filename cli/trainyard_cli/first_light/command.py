@@ -9,7 +9,6 @@ import select
 import socket
 import sys
 from collections.abc import Iterable
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, TextIO, get_args
 
@@ -25,10 +24,11 @@ from ..spec_files import read_spec
 from ..terminal_text import plain
 from .accounts import account_of
 from .engine import ALL, FirstLight
+from .looks import every_look
 from .plan import DEFAULT_TYPE, new_name, spec_of
 from .record import Record, mark_of
 from .redaction import Redactor
-from .seen import StageName, looks
+from .stage_names import StageName
 from .stages import stages
 from .world import Json, World
 
@@ -109,7 +109,7 @@ def first_light(
             resume=not without_resume,
         )
         limits = _limits(stage_seconds or [])
-        code = FirstLight(world, record, looks(), _tell, limits=limits).run(chosen)
+        code = FirstLight(world, record, every_look(), _tell, limits=limits).run(chosen)
         # If nobody reads this, the exit status says what came of it.
         with contextlib.suppress(OSError, SystemExit):
             _print(context, record.redacted, output)
@@ -182,15 +182,13 @@ def _clean(context: Context, api: Client, path: Path) -> int:
         )
     account = account_of(api.connection, document["stack"])
     world = World(api, account, {"cluster": {"spec": document["spec"]}}, document["cluster"])
-    world.run_id = document.get("run")
-    world.began["create"] = datetime.now(timezone.utc)
     made = [
         one
         for one in document["stages"]
         if isinstance(one, dict) and (one.get("name"), one.get("state")) == ("create", "passed")
     ]
-    world.in_doubt = not made
-    code = FirstLight(world, record, looks(), _tell).clean()
+    world.went_before(document.get("run"), in_doubt=not made)
+    code = FirstLight(world, record, every_look(), _tell).clean()
     _print(context, record.redacted, path)
     return code
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timezone
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -13,9 +12,11 @@ from ..doctor.account import NotAnswered
 from ..problems import FAILED, OK, InvalidInput, TrainyardError
 from .evidence import evidence
 from .record import Record, now_text
-from .seen import Look, Seen, StageName
+from .register import Look
+from .stage_names import StageName
 from .stages import Stage
 from .teardown import nothing_left, tear_down
+from .verdicts import Seen
 from .watch import Watch
 from .world import Json, World
 
@@ -40,8 +41,12 @@ class Signals:
     _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self, tell: Tell) -> None:
-        self._tell, self.held = tell, False
+        self._tell, self._held = tell, False
         self._before: dict[int, Any] = {}
+
+    def hold(self) -> None:
+        """From now on a signal stops nothing."""
+        self._held = True
 
     def __enter__(self) -> Signals:
         for number in self._NUMBERS:
@@ -60,8 +65,8 @@ class Signals:
             signal.signal(number, handler)
 
     def _came(self, number: int, _frame: FrameType | None) -> None:
-        if not self.held:
-            self.held = True
+        if not self._held:
+            self.hold()
             raise Interrupted(signal.Signals(number).name)
         self._tell(
             "It is being torn down, which goes on. After a kill -9: "
@@ -104,14 +109,12 @@ class FirstLight:
         with Signals(self._tell) as signals:
             try:
                 try:
-                    self._world.paid_seconds = (
-                        sum(self._seconds(one) for one in stages if one.paid)
-                        + self._teardown_seconds
-                    )
+                    paid = sum(self._seconds(one) for one in stages if one.paid)
+                    self._world.nodes_are_paid_for(paid + self._teardown_seconds)
                     self._go(stages)
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - machines go first
                     stopped = error
-                signals.held = True
+                signals.hold()
             except Interrupted as signalled:
                 stopped = signalled
             try:
@@ -128,7 +131,7 @@ class FirstLight:
     def clean(self) -> int:
         """The teardown alone, of what an earlier first light left behind."""
         with Signals(self._tell) as signals:
-            signals.held = True
+            signals.hold()
             self._clean(force=True)
             document = self._record.document
             if document["verdict"] == "running":
@@ -171,7 +174,7 @@ class FirstLight:
             entry["state"] = "passed"
             self._tell(f"  {entry['proved']} ({entry['seconds']:.0f} s)")
             self._look(stage.name)
-            self._record.document["attempts"] = self._attempts()
+            self._record.document.update(attempts=self._attempts())
             self._record.write()
             if self._record.document["firstBroken"]:
                 return
@@ -185,8 +188,7 @@ class FirstLight:
             return list(self._record.document.get("attempts") or [])
 
     def _begin(self, name: StageName, does: str) -> Json:
-        self._world.stage = name
-        self._world.began[name] = datetime.now(timezone.utc)
+        self._world.stage_began(name)
         entry: Json = {"name": name, "state": "running", "startedAt": now_text()}
         self._record.document["stages"].append(entry)
         # A kill in this stage must find the cluster's name in the file.
@@ -209,7 +211,7 @@ class FirstLight:
 
     def _failed(self, problem: TrainyardError) -> None:
         world, document = self._world, self._record.document
-        world.failure = problem
+        world.stage_failed(problem)
         self._tell(f"  failed: {problem}")
         self._look(world.stage)
         if document["firstBroken"] is None:
@@ -232,7 +234,7 @@ class FirstLight:
 
     def _keep_evidence(self) -> None:
         if self._made:
-            self._record.document["evidence"] = evidence(self._world)
+            self._record.document.update(evidence=evidence(self._world))
         self._write()
 
     # Looks
@@ -277,7 +279,7 @@ class FirstLight:
     def _clean(self, *, force: bool) -> None:
         """Whatever goes wrong here is told, and what can still be done is done."""
         if not self._made:
-            self._record.document["nothingLeft"] = True
+            self._record.document.update(nothingLeft=True)
             return
         most = PATIENCE * self._teardown_seconds
         patience = min(most, self._limits.get("teardown", self._limits.get(ALL, most)))
@@ -311,8 +313,7 @@ class FirstLight:
         self, name: StageName, seconds: float, does: str, act: Callable[[Watch], str]
     ) -> bool:
         document = self._record.document
-        self._world.stage, self._world.failure = name, None
-        self._world.began[name] = datetime.now(timezone.utc)
+        self._world.stage_began(name)
         entry: Json = {"name": name, "state": "running", "startedAt": now_text()}
         document["stages"].append(entry)
         self._write()
@@ -323,7 +324,7 @@ class FirstLight:
             self._tell(f"  {entry['proved']}")
         except Exception as error:  # noqa: BLE001 - the teardown is still proved
             problem = _as_problem(error)
-            self._world.failure = problem
+            self._world.stage_failed(problem)
             entry.update(state="failed", problem=problem.as_json())
             self._tell(f"  failed: {problem}")
             before = document["words"] if document["verdict"] != "running" else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..problems import ApiProblem
 from ..screen.snapshot import TERMINAL
-from .seen import StageName
+from .stage_names import StageName
 from .watch import PASSING, StageFailed, Watch
 from .world import Json, World
 
@@ -80,7 +80,7 @@ def account(world: World, _watch: Watch) -> str:
             "Give the --stack that made this API, or that stack's ApiUrl as --endpoint",
         )
     found = examine(world.account, Scope.of(world.spec))
-    world.findings = [one.as_json() for one in found]
+    world.examined([one.as_json() for one in found])
     fatal = [one for one in found if one.severity == "failure"]
     if fatal:
         told = "; ".join(f"{one.subject}: {one.problem}" for one in fatal)
@@ -91,16 +91,12 @@ def account(world: World, _watch: Watch) -> str:
 
 def price(world: World, agree: Agree) -> str:
     """A dry run of exactly this spec, and somebody's word."""
-    world.plan = world.api.plan_run(world.spec)
-    hourly = (
-        0.0 if world.local and world.plan.get("hourlyUsd") is None else world.plan.get("hourlyUsd")
-    )
+    plan = world.api.plan_run(world.spec)
+    world.planned(plan)
+    hourly = 0.0 if world.local and plan.get("hourlyUsd") is None else plan.get("hourlyUsd")
     bound = None if hourly is None else hourly * world.paid_seconds / 3600
-    world.price = {
-        "hourlyUsd": hourly,
-        "atMostUsd": bound,
-        "atMostHours": round(world.paid_seconds / 3600, 2),
-    }
+    hours = round(world.paid_seconds / 3600, 2)
+    world.priced({"hourlyUsd": hourly, "atMostUsd": bound, "atMostHours": hours})
     agree(hourly, bound)
     if hourly is None or bound is None:
         return "the price list does not know these instances; going on was agreed to"
@@ -109,12 +105,13 @@ def price(world: World, agree: Agree) -> str:
 
 def create(world: World, watch: Watch) -> str:
     """CreateCluster, until HyperPod has the cluster in service."""
-    world.in_doubt = True
+    world.cluster_requested()
     try:
         world.api.create_cluster({**world.cluster_spec, "name": world.cluster_name})
-        world.in_doubt = False
+        world.cluster_answered()
     except ApiProblem as problem:
-        world.in_doubt = problem.status in PASSING
+        if problem.status not in PASSING:
+            world.cluster_answered()
         raise StageFailed(problem.title, problem.detail, problem.next_step) from problem
     found = watch.until(
         "HyperPod has the cluster in service", lambda: _cluster(world, ("InService", "Ready"))
@@ -152,9 +149,10 @@ def command(world: World, watch: Watch) -> str:
     spec = {
         name: value for name, value in world.spec.items() if name not in ("cluster", "teardown")
     }
-    world.run_id = world.api.submit_run(
+    run = world.api.submit_run(
         {**spec, "cluster": {"name": world.cluster_name}}, idempotency_key=world.cluster_name
-    )["id"]
+    )
+    world.submitted(run["id"])
     attempt = watch.until(
         "the job is in Slurm's queue", lambda: _attempt(world, lambda one: one.get("jobId"))
     )
@@ -222,7 +220,7 @@ def resume_(world: World, watch: Watch) -> str:
             "; ".join(answer["failed"].values()),
             "Look what HyperPod says of replacing nodes",
         )
-    world.disturbed = node
+    world.replaced(node)
     wanted = before["number"] + 1
     attempt = watch.until("the run makes a step without that node", lambda: _resumed(world, wanted))
     step = attempt.get("resumedFrom")

@@ -43,10 +43,10 @@ def tear_down(world: World, watch: Watch, tell: Tell, *, force: bool, patience: 
                 detail,
                 "Look at the teardown machine's executions, and at what its function logged",
             ) from None
-        failure.next_step = (
-            f"Delete it by hand: aws sagemaker delete-cluster --cluster-name {world.cluster_name}"
-        )
-        raise
+        by_hand = f"aws sagemaker delete-cluster --cluster-name {world.cluster_name}"
+        raise StageFailed(
+            failure.title, failure.detail, f"Delete it by hand: {by_hand}"
+        ) from failure
     return "the cluster is deleted" + (
         "; our API did not do it alone, DeleteCluster was called beside it" if tries.by_hand else ""
     )
@@ -146,15 +146,14 @@ def nothing_left(world: World, watch: Watch) -> tuple[str, list[str]]:
 
     try:
         found = watch.until("nothing of the cluster is left", look)
-    except TrainyardError as error:
+    except StageFailed as late:
         told = "; ".join(one.what for one in last if not one.kept)
-        error.detail = told or error.detail
-        error.title = "Something is left"
-        error.next_step = (
+        raise StageFailed(
+            "Something is left",
+            told or late.detail,
             "Run again: trainyard first-light --clean FILE; or delete by hand what belongs to "
-            f"{world.cluster_name}"
-        )
-        raise
+            f"{world.cluster_name}",
+        ) from late
     return "no cluster, node, role, secret and running state machine of it is left", [
         one.what for one in found
     ]

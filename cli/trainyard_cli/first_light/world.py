@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from ..api.client import Client
 from ..doctor.account import Account, NotAnswered
 from ..problems import ApiProblem, TrainyardError
-from .seen import StageName
+from .stage_names import StageName
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -24,7 +24,8 @@ class World:
     They may let NotAnswered and TrainyardError pass: then their assumption counts as not seen, with
     the reason.
 
-    `spec` is the run's, with `cluster.spec`. What is set by the stages: `findings` (doctor's),
+    `spec` is the run's, with `cluster.spec`. The stages and the engine tell what they did by the
+    methods under "What happened"; nobody else changes what is known of it: `findings` (doctor's),
     `plan` (the dry run's answer), `price`, `in_doubt`, `run_id`, `disturbed` (the node that was
     replaced, as it was before), `began` (when each stage began), `failure` (what stopped the stage
     that is looked at).
@@ -45,6 +46,47 @@ class World:
         self.disturbed: Json | None = None
         self.began: dict[StageName, datetime] = {}
         self._read: dict[str, Any] = {}
+
+    # What happened
+
+    def stage_began(self, stage: StageName) -> None:
+        self.stage, self.failure = stage, None
+        self.began[stage] = datetime.now(timezone.utc)
+
+    def stage_failed(self, problem: TrainyardError) -> None:
+        self.failure = problem
+
+    def nodes_are_paid_for(self, at_most_seconds: float) -> None:
+        self.paid_seconds = at_most_seconds
+
+    def examined(self, findings: list[Json]) -> None:
+        self.findings = findings
+
+    def planned(self, plan: Json) -> None:
+        self.plan = plan
+
+    def priced(self, price: Json) -> None:
+        self.price = price
+
+    def cluster_requested(self) -> None:
+        self.in_doubt = True
+
+    def cluster_answered(self) -> None:
+        """Our API said whether it makes the cluster."""
+        self.in_doubt = False
+
+    def submitted(self, run_id: str) -> None:
+        self.run_id = run_id
+
+    def replaced(self, node: Json) -> None:
+        self.disturbed = node
+
+    def went_before(self, run_id: str | None, *, in_doubt: bool) -> None:
+        """An earlier first light asked for the cluster, and only its teardown is left to do."""
+        self.run_id, self.in_doubt = run_id, in_doubt
+        self.began["create"] = datetime.now(timezone.utc)
+
+    # Where and what
 
     @property
     def local(self) -> bool:

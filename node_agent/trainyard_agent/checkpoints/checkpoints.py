@@ -36,16 +36,18 @@ log = logging.getLogger(__name__)
 
 NAME = re.compile(r"^step-([0-9]{12})-attempt-([0-9]{1,9})$")
 SCAN_SECONDS = 1.0
-#: Room for the names, sizes and hashes of about 100,000 files.
+#: A manifest may have so much: the names, sizes and hashes of about 100,000 files.
 MANIFEST_BYTES = 16 * 1024 * 1024
-#: This many of the newest are looked at again for changes (a corrupted file changes its time or
-#: size).
+#: So many of the newest checkpoints are looked at again for changes (a corrupted file changes its
+#: time or size).
 RECHECKED = 2
 #: Between blocks of 1 MiB: at most a good half of one core, however much there is to hash.
 _PAUSE_SECONDS = 0.0005
 _NICENESS = 10
-#: Between two looks at a checkpoint that cannot be read just now, growing.
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0
+#: The first pause between two looks at a checkpoint that cannot be read just now; then they grow.
+FIRST_RETRY_SECONDS = 1.0
+#: The longest pause between two looks at a checkpoint that cannot be read just now.
+LAST_RETRY_SECONDS = 60.0
 
 
 class NotWhole(Exception):

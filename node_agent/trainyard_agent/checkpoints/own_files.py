@@ -16,12 +16,13 @@ from trainyard_agent.host.job_files import may_pass, read_small
 from trainyard_contracts import places
 from trainyard_contracts.files import OUTPUT_NAME, JobBundle
 
-#: Every object is read, hashed, and looked at from the control plane: more files than this belong
-#: into archives.
+#: An export takes so many files of a run's output. Every object is read, hashed, and looked at from
+#: the control plane: more belong into archives.
 OUTPUT_FILES = 20_000
-#: A working directory may hold anything, also what nobody wants to keep: all attempts' together,
-#: newest attempt first.
+#: An export takes so many files of the working directories of all attempts together, newest attempt
+#: first. They may hold anything, also what nobody wants to keep.
 WORKING_FILES = 10_000
+#: The files that an export takes of the working directories have so much together.
 WORKING_BYTES = 20 * 1024**3
 _BUNDLE_BYTES = 16 * 1024 * 1024
 #: S3's limit of a key is 1024 bytes with the export's prefix.

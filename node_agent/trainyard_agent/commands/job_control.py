@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 #: Between the request to stop and the end by force: time for a checkpoint at the next step.
 CANCEL_GRACE_SECONDS = 20.0
-#: Between two tries of a scancel that Slurm did not take, growing.
+# Between two tries of a scancel that Slurm did not take, growing.
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 10.0
 MAX_LOG_BYTES = 256 * 1024
 #: Why a node is down, in Slurm's words; returns.OUR_REASONS knows it.

@@ -24,7 +24,7 @@ from trainyard_contracts.commands import Answer, Command, of_words
 
 log = logging.getLogger(__name__)
 
-#: Room for the names of all nodes of the largest cluster.
+# Room for the names of all nodes of the largest cluster.
 MAX_LINE = 256 * 1024
 #: By the command's class. What only people read may be any object.
 Handlers = Mapping[type[Command], Callable[[Any], Awaitable[Answer | dict[str, Any]]]]

@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 
 BATCH_ENTRIES = 10
 BATCH_BYTES = 256 * 1024 - 4096
-#: EventBridge counts source, detail-type and bus name with the detail; the signature is added when
-#: it is sent.
+# EventBridge counts source, detail-type and bus name with the detail; the signature is added when
+# it is sent.
 ENTRY_OVERHEAD = 512
 FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.2, 30.0
 #: An entry the bus itself refuses this often no longer holds back the later events of its run; it

@@ -38,11 +38,13 @@ CREATE TABLE IF NOT EXISTS exports(
     state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '', manifest TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS flags(name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
-#: A file that is given up when the disk is full, so that changes of state still find room. It is
-#: made again when there is plenty.
-RESERVE_BYTES, PLENTY = 2 * 1024 * 1024, 4
-#: Room inside SQLite's own files, which nobody who fills the disk can take: for some ten ends of
-#: attempts, logs and all.
+#: The size of a file that is given up when the disk is full, so that changes of state still find
+#: room.
+RESERVE_BYTES = 2 * 1024 * 1024
+# The file is made again when there is room for so many of its size.
+PLENTY = 4
+# Room inside SQLite's own files, which nobody who fills the disk can take: for some ten ends of
+# attempts, logs and all.
 OWN_BYTES = 256 * 1024
 #: All samples together never take more than this; the oldest go first. Changes of state are not
 #: bounded.

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import IO
 
-#: progress.json, launch-*.json and the like are far smaller.
+#: The most that is read of progress.json, launch-*.json and the like, which are far smaller.
 SMALL_BYTES = 1024 * 1024
 _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Opening a pipe would wait for its writer.

@@ -18,9 +18,10 @@ from trainyard_agent.host.signed_http import Refused, SignedHttp
 
 _URI = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.+)$")
 _BLOCK = 1024 * 1024
-#: S3's limit of one PutObject; larger files go up in parts of PART_BYTES, and their checksum is the
-#: composite of the parts'.
+#: S3's limit of one PutObject: larger files go up in parts, and their checksum is the composite of
+#: the parts'.
 SINGLE_PUT_BYTES = 5 * 1024**3
+#: A file that is too large for one PutObject goes up in parts of this size.
 PART_BYTES = 512 * 1024**2
 
 

@@ -16,7 +16,7 @@ from trainyard_contracts.files import AgentConfig
 
 COMMAND_SECONDS = 10.0
 DEFAULT_SLURMD_PORT = 6818
-#: More nodes are named in Slurm's short form.
+#: More nodes than this are named in Slurm's short form.
 MOST_WHOLE_NAMES = 100
 #: Id, state, user, nodes, partition, priority, reason.
 QUEUE_FORMAT = "%i|%T|%u|%N|%P|%Q|%r"

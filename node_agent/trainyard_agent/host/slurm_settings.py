@@ -35,8 +35,8 @@ TIMEOUTS = {
 EPILOG = "/bin/true"
 #: Slurm looks at new batch jobs after up to 3 seconds unless told otherwise.
 PROMPTLY = "batch_sched_delay=0"
-#: Measured on few nodes; on a large or busy cluster so short times take healthy nodes for silent
-#: ones.
+#: With more workers than this Slurm's timeouts are longer. The short ones were measured on few
+#: nodes; on a large or busy cluster they take healthy nodes for silent ones.
 LARGE_CLUSTER_NODES = 16
 LARGE_CLUSTER = {"MessageTimeout": "10", "TCPTimeout": "5"}
 

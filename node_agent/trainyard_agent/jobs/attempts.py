@@ -31,7 +31,7 @@ SELECT run, attempt, state, bundle, job, nodes, stepped FROM attempts ORDER BY r
 LEFTOVER_RUNS = 20
 #: An ended attempt still explains for this long why its nodes fell silent.
 RECENT_SECONDS = 60.0
-#: After a hint that a job ended, active jobs are looked at closely for so long.
+# After a hint that a job ended, active jobs are looked at closely for so long.
 HINT_SECONDS = 5.0
 
 

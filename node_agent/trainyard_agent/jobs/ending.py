@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 EVIDENCE_SECONDS = 1.5
 #: So long a job may save that a person ended, as one that we were asked to cancel.
 STOP_SECONDS = 20.0
-#: Beyond the time after which an agent counts as silent: until it is known whether a node of a job
-#: that failed is lost.
+#: A job that failed is reported this long after a node's agent counts as silent, at the latest:
+#: until then it is looked whether the node is lost.
 DOUBT_SECONDS = 2.5
 LOOK_SECONDS = 0.05
 #: AttemptEnded carries the evidence of this many nodes at most, the doubtful ones first: PutEvents

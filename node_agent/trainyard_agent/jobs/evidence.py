@@ -35,9 +35,9 @@ _NO_MEMORY = re.compile(
 _SLURM_ENDED = re.compile(r"srun: Force Terminated |slurmstepd: error: \*\*\* ")
 _MAX_ERROR = 500
 LOG_TAIL_BYTES = 8192
-#: The launchers of a job start within moments.
+# The launchers of a job start within moments.
 CLOCKS_DIFFER_SECONDS = 60.0
-#: A trainer's exit code: a checkpoint cannot be written.
+# A trainer's exit code: a checkpoint cannot be written.
 CHECKPOINT_FAILED = 74
 
 

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 PROGRESS_SECONDS, SUSPICIOUS_SECONDS = 0.25, 0.05
 POLL_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.15
-#: A new attempt is looked at closely for so long.
+# A new attempt is looked at closely for so long.
 EAGER_SECONDS = 30.0
 
 

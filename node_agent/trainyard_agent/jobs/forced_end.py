@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 #: SIGKILL to all that a run's attempts up to this one have on the nodes that answer.
 Kill = Callable[[str, int, list[str]], Awaitable[Any]]
-#: Between two tries of a scancel that Slurm did not take.
+# Between two tries of a scancel that Slurm did not take.
 AGAIN_SECONDS = 1.0
 
 

@@ -21,9 +21,10 @@ from trainyard_agent.nodes.node_table import NodeTable
 
 log = logging.getLogger(__name__)
 
-#: srun needs a moment to end after the last launcher, and to kill the others after one that failed.
+#: A job that runs on for so long after its last launcher ended, or one failed, is ended: srun needs
+#: a moment to end, and to kill the others.
 GRACE_SECONDS = 5.0
-#: Reports that are read each second at most, however many nodes a job has.
+# Reports that are read each second at most, however many nodes a job has.
 REPORTS_PER_SECOND = 100
 #: In the attempt's directory: we ended this job because it was hollow. Its launchers then say how
 #: it went, and not Slurm.

@@ -14,7 +14,7 @@ from trainyard_agent.nodes.node_table import NodeTable
 
 log = logging.getLogger(__name__)
 
-#: Nodes that are linked within this time are told to a job together.
+# Nodes that are linked within this time are told to a job together.
 HOSTS_SECONDS = 0.05
 LAST_PAUSE_SECONDS = 10.0
 

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 _OURS = re.compile(r"^run-[0-9a-z]{26}-[0-9]+$")
 #: A queued job of which Slurm says this waits for a person, not for the cluster.
 _NEVER = frozenset({"JobHeldUser", "JobHeldAdmin", "DependencyNeverSatisfied"})
-#: As many names as a sentence holds.
+#: So many users of other jobs are named, as many as a sentence holds.
 USERS = 10
 
 

@@ -15,9 +15,10 @@ from trainyard_contracts.files import Progress
 
 log = logging.getLogger(__name__)
 
-#: Clocks of a cluster's nodes differ by less, or one of them is wrong.
+#: A node's clock may differ so much from the controller's. One that puts a job's first step further
+#: before the attempt or into the future is wrong, and that time is corrected.
 CLOCK_SECONDS = 5.0
-#: How much the newest step counts in what a step usually takes.
+# How much the newest step counts in what a step usually takes.
 NEWEST_SHARE = 0.3
 
 

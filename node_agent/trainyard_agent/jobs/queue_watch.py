@@ -14,9 +14,12 @@ from trainyard_contracts.events import AttemptQueued, JobAhead
 
 log = logging.getLogger(__name__)
 
-#: A job that Slurm has not started by then waits for something. Who is in its way is asked for and
-#: told so often at most.
-QUEUED_SECONDS, ASK_QUEUE_SECONDS, TELL_QUEUE_SECONDS = 3.0, 10.0, 60.0
+#: A job that Slurm has not started by then waits for something.
+QUEUED_SECONDS = 3.0
+#: Slurm is asked this often at most who is in the way of a job that waits.
+ASK_QUEUE_SECONDS = 10.0
+#: The timeline tells this often at most who is in the way of a job that waits.
+TELL_QUEUE_SECONDS = 60.0
 
 
 class QueueWatch:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from trainyard_agent.host.slurm import SlurmNode, expand
 from trainyard_contracts.events import JobAhead
 
-#: More would only make the event and the sentence longer.
+#: So many jobs that are ahead in Slurm's queue are named; more would only make the event and the
+#: sentence longer.
 MOST_AHEAD = 20
 #: A waiting job that nothing but room holds up; others (a dependency, a hold) are in nobody's way.
 _READY = frozenset({"Resources", "Priority"})

@@ -17,7 +17,7 @@ from trainyard_contracts import places
 
 log = logging.getLogger(__name__)
 
-#: What a filesystem must take to count as writable.
+# What a filesystem must take to count as writable.
 PROBE_BYTES = 64 * 1024
 
 

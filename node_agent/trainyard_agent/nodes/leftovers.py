@@ -13,8 +13,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 _STEP_DAEMON = re.compile(rb"^slurmstepd: \[(\d+)\.")
-#: A killed process runs no more, but on a busy node takes a moment to be gone; one that waits for a
-#: disk may never be.
+# A killed process runs no more, but on a busy node takes a moment to be gone; one that waits for a
+# disk may never be.
 GONE_SECONDS = 1.0
 
 

@@ -8,26 +8,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-#: A training that stepped every `s` seconds counts as stopped after QUIET_STEPS * s without a step,
-#: within these bounds.
+#: A training counts as stopped when it makes no step for so many times as long as a step usually
+#: takes, within MIN_QUIET_SECONDS and MAX_QUIET_SECONDS.
 QUIET_STEPS = 3.0
-MIN_QUIET_SECONDS, MAX_QUIET_SECONDS = 0.4, 20.0
-#: Before the first step nothing says how long a step takes.
+#: However short its steps are, a training counts as stopped after this at the earliest.
+MIN_QUIET_SECONDS = 0.4
+#: However long its steps are, a training counts as stopped after this at the latest.
+MAX_QUIET_SECONDS = 20.0
+#: Before its first step a training counts as stopped after this: nothing says how long a step
+#: takes.
 UNKNOWN_QUIET_SECONDS = 1.0
-#: Refused means that the node's kernel answers and nothing listens.
+#: A slurmd whose port refuses so often is gone: the node's kernel answers, and nothing listens.
 REFUSALS_NEEDED = 2
-#: No answer may be a slow or lossy network: so many questions, the first of them so long ago. With
-#: 300 ms each way an answer takes 1.2 s, and one in five is late because a packet is lost; that all
-#: are late is chance no more.
-QUESTIONS_NEEDED, UNANSWERED_SECONDS = 8, 1.7
-#: Shares of the silence after which an agent alone counts as silent. A node of which nothing at all
-#: is heard needs less: ...
+#: So many questions to slurmd without an answer say that it is gone; fewer may be a slow or lossy
+#: network. With 300 ms each way an answer takes 1.2 s, and one in five is late because a packet is
+#: lost; that all are late is chance no more.
+QUESTIONS_NEEDED = 8
+#: The first of the questions that slurmd left without an answer must be so old.
+UNANSWERED_SECONDS = 1.7
+# Shares of the silence after which an agent alone counts as silent. A node of which nothing at all
+# is heard needs less: ...
 DEAD_SHARE = 0.6
-#: ... for so long training must have stood still, too, ...
+# ... for so long training must have stood still, too, ...
 QUIET_SHARE = 0.6
-#: ... and if for so long no other node was heard, it may be our own link that is down. Then we
-#: wait, but not for ever.
-ALONE_SHARE, HOLD_SECONDS = 0.5, 30.0
+# ... and if for so long no other node was heard, it may be our own link that is down. Then we
+# wait, but not for ever.
+ALONE_SHARE = 0.5
+#: A node is held for so long where no other node was heard either: it may be the controller's own
+#: link that is down.
+HOLD_SECONDS = 30.0
 
 Verdict = Literal["wait", "silent", "held", "again", "lost"]
 

@@ -18,12 +18,16 @@ from trainyard_contracts.files import AgentConfig
 
 log = logging.getLogger(__name__)
 
-#: Between two looks: until the cluster is ready, while a job goes on, and else.
-UNREADY_SECONDS, BUSY_SECONDS, IDLE_SECONDS = 0.3, 3.0, 10.0
+#: Between two looks at Slurm's list of nodes until the cluster is ready.
+UNREADY_SECONDS = 0.3
+#: Between two looks at Slurm's list of nodes while a job goes on.
+BUSY_SECONDS = 3.0
+#: Between two looks at Slurm's list of nodes while no job goes on.
+IDLE_SECONDS = 10.0
 #: In the store: the nodes that Slurm had when the control plane was told last.
 MEMBERS = "slurm-nodes"
-#: Nodes that one event says were added or removed. It carries the whole list besides, and of the
-#: largest cluster more would pass AWS's 256 KB.
+#: One event names so many nodes that were added or removed. It carries the whole list besides, and
+#: of the largest cluster more would pass AWS's 256 KB.
 CHANGES_TOLD = 2000
 #: A slurmctld that crashed gave a job's number to the next job, and drained the node that knew the
 #: older one. No drain by a person says so.

@@ -21,11 +21,11 @@ Slurmd = Literal["up", "refused", "silent", "unknown"]
 _OF_THE_NODE = (errno.EHOSTUNREACH, errno.ECONNRESET, errno.ETIMEDOUT, errno.EHOSTDOWN)
 
 ANSWER_SECONDS = 3.0
-#: Between two questions: until it is known what the silence means, after a refusal, and when slurmd
-#: answers or is given up.
+# Between two questions: until it is known what the silence means, after a refusal, and when slurmd
+# answers or is given up.
 EAGER_SECONDS, AGAIN_SECONDS, CALM_SECONDS = 0.1, 0.05, 2.0
-#: Where many nodes are silent at once, they share this many questions a second: each is an open
-#: socket for up to ANSWER_SECONDS.
+# Where many nodes are silent at once, they share this many questions a second: each is an open
+# socket for up to ANSWER_SECONDS.
 QUESTIONS_A_SECOND = 150
 
 

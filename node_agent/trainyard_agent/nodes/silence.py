@@ -22,16 +22,16 @@ from trainyard_contracts.files import AgentConfig
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 0.2
-#: A beat that is late by half an interval is reason to ask.
+#: A node is asked when its newest beat is older than so many intervals of its beats.
 LATE_BEATS = 1.5
 #: How long an agent may take for the answer to an echo before its node is doubted.
 ECHO_SECONDS = 0.3
-#: This much later than planned, this process itself stood still, or its machine did. What it knows
-#: is then old.
+# This much later than planned, this process itself stood still, or its machine did. What it knows
+# is then old.
 STILL_SECONDS = 0.5
-#: Where thousands are silent at once, all of them together get so many looks a second.
+#: So many looks a second all silent nodes get together, however many they are.
 LOOKS_A_SECOND = 2000
-#: What is known of all nodes together is counted anew after so long for each of them.
+# What is known of all nodes together is counted anew after so long for each of them.
 CENSUS_SECONDS_A_NODE = 0.0001
 
 

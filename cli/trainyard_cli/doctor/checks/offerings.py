@@ -11,6 +11,8 @@ from ..scope import Scope
 
 
 def check(account: Account, scope: Scope) -> Iterator[Finding]:
+    if scope.unknown_backend is not None:
+        yield _unknown(scope, scope.unknown_backend)
     zones = {subnet["AvailabilityZone"] for subnet in subnets_of(account, scope)}
     types = sorted({group.instance_type.removeprefix("ml.") for group in scope.groups})
     if not types:
@@ -41,6 +43,17 @@ def check(account: Account, scope: Scope) -> Iterator[Finding]:
                 ),
                 "Take a subnet in one of those zones",
             )
+
+
+def _unknown(scope: Scope, backend: str) -> Finding:
+    return Finding(
+        "offerings",
+        "unknown",
+        scope.field("backend"),
+        f"doctor does not know the instances of '{backend}': none of their types, quotas, "
+        "addresses, partitions and training plans was checked",
+        "Check them by hand",
+    )
 
 
 def _finding(kind: str, problem: str, remedy: str) -> Finding:

@@ -6,8 +6,9 @@ from datetime import datetime
 
 from trainyard_contracts.places import CLUSTER_TAG
 
-from ..seen import Seen, look
-from ..told import broken, held, sentence, trouble, unseen
+from ..register import look
+from ..trouble import sentence, trouble
+from ..verdicts import Seen, broken, held, unseen
 from ..world import World
 
 SHAPE = ("SlurmConfigStrategy", "SlurmConfig", "rchestrator", "NodeProvisioningMode")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ..seen import Seen, look
-from ..told import broken, held, logged, stories, unseen
+from ..function_logs import logged
+from ..node_reports import stories
+from ..register import look
+from ..verdicts import Seen, broken, held, unseen
 from ..world import World
 
 ON_FACT = "OnFactLogs"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..seen import Seen, look
-from ..told import Story, as_processes, broken, held, judged, stories, unseen
+from ..node_reports import Story, as_processes, judged, stories
+from ..register import look
+from ..verdicts import Seen, broken, held, unseen
 from ..world import World
 
 PYTHONS = ((3, 10), (3, 12))

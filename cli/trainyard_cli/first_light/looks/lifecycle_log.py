@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..seen import Seen, look
-from ..told import broken, held, unseen
+from ..register import look
+from ..verdicts import Seen, broken, held, unseen
 from ..world import World
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ..seen import Seen, look
-from ..told import broken, held
+from ..register import look
+from ..verdicts import Seen, broken, held
 from ..world import World
 
 PRICE_LIST_REGION = "us-east-1"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ..seen import Seen, StageName, look
-from ..told import broken, held, sentence, trouble, unseen
+from ..register import look
+from ..stage_names import StageName
+from ..trouble import sentence, trouble
+from ..verdicts import Seen, broken, held, unseen
 from ..world import World
 
 NOT_CONNECTED = "is not connected"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trainyard_contracts import places
 
-from ..seen import Seen, look
-from ..told import broken, held, unseen
+from ..register import look
+from ..verdicts import Seen, broken, held, unseen
 from ..world import World
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..seen import Seen, look
-from ..told import broken, held, stories, unseen
+from ..node_reports import stories
+from ..register import look
+from ..verdicts import Seen, broken, held, unseen
 from ..world import Json, World
 
 

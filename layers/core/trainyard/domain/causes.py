@@ -17,7 +17,8 @@ from trainyard.domain.records import Action, Attempt, Problem
 from trainyard.domain.words import signals
 from trainyard_contracts.events import AttemptEnded, Fact, NodeEvidence
 
-#: A program that reports no steps and ran for longer did work, as far as anybody can tell.
+#: A program that reports no steps and ended within this time did no work yet; one that ran for
+#: longer did, as far as anybody can tell.
 EARLY_SECONDS = 300
 
 

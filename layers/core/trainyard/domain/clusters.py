@@ -13,13 +13,14 @@ from trainyard.domain.records import Cluster, Problem
 from trainyard.domain.states import BackendStatus, NodeState
 from trainyard_contracts.events import ClusterReady, Fact
 
-#: Events tell; a describe call this often is the fallback.
+#: A cluster that is being made or deleted is described this often, in case no event tells of it.
 LOOK_SECONDS = 60
-#: A new cluster may not be visible to DescribeCluster at once.
+#: A cluster that DescribeCluster does not know counts as gone only when it is older than this: a
+#: new one may not be visible at once.
 VISIBLE_SECONDS = 120
-#: Continuous provisioning repeats a failing lifecycle script without end and bills for it: so many
-#: failures are enough, or as many as there are workers, since of a thousand nodes three may fail
-#: for a reason that passes.
+#: So many failures of lifecycle scripts end the making of a cluster, or as many as there are
+#: workers, since of a thousand nodes three may fail for a reason that passes. Continuous
+#: provisioning would repeat the script without end and bill for it.
 LIFECYCLE_FAILURES = 3
 
 

@@ -27,13 +27,14 @@ from trainyard.domain.runs import Outcome, stopped
 Next = Literal["ensure-cluster", "submit", "wait", "repair", "export", "teardown", "finish"]
 #: The longest wait: the machine looks at the run at least once a day even if nothing happens.
 LONGEST_WAIT_SECONDS = 86400
-#: As many as a life may have (recovery.maxAttempts), so that budgets count right.
+#: Attempts that a record keeps: as many as a life may have (recovery.maxAttempts), so that budgets
+#: count right.
 MOST_ATTEMPTS = 1000
 MOST_INCIDENTS = 200
 MOST_HANDLED = 500
 #: Names of nodes that all attempts but the newest keep together; the newest keeps all its own.
 MOST_NAMES = 2000
-#: Attempts and incidents that keep their reason in words.
+#: So many attempts and incidents, the newest, keep their reason in words.
 MOST_REASONS = 50
 
 

@@ -9,8 +9,8 @@ from trainyard.domain.teardown import has_something_to_lose, unsaved_runs
 from trainyard_contracts.events import Fact
 from trainyard_contracts.places import RECORD_TAG
 
-#: How many clusters with our tag may be orphans at once; more are a sign that the records are
-#: wrong.
+#: The share of the clusters with our tag that may be orphans at once, one at least; more are a sign
+#: that the records are wrong.
 SHARE = 0.1
 
 

@@ -25,8 +25,8 @@ from trainyard.domain.records import (
 )
 from trainyard_contracts.events import ExportFinished, Fact
 
-#: After its cluster's own deadline the run gives up too. The cluster's machine goes first, for it
-#: knows the reason better.
+#: So long after its cluster's own deadline the run gives up too. The cluster's machine goes first,
+#: for it knows the reason better.
 GRACE_SECONDS = 120
 #: Repairs behind the run's back wait this long at most for a new attempt's first step.
 RESTART_SECONDS = 60

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.domain.errors import BodyTooLarge, FieldError, InvalidRequest
 
-#: The most that a body may have; a table's item takes 400 KB.
+#: A request's body may have so much; a table's item takes 400 KB.
 BODY_LIMIT_BYTES = 256 * 1024
 
 

@@ -122,7 +122,9 @@ def test_the_local_cloud_starts_with_frequent_samples_and_tells_its_own_errors(
         )
     assert trainyard("local", "up", "--template", str(tmp_path / "none"))[0] == 6
     assert "1 process had to be killed" in trainyard("local", "down")[1]
-    assert trainyard("local", "status")[0] == 5
+    for words in ("status", "update"):
+        code, _, err = trainyard("local", words)
+        assert (code, "The local cloud is down" in err) == (5, True), words
 
 
 @pytest.mark.real

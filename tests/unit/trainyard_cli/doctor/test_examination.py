@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import botocore.session
 import pytest
@@ -18,6 +18,7 @@ from trainyard_cli.doctor.examination import examine, names
 from trainyard_cli.doctor.scope import Scope
 from trainyard_cli.main import run as trainyard
 from trainyard_cli.problems import InvalidInput
+from trainyard_contracts.cluster_base import ClusterBase, GroupBase
 
 RUN: dict[str, Any] = {
     "name": "demo",
@@ -258,6 +259,26 @@ def test_what_nobody_may_look_at_is_said_and_the_other_checks_go_on() -> None:
     assert set(found) == {"bucket", "budgets"}
     assert found["budgets"].severity == "unknown"
     assert "Allow budgets:DescribeBudgets" in found["budgets"].remedy
+
+
+class OtherSpec(ClusterBase):
+    """A second backend's, as it would join."""
+
+    backend: Literal["other"]
+    instance_groups: list[GroupBase]
+
+
+def test_that_instances_of_another_backend_are_not_checked_is_said() -> None:
+    groups = [
+        {"name": role, "role": role, "instanceType": "c5.large", "count": 1}
+        for role in ("controller", "worker")
+    ]
+    spec = OtherSpec.model_validate({**CLUSTER, "backend": "other", "instanceGroups": groups})
+    account = RecordedAccount()
+    (found,) = examine(account, Scope(spec, prefix="cluster.spec."))  # type: ignore[arg-type]
+    assert (found.severity, found.subject) == ("unknown", "cluster.spec.backend")
+    assert "instances of 'other'" in found.problem
+    assert "ec2:DescribeInstanceTypeOfferings" not in account.asked
 
 
 def test_nothing_that_doctor_calls_changes_anything() -> None:

@@ -22,7 +22,8 @@ from trainyard_cli.doctor.account import NotAnswered
 from trainyard_cli.first_light import command, engine
 from trainyard_cli.first_light.engine import Interrupted, Signals
 from trainyard_cli.first_light.record import Record
-from trainyard_cli.first_light.seen import Look, Seen
+from trainyard_cli.first_light.register import Look
+from trainyard_cli.first_light.verdicts import Seen
 from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
 from trainyard_cli.problems import TrainyardError
@@ -200,7 +201,7 @@ def test_the_first_signal_stops_it_and_the_next_ones_are_told_what_goes_on() -> 
     with Signals(told.append), pytest.raises(Interrupted, match="SIGTERM"):
         signal.raise_signal(signal.SIGTERM)
     with Signals(told.append) as signals:
-        signals.held = True
+        signals.hold()
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGHUP)
     assert len(told) == 2

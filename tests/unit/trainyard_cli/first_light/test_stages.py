@@ -16,8 +16,8 @@ from tests.support.repository import ROOT
 
 from trainyard_cli.api.connection import Connection
 from trainyard_cli.first_light import engine, plan, stages
+from trainyard_cli.first_light.looks import every_look
 from trainyard_cli.first_light.record import Record
-from trainyard_cli.first_light.seen import looks
 from trainyard_cli.first_light.world import World
 
 
@@ -105,7 +105,7 @@ def test_every_look_names_an_assumption_and_stages_that_there_are() -> None:
         "teardown",
         "nothing-left",
     ]
-    assert looks()
-    for look in looks():
+    assert every_look()
+    for look in every_look():
         assert look.assumption.startswith("A-")
         assert set(look.after) <= set(there), look

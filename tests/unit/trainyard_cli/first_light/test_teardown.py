@@ -19,7 +19,7 @@ from trainyard_cli.api.connection import Connection
 from trainyard_cli.doctor.account import NotAnswered
 from trainyard_cli.first_light import stages
 from trainyard_cli.first_light.engine import Interrupted
-from trainyard_cli.first_light.teardown import tear_down
+from trainyard_cli.first_light.teardown import nothing_left, tear_down
 from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
 from trainyard_cli.problems import ApiProblem, TrainyardError, Unreachable
@@ -158,3 +158,19 @@ def test_a_cluster_that_nobody_may_delete_is_told_with_the_command_that_does(
         "aws sagemaker delete-cluster --cluster-name first-light-abcdefgh"
     )
     assert any("AccessDenied" in words for words in told)
+
+
+def test_what_is_left_is_named_in_the_file_and_in_the_words(
+    world: World, account: RecordedAccount
+) -> None:
+    refused = NotAnswered("one", "AccessDenied", "no")
+    asked = ("sagemaker:ListClusterNodes", "secretsmanager:DescribeSecret", "iam:ListRoles",
+             "stepfunctions:ListExecutions", "s3:ListObjectsV2")  # fmt: skip
+    account.answers |= dict.fromkeys(asked, refused)
+    account.answers["sagemaker:DescribeCluster"] = {"ClusterStatus": "Deleting"}
+    clock = Clock()
+    with pytest.raises(StageFailed) as failure:
+        nothing_left(world, Watch(10, 5, clock=clock, sleep=clock.sleep))
+    assert str(failure.value).startswith("Something is left: cluster first-light-abcdefgh is")
+    assert failure.value.title == "Something is left"
+    assert "--clean FILE" in failure.value.next_step

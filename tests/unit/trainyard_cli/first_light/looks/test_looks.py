@@ -11,8 +11,10 @@ from tests.support.recorded_account import RecordedAccount
 
 from trainyard_cli.api.client import Client
 from trainyard_cli.api.connection import Connection
-from trainyard_cli.first_light.seen import Seen, StageName, looks
+from trainyard_cli.first_light.looks import every_look
+from trainyard_cli.first_light.stage_names import StageName
 from trainyard_cli.first_light.stages import resume_
+from trainyard_cli.first_light.verdicts import Seen
 from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
 from trainyard_cli.problems import ApiProblem, TrainyardError
@@ -86,7 +88,7 @@ class ToldWorld(World):
 
 def seen(assumption: str, **said: Any) -> Seen:
     """What the look at that assumption sees."""
-    (look,) = [look for look in looks() if look.assumption == assumption]
+    (look,) = [look for look in every_look() if look.assumption == assumption]
     return look.see(ToldWorld(**said))
 
 
@@ -121,7 +123,7 @@ def test_what_holds_the_first_command_up_names_its_assumption_and_no_other(
 ) -> None:
     found = {
         look.assumption: look.see(ToldWorld(stage="command", timeline=delayed(words)))
-        for look in looks()
+        for look in every_look()
         if "command" in look.after
     }
     assert [name for name, one in found.items() if one.verdict == "broken"] == [assumption]
@@ -333,12 +335,13 @@ def test_a_replacement_that_was_refused_says_nothing_of_a_second_node() -> None:
             raise ApiProblem(502, {"title": "HyperPod refused"})
 
     world = ToldWorld(stage="resume", failure=TrainyardError("HyperPod refused"))
-    world.api, world.run_id = Api(world.api.connection), "run-1"
+    world.api = Api(world.api.connection)
+    world.submitted("run-1")
     with pytest.raises(ApiProblem):
         resume_(world, Watch(10, 5))
     found = {
         look.assumption: look.see(world)
-        for look in looks()
+        for look in every_look()
         if look.assumption in ("A-014", "A-039")
     }
     assert {name: one.verdict for name, one in found.items()} == {

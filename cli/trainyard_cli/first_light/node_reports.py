@@ -1,32 +1,17 @@
-"""What looks read beside the world: the nodes' reports, our functions' logs, held-up commands."""
+"""What each node reported of itself in the log of its lifecycle script."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from .seen import Seen
+from .verdicts import Seen, broken, held, unseen
 from .world import Json, World
 
 #: node_agent/lifecycle/node_facts.py writes it.
 FACTS = "trainyard-facts "
 FINISHED = "[trainyard] lifecycle finished"
-#: Of these the timeline tells what a step waits for, or why it ended.
-TROUBLE = ("Delayed", "Trouble", "Warning")
-
-
-def held(assumption: str, evidence: str) -> Seen:
-    return Seen(assumption, "held", evidence)
-
-
-def broken(assumption: str, evidence: str, remedy: str) -> Seen:
-    return Seen(assumption, "broken", evidence, remedy)
-
-
-def unseen(assumption: str, why: str) -> Seen:
-    return Seen(assumption, "not-seen", why)
 
 
 @dataclass(frozen=True)
@@ -100,52 +85,3 @@ def judged(
     if found and all(as_processes(story) for story in found):
         return unseen(assumption, "nodes of this local cloud are processes and have no image")
     return unseen(assumption, f"none of {len(found)} nodes told of it")
-
-
-def logged(world: World, logical_id: str) -> list[Json]:
-    """What one of our functions logged since the cluster was asked for.
-
-    It is the JSON lines of its log group, which is given by its name in the template.
-    """
-    group = world.account.resource(logical_id)
-    if group is None or "create" not in world.began:
-        return []
-    request: Json = {
-        "logGroupName": group,
-        "startTime": int(world.began["create"].timestamp() * 1000),
-    }
-    found: list[Json] = []
-    while True:
-        page = world.asked("logs", "FilterLogEvents", **request)
-        if page is None:
-            return found
-        found += [
-            line for event in page["events"] if (line := _object(event["message"])) is not None
-        ]
-        if not page.get("nextToken"):
-            return found
-        request["nextToken"] = page["nextToken"]
-
-
-def _object(text: str) -> Json | None:
-    try:
-        value: Any = json.loads(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def trouble(world: World) -> str:
-    """Everything that said why something did not go on, in one text."""
-    parts = [entry["message"] for entry in world.timeline(*TROUBLE)]
-    for known in (world.cluster, world.run):
-        if problem := (known or {}).get("problem"):
-            parts.append(f"{problem.get('title', '')}: {problem.get('detail', '')}")
-    if world.failure is not None:
-        parts.append(str(world.failure))
-    return "\n".join(parts)
-
-
-def sentence(text: str, words: str) -> str:
-    """The line of a text that has these words."""
-    return next((line for line in text.splitlines() if words in line), words)
