@@ -1,7 +1,7 @@
 """Names by which one process finds what another one wrote: objects, secrets, roles, tags and files.
 
-Needs the standard library only. The trainers and the lifecycle scripts, which import nothing of
-ours, spell some of these once more; `tests/contract/test_places.py` holds them to this page.
+Needs the standard library only. The trainers and the lifecycle scripts do not import it and spell
+some of these once more; `tests/contract/test_places.py` holds them to this page.
 """
 
 from __future__ import annotations
