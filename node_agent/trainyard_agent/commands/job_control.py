@@ -35,6 +35,7 @@ from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.traces import read_tail
 from trainyard_agent.nodes.links import Links
 from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_contracts import places
 from trainyard_contracts.commands import Cancelling, Excluded, Submitted, Tail
 from trainyard_contracts.files import AgentConfig, JobBundle
 
@@ -308,7 +309,8 @@ class JobControl:
 
         The newest attempt of each run on the shared filesystem may have a job.
         """
-        for path in runs_root(self._config).glob("run-*/attempts/*/bundle.json"):
+        bundles = f"run-*/{places.ATTEMPTS}/*/{places.BUNDLE}"
+        for path in runs_root(self._config).glob(bundles):
             run_id, number = path.parents[2].name, path.parent.name
             newest = self._attempts.newest(run_id)
             if number.isdecimal() and (newest is None or newest.number < int(number)):
@@ -385,5 +387,5 @@ class JobControl:
 
     def logs(self, run_id: str, number: int, lines: int) -> Tail:
         """The tail of the attempt's log."""
-        text = read_tail(attempt_dir(self._config, run_id, number) / "job.log", MAX_LOG_BYTES)
+        text = read_tail(attempt_dir(self._config, run_id, number) / places.JOB_LOG, MAX_LOG_BYTES)
         return Tail("\n".join(text.splitlines()[-max(1, lines) :]))
