@@ -13,7 +13,8 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 from tests.support.agent import RUN, config
 
-from trainyard_agent.jobs.attempt_files import job_environment, write_attempt
+from trainyard.domain.recipes import BATCH_SCRIPT
+from trainyard_agent.jobs.attempt_files import job_marks, write_attempt
 from trainyard_contracts import places
 from trainyard_contracts.events import SOURCE
 from trainyard_contracts.files import ClusterFile, JobBundle, LaunchReport, Progress
@@ -91,6 +92,10 @@ def test_the_trainers_spell_shared_names_as_the_contracts_do() -> None:
     assert tuple(map(int, parsed.groups())) == (7, 12)
 
 
+def test_the_batch_script_looks_for_nodes_in_the_file_that_the_agent_writes() -> None:
+    assert f"@ATTEMPT_DIR@/{places.HOSTS})" in BATCH_SCRIPT
+
+
 def test_the_template_names_the_agents_events_as_the_contracts_do() -> None:
     text = (ROOT / "template.yaml").read_text()
     assert text.count(f"source: [{SOURCE}]") == text.count(f'"events:source": {SOURCE}}}') == 1
@@ -146,16 +151,28 @@ def bundle(**changes: Any) -> JobBundle:
         {"checkpoint_every_seconds": 12.5, "environment": {"TRAINYARD_RUN_ID": "another"}},
     ],
 )
-def test_the_launcher_gives_a_job_the_variables_that_the_agent_gave_slurm(
+def test_the_launcher_makes_the_variables_of_a_job_from_what_the_agent_wrote(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     asked, directory = bundle(**changes), tmp_path / "runs" / RUN / "attempts" / "2"
     write_attempt(directory, asked, config(tmp_path), {})
-    slurms = job_environment(config(tmp_path), asked, directory.parents[1], directory)
     given = Job.read(directory).environment()
-    assert {name: given[name] for name in slurms} == slurms
-    assert set(given) - set(slurms) <= {name for name, value in given.items() if not value}
-    assert Attempt.from_environment(given) == Attempt.from_environment(slurms)
+    assert job_marks(asked).items() <= given.items()
+    auto, seconds = asked.checkpoint_every_seconds == "auto", asked.checkpoint_every_seconds
+    by_default = 60.0 if seconds is None and asked.checkpoint_every_steps is None else seconds
+    assert Attempt.from_environment(given) == Attempt(
+        run_id=RUN,
+        number=2,
+        run_dir=directory.parents[1],
+        attempt_dir=directory,
+        checkpoint_dir=directory.parents[1] / asked.checkpoint_directory,
+        every_seconds=None if auto else by_default,
+        every_steps=asked.checkpoint_every_steps,
+        keep=asked.checkpoint_keep,
+        every_auto=auto,
+        seconds_between_failures=asked.seconds_between_failures or 86400.0,
+    )
+    assert given["TRAINYARD_OUTPUT_DIR"] == str(directory.parents[1] / places.OUTPUT)
 
 
 def test_trainers_and_launchers_write_what_the_agent_reads(

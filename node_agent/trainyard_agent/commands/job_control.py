@@ -22,7 +22,7 @@ from trainyard_agent.host.s3 import S3, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.host.slurm import Slurm, SlurmError, compress
 from trainyard_agent.jobs.attempt_files import (
-    job_environment,
+    job_marks,
     parse_bundle,
     sbatch_options,
     write_attempt,
@@ -123,13 +123,11 @@ class JobControl:
         # From here on a job may exist that we do not know of. After a crash it is looked for by
         # its name.
         self._attempts.save(attempt, must=True, state="submitting")
-        root, directory = run_dir(self._config, attempt.run_id), attempt.directory
-        environment = job_environment(self._config, bundle, root, directory)
         known = await self._slurm.nodes()
         self._table.take(known)
         unready = self._table.unready()
-        options = sbatch_options(bundle, directory, known, unready)
-        job_id = await self._slurm.submit(options, str(script), environment)
+        options = sbatch_options(bundle, attempt.directory, known, unready)
+        job_id = await self._slurm.submit(options, str(script), job_marks(bundle))
         # Not before: Slurm starts waiting jobs the moment another one ended on its last node, but
         # a job that is new after up to a second (up to three with SchedulerParameters that are
         # not ours).

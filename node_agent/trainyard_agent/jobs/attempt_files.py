@@ -105,28 +105,12 @@ def render(script: str, config: AgentConfig, directory: Path) -> str:
     return script
 
 
-def job_environment(
-    config: AgentConfig, bundle: JobBundle, run_dir: Path, directory: Path
-) -> dict[str, str]:
-    """The attempt's variables.
+def job_marks(bundle: JobBundle) -> dict[str, str]:
+    """Variables by which what is left of a job is found on its nodes.
 
-    The user's own reach the program through job.json, past every shell.
+    The launcher makes all others from job.json, past every shell.
     """
-    optional = {
-        "TRAINYARD_CHECKPOINT_EVERY_SECONDS": bundle.checkpoint_every_seconds,
-        "TRAINYARD_CHECKPOINT_EVERY_STEPS": bundle.checkpoint_every_steps,
-        "TRAINYARD_SECONDS_BETWEEN_FAILURES": bundle.seconds_between_failures,
-    }
-    return {
-        "TRAINYARD_RUN_ID": bundle.run_id,
-        "TRAINYARD_ATTEMPT": str(bundle.attempt),
-        "TRAINYARD_RUN_DIR": str(run_dir),
-        "TRAINYARD_ATTEMPT_DIR": str(directory),
-        "TRAINYARD_OUTPUT_DIR": str(run_dir / places.OUTPUT),
-        "TRAINYARD_CHECKPOINT_DIR": str(run_dir / bundle.checkpoint_directory),
-        "TRAINYARD_CHECKPOINT_KEEP": str(bundle.checkpoint_keep),
-        **{name: str(value) for name, value in optional.items() if value is not None},
-    }
+    return {"TRAINYARD_RUN_ID": bundle.run_id, "TRAINYARD_ATTEMPT": str(bundle.attempt)}
 
 
 def sbatch_options(
