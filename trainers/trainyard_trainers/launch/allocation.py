@@ -120,7 +120,8 @@ def expand(node_list: str) -> tuple[str, ...]:
     """The hosts of a Slurm node list in its order: `ip-10-0-0-[3-5,9]` -> ip-10-0-0-3, -4, -5, -9.
 
     srun starts process k on host k. The agent has the same in `slurm.expand`, and cannot spare us
-    ours: job.json is written before Slurm chooses the nodes. One test compares the two.
+    ours: job.json is written before Slurm chooses the nodes (docs/adr/0028). One test compares the
+    two.
     """
     names = [
         name
