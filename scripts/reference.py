@@ -103,7 +103,7 @@ def fields_of(cls: type[BaseModel], besides: type[BaseModel] | None = None) -> s
 
 
 def agent_commands() -> str:
-    rows = [[f"`{usage(cls)}`", words(cls)] for cls in commands.COMMANDS.values()]
+    rows = [[f"`{cls.usage()}`", words(cls)] for cls in commands.COMMANDS.values()]
     answers = [
         cls
         for cls in vars(commands).values()
@@ -132,14 +132,6 @@ def agent_commands() -> str:
             ),
         ]
     )
-
-
-def usage(cls: type[commands.Command]) -> str:
-    options = []
-    for option in dataclasses.fields(cls):
-        text = f"--{option.name.replace('_', '-')}={option.name.upper()}"
-        options.append(text if option.default is dataclasses.MISSING else f"[{text}]")
-    return " ".join([commands.PROGRAM, cls.name, *options])
 
 
 def problem_codes() -> str:

@@ -21,10 +21,15 @@ PATIENCE_SECONDS = 5.0
 #: own timeouts bound it, so this only guards against a wedged daemon.
 ANSWER_SECONDS = 120.0
 
+DAEMON = "trainyard-agent daemon --config FILE"
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; print its JSON; 0 if it worked, 1 if not."""
     words = sys.argv[1:] if argv is None else argv
+    if {"-h", "--help"} & set(words):
+        print(usage())
+        return 0
     if words[:1] == ["daemon"]:
         return _daemon(words[1:])
     if words == ["notify-job-end"]:
@@ -49,18 +54,20 @@ def main(argv: list[str] | None = None) -> int:
 
 def _daemon(words: Sequence[str]) -> int:
     if len(words) != 2 or words[0] != "--config":
-        print(
-            json.dumps(
-                {
-                    "error": "invalid-request",
-                    "message": "it is: trainyard-agent daemon --config FILE",
-                }
-            )
-        )
+        print(json.dumps({"error": "invalid-request", "message": f"it is: {DAEMON}"}))
         return 1
     from trainyard_agent.daemon import run_daemon
 
     return run_daemon(words[1])
+
+
+def usage() -> str:
+    """For people; whoever sends a command does not wait for this import."""
+    from trainyard_contracts.commands import COMMANDS
+
+    commands = [command.usage() for command in COMMANDS.values()]
+    lines = [*commands, DAEMON, "trainyard-agent notify-job-end"]
+    return "\n".join(["usage:", *(f"  {line}" for line in lines)])
 
 
 def state_dir() -> str:

@@ -175,6 +175,41 @@ def test_every_import_rule_is_kept(workspace: Path) -> None:
             "trainyard_local layers",
         ),
         (
+            "node_agent/lifecycle/step_network.py",
+            "import trainyard_agent.host.boot",
+            "lifecycle scripts take two modules of ours",
+        ),
+        (
+            "node_agent/lifecycle/step_network.py",
+            "import trainyard_trainers.common.files",
+            "lifecycle scripts take two modules of ours",
+        ),
+        (
+            "node_agent/trainyard_agent/host/slurm_settings.py",
+            "import trainyard_contracts.places",
+            "lifecycle scripts need the standard library only",
+        ),
+        (
+            "trainers/trainyard_trainers/common/files.py",
+            "import torch",
+            "lifecycle scripts need the standard library only",
+        ),
+        (
+            "node_agent/trainyard_agent/__init__.py",
+            "import trainyard_trainers.common.exits",
+            "an agent takes the contracts only",
+        ),
+        (
+            "layers/core/trainyard/backends/lifecycle_bundle.py",
+            "import trainyard_agent",
+            "only nodes take what runs on nodes",
+        ),
+        (
+            "localcloud/trainyard_local/nodes/__init__.py",
+            "import trainyard_contracts.places",
+            "the local cloud takes no words of ours",
+        ),
+        (
             "localcloud/sam_on_moto/wire/__init__.py",
             "import trainyard.domain",
             "agent, trainers, local cloud and CLI know nothing",

@@ -13,15 +13,33 @@ import pytest
 from samtranslator.yaml_helper import yaml_parse
 from tests.support.agent import RUN, config
 
-from trainyard_agent.jobs.attempt_files import job_environment, write_attempt
+from trainyard.domain.recipes import BATCH_SCRIPT
+from trainyard_agent.jobs.attempt_files import job_marks, write_attempt
 from trainyard_contracts import places
+from trainyard_contracts.events import SOURCE
 from trainyard_contracts.files import ClusterFile, JobBundle, LaunchReport, Progress
+from trainyard_trainers.checkpoints.checkpoint import checkpoint_name
+from trainyard_trainers.common import places as trainers_places
 from trainyard_trainers.common import progress
 from trainyard_trainers.common.attempt import Attempt
 from trainyard_trainers.launch.allocation import Job
 
 ROOT = Path(__file__).resolve().parents[2]
 LIFECYCLE = sorted((ROOT / "node_agent/lifecycle").glob("*.py"))
+PRODUCT = ("layers", "functions", "node_agent", "trainers", "cli", "localcloud")
+#: Shared names, and in the trainers the same once more.
+SPELT = (
+    "layers/contracts/trainyard_contracts/places.py",
+    "trainers/trainyard_trainers/common/places.py",
+)
+#: Who may not import them (`pyproject.toml`), or where a word stands for something else.
+ELSEWHERE = {
+    "layers/contracts/trainyard_contracts/events.py: trainyard.agent": "beside the events' classes",
+    "node_agent/lifecycle/node.py: cluster.json": "a lifecycle script",
+    "localcloud/trainyard_local/faults.py: manifest.json": "the local cloud",
+    "localcloud/trainyard_local/faults.py: runs": "the local cloud",
+    "node_agent/trainyard_agent/host/configuration.py: runs": "on disk; the constant is a key's",
+}
 
 
 def read_of_cluster_file(path: Path) -> set[str]:
@@ -56,6 +74,69 @@ def test_the_template_names_secrets_and_roles_as_the_contracts_do() -> None:
     assert f":secret:{places.secret_prefix(stack)}/*" in text
 
 
+def constants(module: Any) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if name.isupper() and isinstance(value, str)
+    }
+
+
+def test_the_trainers_spell_shared_names_as_the_contracts_do() -> None:
+    ours, theirs = constants(places), constants(trainers_places)
+    assert {"FENCE", "FENCE_LOCK", "FINAL", "HOSTS", "JOB", "PROGRESS"} <= theirs.keys()
+    assert theirs == {name: ours.get(name) for name in theirs}
+    assert trainers_places.launch_report("ip-1") == places.launch_report("ip-1")
+    parsed = places.CHECKPOINT_NAME.match(checkpoint_name(7, 12))
+    assert parsed is not None
+    assert tuple(map(int, parsed.groups())) == (7, 12)
+
+
+def test_the_batch_script_looks_for_nodes_in_the_file_that_the_agent_writes() -> None:
+    assert f"@ATTEMPT_DIR@/{places.HOSTS})" in BATCH_SCRIPT
+
+
+def test_the_template_names_the_agents_events_as_the_contracts_do() -> None:
+    text = (ROOT / "template.yaml").read_text()
+    assert text.count(f"source: [{SOURCE}]") == text.count(f'"events:source": {SOURCE}}}') == 1
+
+
+def spelt_again(text: str) -> set[str]:
+    """Shared names in strings: as a path's part, or such that they mean nothing else."""
+    names = {*constants(places).values(), *constants(trainers_places).values()}
+    own = {name for name in names if "." in name} | {SOURCE, "clusters/"}
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            right = node.right
+            if isinstance(right, ast.Constant) and right.value in names:
+                found.add(str(right.value))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            last = node.value.rpartition("*/")[2]
+            found |= {name for name in own if last.startswith(name) and " " not in last}
+    return found
+
+
+def test_a_shared_name_is_spelt_in_one_place() -> None:
+    files = [path for member in PRODUCT for path in sorted((ROOT / member).rglob("*.py"))]
+    assert len(files) > 400
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files
+        if str(path.relative_to(ROOT)) not in SPELT
+        for name in spelt_again(path.read_text())
+    }
+    assert found == ELSEWHERE.keys()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['run / "fence"', 'read("job.log")', 'glob("run-*/*/bundle.json")', 'f"clusters/{name}/"'],
+)
+def test_a_name_that_is_spelt_again_is_found(line: str) -> None:
+    assert spelt_again(line)
+
+
 def bundle(**changes: Any) -> JobBundle:
     fields = {"run_id": RUN, "attempt": 2, "cluster_name": "c", "batch_script": "", "nodes": 1}
     return JobBundle(**(fields | {"processes_per_node": 1, "program": ["train.py"]} | changes))
@@ -70,16 +151,28 @@ def bundle(**changes: Any) -> JobBundle:
         {"checkpoint_every_seconds": 12.5, "environment": {"TRAINYARD_RUN_ID": "another"}},
     ],
 )
-def test_the_launcher_gives_a_job_the_variables_that_the_agent_gave_slurm(
+def test_the_launcher_makes_the_variables_of_a_job_from_what_the_agent_wrote(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     asked, directory = bundle(**changes), tmp_path / "runs" / RUN / "attempts" / "2"
     write_attempt(directory, asked, config(tmp_path), {})
-    slurms = job_environment(config(tmp_path), asked, directory.parents[1], directory)
     given = Job.read(directory).environment()
-    assert {name: given[name] for name in slurms} == slurms
-    assert set(given) - set(slurms) <= {name for name, value in given.items() if not value}
-    assert Attempt.from_environment(given) == Attempt.from_environment(slurms)
+    assert job_marks(asked).items() <= given.items()
+    auto, seconds = asked.checkpoint_every_seconds == "auto", asked.checkpoint_every_seconds
+    by_default = 60.0 if seconds is None and asked.checkpoint_every_steps is None else seconds
+    assert Attempt.from_environment(given) == Attempt(
+        run_id=RUN,
+        number=2,
+        run_dir=directory.parents[1],
+        attempt_dir=directory,
+        checkpoint_dir=directory.parents[1] / asked.checkpoint_directory,
+        every_seconds=None if auto else by_default,
+        every_steps=asked.checkpoint_every_steps,
+        keep=asked.checkpoint_keep,
+        every_auto=auto,
+        seconds_between_failures=asked.seconds_between_failures or 86400.0,
+    )
+    assert given["TRAINYARD_OUTPUT_DIR"] == str(directory.parents[1] / places.OUTPUT)
 
 
 def test_trainers_and_launchers_write_what_the_agent_reads(

@@ -199,7 +199,7 @@ def _executions(world: World) -> Iterator[Left]:
 
 
 def _objects(world: World) -> Iterator[Left]:
-    bucket, prefix = world.output("DataBucketName"), f"clusters/{world.cluster_name}/"
+    bucket, prefix = world.output("DataBucketName"), places.cluster_prefix(world.cluster_name)
     page = world.account.call("s3", "ListObjectsV2", Bucket=bucket, Prefix=prefix)
     found = page.get("Contents") or []
     if found:

@@ -100,6 +100,17 @@ class Command:
         }
 
     @classmethod
+    def usage(cls) -> str:
+        """The command line for people; what need not be given is in brackets."""
+        options = [
+            (f"--{_name(option)}={option.name.upper()}", option.default is MISSING)
+            for option in fields(cls)
+        ]
+        return " ".join(
+            [PROGRAM, cls.name, *(text if needed else f"[{text}]" for text, needed in options)]
+        )
+
+    @classmethod
     def parse(cls: type[C], options: Mapping[str, str]) -> C:
         """Raises BadCommand."""
         known = {_name(option): option for option in fields(cls)}

@@ -52,7 +52,7 @@ class RunEvent(AgentEvent):
 
 
 class ClusterReady(AgentEvent):
-    """Every expected node joined Slurm and its agent is linked."""
+    """As many workers as jobs may use joined Slurm, their agents linked; spares may follow."""
 
     nodes: list[str]
 

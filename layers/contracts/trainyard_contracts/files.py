@@ -7,14 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from . import places
 from .base import Lenient, Sha256Hex
 from .cluster_base import ClusterUser, PythonEnvironment, S3Mount, SharedFilesystem
 from .specs import JobPythonEnvironment
 
-MANIFEST_NAME = "manifest.json"
-#: A program's own results, below the run's directory; TRAINYARD_OUTPUT_DIR names it. Always
-#: exported.
-OUTPUT_NAME = "output"
 #: The year 3000: whoever writes a time beyond it did not write a time.
 LATEST = 32503680000
 
@@ -136,7 +133,7 @@ class JobBundle(Lenient):
     arguments: list[str] = Field(default_factory=list)
     environment: dict[str, str] = Field(default_factory=dict)
     files: dict[str, str] = Field(default_factory=dict)
-    checkpoint_directory: str = "checkpoints"
+    checkpoint_directory: str = places.CHECKPOINTS
     checkpoint_every_seconds: float | Literal["auto"] | None = None
     seconds_between_failures: float | None = None
     checkpoint_every_steps: int | None = None

@@ -1,10 +1,12 @@
 """Names by which one process finds what another one wrote: objects, secrets, roles, tags and files.
 
-Needs the standard library only. The trainers and the lifecycle scripts, which import nothing of
-ours, spell some of these once more; `tests/contract/test_places.py` holds them to this page.
+Needs the standard library only. The trainers and the lifecycle scripts do not import it and spell
+some of these once more; `tests/contract/test_places.py` holds them to this page.
 """
 
 from __future__ import annotations
+
+import re
 
 #: On all that a stack makes: the stack's name.
 STAGE_TAG = "trainyard:stage"
@@ -18,10 +20,27 @@ RECORD_TAG = "trainyard:record"
 #: Of the lifecycle bundle: what a node must know of its cluster.
 CLUSTER_FILE = "cluster.json"
 
+#: In a run's directory, and in its export: one directory for each attempt, the final model, and a
+#: program's own results (TRAINYARD_OUTPUT_DIR), which are always exported.
+ATTEMPTS, FINAL, OUTPUT = "attempts", "final", "output"
+#: In a run's directory: where checkpoints lie unless the spec names another place.
+CHECKPOINTS = "checkpoints"
+#: In a run's directory: the newest attempt's number, and the lock under which it is raised and a
+#: checkpoint is renamed into place.
+FENCE, FENCE_LOCK = "fence", "fence.lock"
+#: A checkpoint's directory: step and attempt.
+CHECKPOINT_NAME = re.compile(r"^step-([0-9]{12})-attempt-([0-9]{1,9})$")
+#: In a checkpoint's directory, and in that of the final model.
+CHECKPOINT_MANIFEST = "manifest.json"
+
 #: In an attempt's directory, and its key in S3: what the agent submits.
 BUNDLE = "bundle.json"
 #: In an attempt's directory: the bundle's fields for the launcher, without the user's files.
 JOB = "job.json"
+#: In an attempt's directory: the user's files, and the addresses of nodes by their Slurm names.
+FILES, HOSTS = "files", "hosts"
+#: In an attempt's directory: what its processes print.
+JOB_LOG = "job.log"
 #: In an attempt's directory: the last finished step.
 PROGRESS = "progress.json"
 
@@ -41,9 +60,14 @@ def is_launch_report(name: str) -> bool:
     return name.startswith("launch-") and name.endswith(".json")
 
 
+def cluster_prefix(cluster: str) -> str:
+    """All objects of a cluster lie below it; ends with a slash."""
+    return f"clusters/{cluster}/"
+
+
 def runs_prefix(cluster: str) -> str:
     """Where the runs of a cluster keep their objects; its nodes reach no other cluster's."""
-    return f"clusters/{cluster}/runs"
+    return f"{cluster_prefix(cluster)}runs"
 
 
 def run_prefix(runs: str, run: str) -> str:
@@ -73,7 +97,7 @@ def export_prefix(run: str) -> str:
 
 def lifecycle_prefix(cluster: str, generation: int) -> str:
     """Where a cluster's nodes find their lifecycle scripts."""
-    return f"clusters/{cluster}/{generation}/lifecycle"
+    return f"{cluster_prefix(cluster)}{generation}/lifecycle"
 
 
 def secret_prefix(stack: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator
 
-from . import spec_rules
+from . import places, spec_rules
 from .base import Name, RelativePath, Strict, judged, matching, relative_path, rule
 from .cluster_base import Requirement
 from .cluster_specs import ClusterSpec
@@ -182,7 +182,7 @@ class CheckpointSpec(Strict):
     """When the trainer commits checkpoints and how many are kept on the cluster."""
 
     directory: RelativePath = Field(
-        default="checkpoints",
+        default=places.CHECKPOINTS,
         description="relative to the run's directory on the shared filesystem",
     )
     every_seconds: Annotated[float, Field(gt=0, le=86400)] | Literal["auto"] | None = Field(

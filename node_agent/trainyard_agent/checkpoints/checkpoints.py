@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import shutil
 import sqlite3
 import stat
@@ -30,11 +29,10 @@ from trainyard_agent.jobs.attempts import Attempt, Attempts
 from trainyard_contracts import places
 from trainyard_contracts.base import relative_path
 from trainyard_contracts.events import CheckpointCommitted, CheckpointPruned, CheckpointRejected
-from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, CheckpointManifest, JobBundle
+from trainyard_contracts.files import AgentConfig, CheckpointManifest, JobBundle
 
 log = logging.getLogger(__name__)
 
-NAME = re.compile(r"^step-([0-9]{12})-attempt-([0-9]{1,9})$")
 SCAN_SECONDS = 1.0
 #: A manifest may have so much: the names, sizes and hashes of about 100,000 files.
 MANIFEST_BYTES = 16 * 1024 * 1024
@@ -101,7 +99,7 @@ def read_manifest(directory: Path, run_id: str | None) -> CheckpointManifest:
     """Raises NotWhole, OSError."""
     try:
         manifest = CheckpointManifest.model_validate_json(
-            read_small(directory.parent, directory / MANIFEST_NAME, MANIFEST_BYTES)
+            read_small(directory.parent, directory / places.CHECKPOINT_MANIFEST, MANIFEST_BYTES)
         )
         for item in manifest.files:
             relative_path(item.path)
@@ -142,7 +140,7 @@ def listing(directory: Path) -> list[Path]:
     Raises OSError where that cannot be read just now.
     """
     try:
-        names = [name for name in os.listdir(directory) if NAME.match(name)]
+        names = [name for name in os.listdir(directory) if places.CHECKPOINT_NAME.match(name)]
     except OSError as error:
         if may_pass(error):
             raise
@@ -151,7 +149,7 @@ def listing(directory: Path) -> list[Path]:
 
 
 def order(name: str) -> tuple[int, int]:
-    match = NAME.match(name.rpartition("/")[2])
+    match = places.CHECKPOINT_NAME.match(name.rpartition("/")[2])
     return (int(match.group(1)), int(match.group(2))) if match else (-1, -1)
 
 
@@ -193,7 +191,9 @@ def look(path: Path, name: str, run_id: str, now: str) -> Finding | None:
     step, attempt = order(name)
     try:
         manifest, digests = verify(path, run_id)
-        committed = datetime.fromtimestamp((path / MANIFEST_NAME).stat().st_mtime, timezone.utc)
+        committed = datetime.fromtimestamp(
+            (path / places.CHECKPOINT_MANIFEST).stat().st_mtime, timezone.utc
+        )
     except NotWhole as error:
         return (
             None

@@ -36,7 +36,7 @@ from trainyard_agent.jobs.attempts import Attempts
 from trainyard_contracts import places
 from trainyard_contracts.commands import Exporting
 from trainyard_contracts.events import ExportFinished
-from trainyard_contracts.files import MANIFEST_NAME, AgentConfig, ExportedObject, ExportManifest
+from trainyard_contracts.files import AgentConfig, ExportedObject, ExportManifest
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,7 +49,7 @@ READ_PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 60.0, 60.0, 60.0)
 #: So often an export begins anew when all checkpoints that it had found were pruned meanwhile.
 PLANS = 5
 #: Nobody prunes these.
-_PERMANENT = frozenset({"final"})
+_PERMANENT = frozenset({places.FINAL})
 
 
 class ExportFailed(Exception):
@@ -126,10 +126,10 @@ def make_plan(
         steps[group] = manifest.step
         if selection == "last":
             break
-    final = root / "final"
+    final = root / places.FINAL
     if final.is_dir():
         try:
-            items.extend(_items("final", final, verify(final, run_id)[1]))
+            items.extend(_items(places.FINAL, final, verify(final, run_id)[1]))
         except NotWhole as error:
             raise ExportFailed(f"the final model does not verify: {error}") from error
     return Plan(tuple(items), steps, final.is_dir(), lost)
@@ -140,20 +140,28 @@ def _items(group: str, directory: Path, digests: dict[str, Digest]) -> list[Item
     found = [
         Item(f"{group}/{name}", directory / name, known, group) for name, known in digests.items()
     ]
-    manifest = directory / MANIFEST_NAME
+    manifest = directory / places.CHECKPOINT_MANIFEST
     return [
         *found,
-        Item(f"{group}/{MANIFEST_NAME}", manifest, digest(manifest, below=directory.parent), group),
+        Item(
+            f"{group}/{places.CHECKPOINT_MANIFEST}",
+            manifest,
+            digest(manifest, below=directory.parent),
+            group,
+        ),
     ]
 
 
 def _logs(root: Path) -> list[Path]:
     """The attempts' logs; what a job put in the place of one is left out."""
-    found = [path for path in (root / "attempts").glob("*/job.log") if path.parent.name.isdecimal()]
+    found = (root / places.ATTEMPTS).glob(f"*/{places.JOB_LOG}")
     return sorted(
         path
         for path in found
-        if not path.parent.is_symlink() and not path.is_symlink() and path.is_file()
+        if path.parent.name.isdecimal()
+        and not path.parent.is_symlink()
+        and not path.is_symlink()
+        and path.is_file()
     )
 
 
@@ -263,7 +271,7 @@ class Exports:
         root = run_dir(self._config, run_id)
         newest = self._attempts.newest(run_id)
         bundle = bundle_of(newest) if newest else None
-        directory = bundle.checkpoint_directory if bundle else "checkpoints"
+        directory = bundle.checkpoint_directory if bundle else places.CHECKPOINTS
         plan, objects = await self._whole(root, run_id, destination, directory, selection)
         output, working = await self._seen(
             lambda: (own_files.output(root), own_files.working(root, directory))

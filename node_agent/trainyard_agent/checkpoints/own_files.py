@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainyard_agent.checkpoints.checkpoints import NAME
 from trainyard_agent.host.job_files import may_pass, read_small
 from trainyard_contracts import places
-from trainyard_contracts.files import OUTPUT_NAME, JobBundle
+from trainyard_contracts.files import JobBundle
 
+# In a run's directory; all else there is a program's.
+OURS = (places.OUTPUT, places.ATTEMPTS, places.FINAL, places.FENCE, places.FENCE_LOCK)
 #: An export takes so many files of a run's output. Every object is read, hashed, and looked at from
 #: the control plane: more belong into archives.
 OUTPUT_FILES = 20_000
@@ -58,7 +59,7 @@ def output(root: Path) -> Found:
     Raises OSError, as `working` does, where something cannot be seen just now.
     """
     found = Found()
-    for file in _walk(root / OUTPUT_NAME, OUTPUT_NAME, found):
+    for file in _walk(root / places.OUTPUT, places.OUTPUT, found):
         if len(found.files) < OUTPUT_FILES:
             found.files.append(file)
         else:
@@ -73,7 +74,7 @@ def working(root: Path, checkpoint_directory: str) -> Found:
     checkpoints, which are verified and exported as such.
     """
     found = Found()
-    ours = {root / name for name in (OUTPUT_NAME, "attempts", "final", "fence", "fence.lock")}
+    ours = {root / name for name in OURS}
     _take(
         _walk(
             root,
@@ -87,7 +88,7 @@ def working(root: Path, checkpoint_directory: str) -> Found:
     )
     for attempt in _attempts(root, found):
         brought = _brought(attempt)
-        own = _walk(attempt / "files", f"working/attempt-{attempt.name}", found)
+        own = _walk(attempt / places.FILES, f"working/attempt-{attempt.name}", found)
         _take((file for file in own if not _is_brought(attempt, file, brought)), found)
     return found
 
@@ -107,17 +108,17 @@ def _checkpoint_of_ours(path: Path, checkpoints: Path) -> bool:
     A program may keep others beside them.
     """
     return path.parent in (checkpoints, checkpoints.parent) and (
-        path.name.startswith(".") or bool(NAME.match(path.name))
+        path.name.startswith(".") or bool(places.CHECKPOINT_NAME.match(path.name))
     )
 
 
 def _attempts(root: Path, found: Found) -> list[Path]:
     try:
-        names = [name for name in os.listdir(root / "attempts") if name.isdecimal()]
+        names = [name for name in os.listdir(root / places.ATTEMPTS) if name.isdecimal()]
     except OSError as error:
         _not_seen(error, found)
         return []
-    return [root / "attempts" / name for name in sorted(names, key=int, reverse=True)]
+    return [root / places.ATTEMPTS / name for name in sorted(names, key=int, reverse=True)]
 
 
 def _not_seen(error: OSError, found: Found) -> None:
@@ -142,7 +143,7 @@ def _brought(attempt: Path) -> Mapping[str, str]:
 
 
 def _is_brought(attempt: Path, file: OwnFile, brought: Mapping[str, str]) -> bool:
-    text = brought.get(str(file.path.relative_to(attempt / "files")))
+    text = brought.get(str(file.path.relative_to(attempt / places.FILES)))
     if text is None or file.size != len(text.encode()):
         return False
     try:

@@ -22,7 +22,7 @@ from trainyard_agent.host.s3 import S3, parse_uri
 from trainyard_agent.host.signed_http import Refused, Unreachable
 from trainyard_agent.host.slurm import Slurm, SlurmError, compress
 from trainyard_agent.jobs.attempt_files import (
-    job_environment,
+    job_marks,
     parse_bundle,
     sbatch_options,
     write_attempt,
@@ -35,6 +35,7 @@ from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.traces import read_tail
 from trainyard_agent.nodes.links import Links
 from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_contracts import places
 from trainyard_contracts.commands import Cancelling, Excluded, Submitted, Tail
 from trainyard_contracts.files import AgentConfig, JobBundle
 
@@ -122,13 +123,11 @@ class JobControl:
         # From here on a job may exist that we do not know of. After a crash it is looked for by
         # its name.
         self._attempts.save(attempt, must=True, state="submitting")
-        root, directory = run_dir(self._config, attempt.run_id), attempt.directory
-        environment = job_environment(self._config, bundle, root, directory)
         known = await self._slurm.nodes()
         self._table.take(known)
         unready = self._table.unready()
-        options = sbatch_options(bundle, directory, known, unready)
-        job_id = await self._slurm.submit(options, str(script), environment)
+        options = sbatch_options(bundle, attempt.directory, known, unready)
+        job_id = await self._slurm.submit(options, str(script), job_marks(bundle))
         # Not before: Slurm starts waiting jobs the moment another one ended on its last node, but
         # a job that is new after up to a second (up to three with SchedulerParameters that are
         # not ours).
@@ -308,7 +307,8 @@ class JobControl:
 
         The newest attempt of each run on the shared filesystem may have a job.
         """
-        for path in runs_root(self._config).glob("run-*/attempts/*/bundle.json"):
+        bundles = f"run-*/{places.ATTEMPTS}/*/{places.BUNDLE}"
+        for path in runs_root(self._config).glob(bundles):
             run_id, number = path.parents[2].name, path.parent.name
             newest = self._attempts.newest(run_id)
             if number.isdecimal() and (newest is None or newest.number < int(number)):
@@ -385,5 +385,5 @@ class JobControl:
 
     def logs(self, run_id: str, number: int, lines: int) -> Tail:
         """The tail of the attempt's log."""
-        text = read_tail(attempt_dir(self._config, run_id, number) / "job.log", MAX_LOG_BYTES)
+        text = read_tail(attempt_dir(self._config, run_id, number) / places.JOB_LOG, MAX_LOG_BYTES)
         return Tail("\n".join(text.splitlines()[-max(1, lines) :]))

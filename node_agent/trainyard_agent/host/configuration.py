@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trainyard_contracts import places
 from trainyard_contracts.files import AgentConfig
 
 
@@ -33,4 +34,4 @@ def run_dir(config: AgentConfig, run_id: str) -> Path:
 
 
 def attempt_dir(config: AgentConfig, run_id: str, attempt: int) -> Path:
-    return run_dir(config, run_id) / "attempts" / str(attempt)
+    return run_dir(config, run_id) / places.ATTEMPTS / str(attempt)

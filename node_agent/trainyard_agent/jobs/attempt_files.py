@@ -16,7 +16,7 @@ from trainyard_agent.host.slurm import SlurmNode, as_argument
 from trainyard_agent.jobs import gres
 from trainyard_contracts import places
 from trainyard_contracts.base import relative_path
-from trainyard_contracts.files import OUTPUT_NAME, AgentConfig, JobBundle
+from trainyard_contracts.files import AgentConfig, JobBundle
 
 NODE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9.-]{0,254}$")
 _PARTITION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
@@ -62,7 +62,7 @@ def write_attempt(
 
     Raises OSError.
     """
-    files = directory / "files"
+    files = directory / places.FILES
     files.mkdir(parents=True, exist_ok=True)
     for name, text in bundle.files.items():
         path = files / name
@@ -88,7 +88,7 @@ def write_hosts(directory: Path, hosts: Mapping[str, str]) -> None:
     The job starts once all of its own are here. Raises OSError.
     """
     replace_file(
-        directory / "hosts",
+        directory / places.HOSTS,
         "".join(f"{name} {address}\n" for name, address in sorted(hosts.items())).encode(),
     )
 
@@ -105,28 +105,12 @@ def render(script: str, config: AgentConfig, directory: Path) -> str:
     return script
 
 
-def job_environment(
-    config: AgentConfig, bundle: JobBundle, run_dir: Path, directory: Path
-) -> dict[str, str]:
-    """The attempt's variables.
+def job_marks(bundle: JobBundle) -> dict[str, str]:
+    """Variables by which what is left of a job is found on its nodes.
 
-    The user's own reach the program through job.json, past every shell.
+    The launcher makes all others from job.json, past every shell.
     """
-    optional = {
-        "TRAINYARD_CHECKPOINT_EVERY_SECONDS": bundle.checkpoint_every_seconds,
-        "TRAINYARD_CHECKPOINT_EVERY_STEPS": bundle.checkpoint_every_steps,
-        "TRAINYARD_SECONDS_BETWEEN_FAILURES": bundle.seconds_between_failures,
-    }
-    return {
-        "TRAINYARD_RUN_ID": bundle.run_id,
-        "TRAINYARD_ATTEMPT": str(bundle.attempt),
-        "TRAINYARD_RUN_DIR": str(run_dir),
-        "TRAINYARD_ATTEMPT_DIR": str(directory),
-        "TRAINYARD_OUTPUT_DIR": str(run_dir / OUTPUT_NAME),
-        "TRAINYARD_CHECKPOINT_DIR": str(run_dir / bundle.checkpoint_directory),
-        "TRAINYARD_CHECKPOINT_KEEP": str(bundle.checkpoint_keep),
-        **{name: str(value) for name, value in optional.items() if value is not None},
-    }
+    return {"TRAINYARD_RUN_ID": bundle.run_id, "TRAINYARD_ATTEMPT": str(bundle.attempt)}
 
 
 def sbatch_options(
@@ -151,7 +135,7 @@ def sbatch_options(
         # An exclusive job has all cores and devices of its nodes, but only as much memory as it
         # asks for: all.
         "--mem=0",
-        f"--output={directory / 'job.log'}",
+        f"--output={directory / places.JOB_LOG}",
         f"--chdir={directory}",
         "--export=ALL",
     ]

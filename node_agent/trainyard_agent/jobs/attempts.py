@@ -8,14 +8,16 @@ import logging
 import sqlite3
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypedDict
+
+from typing_extensions import Unpack
 
 from trainyard_agent.events.reporting import Reporter
 from trainyard_agent.host.configuration import attempt_dir
 from trainyard_agent.nodes.activity import Activity
-from trainyard_contracts.events import AttemptQueued, RunSample
+from trainyard_contracts.events import AgentEvent, AttemptQueued, RunSample
 from trainyard_contracts.files import AgentConfig, JobBundle, Progress
 
 log = logging.getLogger(__name__)
@@ -86,6 +88,16 @@ class Attempt:
         return f"{self.run_id} attempt {self.number}"
 
 
+class Changes(TypedDict, total=False):
+    """What changes of an attempt only together with its row in the store."""
+
+    state: State
+    job_id: str
+    nodes: tuple[str, ...]
+    stepped: bool
+    closed: bool
+
+
 class Attempts:
     """All attempts this controller knows."""
 
@@ -117,26 +129,30 @@ class Attempts:
         self._cancels = dict(connection.execute("SELECT run, attempt FROM cancels").fetchall())
 
     # -- the store --------------------------------------------------------------------------------
-    def save(self, attempt: Attempt, *events: Any, must: bool = False, **changes: Any) -> None:
+    def save(
+        self,
+        attempt: Attempt,
+        *events: AgentEvent,
+        must: bool = False,
+        **changes: Unpack[Changes],
+    ) -> None:
         """Change an attempt and report it, in one transaction.
 
-        `must`: raise sqlite3.OperationalError if it cannot reach the disk.
+        `must`: raise sqlite3.OperationalError if it cannot reach the disk. If it raises, the
+        attempt is as it was.
         """
-        before = {name: getattr(attempt, name) for name in changes}
-        _assign(attempt, changes)
-        row = _row(attempt)
+        changed = replace(attempt, **changes)
+        row = _row(changed)
 
         def change(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR REPLACE INTO attempts VALUES(?, ?, ?, ?, ?, ?, ?)", row)
 
-        try:
-            if must:
-                self._reporter.store.apply_now(change)
-            else:
-                self._reporter.report(*events, change=change)
-        except sqlite3.OperationalError:
-            _assign(attempt, before)
-            raise
+        if must:
+            self._reporter.store.apply_now(change)
+        else:
+            self._reporter.report(*events, change=change)
+        attempt.state, attempt.job_id, attempt.nodes = changed.state, changed.job_id, changed.nodes
+        attempt.stepped, attempt.closed = changed.stepped, changed.closed
         self.known[attempt.run_id, attempt.number] = attempt
         self.changed.set()
 
@@ -255,8 +271,3 @@ def _row(attempt: Attempt) -> tuple[str, int, str, str, str, str, int]:
         json.dumps(attempt.nodes),
         int(attempt.stepped),
     )
-
-
-def _assign(attempt: Attempt, values: dict[str, Any]) -> None:
-    for name, value in values.items():
-        setattr(attempt, name, value)

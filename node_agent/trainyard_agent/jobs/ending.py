@@ -18,6 +18,7 @@ from trainyard_agent.jobs.forced_end import Kill
 from trainyard_agent.jobs.progress import ProgressReader
 from trainyard_agent.jobs.traces import read_launches, read_tail, unwritable
 from trainyard_agent.nodes.node_table import NodeTable
+from trainyard_contracts import places
 from trainyard_contracts.events import AttemptEnded, NodeEvidence
 from trainyard_contracts.files import AgentConfig
 
@@ -64,7 +65,7 @@ class Ending:
         attempt.job_state = job.state if job else "UNKNOWN"
         self._progress.read(attempt)
         lost = [name for name in attempt.nodes if self._table.lost(name)]
-        tail = read_tail(attempt.directory / "job.log", LOG_TAIL_BYTES)
+        tail = read_tail(attempt.directory / places.JOB_LOG, LOG_TAIL_BYTES)
         diagnosis = self._diagnose(attempt, job, tail, lost)
         if diagnosis.outcome == "failed" and diagnosis.error_kind != "node":
             diagnosis = diagnosis.because(await asyncio.to_thread(unwritable, attempt.directory))

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from trainyard_agent.host.atomic_file import replace_file
+from trainyard_contracts import places
 
 LOCK_SECONDS = 5.0
 
@@ -29,7 +30,7 @@ def raise_fence(run_dir: Path, attempt: int) -> None:
     Raises Fenced, FenceBusy, OSError.
     """
     descriptor = os.open(
-        run_dir / "fence.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
+        run_dir / places.FENCE_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
     )
     try:
         _lock(descriptor, run_dir)
@@ -39,7 +40,7 @@ def raise_fence(run_dir: Path, attempt: int) -> None:
                 f"attempt {newest} of this run exists already; attempt {attempt} must not run"
             )
         if _stored(run_dir) != attempt:
-            replace_file(run_dir / "fence", f"{attempt}\n".encode())
+            replace_file(run_dir / places.FENCE, f"{attempt}\n".encode())
     finally:
         os.close(descriptor)
 
@@ -52,7 +53,7 @@ def _lock(descriptor: int, run_dir: Path) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise FenceBusy(
-                    f"{run_dir / 'fence.lock'} was held for {LOCK_SECONDS:.0f} s; try again"
+                    f"{run_dir / places.FENCE_LOCK} was held for {LOCK_SECONDS:.0f} s; try again"
                 ) from None
             time.sleep(0.01)
 
@@ -72,7 +73,7 @@ def _stored(run_dir: Path) -> int | None:
     Then no trainer commits.
     """
     try:
-        text = (run_dir / "fence").read_text(encoding="ascii", errors="replace").strip()
+        text = (run_dir / places.FENCE).read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         return 0
     return int(text) if text.isdigit() and len(text) < 10 else None
@@ -80,6 +81,10 @@ def _stored(run_dir: Path) -> int | None:
 
 def _newest_started(run_dir: Path) -> int:
     return max(
-        (int(entry.name) for entry in (run_dir / "attempts").glob("*") if entry.name.isdecimal()),
+        (
+            int(entry.name)
+            for entry in (run_dir / places.ATTEMPTS).glob("*")
+            if entry.name.isdecimal()
+        ),
         default=0,
     )

@@ -58,7 +58,8 @@ class QueueWatch:
             reason=reason,
             ahead=in_the_way,
         )
-        self._attempts.save(attempt, event, queue_told=event, queue_told_at=now)
+        self._attempts.save(attempt, event)
+        attempt.queue_told, attempt.queue_told_at = event, now
         log.info("%s: job %s waits (%s)", attempt, attempt.job_id, reason)
 
 

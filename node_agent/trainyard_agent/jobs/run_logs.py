@@ -27,7 +27,7 @@ class RunLogs:
         self._config, self._s3 = config, s3
 
     async def upload(self, attempt: Attempt) -> None:
-        path, at = attempt.directory / "job.log", self._location(attempt)
+        path, at = attempt.directory / places.JOB_LOG, self._location(attempt)
         for pause in PAUSES_SECONDS:
             try:
                 body = await asyncio.to_thread(log_tail, path, MOST_BYTES)

@@ -27,12 +27,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
+from ..common import places
 from ..common.attempt import Attempt
 from ..common.exits import CheckpointFailed, Fenced
 from ..common.files import fsync_directory, write_json
 
 SCHEMA = "trainyard.checkpoint.v1"
-MANIFEST = "manifest.json"
+MANIFEST = places.CHECKPOINT_MANIFEST
 _NAME = re.compile(r"^step-(\d{12})-attempt-(\d+)$")
 _LEFTOVER = re.compile(r"^\.(?:tmp|old)-.*attempt-(\d+)$")
 _CHUNK = 1 << 20
@@ -127,13 +128,13 @@ def write_file(directory: Path, name: str, writer: Writer) -> FileEntry:
 def read_fence(run_dir: Path) -> int:
     """The newest attempt's number; 0 when no agent raised the fence (a run outside Trainyard)."""
     try:
-        text = (run_dir / "fence").read_text(encoding="ascii", errors="replace").strip()
+        text = (run_dir / places.FENCE).read_text(encoding="ascii", errors="replace").strip()
     except FileNotFoundError:
         return 0
     if not text.isdigit():
         raise CheckpointFailed(
-            f"{run_dir / 'fence'}: '{text[:40]}' is not an attempt's number, so nothing may be "
-            "committed"
+            f"{run_dir / places.FENCE}: '{text[:40]}' is not an attempt's number, so nothing may "
+            "be committed"
         )
     return int(text)
 
@@ -144,7 +145,7 @@ def holding_fence(attempt: Attempt) -> Iterator[None]:
 
     The agent raises the fence under the same lock.
     """
-    descriptor = os.open(attempt.run_dir / "fence.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    descriptor = os.open(attempt.run_dir / places.FENCE_LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         newest = read_fence(attempt.run_dir)
@@ -437,7 +438,7 @@ def clean_leftovers(attempt: Attempt) -> list[str]:
     """
     removed: list[str] = []
     with holding_fence(attempt):
-        _put_back(attempt.run_dir / "final")
+        _put_back(attempt.run_dir / places.FINAL)
         oldest = 0 if read_fence(attempt.run_dir) == attempt.number else attempt.number
         for directory in (attempt.checkpoint_dir, attempt.run_dir):
             for path in directory.glob(".*") if directory.is_dir() else ():

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..common import seeds
+from ..common import places, seeds
 from ..common.agreement import exchange
 from ..common.attempt import Attempt
 from ..common.exits import CheckpointFailed, Fenced
@@ -197,7 +197,7 @@ class Checkpointer:
         """Commit the final model as <run dir>/final. Raises Fenced and CheckpointFailed."""
         if self._flight is not None:
             self._land(must=False)
-        target = self._attempt.run_dir / "final"
+        target = self._attempt.run_dir / places.FINAL
         self._take_off(target, step, files)
         self._land(must=True)
         return target

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import places
 from .config import ConfigError
 
 
@@ -70,10 +71,10 @@ class Attempt:
             number=number,
             run_dir=run_dir,
             attempt_dir=Path(
-                env.get("TRAINYARD_ATTEMPT_DIR") or run_dir / "attempts" / str(number)
+                env.get("TRAINYARD_ATTEMPT_DIR") or run_dir / places.ATTEMPTS / str(number)
             ).absolute(),
             checkpoint_dir=Path(
-                env.get("TRAINYARD_CHECKPOINT_DIR") or run_dir / "checkpoints"
+                env.get("TRAINYARD_CHECKPOINT_DIR") or run_dir / places.CHECKPOINTS
             ).absolute(),
             every_seconds=60.0 if seconds is None and steps is None and not auto else seconds,
             every_steps=None if steps is None else int(steps),

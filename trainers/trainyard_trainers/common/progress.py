@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import places
 from .files import write_text
 
 
@@ -44,7 +45,7 @@ class Progress:
         resumed_from: int | None,
         every_seconds: float = 0.1,
     ) -> None:
-        self._path = attempt_dir / "progress.json"
+        self._path = attempt_dir / places.PROGRESS
         self._lines_path = attempt_dir / "steps.jsonl"
         self._world_size = world_size
         self._resumed_from = resumed_from

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..common import places
+
 #: Rendezvous ports: below Linux's ephemeral range (from 32768), clear of Slurm's 6817 and 6818.
 FIRST_PORT, PORTS = 10000, 10000
 
@@ -25,7 +27,7 @@ class Job:
 
     @classmethod
     def read(cls, attempt_dir: Path) -> Job:
-        return cls(attempt_dir, json.loads((attempt_dir / "job.json").read_text(encoding="utf-8")))
+        return cls(attempt_dir, json.loads((attempt_dir / places.JOB).read_text(encoding="utf-8")))
 
     @property
     def run_dir(self) -> Path:
@@ -33,7 +35,7 @@ class Job:
 
     @property
     def files_dir(self) -> Path:
-        return self.attempt_dir / "files"
+        return self.attempt_dir / places.FILES
 
     def error_file(self, node: str) -> Path:
         """Where the program of a node leaves its exception."""
@@ -45,12 +47,12 @@ class Job:
 
     @property
     def checkpoint_dir(self) -> Path:
-        return self.run_dir / (self.document.get("checkpointDirectory") or "checkpoints")
+        return self.run_dir / (self.document.get("checkpointDirectory") or places.CHECKPOINTS)
 
     @property
     def output_dir(self) -> Path:
         """The program's own results: the same at each attempt, and always exported."""
-        return self.run_dir / "output"
+        return self.run_dir / places.OUTPUT
 
     def command(self) -> list[str]:
         """The program and its arguments; a script becomes the path of the file that the bundle
@@ -118,7 +120,8 @@ def expand(node_list: str) -> tuple[str, ...]:
     """The hosts of a Slurm node list in its order: `ip-10-0-0-[3-5,9]` -> ip-10-0-0-3, -4, -5, -9.
 
     srun starts process k on host k. The agent has the same in `slurm.expand`, and cannot spare us
-    ours: job.json is written before Slurm chooses the nodes. One test compares the two.
+    ours: job.json is written before Slurm chooses the nodes (docs/adr/0028). One test compares the
+    two.
     """
     names = [
         name
@@ -142,12 +145,12 @@ def _expand_one(part: str) -> Iterator[str]:
             yield from (f"{prefix}{number:0{len(low)}d}{tail}" for tail in _expand_one(rest))
 
 
-def read_hosts(path: Path) -> dict[str, str]:
+def read_hosts(attempt_dir: Path) -> dict[str, str]:
     """Addresses by node name; empty without the file (a node's name must then resolve by
     itself).
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = (attempt_dir / places.HOSTS).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return {}
     return {words[0]: words[1] for line in lines if len(words := line.split()) >= 2}
@@ -169,7 +172,7 @@ class Allocation:
 
     @classmethod
     def of(cls, job: Job, node: Node) -> Allocation:
-        return cls(job, node, read_hosts(job.attempt_dir / "hosts"))
+        return cls(job, node, read_hosts(job.attempt_dir))
 
     def address_of(self, name: str) -> str:
         return self.hosts.get(name, "127.0.0.1" if name == "localhost" else name)

@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from ..checkpoints import checkpoint
-from ..common import failure
+from ..common import failure, places
 from ..common.exits import STOPPED
 from ..common.failure import Failure
 from ..common.files import write_json
@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("usage: python -m trainyard_trainers.launch <attempt dir>", file=sys.stderr)
         return 2
     job, node = Job.read(Path(arguments[0]).absolute()), Node.from_environment(os.environ)
-    report = job.attempt_dir / f"launch-{node.name}.json"
+    report = job.attempt_dir / places.launch_report(node.name)
     about = {
         "node": node.name,
         "attempt": job.document["attempt"],

@@ -105,6 +105,19 @@ def test_thousands_of_nodes_that_changed_at_once_are_told_in_events_that_aws_tak
     assert len(told) == 7
 
 
+def test_a_cluster_is_ready_with_the_workers_that_jobs_may_use_whichever_nodes_still_follow(
+    tmp_path: Path,
+) -> None:
+    settings = config(tmp_path, expected_workers=2)
+    reporter = Reporter(settings, Store(tmp_path / "outbox.sqlite"))
+    parts = node_parts(settings, reporter, slurm=Slurm(), link=None)
+    parts.table.take(nodes("ip-1", "ip-2", "ip-spare"))
+    parts.table.nodes.update({"ip-1": Node("ip-1", connected=True), "ip-2": Node("ip-2")})
+    assert not parts.members._report_ready()
+    parts.table.nodes["ip-2"] = Node("ip-2", connected=True)
+    assert parts.members._report_ready()
+
+
 def test_a_node_that_is_replaced_right_after_the_cluster_was_ready_is_told(tmp_path: Path) -> None:
     parts, told = parts_on(tmp_path, Slurm())
     parts.table.take(nodes("ip-1", "ip-2"))

@@ -186,7 +186,7 @@ def hand_over(attempt_dir: Path, host: str, words: Sequence[str]) -> None:
 
     Raises CannotLaunch.
     """
-    names = {address: name for name, address in read_hosts(attempt_dir / "hosts").items()}
+    names = {address: name for name, address in read_hosts(attempt_dir).items()}
     argv = daemon_command(words)
     write_json(_directory(attempt_dir) / f"{names.get(host, host)}.json", {"argv": argv})
 

@@ -17,6 +17,7 @@ from trainyard.domain import names
 from trainyard.domain.records import Cluster
 from trainyard.ports import NodeRole
 from trainyard_contracts import places
+from trainyard_contracts.events import SOURCE
 from trainyard_contracts.places import CLUSTER_TAG, STAGE_TAG
 
 _TRUST = {
@@ -51,7 +52,7 @@ def _statements(cluster: Cluster, settings: HyperPodSettings) -> list[dict[str, 
             "ReportFacts",
             ["events:PutEvents"],
             f"{account_arn(settings, 'events')}:event-bus/{settings.event_bus}",
-            {"StringEquals": {"events:source": "trainyard.agent"}},
+            {"StringEquals": {"events:source": SOURCE}},
         ),
         _allow(
             "ReadBundles",
