@@ -24,7 +24,7 @@ from trainyard.domain.records import WaitKind
 from trainyard.http import openapi
 from trainyard.http.problems import STATUS
 from trainyard.settings import Settings
-from trainyard_contracts import commands
+from trainyard_contracts import commands, hyperpod
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import AGENT_EVENTS, AgentEvent, Fact, RunEvent
 from trainyard_contracts.specs import RunSpec
@@ -349,9 +349,8 @@ def limits() -> str:
         "Numbers that a user may meet, with what the code says of them. None is a setting.\n",
     ]
     for title, package in LIMITS.items():
-        modules = [
-            found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        ]
+        below = pkgutil.walk_packages(getattr(package, "__path__", []), f"{package.__name__}.")
+        modules = [found.name for found in below] or [package.__name__]
         rows = [
             row for name in sorted(modules) if "__main__" not in name for row in limits_in(name)
         ]
@@ -360,7 +359,12 @@ def limits() -> str:
 
 
 #: Where such numbers stand, by who holds to them.
-LIMITS = {"The control plane": domain, "The API": http, "The agent": trainyard_agent}
+LIMITS = {
+    "The control plane": domain,
+    "HyperPod's clusters": hyperpod,
+    "The API": http,
+    "The agent": trainyard_agent,
+}
 
 
 def limits_in(module: str) -> Iterator[list[str]]:

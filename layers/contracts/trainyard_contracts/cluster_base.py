@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -48,7 +48,7 @@ AbsolutePath = Annotated[
     judged(_plain_path),
 ]
 MountPath = Annotated[AbsolutePath, judged(_mount_path)]
-#: Of the API (botocore: sagemaker SubnetId and SecurityGroupId), with the kind that EC2 gives them.
+#: Of the API (botocore: SubnetId and SecurityGroupId), with the kind that EC2 gives them.
 SubnetId = Annotated[
     str,
     matching(
@@ -73,7 +73,7 @@ class Network(Strict):
 class SharedFilesystem(Strict):
     """FSx for Lustre, mounted on every node; holds runs and checkpoints while the cluster lives."""
 
-    # The API's own patterns (botocore: sagemaker ClusterDnsName and ClusterMountName).
+    # The API's own patterns (botocore: ClusterDnsName and ClusterMountName).
     dns_name: Annotated[
         str,
         matching(
@@ -171,6 +171,13 @@ class GroupBase(Strict):
         return self.instance_type
 
 
+class NodeRepair(NamedTuple):
+    """How long a backend that repairs nodes by itself is waited for before another is asked for."""
+
+    grace_seconds: int  # from the loss of the node
+    announced_seconds: int  # from the moment when the backend says that it repairs this node
+
+
 class ClusterBase(Strict):
     """One controller group, at least one worker group, and what every node needs.
 
@@ -238,9 +245,9 @@ class ClusterBase(Strict):
         return self
 
     @property
-    def repairs_nodes(self) -> bool:
-        """The backend repairs or replaces broken nodes by itself."""
-        return False
+    def node_repair(self) -> NodeRepair | None:
+        """How the backend repairs or replaces broken nodes by itself; None if it does not."""
+        return None
 
     def partition_of(self, group: GroupBase) -> str:
         """The Slurm partition of a worker group."""

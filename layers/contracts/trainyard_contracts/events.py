@@ -1,4 +1,4 @@
-"""The events of the bus, one class for each detail-type: the agent's, and one of AWS."""
+"""The agents' events on the bus, one class for each detail-type."""
 
 from __future__ import annotations
 
@@ -337,18 +337,6 @@ AGENT_EVENTS: dict[str, type[AgentEvent]] = {
         AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
     )
 }  # fmt: skip
-
-
-class ClusterStateChange(Lenient):
-    """detail of `SageMaker HyperPod Cluster State Change` of aws.sagemaker, with many nulls."""
-
-    cluster_arn: str = Field(alias="ClusterArn")
-    cluster_name: str = Field(alias="ClusterName")
-    cluster_status: str = Field(alias="ClusterStatus")
-    failure_message: str | None = Field(default=None, alias="FailureMessage")
-
-
-CLUSTER_STATE_CHANGE = "SageMaker HyperPod Cluster State Change"
 
 
 def parse_agent_event(detail_type: str, detail: dict[str, Any]) -> AgentEvent:

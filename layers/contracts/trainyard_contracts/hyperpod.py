@@ -1,4 +1,4 @@
-"""What is HyperPod's in the spec of a cluster.
+"""What is HyperPod's: its part of the spec of a cluster, and its event of a cluster's state.
 
 Titles are the names that the API's clients know from the time when there was no other backend.
 """
@@ -10,9 +10,14 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 from typing_extensions import TypeAliasType
 
-from .base import Strict, matching, rule
-from .cluster_base import ClusterBase, GroupBase
+from .base import Lenient, Strict, matching, rule
+from .cluster_base import ClusterBase, GroupBase, NodeRepair
 
+#: HyperPod reboots a node in one to three minutes; a replacement takes twenty to thirty.
+REPAIR_GRACE_SECONDS = 300
+#: HyperPod said what it does to the node: it is given the time of a replacement.
+REPAIR_SECONDS = 1800
+CLUSTER_STATE_CHANGE = "SageMaker HyperPod Cluster State Change"
 InstanceType = Annotated[
     str,
     matching(
@@ -73,5 +78,16 @@ class HyperPodClusterSpec(ClusterBase):
         return self
 
     @property
-    def repairs_nodes(self) -> bool:
-        return self.node_recovery == "Automatic"
+    def node_repair(self) -> NodeRepair | None:
+        if self.node_recovery == "None":
+            return None
+        return NodeRepair(REPAIR_GRACE_SECONDS, REPAIR_SECONDS)
+
+
+class ClusterStateChange(Lenient):
+    """detail of `SageMaker HyperPod Cluster State Change` of aws.sagemaker, with many nulls."""
+
+    cluster_arn: str = Field(alias="ClusterArn")
+    cluster_name: str = Field(alias="ClusterName")
+    cluster_status: str = Field(alias="ClusterStatus")
+    failure_message: str | None = Field(default=None, alias="FailureMessage")

@@ -53,14 +53,14 @@ class ClusterLost(Fact):
 
 
 class ClusterState(Fact):
-    """HyperPod's word for the cluster changed."""
+    """The backend's word for the cluster changed."""
 
     status: str = ""
     failure_message: str = ""
 
 
 class ClusterEvent(Fact):
-    """HyperPod tells something that is no mere information."""
+    """The backend tells something of the cluster that is no mere information."""
 
     description: str = ""
     level: str = ""
