@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from trainyard_contracts import places
 
 from ..doctor.account import NotAnswered
-from ..problems import ApiProblem, TrainyardError, Unreachable
+from ..problems import ApiProblem, CliError, Unreachable
 from ..screen.snapshot import TERMINAL
 from .watch import StageFailed, Watch
 from .world import Json, World
@@ -146,7 +146,7 @@ def nothing_left(world: World, watch: Watch) -> tuple[str, list[str]]:
 
     try:
         found = watch.until("nothing of the cluster is left", look)
-    except TrainyardError as error:
+    except CliError as error:
         told = "; ".join(one.what for one in last if not one.kept)
         error.detail = told or error.detail
         error.title = "Something is left"
@@ -165,7 +165,7 @@ def leftovers(world: World) -> Iterator[Left]:
     for look in (_cluster, _secret, _roles, _executions, _objects):
         try:
             yield from look(world)
-        except (NotAnswered, TrainyardError) as error:
+        except (NotAnswered, CliError) as error:
             yield Left(f"nobody could look whether something is left: {error}")
 
 

@@ -25,7 +25,7 @@ from trainyard_cli.first_light.record import Record
 from trainyard_cli.first_light.seen import Look, Seen
 from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
-from trainyard_cli.problems import TrainyardError
+from trainyard_cli.problems import CliError
 
 
 def failing(_world: World, _watch: Watch) -> str:
@@ -118,7 +118,7 @@ def test_of_a_lifecycle_script_that_failed_the_verdict_has_the_line_that_says_wh
 
 @pytest.mark.parametrize(
     "error",
-    [NotAnswered("iam:ListRoles", "AccessDenied", "no"), TrainyardError("no"), KeyError("defect")],
+    [NotAnswered("iam:ListRoles", "AccessDenied", "no"), CliError("no"), KeyError("defect")],
 )
 def test_a_look_that_cannot_look_has_not_seen_and_stops_nothing(
     world: World, record: Record, error: Exception

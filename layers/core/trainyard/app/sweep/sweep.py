@@ -12,8 +12,8 @@ from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_cluster, start_teardown
 from trainyard.app.clusters.list_nodes import newest_heartbeats
 from trainyard.app.facts.record_fact import record_fact
-from trainyard.app.facts.situation import silent_since, think
-from trainyard.app.facts.telling import tell_runs
+from trainyard.app.facts.situation import decide_now, silent_since
+from trainyard.app.facts.tell_runs import tell_runs
 from trainyard.app.facts.waking import wake, wake_cluster
 from trainyard.app.machines.cluster.cluster_fail import cluster_fail
 from trainyard.app.machines.inputs import StepInput
@@ -104,7 +104,7 @@ def _overdue(ports: Ports, wait: Wait, now: datetime) -> bool:
     if kind != "run" or now - wait.since < timedelta(seconds=WOKEN_SECONDS):
         return False
     run = ports.runs.get(name)
-    decision = think(ports, run)
+    decision = decide_now(ports, run)
     expected = {
         "cluster": "ensure-cluster",
         "outcome": "wait",
