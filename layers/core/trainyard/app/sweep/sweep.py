@@ -18,6 +18,7 @@ from trainyard.app.facts.waking import wake, wake_cluster
 from trainyard.app.machines.cluster.cluster_fail import cluster_fail
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
+from trainyard.app.sweep.ask_backends import Unanswered, ask_each
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
 from trainyard.domain import names, teardown
 from trainyard.domain.errors import ClusterNotFound, ConflictError, RunNotFound, TrainyardError
@@ -67,6 +68,9 @@ def sweep(ports: Ports) -> list[Swept]:
             done.append(_failed(duty.__name__, error))
             continue
         for item in items:
+            if isinstance(item, Unanswered):
+                done.append(_failed(f"{duty.__name__} {item.name}", item.error))
+                continue
             try:
                 done.extend(duty(ports, item))
             except ConflictError:
@@ -369,8 +373,8 @@ def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
     )
 
 
-def _remains(ports: Ports) -> list[Remains]:
-    return [left for backend in ports.backends.values() for left in backend.remains()]
+def _remains(ports: Ports) -> list[Remains | Unanswered]:
+    return ask_each(ports, lambda backend: backend.remains())
 
 
 def left_over(ports: Ports, remains: Remains) -> Iterator[Swept]:
