@@ -200,7 +200,7 @@ def spec_part(title: str, part: dict[str, Any]) -> list[str]:
     if "properties" in part:
         required = part.get("required", [])
         rows = (spec_row(name, found, required) for name, found in part["properties"].items())
-        fields = table(["field", "type", "default", "limits"], rows)
+        fields = table(["field", "type", "default", "meaning", "limits"], rows)
         return [head, paragraph(part.get("description", "")), fields]
     if "anyOf" in part:
         return [head, paragraph(f"{type_of(part)}, by its field `backend`.")]
@@ -218,8 +218,7 @@ def spec_row(name: str, found: dict[str, Any], required: list[str]) -> list[str]
         if given not in (None, [], {})
         else ""
     )
-    described = [found["description"]] if found.get("description") else []
-    return [f"`{name}`", type_of(found), default, "; ".join([*described, *limits_of(found)])]
+    return [f"`{name}`", type_of(found), default, found["description"], "; ".join(limits_of(found))]
 
 
 def type_of(found: dict[str, Any]) -> str:
