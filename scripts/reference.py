@@ -218,7 +218,8 @@ def spec_row(name: str, found: dict[str, Any], required: list[str]) -> list[str]
         if given not in (None, [], {})
         else ""
     )
-    return [f"`{name}`", type_of(found), default, found["description"], "; ".join(limits_of(found))]
+    meaning = found.get("description", "")
+    return [f"`{name}`", type_of(found), default, meaning, "; ".join(limits_of(found))]
 
 
 def type_of(found: dict[str, Any]) -> str:
