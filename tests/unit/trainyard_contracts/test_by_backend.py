@@ -62,6 +62,7 @@ def test_what_is_stored_is_read_again() -> None:
     again = Holder.model_validate_json(stored).spec
     assert isinstance(again, HyperPodClusterSpec)
     assert again.node_repair is None
+    assert read_cluster_spec(SPEC).node_repair == (300, 1800), "by default HyperPod repairs nodes"
 
 
 @pytest.mark.parametrize("backend", [{}, {"backend": "other", "shelves": 3}])
