@@ -24,7 +24,7 @@ from trainyard.domain.records import WaitKind
 from trainyard.http import openapi
 from trainyard.http.problems import STATUS
 from trainyard.settings import Settings
-from trainyard_contracts import commands
+from trainyard_contracts import commands, hyperpod
 from trainyard_contracts.cluster_specs import ClusterSpec
 from trainyard_contracts.events import AGENT_EVENTS, AgentEvent, Fact, RunEvent
 from trainyard_contracts.specs import RunSpec
@@ -192,7 +192,7 @@ def spec_part(title: str, part: dict[str, Any]) -> list[str]:
     if "properties" in part:
         required = part.get("required", [])
         rows = (spec_row(name, found, required) for name, found in part["properties"].items())
-        fields = table(["field", "type", "default", "limits"], rows)
+        fields = table(["field", "type", "default", "meaning", "limits"], rows)
         return [head, paragraph(part.get("description", "")), fields]
     if "anyOf" in part:
         return [head, paragraph(f"{type_of(part)}, by its field `backend`.")]
@@ -210,8 +210,8 @@ def spec_row(name: str, found: dict[str, Any], required: list[str]) -> list[str]
         if given not in (None, [], {})
         else ""
     )
-    described = [found["description"]] if found.get("description") else []
-    return [f"`{name}`", type_of(found), default, "; ".join([*described, *limits_of(found)])]
+    meaning = found.get("description", "")
+    return [f"`{name}`", type_of(found), default, meaning, "; ".join(limits_of(found))]
 
 
 def type_of(found: dict[str, Any]) -> str:
@@ -346,9 +346,8 @@ def limits() -> str:
         "Numbers that a user may meet, with what the code says of them. None is a setting.\n",
     ]
     for title, package in LIMITS.items():
-        modules = [
-            found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        ]
+        below = pkgutil.walk_packages(getattr(package, "__path__", []), f"{package.__name__}.")
+        modules = [found.name for found in below] or [package.__name__]
         rows = [
             row for name in sorted(modules) if "__main__" not in name for row in limits_in(name)
         ]
@@ -357,7 +356,12 @@ def limits() -> str:
 
 
 #: Where such numbers stand, by who holds to them.
-LIMITS = {"The control plane": domain, "The API": http, "The agent": trainyard_agent}
+LIMITS = {
+    "The control plane": domain,
+    "HyperPod's clusters": hyperpod,
+    "The API": http,
+    "The agent": trainyard_agent,
+}
 
 
 def limits_in(module: str) -> Iterator[list[str]]:

@@ -14,7 +14,7 @@ from .commands.runs import app as runs
 from .context import Context, context_of
 from .doctor.command import doctor
 from .first_light.command import first_light
-from .problems import EXIT_CODES, OK, TrainyardError
+from .problems import EXIT_CODES, OK, CliError
 from .screen.output import print_error
 
 app = typer.Typer(
@@ -77,7 +77,7 @@ def run(arguments: Sequence[str]) -> int:
     given = hoist_options(arguments)
     try:
         app(given, prog_name="trainyard", obj=Context())
-    except TrainyardError as error:
+    except CliError as error:
         print_error(error, as_json="--json" in given)
         return error.exit_code
     except (

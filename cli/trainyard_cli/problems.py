@@ -27,7 +27,7 @@ EXIT_CODES = (
 )
 
 
-class TrainyardError(Exception):
+class CliError(Exception):
     """An error for people: what is wrong, what to do next, and the exit code."""
 
     exit_code = FAILED
@@ -47,31 +47,31 @@ class TrainyardError(Exception):
         }
 
 
-class Unreachable(TrainyardError):
+class Unreachable(CliError):
     """No answer from the API, or nothing says where it is."""
 
     exit_code = UNREACHABLE
 
 
-class InvalidInput(TrainyardError):
+class InvalidInput(CliError):
     """A file or argument is wrong before anything was sent."""
 
     exit_code = INVALID
 
 
-class Conflict(TrainyardError):
+class Conflict(CliError):
     """It conflicts with what is there already, such as a second local cloud."""
 
     exit_code = CONFLICT
 
 
-class Refused(TrainyardError):
+class Refused(CliError):
     """No credentials, or none that can be used."""
 
     exit_code = REFUSED
 
 
-class ApiProblem(TrainyardError):
+class ApiProblem(CliError):
     """An answer of the API that is not a success (RFC 9457). `code` is closed; branch on it."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:

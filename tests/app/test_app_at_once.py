@@ -9,7 +9,7 @@ from tests.support.facts import fact
 from tests.support.spec_parts import cluster_spec
 from tests.support.story import Story
 
-from trainyard.app.facts.situation import think
+from trainyard.app.facts.situation import decide_now
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.run.await_outcome import await_outcome
 from trainyard.app.machines.run.decide_run import save
@@ -31,7 +31,7 @@ def test_of_two_decisions_at_once_only_the_one_that_is_saved_is_told() -> None:
     story = trained()
     before = story.run
     story.world.runs.record(before.id, _killed(story), "the process was killed")
-    slow = think(story.world.ports, before)
+    slow = decide_now(story.world.ports, before)
     story.send(
         "NodeLost",
         about={

@@ -18,7 +18,7 @@ from trainyard.domain.facts import UnsavedRun
 from trainyard.domain.orphans import allowed
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
-from trainyard.ports import BackendCluster
+from trainyard.ports import BackendCluster, Ports
 from trainyard_contracts.cluster_specs import read_cluster_spec
 
 OLD = 601
@@ -255,6 +255,61 @@ def test_each_backend_is_asked_for_its_own_and_only_its_own_is_removed_there() -
     done = [(swept.action, swept.subject) for swept in sweep(ports)]
     assert done == [("failed", "left_over gone"), ("remains deleted", "gone")]
     assert (list(story.world.backend.beside), list(other.beside)) == ([("gone", 1)], [])
+
+
+def two_backends(story: Story) -> tuple[Ports, MemoryBackend]:
+    """A second one beside the story's, with an orphan of its own and what was made for it."""
+    other = MemoryBackend(story.world.clock, "test", "other")
+    left_behind(story)
+    other.clusters["late"] = replace(story.world.backend.clusters.pop("late"), backend="other")
+    other.beside["gone", 1] = story.world.clock.now()
+    story.world.backend.beside.clear()
+    story.world.clock.tick(OLD)
+    backends = {**story.world.ports.backends, "other": other}
+    return replace(story.world.ports, backends=backends), other
+
+
+@pytest.mark.parametrize(
+    ("question", "failed"), [("tagged", "orphan hyperpod"), ("remains", "left_over hyperpod")]
+)
+def test_a_backend_that_refuses_to_answer_is_told_and_keeps_no_other_from_its_turn(
+    monkeypatch: pytest.MonkeyPatch, question: str, failed: str
+) -> None:
+    story = Story()
+    ports, _ = two_backends(story)
+
+    def refuse() -> None:
+        raise RetryableError("AWS is away")
+
+    monkeypatch.setattr(story.world.backend, question, refuse)
+    done = sweep(ports)
+    assert sorted(acts(done)) == [
+        ("failed", failed),
+        ("orphan deleted", "late"),
+        ("remains deleted", "gone"),
+    ]
+    assert [swept.reason for swept in done if swept.action == "failed"] == ["internal: AWS is away"]
+
+
+def test_a_cluster_that_cannot_be_looked_at_is_told_and_counts_as_the_next_orphan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = Story()
+    ports, other = two_backends(story)
+    hidden = replace(other.clusters["late"], backend="hyperpod", name="hidden", arn="arn:hidden")
+    story.world.backend.clusters["hidden"] = hidden
+
+    def refuse(name: str) -> None:
+        raise RetryableError("AWS is away")
+
+    monkeypatch.setattr(story.world.backend, "describe", refuse)
+    done = sweep(ports)
+    assert sorted(acts(done)) == [
+        ("failed", "orphan hidden"),
+        ("remains deleted", "gone"),
+        (UNKNOWN_CLUSTER, "late"),
+    ]
+    assert "late" in other.clusters
 
 
 def test_a_cluster_is_served_by_the_backend_that_its_spec_names() -> None:

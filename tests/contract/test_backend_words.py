@@ -1,8 +1,9 @@
-"""No word of a backend is known outside its own modules, but for its entry in the wiring."""
+"""No word of a backend is known outside its own modules, but for its entries in two lists."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,10 +20,29 @@ SOURCES = [
     for path in sorted(directory.rglob("*.py"))
     if CORE / "backends" not in path.parents and path != CORE / "wiring.py"
 ]
+CONTRACTS = ROOT / "layers/contracts/trainyard_contracts"
+COMMON_CONTRACTS = [
+    path
+    for path in sorted(CONTRACTS.rglob("*.py"))
+    if path.name not in ("hyperpod.py", "cluster_specs.py")
+]
+#: Here no comment and no docstring has one either: what is said there is true of every backend.
+SHARED = [
+    *sorted((CORE / "domain").rglob("*.py")),
+    *sorted((CORE / "app").rglob("*.py")),
+    *COMMON_CONTRACTS,
+]
+ALLOWED = {
+    # Refused in every spec, field by field, before it is known whose spec it is.
+    CONTRACTS / "spec_rules.py": "/opt/sagemaker",
+    # In the cluster.json of clusters that run; another backend's scripts may have another setup.
+    CONTRACTS / "files.py": "slurm_setup",
+}
 FIELDS = {*HyperPodClusterSpec.model_fields, *HyperPodGroup.model_fields} - {
     *ClusterBase.model_fields,
     *GroupBase.model_fields,
 }
+NAME = re.compile("hyperpod|sagemaker", re.IGNORECASE)
 #: Of its API: where the port has another word for the same.
 STATES = {"SystemUpdating", "RollingBack", "DeepHealthCheckInProgress"}
 
@@ -56,6 +76,32 @@ def hyperpods(source: str) -> list[str]:
         or word in FIELDS
         or any(state in word for state in STATES)
     ]
+
+
+def names(path: Path, text: str) -> list[str]:
+    """Lines that name HyperPod in whatever way."""
+    if path in ALLOWED:
+        assert ALLOWED[path] in text, "no longer there: remove it from ALLOWED"
+        text = text.replace(f'"{ALLOWED[path]}"', "")
+    return [line for line in text.splitlines() if NAME.search(line)]
+
+
+@pytest.mark.parametrize("path", SHARED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_every_backend_shares_does_not_name_hyperpod_even_in_a_comment(path: Path) -> None:
+    assert names(path, path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["# HyperPod reboots a node", '"""SageMaker\'s own word."""', "'/opt/sagemaker/x'"],
+)
+def test_a_comment_that_names_hyperpod_is_found(line: str) -> None:
+    assert names(CORE / "domain/nodes.py", f"wait = 1\n{line}\n") == [line]
+
+
+@pytest.mark.parametrize("path", COMMON_CONTRACTS, ids=lambda path: path.name)
+def test_no_contract_of_all_backends_has_a_word_of_hyperpod(path: Path) -> None:
+    assert [word for word in hyperpods(path.read_text()) if word != ALLOWED.get(path)] == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -10,6 +10,7 @@ from scripts import schemas
 
 from trainyard_contracts.events import AGENT_EVENTS
 from trainyard_contracts.schema_export import contract_classes, schema_files
+from trainyard_contracts.specs import RunSpec
 
 
 def test_the_checked_in_schemas_are_fresh() -> None:
@@ -33,6 +34,18 @@ def test_every_schema_is_a_valid_schema(name: str) -> None:
 
 def test_every_event_has_a_schema() -> None:
     assert set(AGENT_EVENTS.values()) <= set(contract_classes())
+
+
+def test_every_field_of_a_spec_says_what_it_means() -> None:
+    schema = RunSpec.model_json_schema(by_alias=True)
+    parts = {"RunSpec": schema, **schema["$defs"]}
+    silent = [
+        f"{title}.{name}"
+        for title, part in parts.items()
+        for name, field in part.get("properties", {}).items()
+        if not field.get("description")
+    ]
+    assert silent == [], "give it a description; docs/reference/specs.md shows it"
 
 
 def test_the_schema_of_a_run_refuses_what_the_class_refuses() -> None:

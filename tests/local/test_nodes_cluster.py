@@ -18,8 +18,8 @@ from tests.support.node_cloud import ROLE, NodeCloud
 from tests.support.waiting import eventually
 
 from sam_on_moto.assembly import read_prefix
-from trainyard_contracts.events import ClusterStateChange
 from trainyard_contracts.files import AgentConfig
+from trainyard_contracts.hyperpod import ClusterStateChange
 from trainyard_local.hyperpod.cluster import LocalCluster
 from trainyard_local.nodes.node import Node
 from trainyard_local.slurm import loopback

@@ -148,7 +148,7 @@ class MemoryRuns:
 
     def get(self, run_id: str) -> Run:
         if run_id not in self.stored:
-            raise errors.RunNotFound(f"There is no run {run_id}.")
+            raise errors.RunNotFound.of(run_id)
         return self.stored[run_id]
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
@@ -251,7 +251,7 @@ class MemoryClusters:
 
     def get(self, name: str) -> Cluster:
         if name not in self.stored:
-            raise errors.ClusterNotFound(f"There is no cluster '{name}'.")
+            raise errors.ClusterNotFound.of(name)
         return self.stored[name]
 
     def put(self, cluster: Cluster) -> Cluster:

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from ..api.client import Client
 from ..context import Context, context_of
-from ..problems import FAILED, UNREACHABLE, Conflict, InvalidInput, TrainyardError, Unreachable
+from ..problems import FAILED, UNREACHABLE, CliError, Conflict, InvalidInput, Unreachable
 from ..screen.output import err, out, print_fields, print_json, print_table, styled, table
 from ..screen.snapshot import TERMINAL
 
@@ -63,7 +63,7 @@ def _control() -> ModuleType:
     try:
         from trainyard_local import control
     except ImportError as error:
-        raise TrainyardError(
+        raise CliError(
             "The local cloud is not installed",
             str(error),
             "Run make setup in a clone of Trainyard, or: pip install trainyard-local",
@@ -85,7 +85,7 @@ def _told(control: ModuleType) -> Iterator[None]:
             "The local cloud cannot be made of this", error.message, error.remedy
         ) from error
     except control.ControlError as error:
-        raise TrainyardError("The local cloud says no", error.message, error.remedy) from error
+        raise CliError("The local cloud says no", error.message, error.remedy) from error
 
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="loopback port; 0 takes a free one")]
@@ -174,7 +174,7 @@ def _ask(context: Context) -> None:
     try:
         client = Client.from_state_dir(context.state_dir)
         active = [run for run in client.runs(at_most=ASKED_RUNS) if run["status"] not in TERMINAL]
-    except TrainyardError:
+    except CliError:
         return
     if not active:
         return

@@ -268,7 +268,7 @@ def _agree(
 ) -> None:
     """Raises InvalidInput where the price may exceed --max-usd or nobody can be asked.
 
-    Raises TrainyardError where the answer is no.
+    Raises CliError where the answer is no.
     """
     if most is not None and (bound is None or not bound <= most):  # also where --max-usd is nan
         raise _too_much(bound, most)

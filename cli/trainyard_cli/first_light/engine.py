@@ -9,7 +9,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from ..doctor.account import NotAnswered
-from ..problems import FAILED, OK, InvalidInput, TrainyardError
+from ..problems import FAILED, OK, CliError, InvalidInput
 from .evidence import evidence
 from .record import Record, now_text
 from .register import Look
@@ -124,9 +124,7 @@ class FirstLight:
                 self._conclude()
         if document["verdict"] == "held":
             return OK
-        return (
-            stopped.exit_code if isinstance(stopped, TrainyardError) and not self._made else FAILED
-        )
+        return stopped.exit_code if isinstance(stopped, CliError) and not self._made else FAILED
 
     def clean(self) -> int:
         """The teardown alone, of what an earlier first light left behind."""
@@ -184,7 +182,7 @@ class FirstLight:
         wanted = ("number", "nodes", "resumedFrom", "outcome", "reason")
         try:
             return [{name: one.get(name) for name in wanted} for one in self._world.attempts]
-        except TrainyardError:
+        except CliError:
             return list(self._record.document.get("attempts") or [])
 
     def _begin(self, name: StageName, does: str) -> Json:
@@ -209,7 +207,7 @@ class FirstLight:
         elif stopped is not None:
             self._failed(_as_problem(stopped))
 
-    def _failed(self, problem: TrainyardError) -> None:
+    def _failed(self, problem: CliError) -> None:
         world, document = self._world, self._record.document
         world.stage_failed(problem)
         self._tell(f"  failed: {problem}")
@@ -222,7 +220,7 @@ class FirstLight:
             document.update(verdict="failed", words=words)
         self._stopped(document["verdict"], document["words"], problem)
 
-    def _stopped(self, verdict: str, words: str, problem: TrainyardError | None = None) -> None:
+    def _stopped(self, verdict: str, words: str, problem: CliError | None = None) -> None:
         document = self._record.document
         if document["stages"] and document["stages"][-1]["state"] == "running":
             document["stages"][-1].update(
@@ -264,7 +262,7 @@ class FirstLight:
     def _see(self, look: Look) -> Seen:
         try:
             return look.see(self._world)
-        except (NotAnswered, TrainyardError) as error:
+        except (NotAnswered, CliError) as error:
             return Seen(look.assumption, "not-seen", f"nobody could look: {error}")
         # A look's own defect: what it would have seen is not seen.
         except Exception as error:  # noqa: BLE001
@@ -350,25 +348,25 @@ class FirstLight:
         """Where the file cannot be written any more, the teardown goes on."""
         try:
             self._record.write()
-        except TrainyardError as error:
+        except CliError as error:
             self._tell(str(error))
 
 
-def _as_problem(error: BaseException) -> TrainyardError:
-    if isinstance(error, TrainyardError):
+def _as_problem(error: BaseException) -> CliError:
+    if isinstance(error, CliError):
         return error
     if isinstance(error, NotAnswered):
-        return TrainyardError(
+        return CliError(
             "AWS did not answer as it should",
             str(error),
             f"Allow {error.operation}" if error.forbidden else "Try again",
         )
-    return TrainyardError(
+    return CliError(
         "first-light itself failed", f"{type(error).__name__}: {error}", "Report it with the file"
     )
 
 
-def _brief(problem: TrainyardError) -> str:
+def _brief(problem: CliError) -> str:
     """The detail without the log that it may end with, which is among the evidence.
 
     Of a lifecycle script's log the line that says why is kept.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..doctor.account import NotAnswered
-from ..problems import TrainyardError
+from ..problems import CliError
 from .world import Json, World
 
 #: Of each log the end, of each list the newest: one file that can be sent to somebody.
@@ -32,7 +32,7 @@ def evidence(world: World) -> Json:
 def _read(read: Callable[[], Any]) -> Any:
     try:
         return read()
-    except (NotAnswered, TrainyardError) as error:
+    except (NotAnswered, CliError) as error:
         return f"could not be read: {error}"
     # An answer of an unexpected shape: the other parts are still worth having.
     except Exception as error:  # noqa: BLE001

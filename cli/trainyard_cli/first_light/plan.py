@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..doctor.account import Account, NotAnswered
-from ..problems import InvalidInput, TrainyardError
+from ..problems import CliError, InvalidInput
 
 Json = dict[str, Any]
 #: Where nobody cleans up, the product deletes the cluster after so long without a run.
@@ -152,7 +152,7 @@ def _outputs(account: Account, stack: str) -> dict[str, str]:
     try:
         found = account.call("cloudformation", "DescribeStacks", StackName=stack)["Stacks"][0]
     except NotAnswered as error:
-        raise TrainyardError(
+        raise CliError(
             "The network's stack cannot be read",
             f"--network-stack {stack}: {error}",
             "Check its name and region",

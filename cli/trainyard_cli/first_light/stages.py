@@ -11,7 +11,7 @@ from .stage_names import StageName
 from .watch import PASSING, StageFailed, Watch
 from .world import Json, World
 
-#: Says price and bound, and comes back if it is to be paid. Raises TrainyardError.
+#: Says price and bound, and comes back if it is to be paid. Raises CliError.
 Agree = Callable[[float | None, float | None], None]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from trainyard_contracts import places
 
 from ..doctor.account import NotAnswered
-from ..problems import ApiProblem, TrainyardError, Unreachable
+from ..problems import ApiProblem, CliError, Unreachable
 from ..screen.snapshot import TERMINAL
 from .watch import StageFailed, Watch
 from .world import Json, World
@@ -164,7 +164,7 @@ def leftovers(world: World) -> Iterator[Left]:
     for look in (_cluster, _secret, _roles, _executions, _objects):
         try:
             yield from look(world)
-        except (NotAnswered, TrainyardError) as error:
+        except (NotAnswered, CliError) as error:
             yield Left(f"nobody could look whether something is left: {error}")
 
 

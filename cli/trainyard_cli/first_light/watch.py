@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ..doctor.account import NotAnswered
-from ..problems import ApiProblem, TrainyardError, Unreachable
+from ..problems import ApiProblem, CliError, Unreachable
 
 T = TypeVar("T")
 #: What passes: nobody answered, or the function behind the API was throttled or failed.
 PASSING = (429, 500, 502, 503, 504)
 
 
-class StageFailed(TrainyardError):
+class StageFailed(CliError):
     """A stage did not prove what it was to prove."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ..api.client import Client
 from ..doctor.account import Account, NotAnswered
-from ..problems import ApiProblem, TrainyardError
+from ..problems import ApiProblem, CliError
 from .stage_names import StageName
 
 Json = dict[str, Any]
@@ -21,7 +21,7 @@ LOG_LINES = 10_000
 class World:
     """Read by looks.
 
-    They may let NotAnswered and TrainyardError pass: then their assumption counts as not seen, with
+    They may let NotAnswered and CliError pass: then their assumption counts as not seen, with
     the reason.
 
     `spec` is the run's, with `cluster.spec`. The stages and the engine tell what they did by the
@@ -34,7 +34,7 @@ class World:
     def __init__(self, api: Client, account: Account, spec: Json, cluster_name: str) -> None:
         self.api, self.account, self.spec, self.cluster_name = api, account, spec, cluster_name
         self.stage: StageName = "account"
-        self.failure: TrainyardError | None = None
+        self.failure: CliError | None = None
         self.findings: list[Json] = []
         self.plan: Json | None = None
         self.price: Json | None = None
@@ -53,7 +53,7 @@ class World:
         self.stage, self.failure = stage, None
         self.began[stage] = datetime.now(timezone.utc)
 
-    def stage_failed(self, problem: TrainyardError) -> None:
+    def stage_failed(self, problem: CliError) -> None:
         self.failure = problem
 
     def nodes_are_paid_for(self, at_most_seconds: float) -> None:
@@ -107,10 +107,10 @@ class World:
         if key not in self._read:
             try:
                 self._read[key] = read()
-            except TrainyardError as error:
+            except CliError as error:
                 self._read[key] = error
-        found: T | TrainyardError = self._read[key]
-        if isinstance(found, TrainyardError):
+        found: T | CliError = self._read[key]
+        if isinstance(found, CliError):
             raise found
         return found
 
@@ -180,10 +180,10 @@ class World:
     # AWS's own answers
 
     def output(self, name: str) -> str:
-        """An output of Trainyard's stack. Raises TrainyardError."""
+        """An output of Trainyard's stack. Raises CliError."""
         found = self.account.outputs.get(name)
         if found is None:
-            raise TrainyardError(
+            raise CliError(
                 "The stack is not known",
                 f"--stack {self.account.stack_name} has no output {name}",
                 "Give the --stack of this API",

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..api.client import Client, Json
-from ..problems import TrainyardError, Unreachable
+from ..problems import CliError, Unreachable
 from .output import bytes_text, moment, scheduler_word, styled, table
 from .snapshot import Snapshot, Watcher
 
@@ -29,7 +29,7 @@ TIMELINE_LINES = 14
 OnUpdate = Callable[[Snapshot], object]
 
 
-class TimedOut(TrainyardError):
+class TimedOut(CliError):
     """The run did not end in time; it goes on."""
 
 

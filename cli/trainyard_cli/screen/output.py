@@ -14,7 +14,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from ..problems import ApiProblem, TrainyardError
+from ..problems import ApiProblem, CliError
 from ..terminal_text import plain, plain_json
 
 #: Without a terminal nothing is wrapped, so that `trainyard node ls NAME | grep ...` sees whole
@@ -138,7 +138,7 @@ def bytes_text(number: float | None) -> str:
     return f"{value:.1f} GiB"
 
 
-def print_error(error: TrainyardError, *, as_json: bool) -> None:
+def print_error(error: CliError, *, as_json: bool) -> None:
     """The error with its fields and the next step."""
     if as_json:
         print_json({"error": error.as_json()})

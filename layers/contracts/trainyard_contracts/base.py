@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-#: SageMaker's own pattern for cluster and instance group names (botocore: ClusterName).
+#: AWS's own pattern for names of clusters and of their groups (botocore: ClusterName).
 NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9])*$"
 #: A relative path of plain segments: no leading slash, no `..`, no control characters.
 RELATIVE_PATH_PATTERN = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -48,7 +48,7 @@ AbsolutePath = Annotated[
     judged(_plain_path),
 ]
 MountPath = Annotated[AbsolutePath, judged(_mount_path)]
-#: Of the API (botocore: sagemaker SubnetId and SecurityGroupId), with the kind that EC2 gives them.
+#: Of the API (botocore: SubnetId and SecurityGroupId), with the kind that EC2 gives them.
 SubnetId = Annotated[
     str,
     matching(
@@ -66,14 +66,18 @@ SecurityGroupId = Annotated[
 class Network(Strict):
     """The VPC the nodes join; the security group must allow all traffic to itself."""
 
-    subnet_ids: list[SubnetId] = Field(min_length=1, max_length=16)
-    security_group_ids: list[SecurityGroupId] = Field(min_length=1, max_length=5)
+    subnet_ids: list[SubnetId] = Field(
+        min_length=1, max_length=16, description="where the nodes get their addresses"
+    )
+    security_group_ids: list[SecurityGroupId] = Field(
+        min_length=1, max_length=5, description="of every node"
+    )
 
 
 class SharedFilesystem(Strict):
     """FSx for Lustre, mounted on every node; holds runs and checkpoints while the cluster lives."""
 
-    # The API's own patterns (botocore: sagemaker ClusterDnsName and ClusterMountName).
+    # The API's own patterns (botocore: ClusterDnsName and ClusterMountName).
     dns_name: Annotated[
         str,
         matching(
@@ -82,15 +86,15 @@ class SharedFilesystem(Strict):
             "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
             max_length=275,
         ),
-    ]
+    ] = Field(description="of the FSx filesystem")
     mount_name: Annotated[
         str,
         matching(
             r"^[A-Za-z0-9_-]{1,8}$",
             "must be the filesystem's mount name: 1 to 8 letters, digits, _ and -",
         ),
-    ]
-    mount_path: MountPath = "/fsx"
+    ] = Field(description="that FSx gave the filesystem")
+    mount_path: MountPath = Field(default="/fsx", description="where every node has it")
 
 
 class S3Mount(Strict):
@@ -102,9 +106,11 @@ class S3Mount(Strict):
             r"^[a-z0-9.-]{3,63}$",
             "must be a bucket name: 3 to 63 lower-case letters, digits, dots and hyphens",
         ),
-    ]
-    mount_path: MountPath
-    prefix: RelativePath | None = None
+    ] = Field(description="whose objects the nodes read")
+    mount_path: MountPath = Field(description="where every node has it")
+    prefix: RelativePath | None = Field(
+        default=None, description="only objects below it are there; default: all of the bucket"
+    )
 
 
 SshKey = Annotated[
@@ -126,9 +132,11 @@ class ClusterUser(Strict):
             r"^[a-z_][a-z0-9_-]{0,31}$",
             "must be a POSIX user name: lower-case letters, digits, _ and -, at most 32",
         ),
-    ]
-    uid: int = Field(ge=1000, le=60000)
-    ssh_keys: list[SshKey] = Field(default_factory=list, max_length=16)
+    ] = Field(description="of the account")
+    uid: int = Field(ge=1000, le=60000, description="of the account; no other user has it")
+    ssh_keys: list[SshKey] = Field(
+        default_factory=list, max_length=16, description="public keys that may log in"
+    )
 
 
 class PythonEnvironment(Strict):
@@ -137,9 +145,18 @@ class PythonEnvironment(Strict):
     A venv or conda environment made by the lifecycle scripts, or one that is there.
     """
 
-    kind: Literal["venv", "conda", "existing"] = "venv"
-    path: AbsolutePath = "/opt/trainyard/env"
-    requirements: list[Requirement] = Field(default_factory=list, max_length=200)
+    kind: Literal["venv", "conda", "existing"] = Field(
+        default="venv",
+        description="'venv' and 'conda' are made on every worker; 'existing' is there already",
+    )
+    path: AbsolutePath = Field(
+        default="/opt/trainyard/env", description="the environment's directory on the nodes"
+    )
+    requirements: list[Requirement] = Field(
+        default_factory=list,
+        max_length=200,
+        description="packages to install into it; not for 'existing'",
+    )
 
 
 class GroupBase(Strict):
@@ -148,11 +165,16 @@ class GroupBase(Strict):
     `spares` stand by idle so that a lost node is replaced in seconds.
     """
 
-    name: Name
-    role: Literal["controller", "worker", "login"]
-    instance_type: str
-    count: int = Field(ge=1, le=6758)
-    spares: int = Field(default=0, ge=0, le=100)
+    name: Name = Field(description="of the group; no other group of the cluster has it")
+    role: Literal["controller", "worker", "login"] = Field(
+        description="'controller' runs Slurm's controller and the agent that speaks for the "
+        "cluster; 'worker' runs jobs; 'login' is for people"
+    )
+    instance_type: str = Field(description="of each of its nodes")
+    count: int = Field(ge=1, le=6758, description="nodes; of a controller, 1")
+    spares: int = Field(
+        default=0, ge=0, le=100, description="nodes besides that stand by; worker groups only"
+    )
     partition: Name | None = Field(
         default=None, description="Slurm partition, worker groups only; default 'main'"
     )
@@ -171,29 +193,47 @@ class GroupBase(Strict):
         return self.instance_type
 
 
+class NodeRepair(NamedTuple):
+    """How long a backend that repairs nodes by itself is waited for before another is asked for."""
+
+    grace_seconds: int  # from the loss of the node
+    announced_seconds: int  # from the moment when the backend says that it repairs this node
+
+
 class ClusterBase(Strict):
     """One controller group, at least one worker group, and what every node needs.
 
     A backend's spec adds its own fields, and says its name in `backend`.
     """
 
-    name: Name
+    name: Name = Field(
+        description="of the cluster, at AWS too; made for a run, it gets the end of the run's id"
+    )
     backend: str
     instance_groups: Sequence[GroupBase]
     network: Network | None = Field(
-        default=None, description="default: the stack's SubnetIds and SecurityGroupIds"
+        default=None,
+        description="which the nodes join; default: the stack's SubnetIds and SecurityGroupIds",
     )
-    shared_filesystem: SharedFilesystem
-    s3_mounts: list[S3Mount] = Field(default_factory=list, max_length=16)
-    users: list[ClusterUser] = Field(default_factory=list, max_length=256)
-    environment: PythonEnvironment = PythonEnvironment()
+    shared_filesystem: SharedFilesystem = Field(
+        description="where runs and checkpoints lie while the cluster lives"
+    )
+    s3_mounts: list[S3Mount] = Field(
+        default_factory=list, max_length=16, description="buckets that every node can read"
+    )
+    users: list[ClusterUser] = Field(
+        default_factory=list, max_length=256, description="people's accounts on every node"
+    )
+    environment: PythonEnvironment = Field(
+        default=PythonEnvironment(), description="the Python that jobs run with"
+    )
     idle_limit_seconds: int = Field(
         default=1800, ge=60, le=604800, description="deleted when no run used it for this long"
     )
     tags: dict[
         Annotated[str, StringConstraints(min_length=1, max_length=128)],
         Annotated[str, StringConstraints(max_length=256)],
-    ] = Field(default_factory=dict, max_length=40)
+    ] = Field(default_factory=dict, max_length=40, description="of the cluster at AWS, beside ours")
 
     @model_validator(mode="before")
     @classmethod
@@ -238,9 +278,9 @@ class ClusterBase(Strict):
         return self
 
     @property
-    def repairs_nodes(self) -> bool:
-        """The backend repairs or replaces broken nodes by itself."""
-        return False
+    def node_repair(self) -> NodeRepair | None:
+        """How the backend repairs or replaces broken nodes by itself; None if it does not."""
+        return None
 
     def partition_of(self, group: GroupBase) -> str:
         """The Slurm partition of a worker group."""

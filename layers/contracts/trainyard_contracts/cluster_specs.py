@@ -1,17 +1,19 @@
-"""The spec of a cluster: one class for each backend, told apart by `backend`."""
+"""Each backend's entries: the class of its spec, told apart by `backend`, and of its events."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypeAliasType
 
 from .by_backend import ByBackend
-from .hyperpod import HyperPodClusterSpec
+from .hyperpod import ClusterStateChange, HyperPodClusterSpec
 
 #: One entry for each backend: `HyperPodClusterSpec | OtherClusterSpec`.
 ClusterSpec = TypeAliasType("ClusterSpec", Annotated[HyperPodClusterSpec, ByBackend()])
+#: Events of AWS that are read by a class.
+BACKEND_EVENTS: tuple[type[BaseModel], ...] = (ClusterStateChange,)
 _READER: TypeAdapter[ClusterSpec] = TypeAdapter(ClusterSpec)
 
 

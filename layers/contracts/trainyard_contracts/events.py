@@ -1,10 +1,12 @@
-"""The events of the bus, one class for each detail-type: the agent's, and one of AWS."""
+"""The agents' events on the bus, one class for each detail-type."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, ClassVar, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
+from typing_extensions import Self
 
 from .base import Lenient
 
@@ -43,12 +45,23 @@ class AgentEvent(Fact):
         ),
     )
 
+    def moved(self, shift: timedelta) -> Self:
+        """The event as if it had happened so much later: every time in it moves along."""
+        return self.changed(at=self.at + shift, reported_at=self.at)
+
 
 class RunEvent(AgentEvent):
     """An event about one run's attempt."""
 
     run_id: str
     attempt: int = Field(ge=1)
+
+
+class MeetingEvent(AgentEvent):
+    """An event of a node or a whole cluster; it may name the run's attempt that it met there."""
+
+    run_id: str | None = None
+    attempt: int | None = None
 
 
 class ClusterReady(AgentEvent):
@@ -97,6 +110,9 @@ class AttemptStepped(RunEvent):
     resumed_from: int | None = None
     stepped_at: AwareDatetime
 
+    def moved(self, shift: timedelta) -> Self:
+        return super().moved(shift).changed(stepped_at=self.stepped_at + shift)
+
 
 class CheckpointCommitted(RunEvent):
     """A checkpoint was committed and every hash in its manifest verified by the agent."""
@@ -106,6 +122,9 @@ class CheckpointCommitted(RunEvent):
     bytes: int
     files: int
     committed_at: AwareDatetime
+
+    def moved(self, shift: timedelta) -> Self:
+        return super().moved(shift).changed(committed_at=self.committed_at + shift)
 
 
 class CheckpointRejected(RunEvent):
@@ -176,13 +195,10 @@ class NodeEvent(AgentEvent):
         return given
 
 
-class NodeLost(NodeEvent):
+class NodeLost(MeetingEvent, NodeEvent):
     """A worker is lost: its agent is silent AND the scheduler (or the training) says so too."""
 
     older_evidence = "lost"
-
-    run_id: str | None = None
-    attempt: int | None = None
 
 
 class NodeReturned(NodeEvent):
@@ -202,13 +218,10 @@ class NodesChanged(AgentEvent):
     )
 
 
-class AgentSilent(NodeEvent):
+class AgentSilent(MeetingEvent, NodeEvent):
     """A node's agent is silent, but its scheduler daemon or training go on: nothing is done."""
 
     older_evidence = "silent"
-
-    run_id: str | None = None
-    attempt: int | None = None
 
 
 class AgentBack(NodeEvent):
@@ -217,14 +230,12 @@ class AgentBack(NodeEvent):
     older_name = "back"
 
 
-class NodeUnhealthy(AgentEvent):
+class NodeUnhealthy(MeetingEvent):
     """A check's verdict, after debouncing."""
 
     check: str
     severity: Literal["warning", "error", "healthy"]
     detail: str
-    run_id: str | None = None
-    attempt: int | None = None
 
 
 class ExportFinished(AgentEvent):
@@ -326,18 +337,6 @@ AGENT_EVENTS: dict[str, type[AgentEvent]] = {
         AgentSilent, AgentBack, NodeUnhealthy, ExportFinished, ClusterHeartbeat,
     )
 }  # fmt: skip
-
-
-class ClusterStateChange(Lenient):
-    """detail of `SageMaker HyperPod Cluster State Change` of aws.sagemaker, with many nulls."""
-
-    cluster_arn: str = Field(alias="ClusterArn")
-    cluster_name: str = Field(alias="ClusterName")
-    cluster_status: str = Field(alias="ClusterStatus")
-    failure_message: str | None = Field(default=None, alias="FailureMessage")
-
-
-CLUSTER_STATE_CHANGE = "SageMaker HyperPod Cluster State Change"
 
 
 def parse_agent_event(detail_type: str, detail: dict[str, Any]) -> AgentEvent:

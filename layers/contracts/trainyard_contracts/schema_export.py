@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from . import files
-from .cluster_specs import ClusterSpec
-from .events import AGENT_EVENTS, ClusterStateChange
+from .cluster_specs import BACKEND_EVENTS, ClusterSpec
+from .events import AGENT_EVENTS
 from .specs import RunSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -21,7 +21,7 @@ FILES: tuple[type[BaseModel], ...] = (
 
 def contract_classes() -> list[Any]:
     """Every top-level class or union of specs, events and files; parts are in their schemas."""
-    return [RunSpec, ClusterSpec, *AGENT_EVENTS.values(), ClusterStateChange, *FILES]
+    return [RunSpec, ClusterSpec, *AGENT_EVENTS.values(), *BACKEND_EVENTS, *FILES]
 
 
 def schema_files() -> dict[str, str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-#: A mount over one of these hides the system itself, or what HyperPod and Trainyard keep there.
+#: A mount over one of these hides the system itself, or what a backend or Trainyard keeps
+#: there.
 SYSTEM_DIRECTORIES = (
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/root", "/run", "/sbin",
     "/sys", "/tmp",  # noqa: S108
     "/usr", "/var", "/opt/aws", "/opt/ml", "/opt/sagemaker", "/opt/slurm", "/opt/trainyard",
 )  # fmt: skip
-#: Accounts of Ubuntu's image, HyperPod, Slurm or Session Manager (/etc/passwd of the image, and its
+#: Accounts of Ubuntu's image, AWS, Slurm or Session Manager (/etc/passwd of the image, and its
 #: services' users).
 SYSTEM_ACCOUNTS = frozenset({
     "root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy",

@@ -44,7 +44,9 @@ class JobPythonEnvironment(Strict):
         description="version such as '3.11', for uv and conda; "
         "default: that of the cluster's environment",
     )
-    requirements: list[Requirement] = Field(min_length=1, max_length=200)
+    requirements: list[Requirement] = Field(
+        min_length=1, max_length=200, description="packages to install for the job"
+    )
 
     @rule
     def _version(self) -> JobPythonEnvironment:
@@ -59,8 +61,10 @@ class JobPythonEnvironment(Strict):
 class ClusterRef(Strict):
     """The cluster a run uses: an existing one by `name`, or one made for it from `spec`."""
 
-    name: Name | None = None
-    spec: ClusterSpec | None = None
+    name: Name | None = Field(default=None, description="of a cluster that is there")
+    spec: ClusterSpec | None = Field(
+        default=None, description="of a cluster that is made for this run"
+    )
 
     @rule
     def _one(self) -> ClusterRef:
@@ -104,19 +108,34 @@ class JobSpec(Strict):
     recipe: RecipeName = Field(
         default="torchrun", description="the launcher of the job's processes"
     )
-    nodes: int = Field(ge=1, le=6758)
-    processes_per_node: int = Field(default=1, ge=1, le=128)
-    module: ModuleName | None = None
+    nodes: int = Field(ge=1, le=6758, description="nodes that it runs on at once")
+    processes_per_node: int = Field(
+        default=1, ge=1, le=128, description="processes that the launcher starts on each"
+    )
+    module: ModuleName | None = Field(
+        default=None, description="a module of the job's Python environment"
+    )
     script: RelativePath | None = Field(default=None, description="path of a file in 'files'")
-    arguments: list[PlainText] = Field(default_factory=list, max_length=256)
+    arguments: list[PlainText] = Field(
+        default_factory=list, max_length=256, description="what the program is given"
+    )
     environment: Annotated[dict[EnvironmentName, PlainText], judged(_free_names)] = Field(
-        default_factory=dict, max_length=128
+        default_factory=dict, max_length=128, description="variables that the program finds set"
     )
     files: Annotated[
         dict[str, Annotated[str, StringConstraints(max_length=131072)]], judged(_plain_files)
-    ] = Field(default_factory=dict, max_length=64)
-    partition: Name | None = None
-    python_environment: JobPythonEnvironment | None = None
+    ] = Field(
+        default_factory=dict,
+        max_length=64,
+        description="texts by the paths at which the program finds them",
+    )
+    partition: Name | None = Field(
+        default=None, description="of Slurm; needed where the cluster has several"
+    )
+    python_environment: JobPythonEnvironment | None = Field(
+        default=None,
+        description="packages of the job's own; default: the cluster's environment as it is",
+    )
     precompile: bool = Field(
         default=False,
         description="recipe 'neuron': compile the program's graphs first; training waits for it",
@@ -187,8 +206,8 @@ class CheckpointSpec(Strict):
     )
     every_seconds: Annotated[float, Field(gt=0, le=86400)] | Literal["auto"] | None = Field(
         default=None,
-        description="'auto': the interval that loses least, from what a save costs and "
-        "secondsBetweenFailures",
+        description="a checkpoint is due so long after the last; 'auto': the interval that loses "
+        "least, from what a save costs and secondsBetweenFailures",
     )
     seconds_between_failures: float = Field(
         default=86400,
@@ -196,7 +215,9 @@ class CheckpointSpec(Strict):
         le=366 * 86400,
         description="expected between two failures of the whole job; used by everySeconds 'auto'",
     )
-    every_steps: int | None = Field(default=None, ge=1)
+    every_steps: int | None = Field(
+        default=None, ge=1, description="a checkpoint is due at every multiple of so many steps"
+    )
     keep: int = Field(
         default=3, ge=2, le=1000, description="newest whole checkpoints kept on the cluster"
     )
@@ -216,14 +237,23 @@ class CheckpointSpec(Strict):
 class ExportSpec(Strict):
     """What is copied to S3 at the end (always verified object by object)."""
 
-    enabled: bool = True
-    checkpoints: Literal["all", "last", "none"] = "all"
+    enabled: bool = Field(
+        default=True,
+        description="false: nothing is copied, and what was trained goes with the cluster",
+    )
+    checkpoints: Literal["all", "last", "none"] = Field(
+        default="all",
+        description="every whole checkpoint, the newest whole one, or none; the final model is "
+        "copied in any case",
+    )
 
 
 class RecoverySpec(Strict):
     """The budgets of the recovery policy."""
 
-    max_attempts: int = Field(default=10, ge=1, le=1000)
+    max_attempts: int = Field(
+        default=10, ge=1, le=1000, description="submissions of the job in all"
+    )
     same_error_limit: int = Field(
         default=2,
         ge=1,
@@ -231,7 +261,11 @@ class RecoverySpec(Strict):
         description="stop when the same error came this often at the same step",
     )
     in_place_restarts_per_node: int = Field(
-        default=2, ge=0, le=100, description="then the node is excluded"
+        default=2,
+        ge=0,
+        le=100,
+        description="how often a node that a process was killed on is used again; then it is "
+        "excluded",
     )
     wait_for_node_seconds: int = Field(
         default=3600,
@@ -244,7 +278,12 @@ class RecoverySpec(Strict):
 class LimitSpec(Strict):
     """Hard bounds of the run's life."""
 
-    max_duration_seconds: int = Field(default=7 * 86400, ge=60, le=60 * 86400)
+    max_duration_seconds: int = Field(
+        default=7 * 86400,
+        ge=60,
+        le=60 * 86400,
+        description="then the job is stopped, and what is whole is exported",
+    )
     cluster_deadline_seconds: int = Field(
         default=3600, ge=30, le=86400, description="time for the cluster to be ready"
     )
@@ -253,17 +292,21 @@ class LimitSpec(Strict):
 class RunSpec(Strict):
     """One training job's whole life: cluster, job, checkpoints, export, teardown."""
 
-    name: Name
-    cluster: ClusterRef
-    job: JobSpec
-    checkpoint: CheckpointSpec = CheckpointSpec()
-    export: ExportSpec = ExportSpec()
-    recovery: RecoverySpec = RecoverySpec()
-    limits: LimitSpec = LimitSpec()
+    name: Name = Field(description="for people; an id tells runs apart")
+    cluster: ClusterRef = Field(description="where it runs")
+    job: JobSpec = Field(description="what runs there")
+    checkpoint: CheckpointSpec = Field(
+        default=CheckpointSpec(), description="when its state is saved on the cluster"
+    )
+    export: ExportSpec = Field(default=ExportSpec(), description="what is copied to S3")
+    recovery: RecoverySpec = Field(
+        default=RecoverySpec(), description="how often it is tried again after failures"
+    )
+    limits: LimitSpec = Field(default=LimitSpec(), description="how long it may take")
     teardown: Literal["always", "on-success", "never"] | None = Field(
         default=None,
-        description="default: 'always' for a cluster made for this run, "
-        "'never' for an existing one",
+        description="whether the run's end deletes its cluster; default: 'always' for a cluster "
+        "made for this run, 'never' for an existing one",
     )
 
     @rule

@@ -53,7 +53,7 @@ def test_a_spec_is_read_by_the_backend_that_it_names() -> None:
     given = {**SPEC, "backend": "other", "shelves": 3}
     read = Holder.model_validate({"spec": given}).spec
     assert isinstance(read, OtherSpec)
-    assert (read.shelves, read.repairs_nodes) == (3, False)
+    assert (read.shelves, read.node_repair) == (3, None)
     assert read.model_dump(by_alias=True, exclude_unset=True) == given
 
 
@@ -61,7 +61,8 @@ def test_what_is_stored_is_read_again() -> None:
     stored = Holder.model_validate({"spec": {**SPEC, "nodeRecovery": "None"}}).model_dump_json()
     again = Holder.model_validate_json(stored).spec
     assert isinstance(again, HyperPodClusterSpec)
-    assert not again.repairs_nodes
+    assert again.node_repair is None
+    assert read_cluster_spec(SPEC).node_repair == (300, 1800), "by default HyperPod repairs nodes"
 
 
 @pytest.mark.parametrize("backend", [{}, {"backend": "other", "shelves": 3}])

@@ -49,7 +49,7 @@ class TableClusters:
     def get(self, name: str) -> Cluster:
         item = self._table.get(_pk(name), "cluster")
         if item is None:
-            raise errors.ClusterNotFound(f"there is no cluster '{name}'")
+            raise errors.ClusterNotFound.of(name)
         return _cluster(item)
 
     def put(self, cluster: Cluster) -> Cluster:

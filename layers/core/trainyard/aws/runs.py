@@ -73,7 +73,7 @@ class TableRuns:
     def get(self, run_id: str) -> Run:
         item = self._table.get(_pk(run_id), "run")
         if item is None:
-            raise errors.RunNotFound(f"there is no run '{run_id}'")
+            raise errors.RunNotFound.of(run_id)
         return unpack(Run, item)
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:

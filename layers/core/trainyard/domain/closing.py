@@ -43,7 +43,7 @@ def close(draft: Draft) -> Decision:
         draft.change(
             actions=[action for action in draft.run.actions if action.kind != "cancel-job"]
         )
-    # HyperPod repairs these by itself, or has begun to.
+    # What is held back, the backend repairs by itself, or has begun to.
     draft.change(actions=draft.due)
     if draft.run.actions:
         return draft.freeze("repair")

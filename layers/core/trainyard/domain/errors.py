@@ -62,6 +62,8 @@ class MethodNotAllowed(TrainyardError):
 
 
 class NotFound(TrainyardError):
+    """A person reads the title and then the detail: the detail only adds what was asked for."""
+
     code = "not-found"
     title = "There is no such resource"
     next_step = "Check the path; docs/openapi.json lists every one."
@@ -71,6 +73,10 @@ class RunNotFound(NotFound):
     code = "run-not-found"
     title = "There is no such run"
     next_step = "List runs with GET /v1/runs or 'trainyard run ls'."
+
+    @classmethod
+    def of(cls, run_id: str) -> RunNotFound:
+        return cls(f"'{run_id[:100]}' is not the id of a run.")
 
 
 class AttemptNotFound(NotFound):
@@ -83,6 +89,10 @@ class ClusterNotFound(NotFound):
     title = "There is no such cluster"
     next_step = "List clusters with GET /v1/clusters or 'trainyard cluster ls'."
 
+    @classmethod
+    def of(cls, name: str) -> ClusterNotFound:
+        return cls(f"'{name[:100]}' is not the name of a cluster.")
+
 
 class NodeNotFound(NotFound):
     code = "node-not-found"
@@ -91,6 +101,10 @@ class NodeNotFound(NotFound):
         "List nodes with GET /v1/clusters/{name}/nodes or 'trainyard node ls'; "
         "an instance id changes when the node is replaced."
     )
+
+    @classmethod
+    def of(cls, instance_id: str) -> NodeNotFound:
+        return cls(f"'{instance_id[:100]}' is not the instance id of one of its nodes.")
 
 
 class BlobNotFound(NotFound):

@@ -17,11 +17,14 @@ from trainyard_contracts.events import (
     AttemptEnded,
     CheckpointCommitted,
     CheckpointRejected,
+    ExportFinished,
     Fact,
+    MeetingEvent,
     NodeEvidence,
     NodeLost,
     NodeReturned,
     NodesChanged,
+    RunEvent,
 )
 
 F = TypeVar("F", bound=Fact)
@@ -50,14 +53,14 @@ class ClusterLost(Fact):
 
 
 class ClusterState(Fact):
-    """HyperPod's word for the cluster changed."""
+    """The backend's word for the cluster changed."""
 
     status: str = ""
     failure_message: str = ""
 
 
 class ClusterEvent(Fact):
-    """HyperPod tells something that is no mere information."""
+    """The backend tells something of the cluster that is no mere information."""
 
     description: str = ""
     level: str = ""
@@ -120,6 +123,9 @@ OWN: tuple[type[Fact], ...] = (
     NodeHealth, CancelRequested, ExportRequested, ResumeRequested, UnsavedRun, SavedRun,
     IdleAndSilent,
 )  # fmt: skip
+#: Those that say of which attempt they are, and of which run.
+OF_AN_ATTEMPT = (RunEvent, MeetingEvent)
+OF_A_RUN = (*OF_AN_ATTEMPT, ExportFinished, UnsavedRun, SavedRun)
 CLASSES: Mapping[str, type[Fact]] = {**AGENT_EVENTS, **{cls.__name__: cls for cls in OWN}}
 
 
@@ -137,8 +143,12 @@ def type_of(fact: Fact) -> str:
 
 def attempt_of(fact: Fact) -> int | None:
     """The attempt of the run that it is about."""
-    number = getattr(fact, "attempt", None)
-    return number if isinstance(number, int) else None
+    return fact.attempt if isinstance(fact, OF_AN_ATTEMPT) else None
+
+
+def run_of(fact: Fact) -> str | None:
+    """The run that it is about."""
+    return fact.run_id if isinstance(fact, OF_A_RUN) else None
 
 
 def data_of(fact: Fact) -> dict[str, Any]:

@@ -12,10 +12,6 @@ from trainyard_contracts.events import AttemptEnded, AttemptQueued, Fact, NodeLo
 #: A node under suspicion is spared for this long. Then it is used again, since no other has become
 #: free.
 SUSPECTS_SECONDS = 60
-#: HyperPod reboots a node in one to three minutes; a replacement takes twenty to thirty.
-GRACE_SECONDS = 300
-#: The backend said what it does to the node: it is given the time of a replacement.
-REPAIR_SECONDS = 1800
 
 
 def bad_nodes(draft: Draft) -> list[str]:
@@ -163,19 +159,22 @@ def review_replacements(draft: Draft) -> None:
 
 
 def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
-    if draft.cluster is None or not draft.cluster.spec.repairs_nodes:
+    repair = draft.cluster.spec.node_repair if draft.cluster is not None else None
+    if repair is None:
         return None
-    grace = lost.at + timedelta(seconds=GRACE_SECONDS)
+    grace = timedelta(seconds=repair.grace_seconds)
     back = max(
         (fact.at for fact in draft.book.of(NodeReturned) if fact.about.node == action.node),
         default=None,
     )
     # A repair that was announced before the node's last return is over.
-    since = max(filter(None, (back, lost.at - timedelta(seconds=GRACE_SECONDS))))
+    since = max(filter(None, (back, lost.at - grace)))
     said = [
         fact for fact in draft.book.of(NodeHealth) if _repairs(fact, action) and fact.at >= since
     ]
-    return max(grace, said[-1].at + timedelta(seconds=REPAIR_SECONDS)) if said else grace
+    until = lost.at + grace
+    announced = timedelta(seconds=repair.announced_seconds)
+    return max(until, said[-1].at + announced) if said else until
 
 
 def _repairs(fact: NodeHealth, action: Action) -> bool:

@@ -15,9 +15,9 @@ from trainyard_contracts.files import JobBundle
 # seconds. A part that ended well ends no other: the first rank may still write the final model when
 # the others are done. --wait (a day) is the last resort for a step whose end srun misses; the agent
 # ends such a job within seconds (node_agent/trainyard_agent/jobs/hollow_jobs.py).
-# Slurm may choose a node that is still being set up: on HyperPod, slurmd may run minutes before our
-# script ends. The agent writes a node's line into hosts once the node's own agent is linked, which
-# is the last step of setting up a node.
+# Slurm may choose a node that is still being set up: slurmd may run minutes before our script ends.
+# The agent writes a node's line into hosts once the node's own agent is linked, which is the last
+# step of setting up a node.
 BATCH_SCRIPT = """\
 #!/bin/bash
 #SBATCH --job-name={run_id}-{attempt}
@@ -56,7 +56,7 @@ def batch_script(run_id: str, attempt: int, nodes: int) -> str:
 
 
 def _partition(run: Run, cluster: ClusterSpec | None) -> str | None:
-    """Always one of the workers' own: HyperPod's default partition holds login nodes too."""
+    """Always one of the workers' own: a cluster's default partition may hold login nodes too."""
     only = cluster.partitions if cluster is not None and len(cluster.partitions) == 1 else [None]
     return run.spec.job.partition or only[0]
 

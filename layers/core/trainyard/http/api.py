@@ -65,7 +65,8 @@ class Api:
             )
         )
         if not allowed:
-            return problem_response(NotFound(f"There is no {request.method} {request.path[:200]}."))
+            asked = f"{request.method} {request.path[:200]}"
+            return problem_response(NotFound(f"{asked} is no call of this API."))
         answer = problem_response(
             MethodNotAllowed(
                 f"{request.path[:200]} takes {' and '.join(allowed)}, not {request.method}."

@@ -36,19 +36,19 @@ def run_id(value: str) -> str:
     if ":" in value:
         raise MethodNotAllowed(f"'{value[:100]}' names an action; actions are sent with POST.")
     if not _RUN.fullmatch(value):
-        raise RunNotFound(f"There is no run '{value[:100]}'.")
+        raise RunNotFound.of(value)
     return value
 
 
 def cluster_name(value: str) -> str:
     """Raises ClusterNotFound for what is no cluster name at all."""
     if len(value) > 63 or not _NAME.fullmatch(value):
-        raise ClusterNotFound(f"There is no cluster '{value[:100]}'.")
+        raise ClusterNotFound.of(value)
     return value
 
 
 def instance_id(value: str) -> str:
     """Raises NodeNotFound for what is no instance id at all."""
     if not _INSTANCE.fullmatch(value):
-        raise NodeNotFound(f"There is no node '{value[:100]}'.")
+        raise NodeNotFound.of(value)
     return value

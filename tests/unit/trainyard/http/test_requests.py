@@ -13,6 +13,8 @@ from trainyard.http import requests
 from trainyard_contracts.base import words_for
 from trainyard_contracts.specs import RunSpec
 
+NO_RUN = "run-01h00000000000000000000000"
+
 HOSTILE = [
     "; rm -rf /",
     "$(reboot)",
@@ -251,6 +253,23 @@ def test_ids_that_cannot_exist_are_not_found_and_reach_nothing(
         answer = client.get(path.format(hostile))
         assert answer.status in (404, 405)
         assert answer.json["code"] in (code, "not-found", "method-not-allowed")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/v1/runs/nope", "There is no such run: 'nope' is not the id of a run."),
+        (f"/v1/runs/{NO_RUN}", f"There is no such run: '{NO_RUN}' is not the id of a run."),
+        ("/v1/clusters/no_pe", "There is no such cluster: 'no_pe' is not the name of a cluster."),
+        ("/v1/clusters/nope", "There is no such cluster: 'nope' is not the name of a cluster."),
+        ("/v1/nope", "There is no such resource: GET /v1/nope is no call of this API."),
+    ],
+)
+def test_what_is_not_there_is_said_once_and_in_the_same_words_whatever_was_asked(
+    client: Client, path: str, said: str
+) -> None:
+    answer = client.get(path).json
+    assert f"{answer['title']}: {answer['detail']}" == said
 
 
 @pytest.mark.parametrize("hostile", [text for text in HOSTILE if "\x00" not in text])

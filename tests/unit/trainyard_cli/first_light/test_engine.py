@@ -26,7 +26,7 @@ from trainyard_cli.first_light.register import Look
 from trainyard_cli.first_light.verdicts import Seen
 from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
-from trainyard_cli.problems import TrainyardError
+from trainyard_cli.problems import CliError
 
 
 def failing(_world: World, _watch: Watch) -> str:
@@ -119,7 +119,7 @@ def test_of_a_lifecycle_script_that_failed_the_verdict_has_the_line_that_says_wh
 
 @pytest.mark.parametrize(
     "error",
-    [NotAnswered("iam:ListRoles", "AccessDenied", "no"), TrainyardError("no"), KeyError("defect")],
+    [NotAnswered("iam:ListRoles", "AccessDenied", "no"), CliError("no"), KeyError("defect")],
 )
 def test_a_look_that_cannot_look_has_not_seen_and_stops_nothing(
     world: World, record: Record, error: Exception

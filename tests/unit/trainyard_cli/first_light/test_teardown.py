@@ -22,7 +22,7 @@ from trainyard_cli.first_light.engine import Interrupted
 from trainyard_cli.first_light.teardown import nothing_left, tear_down
 from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
-from trainyard_cli.problems import ApiProblem, TrainyardError, Unreachable
+from trainyard_cli.problems import ApiProblem, CliError, Unreachable
 
 
 class StubbornApi(AnsweringApi):
@@ -141,7 +141,7 @@ def test_whether_a_cluster_may_still_be_made_is_known_by_the_answer(
             return {"name": name, "status": "InService", "arn": "arn"}
 
     world.api = Api(Connection(API_URL, "us-west-2"))
-    with contextlib.suppress(TrainyardError, Interrupted):
+    with contextlib.suppress(CliError, Interrupted):
         stages.create(world, Watch(10, 5))
     assert world.in_doubt is in_doubt
 

@@ -61,4 +61,4 @@ def _node(ports: Ports, cluster_name: str, instance_id: str) -> tuple[Cluster, C
     for node in ports.backend(cluster).nodes(cluster):
         if node.instance_id == instance_id:
             return cluster, node
-    raise NodeNotFound(f"Cluster '{cluster_name}' has no node {instance_id}.")
+    raise NodeNotFound.of(instance_id)

@@ -15,7 +15,14 @@ from pydantic import ValidationError
 from trainyard.app.facts.situation import silent_since
 from trainyard.app.facts.waking import wake_cluster, wake_run
 from trainyard.domain.errors import ClusterNotFound, RunNotFound, TrainyardError
-from trainyard.domain.facts import ClusterEvent, ClusterState, attempt_of, data_of, type_of
+from trainyard.domain.facts import (
+    ClusterEvent,
+    ClusterState,
+    attempt_of,
+    data_of,
+    run_of,
+    type_of,
+)
 from trainyard.domain.kinds import kind_of, sentence
 from trainyard.domain.records import Checkpoint, Cluster, Run, TimelineEntry
 from trainyard.ports import BackendEvent, Ports
@@ -29,6 +36,7 @@ from trainyard_contracts.events import (
     ClusterHeartbeat,
     ClusterReady,
     ExportFinished,
+    MeetingEvent,
     RunEvent,
     parse_agent_event,
 )
@@ -194,7 +202,9 @@ def _as_met_by(run: Run, event: AgentEvent) -> AgentEvent:
 
     To the others it says nothing of any.
     """
-    if attempt_of(event) is None or getattr(event, "run_id", None) == run.id:
+    if (
+        not isinstance(event, MeetingEvent) or event.attempt is None or event.run_id == run.id
+    ):  # no attempt, or this run's own
         return event
     return event.changed(run_id=None, attempt=None)
 
@@ -239,13 +249,7 @@ def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
     """
     if made_at <= event.at <= now:
         return event
-    shift = now - event.at
-    moved = {
-        name: getattr(event, name) + shift
-        for name in ("at", "stepped_at", "committed_at")
-        if hasattr(event, name)
-    }
-    return event.changed(**moved, reported_at=event.at)
+    return event.moved(now - event.at)
 
 
 def _line(fact: AgentEvent) -> TimelineEntry:
@@ -325,5 +329,11 @@ def _with_reason(ports: Ports, cluster: Cluster, read: BackendEvent) -> BackendE
 
 
 def _dropped(event: AgentEvent, reason: str) -> Recorded:
-    run = str(getattr(event, "run_id", None) or "")
-    return Recorded("dropped", reason, type(event).__name__, event.id, event.cluster_name, run)
+    return Recorded(
+        "dropped",
+        reason,
+        type_of(event),
+        event.id,
+        event.cluster_name,
+        run_of(event) or "",
+    )

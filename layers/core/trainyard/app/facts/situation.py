@@ -43,10 +43,10 @@ def still(ports: Ports, run_id: str, next_: Next) -> bool:
 
     Asked after a failure: repeating it may have lost its sense meanwhile.
     """
-    return think(ports, ports.runs.get(run_id)).next == next_
+    return decide_now(ports, ports.runs.get(run_id)).next == next_
 
 
-def think(ports: Ports, run: Run) -> Decision:
+def decide_now(ports: Ports, run: Run) -> Decision:
     """Decide on the stored state of now; nothing is saved."""
     cluster = cluster_of(ports, run)
     facts = ports.runs.facts(run.id)

@@ -66,7 +66,7 @@ def _check_attempt(run: Run, attempt: int | None) -> None:
     field = FieldError(
         "attempt", f"there is no attempt {attempt}; {there}; leave it out for the newest"
     )
-    raise AttemptNotFound(f"Run {run.id} has no attempt {attempt}; {there}.", errors=[field])
+    raise AttemptNotFound(f"{attempt} was asked for; {there}.", errors=[field])
 
 
 def _stored(ports: Ports, run: Run, attempt: int, lines: int) -> LogTail | None:

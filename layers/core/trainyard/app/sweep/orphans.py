@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from trainyard.app.sweep.ask_backends import Unanswered, ask_each
 from trainyard.domain import orphans
-from trainyard.domain.errors import ClusterNotFound
+from trainyard.domain.errors import ClusterNotFound, TrainyardError
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendCluster, Ports
@@ -40,24 +41,32 @@ class Suspect:
         return self.seen.name
 
 
-def suspects(ports: Ports) -> Sequence[Suspect]:
+def suspects(ports: Ports) -> Sequence[Suspect | Unanswered]:
     """Every cluster with our tag that no living record accounts for and that is old enough.
 
     Looks at each again, by its name.
     """
-    tagged = [seen for backend in ports.backends.values() for seen in backend.tagged()]
+    answers = ask_each(ports, lambda backend: backend.tagged())
+    tagged = [seen for seen in answers if not isinstance(seen, Unanswered)]
+    failed = [seen for seen in answers if isinstance(seen, Unanswered)]
     known = {cluster.name: cluster.arn for cluster in ports.clusters.active()}
     unknown = [
         seen
         for seen in tagged
         if seen.name not in known or known[seen.name] not in (None, seen.arn)
     ]
-    found = [
-        Suspect(seen, _kept_because(ports, seen))
-        for seen in unknown
-        if _settled(ports, seen) and not _accounted(ports, seen)
-    ]
-    return _few(found, len(tagged))
+    looks = [look for seen in unknown if (look := _look(ports, seen)) is not None]
+    return [*_few(looks, len(tagged)), *failed]
+
+
+def _look(ports: Ports, seen: BackendCluster) -> Suspect | Unanswered | None:
+    """None for one that is too young, or accounted for after all."""
+    try:
+        if not _settled(ports, seen) or _accounted(ports, seen):
+            return None
+        return Suspect(seen, _kept_because(ports, seen))
+    except TrainyardError as error:
+        return Unanswered(seen.name, error)
 
 
 def _settled(ports: Ports, seen: BackendCluster) -> bool:
@@ -105,13 +114,19 @@ def _heard(ports: Ports, seen: BackendCluster) -> bool:
     return any(beat.cluster_arn == seen.arn for beat in beats)
 
 
-def _few(found: Sequence[Suspect], tagged: int) -> Sequence[Suspect]:
-    """Each may be proven, but many at once are not believed: then none is deleted."""
-    proven = sum(not suspect.kept for suspect in found)
+def _few(found: Sequence[Suspect | Unanswered], tagged: int) -> Sequence[Suspect | Unanswered]:
+    """Each may be proven, but many at once are not believed: then none is deleted.
+
+    One that could not be looked at may be the next that is proven.
+    """
+    proven = sum(isinstance(look, Unanswered) or not look.kept for look in found)
     if proven <= orphans.allowed(tagged):
         return found
     why = (
         f"{proven} of {tagged} clusters with our tag look like orphans at once, "
         "which is more likely wrong records than truth"
     )
-    return [suspect if suspect.kept else replace(suspect, kept=why) for suspect in found]
+    return [
+        look if isinstance(look, Unanswered) or look.kept else replace(look, kept=why)
+        for look in found
+    ]

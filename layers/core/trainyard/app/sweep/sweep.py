@@ -12,12 +12,13 @@ from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_cluster, start_teardown
 from trainyard.app.clusters.list_nodes import newest_heartbeats
 from trainyard.app.facts.record_fact import record_fact
-from trainyard.app.facts.situation import silent_since, think
-from trainyard.app.facts.telling import tell_runs
+from trainyard.app.facts.situation import decide_now, silent_since
+from trainyard.app.facts.tell_runs import tell_runs
 from trainyard.app.facts.waking import wake, wake_cluster
 from trainyard.app.machines.cluster.cluster_fail import cluster_fail
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
+from trainyard.app.sweep.ask_backends import Unanswered, ask_each
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
 from trainyard.domain import names, teardown
 from trainyard.domain.errors import ClusterNotFound, ConflictError, RunNotFound, TrainyardError
@@ -67,6 +68,9 @@ def sweep(ports: Ports) -> list[Swept]:
             done.append(_failed(duty.__name__, error))
             continue
         for item in items:
+            if isinstance(item, Unanswered):
+                done.append(_failed(f"{duty.__name__} {item.name}", item.error))
+                continue
             try:
                 done.extend(duty(ports, item))
             except ConflictError:
@@ -104,7 +108,7 @@ def _overdue(ports: Ports, wait: Wait, now: datetime) -> bool:
     if kind != "run" or now - wait.since < timedelta(seconds=WOKEN_SECONDS):
         return False
     run = ports.runs.get(name)
-    decision = think(ports, run)
+    decision = decide_now(ports, run)
     expected = {
         "cluster": "ensure-cluster",
         "outcome": "wait",
@@ -369,8 +373,8 @@ def orphan(ports: Ports, suspect: Suspect) -> Iterator[Swept]:
     )
 
 
-def _remains(ports: Ports) -> list[Remains]:
-    return [left for backend in ports.backends.values() for left in backend.remains()]
+def _remains(ports: Ports) -> list[Remains | Unanswered]:
+    return ask_each(ports, lambda backend: backend.remains())
 
 
 def left_over(ports: Ports, remains: Remains) -> Iterator[Swept]:

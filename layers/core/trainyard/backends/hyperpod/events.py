@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from trainyard.domain.facts import ClusterEvent, ClusterState, LifecycleFailed, NodeHealth
 from trainyard.ports import BackendEvent
-from trainyard_contracts.events import CLUSTER_STATE_CHANGE, ClusterStateChange
+from trainyard_contracts.hyperpod import CLUSTER_STATE_CHANGE, ClusterStateChange
 
 SOURCE = "aws.sagemaker"
 NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"

@@ -17,7 +17,7 @@ from trainyard_cli.first_light.stages import resume_
 from trainyard_cli.first_light.verdicts import Seen
 from trainyard_cli.first_light.watch import StageFailed, Watch
 from trainyard_cli.first_light.world import World
-from trainyard_cli.problems import ApiProblem, TrainyardError
+from trainyard_cli.problems import ApiProblem, CliError
 
 Json = dict[str, Any]
 GROUPS = [
@@ -68,7 +68,7 @@ class ToldWorld(World):
             "first-light-x",
         )
         self.stage: StageName = self.said.get("stage", "ready")
-        self.failure: TrainyardError | None = self.said.get("failure")
+        self.failure: CliError | None = self.said.get("failure")
         self.findings: list[Json] = self.said.get("findings", [])
         self.began = dict.fromkeys(("create", "ready"), datetime.now(timezone.utc))
 
@@ -334,7 +334,7 @@ def test_a_replacement_that_was_refused_says_nothing_of_a_second_node() -> None:
         def replace_node(self, cluster: str, instance_id: str) -> Json:
             raise ApiProblem(502, {"title": "HyperPod refused"})
 
-    world = ToldWorld(stage="resume", failure=TrainyardError("HyperPod refused"))
+    world = ToldWorld(stage="resume", failure=CliError("HyperPod refused"))
     world.api = Api(world.api.connection)
     world.submitted("run-1")
     with pytest.raises(ApiProblem):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.clusters.create_cluster import start_teardown
-from trainyard.app.facts.telling import tell_runs
+from trainyard.app.facts.tell_runs import tell_runs
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.trouble import cause_of
 from trainyard.domain.errors import TrainyardError

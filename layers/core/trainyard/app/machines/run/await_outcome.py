@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.app.facts.situation import think
+from trainyard.app.facts.situation import decide_now
 from trainyard.app.machines.inputs import StepInput, done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.ports import Ports
@@ -20,7 +20,7 @@ def await_outcome(ports: Ports, given: StepInput) -> dict[str, Any]:
         return {"waiting": False}
     owner = names.run_owner(run.id)
     store_wait(ports, owner, "outcome", given)
-    decision = think(ports, run)
+    decision = decide_now(ports, run)
     if decision.next != "wait" or decision.run != run:
         done(ports, owner, given.token)
     return {"waiting": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from trainyard.app.facts.situation import think
+from trainyard.app.facts.situation import decide_now
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
 from trainyard.domain.decisions import Decision
@@ -31,7 +31,7 @@ def decide_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     if given.spent >= MOST_SPENT:
         start_run(ports, run.changed(generation=given.generation + 1))
         return _superseded(given, "The next execution goes on: this one's history is nearly full.")
-    decision = think(ports, run)
+    decision = decide_now(ports, run)
     save(ports, run, decision)
     actions = decision.actions[:MOST_ACTIONS]
     return {

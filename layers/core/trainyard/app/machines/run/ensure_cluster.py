@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainyard.app.clusters.create_cluster import create_cluster, start_cluster
-from trainyard.app.facts.situation import cluster_of, think
+from trainyard.app.facts.situation import cluster_of, decide_now
 from trainyard.app.machines.inputs import StepInput, done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.domain.records import Cluster, Run
@@ -21,7 +21,7 @@ def ensure_cluster(ports: Ports, given: StepInput) -> dict[str, Any]:
     if run.owns_cluster and run.outcome is None:
         run = _adopt(ports, run, _own_cluster(ports, run))
     store_wait(ports, owner, "cluster", given)
-    if think(ports, run).next != "ensure-cluster":
+    if decide_now(ports, run).next != "ensure-cluster":
         done(ports, owner, given.token)
     return {"clusterName": run.cluster_name}
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from trainyard.app.facts.situation import still
 from trainyard.app.machines.inputs import StepInput, done, store_wait, superseded
 from trainyard.app.machines.run.delays import tell_delay
-from trainyard.app.machines.run.saved import remember_copies
+from trainyard.app.machines.run.only_copy import record_copies
 from trainyard.app.machines.run.submit_attempt import agent_answer
 from trainyard.domain import names, results
 from trainyard.domain.errors import BlobNotFound, CommandFailed, RetryableError
@@ -195,7 +195,7 @@ def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None]:
 def _save(ports: Ports, run: Run, export: Export) -> Run:
     lines = [_entry(ports, export)] if export.state in ("verified", "failed") else []
     if export.state == "verified" and export.final and not export.left_behind:
-        remember_copies(ports, run, SavedRun)
+        record_copies(ports, run, SavedRun)
     return ports.runs.put(run.changed(export=export), lines)
 
 

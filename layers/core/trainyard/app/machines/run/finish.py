@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.app.facts.situation import cluster_of
 from trainyard.app.machines.inputs import StepInput
-from trainyard.app.machines.run.saved import remember_copies
+from trainyard.app.machines.run.only_copy import record_copies
 from trainyard.domain import teardown
 from trainyard.domain.closing import final_status
 from trainyard.domain.facts import UnsavedRun
@@ -26,7 +26,7 @@ def finish(ports: Ports, given: StepInput) -> dict[str, Any]:
     if cluster is not None:
         ports.clusters.touch(cluster.name, used_at=ports.clock.now())
     if cluster is not None and cluster.status != "Deleted" and teardown.has_something_to_lose(run):
-        remember_copies(ports, run, UnsavedRun)
+        record_copies(ports, run, UnsavedRun)
     now = ports.clock.now()
     ended = _ended(run, cluster).changed(finished_at=now)
     message = f"The run is {ended.status}: {ended.reason}"

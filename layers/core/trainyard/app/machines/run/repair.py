@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trainyard.app.facts.situation import think
+from trainyard.app.facts.situation import decide_now
 from trainyard.app.machines.inputs import StepInput
 from trainyard.app.machines.run.delays import tell_delay
 from trainyard.app.machines.run.submit_attempt import agent_answer
@@ -33,7 +33,8 @@ def repair(ports: Ports, given: StepInput) -> dict[str, object]:
     try:
         message = DOERS[action.kind](ports, ports.clusters.get(run.cluster_name), run, action)
     except RetryableError as error:
-        if any(planned.id == action.id for planned in think(ports, ports.runs.get(run.id)).actions):
+        planned = decide_now(ports, ports.runs.get(run.id)).actions
+        if any(known.id == action.id for known in planned):
             tell_delay(ports, run.id, action.id, f"'{action.kind}' has no answer yet", error)
             raise
         return {"done": action.id, "message": "It is not needed any more."}

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.app.clusters.cluster_use import blocker_of
 from trainyard.app.clusters.create_cluster import start_teardown
-from trainyard.app.facts.situation import cluster_of, think
+from trainyard.app.facts.situation import cluster_of, decide_now
 from trainyard.app.machines.inputs import StepInput, done, store_wait, superseded
 from trainyard.domain import names
 from trainyard.domain.records import Run, TimelineEntry
@@ -26,7 +26,7 @@ def teardown_run(ports: Ports, given: StepInput) -> dict[str, Any]:
     if cluster is not None and cluster.status != "Deleted" and not run.teardown_refused:
         start_teardown(ports, cluster)
     store_wait(ports, owner, "teardown", given)
-    if think(ports, run).next != "teardown":
+    if decide_now(ports, run).next != "teardown":
         done(ports, owner, given.token)
     return {"clusterName": run.cluster_name}
 

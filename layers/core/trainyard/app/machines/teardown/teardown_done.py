@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainyard.app.facts.telling import tell_runs
+from trainyard.app.facts.tell_runs import tell_runs
 from trainyard.app.facts.waking import wake_cluster
 from trainyard.app.machines.inputs import StepInput
 from trainyard.domain.errors import RunNotFound

@@ -11,7 +11,7 @@ from trainyard.domain.records import Run
 from trainyard.ports import Ports
 
 
-def remember_copies(ports: Ports, run: Run, kind: type[SavedRun | UnsavedRun]) -> None:
+def record_copies(ports: Ports, run: Run, kind: type[SavedRun | UnsavedRun]) -> None:
     """Record the fact on the run's cluster, once a life."""
     cluster = cluster_of(ports, run)
     if cluster is None:
