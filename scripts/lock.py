@@ -14,8 +14,8 @@ from setup import DEEPSPEED
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = (
-    "# Locked by `make lock` from {source}; exact versions, no hosts{more}. "
-    "Change the .in file, not this one.\n"
+    "# Locked by `make lock` from {source}; exact versions, no hosts{more}.\n"
+    "# Change the .in file, not this one.\n"
 )
 # A CPU build carries a local version (+cpu) that plain indexes do not know.
 LOCAL_VERSION = re.compile(r"\+[A-Za-z0-9.]+$")

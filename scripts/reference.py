@@ -391,10 +391,16 @@ PAGES = {
     "problems.md": problem_codes,
     "specs.md": specs,
 }
+BY_HAND = {"README.md", "layout.md", "state-machines.md"}
+
+
+def strays(directory: Path) -> list[str]:
+    """Files that nobody writes any more."""
+    return sorted({path.name for path in directory.iterdir()} - {*PAGES, *BY_HAND})
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit status 1 if --check finds a difference."""
+    """Exit status 1 if --check finds a difference, or a page is there that nobody writes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     check = parser.parse_args(argv).check
@@ -409,7 +415,10 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{DIRECTORY / name} is stale; run: python scripts/reference.py")
         else:
             (DIRECTORY / name).write_text(PAGES[name]())
-    return 1 if check and stale else 0
+    found = strays(DIRECTORY)
+    for name in found:
+        print(f"{DIRECTORY / name}: nobody writes it; remove it, or name it in BY_HAND")
+    return 1 if found or (check and stale) else 0
 
 
 if __name__ == "__main__":

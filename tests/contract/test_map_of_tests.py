@@ -37,7 +37,13 @@ def modules() -> list[Path]:
 
 def has_its_test(module: Path) -> bool:
     name = module.parent.name if module.stem == "__init__" else module.stem
-    return (ROOT / "tests/unit" / module.parent / f"test_{name}.py").is_file()
+    test = ROOT / "tests/unit" / module.parent / f"test_{name}.py"
+    return test.is_file() and holds_a_test(test.read_text())
+
+
+def holds_a_test(source: str) -> bool:
+    """A file that holds no test is none."""
+    return re.search(r"^ *(async )?def test_", source, re.MULTILINE) is not None
 
 
 def rows() -> list[tuple[list[str], list[str]]]:
@@ -76,3 +82,11 @@ def test_a_unit_test_lies_in_the_folder_of_what_it_tests() -> None:
         place = path.relative_to(ROOT / "tests/unit").parent
         assert place.parts, f"{path}: it lies in no package's folder"
         assert (folders[place.parts[0]] / place).is_dir(), f"{path}: no such package"
+
+
+def test_a_file_without_a_test_in_it_counts_for_nothing() -> None:
+    assert not holds_a_test("")
+    assert not holds_a_test('"""About test_it."""\n# def test_it() -> None:\n')
+    assert holds_a_test("def test_it() -> None:\n    assert True\n")
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        assert holds_a_test(path.read_text()), f"{path}: it holds no test"

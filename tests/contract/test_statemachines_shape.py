@@ -85,6 +85,15 @@ def test_every_task_calls_the_steps_function_with_a_known_step(name: str) -> Non
 
 
 @each_machine
+def test_the_page_of_the_reference_names_every_step_of_its_machine(name: str) -> None:
+    page = (ROOT / "docs/reference/state-machines.md").read_text()
+    [row] = [line for line in page.splitlines() if line.startswith(f"| {name} |")]
+    told = row.rpartition("| `")[2].partition("`")[0].split()
+    called = [task["Parameters"]["Payload"]["step"] for _, task in _tasks(name)]
+    assert sorted(told) == sorted(set(called))
+
+
+@each_machine
 def test_every_task_retries_what_may_pass_and_backs_off(name: str) -> None:
     for state_name, task in _tasks(name):
         assert {error for retry in task["Retry"] for error in retry["ErrorEquals"]} >= RETRIED, (

@@ -1,4 +1,4 @@
-"""Pages, templates and scripts keep to 100 columns, to which only Python has a formatter."""
+"""Pages, templates, settings and scripts keep to 100 columns, as Python does by its formatter."""
 
 from __future__ import annotations
 
@@ -17,15 +17,21 @@ BREAKABLE = 60
 STRING = re.compile(r'\s*"(\\.|[^"\\])*"[],}]*')
 #: What commands make.
 MADE = {"build", "dist", "node_modules", "packages"}
+#: Of files that people write. A file without an ending is a program, a Makefile or the like.
+ENDINGS = {".md", ".yaml", ".yml", ".sh", ".toml", ".in", ".txt", ".service", ".slice", ".conf", ""}
 
 
 def held() -> Iterator[Path]:
     yield ROOT / ".ci/run"
     for folder, folders, names in os.walk(ROOT):
-        folders[:] = [name for name in folders if name not in MADE and not name.startswith(".")]
+        folders[:] = [name for name in folders if not made(name)]
         for name in names:
-            if name == "Makefile" or name.endswith((".md", ".yaml", ".yml", ".sh")):
+            if Path(name).suffix in ENDINGS and not name.startswith("."):
                 yield Path(folder, name)
+
+
+def made(folder: str) -> bool:
+    return folder in MADE or folder.startswith(".") or folder.endswith(".egg-info")
 
 
 def too_long(line: str, page: bool) -> bool:
@@ -35,18 +41,32 @@ def too_long(line: str, page: bool) -> bool:
     return " " in line[BREAKABLE : COLUMNS + 1] and not STRING.fullmatch(line)
 
 
-def test_pages_templates_and_scripts_have_lines_of_100_columns() -> None:
+def test_what_people_write_has_lines_of_100_columns() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in held()
-        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
         if too_long(line, page=path.suffix == ".md")
     ]
     assert not found, f"break these lines before column {COLUMNS}: {', '.join(found)}"
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/recovery.md", "template.yaml", "Makefile", ".ci/run"]
+    "name",
+    [
+        "README.md",
+        "docs/recovery.md",
+        "template.yaml",
+        "Makefile",
+        ".ci/run",
+        "pyproject.toml",
+        "requirements/dev.in",
+        "requirements/dev.txt",
+        "node_agent/lifecycle/on_create.sh",
+        "node_agent/lifecycle/trainyard-agent",
+        "node_agent/lifecycle/trainyard-agent.service",
+        "node_agent/lifecycle/trainyard.slice",
+    ],
 )
 def test_every_kind_of_file_is_held_to_it(name: str) -> None:
     assert ROOT / name in list(held())

@@ -93,6 +93,7 @@ def job_parts(
     slurm: Any = None,
     table: Any = None,
     link: Any = None,
+    s3: Any = None,
     confirm: Any = nobody,
     kill: Any = nobody,
     on_end: Any = nobody,
@@ -115,7 +116,7 @@ def job_parts(
         **shared,
     )
     hosts = Hosts(attempts, table)
-    shared |= {"s3": None, "checkpoints": None}
+    shared |= {"s3": s3, "checkpoints": None}
     control = JobControl(config, slurm, follower=follower, hosts=hosts, link=link, **shared)
     return JobParts(attempts, shared["progress"], forced_end, ending, follower, hosts, control)
 

@@ -1,9 +1,46 @@
 """The name by which programs of users import `checkpoints.checkpoint`: it stays for them."""
 
-from .checkpoints.checkpoint import Saved, find_newest, verify
+from .checkpoints.checkpoint import (
+    MANIFEST,
+    SCHEMA,
+    FileEntry,
+    Saved,
+    Writer,
+    checkpoint_name,
+    clean_leftovers,
+    commit,
+    find_newest,
+    holding_fence,
+    lock,
+    parse_name,
+    prune,
+    read_ahead,
+    read_fence,
+    temporary_directory,
+    verify,
+    write_file,
+)
+from .common.files import fsync_directory, write_json
 
 __all__ = [
+    "MANIFEST",
+    "SCHEMA",
+    "FileEntry",
     "Saved",
+    "Writer",
+    "checkpoint_name",
+    "clean_leftovers",
+    "commit",
     "find_newest",
+    "fsync_directory",
+    "holding_fence",
+    "lock",
+    "parse_name",
+    "prune",
+    "read_ahead",
+    "read_fence",
+    "temporary_directory",
     "verify",
+    "write_file",
+    "write_json",
 ]

@@ -102,11 +102,9 @@ class JobControl:
         await self._end_older(run_id, number)
         script = await asyncio.to_thread(self._prepare, attempt, bundle, self._hosts.addresses())
         unready = await self._hand_in(attempt, bundle, script)
-        self._follower.follow(attempt)
-        self._hosts.rewrite(attempt)
+        self._is_in(attempt)
         for node in unready - self._table.unready():  # set up in the meantime
             self._background.spawn(self._admit(attempt, node))
-        self._background.spawn(self._cancel_older(run_id, number))
         return attempt
 
     def _refuse_older(self, run_id: str, number: int) -> None:
@@ -247,24 +245,25 @@ class JobControl:
         await self._set_down(bundle.down_nodes if bundle else [])
         found = await self._follower.adopt(attempt)
         if found:
-            self._follower.follow(attempt)
-            self._hosts.rewrite(attempt)
+            self._is_in(attempt)
         return found
 
-    async def _cancel_older(self, run_id: str, number: int) -> None:
-        """After the new job is in: older jobs that still wait or run are ended.
+    def _is_in(self, attempt: Attempt) -> None:
+        """Slurm has its job, and we know which."""
+        self._follower.follow(attempt)
+        self._hosts.rewrite(attempt)
+        self._background.spawn(self._cancel_older(attempt.run_id))
 
-        Before it, this would cost seconds (measured).
+    async def _cancel_older(self, run_id: str) -> None:
+        """Of the run's jobs that still wait or run, all but the newest are ended.
+
+        Before the newest is in, this would cost seconds (measured).
         """
-        new = self._attempts.known[run_id, number]
-        for (run, n), older in list(self._attempts.known.items()):
+        known = [a for (run, _), a in self._attempts.known.items() if run == run_id and a.job_id]
+        known.sort(key=lambda attempt: attempt.number)
+        for older in known[:-1]:
             # A slurmctld that crashed may give the same number to the next job.
-            if (
-                run == run_id
-                and n < number
-                and older.job_id not in ("", new.job_id)
-                and not older.done.is_set()
-            ):
+            if older.job_id != known[-1].job_id and not older.done.is_set():
                 await self._cancel_job(older)
                 older.eager_until = time.monotonic() + 10.0
                 older.wake.set()
@@ -298,9 +297,7 @@ class JobControl:
             elif attempt.active and self._attempts.cancelled(attempt):
                 self._background.spawn(self._stop(attempt))
         for run_id in {attempt.run_id for attempt in self._attempts.active()}:
-            newest = self._attempts.newest(run_id)
-            if newest is not None and newest.job_id:
-                self._background.spawn(self._cancel_older(run_id, newest.number))
+            self._background.spawn(self._cancel_older(run_id))
 
     def _recall(self) -> None:
         """Without a memory, since its file was damaged.

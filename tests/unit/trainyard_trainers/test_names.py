@@ -27,14 +27,30 @@ PROGRAMS = [
     "translate",
     "translate.translate",
 ]
-#: Old name, where it is now, and what a program of a user may import from it.
+#: Old name, where it is now, and what a program of a user may import from it: its
+#: functions, classes and constants, as they were, without `checkpoint.save`.
 IMPORTED = [
-    ("attempt", "common.attempt", "Attempt"),
-    ("checkpoint", "checkpoints.checkpoint", "Saved find_newest verify"),
-    ("checkpointer", "checkpoints.checkpointer", "Checkpointer Files load load_own rank_file"),
-    ("config", "common.config", "ConfigError build parse"),
+    ("attempt", "common.attempt", "Attempt DAY_SECONDS"),
+    (
+        "checkpoint",
+        "checkpoints.checkpoint",
+        "FileEntry MANIFEST SCHEMA Saved Writer checkpoint_name clean_leftovers commit find_newest "
+        "holding_fence lock parse_name prune read_ahead read_fence temporary_directory verify "
+        "write_file",
+    ),
+    ("checkpoint", "common.files", "fsync_directory write_json"),
+    (
+        "checkpointer",
+        "checkpoints.checkpointer",
+        "Checkpointer FAILED_SAVES_LIMIT Files load load_own rank_file",
+    ),
+    ("config", "common.config", "ConfigError build describe parse read_file read_words"),
     ("data", "loop.data", "Stream check_batch"),
-    ("exits", "common.exits", "COMPLETE MISCONFIGURED CHECKPOINT_FAILED FENCED STOPPED Fenced"),
+    (
+        "exits",
+        "common.exits",
+        "COMPLETE MISCONFIGURED CHECKPOINT_FAILED FENCED STOPPED CheckpointFailed Fenced",
+    ),
     ("progress", "common.progress", "Progress StepReport"),
     ("seeds", "common.seeds", "seed_rank random_state restore_random_state deterministic"),
     ("signals", "common.signals", "FORWARDED Requests"),

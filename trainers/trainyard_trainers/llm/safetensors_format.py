@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +35,18 @@ _DTYPES = {
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _HEADER_LIMIT = 100_000_000
 _BLOCK_BYTES = 8 << 20
+#: What Python and torch raise about a file that is not what it should be. A header deep in brackets
+#: is a RecursionError, so a RuntimeError.
+_DAMAGE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RuntimeError,
+    struct.error,
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,7 @@ class Entry:
 
     @property
     def nbytes(self) -> int:
-        return torch.Size(self.shape).numel() * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def write(path: Path, entries: Sequence[Entry], blocks: Callable[[str], Iterator[Tensor]]) -> None:
@@ -112,18 +125,16 @@ class File:
                 for name, value in header.items()
                 if name != "__metadata__"
             }
-            self._places = {name: int(header[name]["data_offsets"][0]) for name in self.entries}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+            self._places = {name: header[name]["data_offsets"][0] for name in self.entries}
+        except _DAMAGE as error:
             raise ValueError(f"{path} is not a whole safetensors file: {error}") from error
 
     def _entry(self, name: str, value: Mapping[str, Any], size: int) -> Entry:
         if value["dtype"] not in _DTYPES:
             raise ValueError(f"{name} has dtype {value['dtype']}; {', '.join(_DTYPES)} are read")
-        entry = Entry(
-            name, _DTYPES[value["dtype"]], tuple(int(length) for length in value["shape"])
-        )
-        begin, end = value["data_offsets"]
-        if end - begin != entry.nbytes or begin < 0 or self._start + end > size:
+        entry = Entry(name, _DTYPES[value["dtype"]], _counts(value["shape"]))
+        begin, end = _counts(value["data_offsets"])
+        if end - begin != entry.nbytes or self._start + end > size:
             raise ValueError(
                 f"{name} lies at bytes {begin} to {end} of {size - self._start}, and should have "
                 f"{entry.nbytes}"
@@ -132,19 +143,31 @@ class File:
 
     def rows(self, name: str, start: int, stop: int) -> Tensor:
         """Rows start..stop (exclusive) of a tensor."""
-        entry = self.entries[name]
+        try:
+            return self._rows(self.entries[name], start, stop)
+        except _DAMAGE as error:
+            raise ValueError(f"{self.path}: {name} cannot be read: {error}") from error
+
+    def _rows(self, entry: Entry, start: int, stop: int) -> Tensor:
         shape = (stop - start, *entry.shape[1:])
-        width = torch.Size(entry.shape[1:]).numel() * entry.dtype.itemsize
+        width = math.prod(entry.shape[1:]) * entry.dtype.itemsize
         data = bytearray((stop - start) * width)
         with open(self.path, "rb") as stream:
-            stream.seek(self._start + self._places[name] + start * width)
+            stream.seek(self._start + self._places[entry.name] + start * width)
             if stream.readinto(data) != len(data):
-                raise ValueError(f"{self.path} ends within {name}")
+                raise ValueError(f"the file ends within {entry.name}")
         return (
             torch.frombuffer(data, dtype=entry.dtype).view(shape)
             if data
             else torch.empty(shape, dtype=entry.dtype)
         )
+
+
+def _counts(found: Sequence[Any]) -> tuple[int, ...]:
+    """Lengths or places. Raises ValueError."""
+    if not all(type(number) is int and number >= 0 for number in found):
+        raise ValueError(f"{found} should be whole numbers from zero")
+    return tuple(found)
 
 
 class Directory:
@@ -168,14 +191,13 @@ class Directory:
                 "(pytorch_model.bin) are not read"
             )
         try:
-            names = sorted(
-                set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-            )
-        except (OSError, ValueError, KeyError, AttributeError) as error:
+            named = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+            names = sorted(set(named))
+        except _DAMAGE as error:
             raise ValueError(f"{index} cannot be read: {error!r}") from error
         for name in names:
-            if Path(name).name != name:
-                raise ValueError(f"{index}: {name} leaves the directory")
+            if not isinstance(name, str) or Path(name).name != name:
+                raise ValueError(f"{index}: {name} is no file of the directory")
         return names
 
     def names(self) -> list[str]:
@@ -190,7 +212,9 @@ class Directory:
     def blocks(self, name: str, start: int = 0, stop: int | None = None) -> Iterator[Tensor]:
         """Rows start..stop in blocks of about 8 MB."""
         shape, dtype = self.entry(name).shape, self.entry(name).dtype
+        if not shape:
+            raise ValueError(f"{self.path}: {name} is one number and has no rows")
         stop = shape[0] if stop is None else stop
-        step = max(1, _BLOCK_BYTES // max(1, torch.Size(shape[1:]).numel() * dtype.itemsize))
+        step = max(1, _BLOCK_BYTES // max(1, math.prod(shape[1:]) * dtype.itemsize))
         for first in range(start, stop, step):
             yield self._by_name[name].rows(name, first, min(first + step, stop))

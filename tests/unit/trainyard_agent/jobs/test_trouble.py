@@ -320,7 +320,7 @@ def test_a_new_job_that_has_the_older_ones_number_is_not_cancelled_with_it(tmp_p
             controller.attempts.save(
                 Attempt(RUN, number, "submitted", tmp_path / str(number), job_id="8")
             )
-        await controller.jobs._cancel_older(RUN, 2)
+        await controller.jobs._cancel_older(RUN)
         assert slurm.cancelled == []
 
     run(story())
