@@ -8,8 +8,12 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
+from trainyard.aws.clusters import HEARTBEAT_LIFETIME
+from trainyard.aws.items import pack, stamp
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.domain import errors
 from trainyard.domain.facts import attempt_of, data_of, type_of
@@ -36,6 +40,7 @@ from trainyard_contracts.places import RECORD_TAG, STAGE_TAG
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+R = TypeVar("R", bound=BaseModel)
 
 
 class Died(BaseException):
@@ -110,14 +115,21 @@ def page(items: Sequence[Any], limit: int, token: str | None, query: str) -> Pag
     if token is not None:
         try:
             bound, position = json.loads(token)
-        except ValueError:
+            start = int(position)
+        except (ValueError, TypeError):
             raise errors.BadPageToken("nextToken: not a page token") from None
         if bound != query:
             raise errors.BadPageToken("nextToken: it belongs to another query")
-        start = int(position)
     chosen = list(items[start : start + limit])
     more = start + limit < len(items)
     return Page(chosen, json.dumps([query, start + limit]) if more else None)
+
+
+def as_stored(record: R, at: datetime) -> R:
+    """The record itself; raises for what could not be written into the table, as the real one."""
+    pack(record)
+    stamp(at)
+    return record
 
 
 class MemoryRuns:
@@ -175,7 +187,7 @@ class MemoryRuns:
         known = self.kept_facts.setdefault(run_id, {})
         if fact.id in known:
             return False
-        known[fact.id] = fact
+        known[fact.id] = as_stored(fact, fact.at)
         kind, attempt, data = type_of(fact), attempt_of(fact), data_of(fact)
         self.note(
             run_id,
@@ -200,7 +212,7 @@ class MemoryRuns:
         return sorted(found, key=lambda fact: (fact.at, fact.id))
 
     def note(self, run_id: str, entry: TimelineEntry) -> None:
-        self.entries.setdefault(run_id, {}).setdefault(entry.id, entry)
+        self.entries.setdefault(run_id, {}).setdefault(entry.id, as_stored(entry, entry.at))
 
     def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
         entries = sorted(
@@ -209,6 +221,7 @@ class MemoryRuns:
         return page(entries, limit, token, f"timeline/{run_id}")
 
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
+        as_stored(checkpoint, checkpoint.committed_at)
         kept = self.kept_checkpoints.setdefault(run_id, {})
         key = (checkpoint.step, checkpoint.attempt)
         old = kept.get(key)
@@ -284,14 +297,16 @@ class MemoryClusters:
     def record(self, name: str, fact: Fact) -> bool:
         known = self.kept_facts.setdefault(name, {})
         new = fact.id not in known
-        known.setdefault(fact.id, fact)
+        known.setdefault(fact.id, as_stored(fact, fact.at))
         return new
 
     def facts(self, name: str) -> list[Fact]:
         return sorted(self.kept_facts.get(name, {}).values(), key=lambda fact: (fact.at, fact.id))
 
     def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
-        self.beats.setdefault(heartbeat.cluster_name, {})[heartbeat.id] = heartbeat
+        expires = heartbeat.at + HEARTBEAT_LIFETIME
+        kept = self.beats.setdefault(heartbeat.cluster_name, {})
+        kept[heartbeat.id] = as_stored(heartbeat, expires)
 
     def heartbeats(
         self, name: str, *, since: datetime, until: datetime | None = None, limit: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
 from .base import Lenient
+from .storable import mistakes
 
 SOURCE = "trainyard.agent"
 
@@ -343,6 +344,10 @@ CLUSTER_STATE_CHANGE = "SageMaker HyperPod Cluster State Change"
 def parse_agent_event(detail_type: str, detail: dict[str, Any]) -> AgentEvent:
     """Parse an agent event by its detail-type.
 
-    Raises KeyError for an unknown detail-type and pydantic.ValidationError for a malformed detail.
+    Raises KeyError for an unknown detail-type and pydantic.ValidationError for a malformed detail,
+    also for one that is of the right types and cannot be stored.
     """
-    return AGENT_EVENTS[detail_type].model_validate(detail)
+    event = AGENT_EVENTS[detail_type].model_validate(detail)
+    if found := mistakes(event):
+        raise ValidationError.from_exception_data(detail_type, found)
+    return event

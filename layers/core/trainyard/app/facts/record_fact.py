@@ -5,7 +5,7 @@ So nothing races.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,7 @@ from trainyard_contracts.events import (
     parse_agent_event,
 )
 from trainyard_contracts.signatures import is_signed
+from trainyard_contracts.storable import mistakes
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,7 @@ def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     except KeyError:
         return Recorded("dropped", f"unknown detail-type {kind!r} or no detail", kind)
     except ValidationError as error:
-        fields = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:5])
-        return Recorded("dropped", f"malformed: {fields}", kind)
+        return Recorded("dropped", _malformed(error.errors()), kind)
     try:
         cluster = ports.clusters.get(event.cluster_name)
     except ClusterNotFound:
@@ -89,6 +89,11 @@ def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     if isinstance(event, ClusterHeartbeat):
         return _heartbeat(ports, cluster, event)
     return _state_event(ports, cluster, event)
+
+
+def _malformed(found: Sequence[Mapping[str, Any]]) -> str:
+    fields = ", ".join(".".join(map(str, item["loc"])) for item in found[:5])
+    return f"malformed: {fields}"
 
 
 def _unbelieved(ports: Ports, cluster: Cluster, kind: str, detail: Mapping[str, Any]) -> str:
@@ -279,6 +284,8 @@ def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointReject
 def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorded:
     if isinstance(read, str):
         return Recorded("dropped", read, kind)
+    if found := mistakes(read.fact):
+        return Recorded("dropped", _malformed(found), kind)
     try:
         cluster = ports.clusters.get(read.cluster_name)
     except ClusterNotFound:
