@@ -13,6 +13,7 @@ from tests.support.store_records import run
 from trainyard.app.runs.submit_run import body_hash
 from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
+from trainyard.aws.facts import read_facts
 from trainyard.aws.items import document
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
@@ -216,6 +217,51 @@ def test_a_fact_that_cannot_be_read_decides_nothing_and_is_told(
     assert [record.getMessage().split(" cannot")[0] for record in caplog.records] == [
         "fact a of type OfANewerVersion", "fact b of type UnsavedRun",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data": None},
+        {"data": {"life": "one"}},
+        {"at": None},
+        {"at": "2026-11-20T12:00:00"},
+        {"at": "soon"},
+        {"attempt": "one"},
+        {"type": None},
+        {"type": ["CancelRequested"]},
+    ],
+)
+def test_a_document_of_any_other_shape_leaves_the_runs_other_facts_readable(
+    table: Table, change: dict[str, Any]
+) -> None:
+    whole = {"id": "x", "type": "CancelRequested", "at": AT, "attempt": None, "data": {"life": 1}}
+    assert_unreadable(table, {"S": json.dumps({**whole, **change})})
+
+
+@pytest.mark.parametrize(
+    "doc", [{"S": "{"}, {"S": "[]"}, {"S": ""}, {"B": b"not compressed"}, None]
+)
+def test_a_document_that_is_none_leaves_the_runs_other_facts_readable(
+    table: Table, doc: dict[str, Any] | None
+) -> None:
+    assert_unreadable(table, doc)
+
+
+def assert_unreadable(table: Table, doc: dict[str, Any] | None) -> None:
+    put(table, "run#1", "a", "CancelRequested", None, life=1)
+    table.put(
+        {"pk": {"S": "run#1"}, "sk": {"S": "fact#x"}, **({} if doc is None else {"doc": doc})}
+    )
+    found = read_facts(table, "run#1")
+    assert {(type(fact), fact.id) for fact in found} == {(CancelRequested, "a"), (Unreadable, "x")}
+
+
+def test_names_of_nodes_that_cannot_be_read_leave_the_other_facts_readable(table: Table) -> None:
+    put(table, "run#1", "a", "CancelRequested", None, life=1)
+    put(table, "run#1", ulid(1), "NodesChanged", None, **AGENT, nodesCount=300, nodesShown=[])
+    table.put({"pk": {"S": "run#1"}, "sk": {"S": f"nodes#{ulid(1)}"}, "doc": {"S": "[]"}})
+    assert [type(fact) for fact in read_facts(table, "run#1")] == [Unreadable, CancelRequested]
 
 
 def test_whatever_is_told_has_words_of_its_own() -> None:
