@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.support.store_records import run
+from tests.support.store_records import at, cluster, run
 
 from trainyard.app.runs.submit_run import body_hash
 from trainyard.aws.clock import SystemClock
@@ -17,7 +17,9 @@ from trainyard.aws.facts import read_facts
 from trainyard.aws.items import document
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
+from trainyard.aws.waits import TableWaits
 from trainyard.domain import facts, kinds
+from trainyard.domain.errors import RecordUnreadable
 from trainyard.domain.facts import (
     Book,
     CancelRequested,
@@ -26,6 +28,7 @@ from trainyard.domain.facts import (
     UnsavedRun,
     gone_nodes,
 )
+from trainyard.domain.records import Wait
 from trainyard_contracts.events import (
     AttemptStarted,
     ClusterHeartbeat,
@@ -153,6 +156,79 @@ def test_a_run_whose_spec_has_what_a_newer_version_added_is_read(table: Table) -
     table.put({**item, "doc": {"S": json.dumps(newer)}})
     assert runs.get(made.id).spec == made.spec
     assert "blue" not in runs.get(made.id).model_dump_json()
+
+
+NEWER: list[dict[str, Any]] = [
+    {"status": "Paused"},
+    {"spec": {"job": {"recipe": "of-a-newer-version"}}},
+    {"spec": None},
+]
+
+
+def rewritten(table: Table, pk: str, sk: str, change: dict[str, Any]) -> None:
+    item = table.get(pk, sk)
+    assert item is not None
+    changed = {**json.loads(document(item)), **change}
+    table.put({**item, "doc": {"S": json.dumps(changed)}})
+
+
+@pytest.mark.parametrize("change", NEWER)
+def test_a_run_that_cannot_be_read_leaves_all_lists_readable(
+    table: Table, caplog: pytest.LogCaptureFixture, change: dict[str, Any]
+) -> None:
+    runs = TableRuns(table, SystemClock())
+    for number in range(5):
+        runs.create(run(number, cluster_name="demo"), idempotency_key=None, body_hash="h")
+    for number in (1, 3):
+        rewritten(table, f"run#{run(number).id}", "run", change)
+    readable = [run(number).id for number in (4, 2, 0)]
+    first = runs.list(limit=2, token=None)
+    rest = runs.list(limit=2, token=first.next_token)
+    assert [found.id for page in (first, rest) for found in page.items] == readable
+    assert rest.next_token is None
+    assert [
+        found.id for found in runs.list(limit=9, token=None, status="Pending").items
+    ] == readable
+    assert {found.id for found in runs.active()} == set(readable)
+    assert {found.id for found in runs.on_cluster("demo")} == set(readable)
+    assert f"run#{run(3).id}" in caplog.text
+    assert set(runs.unreadable_on("demo")) == {run(1).id, run(3).id}
+    assert runs.unreadable_on("another") == []
+    with pytest.raises(RecordUnreadable, match=run(1).id):
+        runs.get(run(1).id)
+
+
+@pytest.mark.parametrize("doc", [{"S": "{"}, {"S": "[]"}, {"S": '{"clusterName": 7}'}, {"B": b"?"}])
+def test_a_run_of_which_not_even_the_cluster_can_be_read_may_use_any(
+    table: Table, doc: dict[str, Any]
+) -> None:
+    runs = TableRuns(table, SystemClock())
+    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    item = table.get(f"run#{made.id}", "run")
+    assert item is not None
+    table.put({**item, "doc": doc})
+    assert (runs.active(), runs.unreadable_on("demo")) == ([], [made.id])
+
+
+def test_a_cluster_that_cannot_be_read_leaves_the_lists_readable(table: Table) -> None:
+    clusters = TableClusters(table, SystemClock())
+    for name in ("a", "b"):
+        clusters.create(cluster(name))
+    rewritten(table, "cluster#a", "cluster", {"spec": {"backend": "of-a-newer-version"}})
+    assert [found.name for found in clusters.active()] == ["b"]
+    assert [found.name for found in clusters.list(limit=9, token=None).items] == ["b"]
+    with pytest.raises(RecordUnreadable, match="cluster#a"):
+        clusters.get("a")
+
+
+def test_a_wait_that_cannot_be_read_leaves_the_others_readable(table: Table) -> None:
+    waits = TableWaits(table)
+    for owner in ("run:1", "run:2"):
+        waits.store(Wait(owner=owner, kind="outcome", token=owner, since=at(0)))
+    item = table.get("wait#run:1", "wait")
+    assert item is not None
+    table.put({**item, "waitKind": {"S": "of-a-newer-version"}})
+    assert [wait.owner for wait in waits.all()] == ["run:2"]
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,7 @@ class MemoryRuns:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.stored: dict[str, Run] = {}
+        self.broken: set[str] = set()  # records of these ids cannot be read
         self.keys: dict[str, tuple[str, str]] = {}
         self.kept_facts: dict[str, dict[str, Fact]] = {}
         self.entries: dict[str, dict[str, TimelineEntry]] = {}
@@ -161,6 +162,8 @@ class MemoryRuns:
     def get(self, run_id: str) -> Run:
         if run_id not in self.stored:
             raise errors.RunNotFound(f"There is no run {run_id}.")
+        if run_id in self.broken:
+            raise errors.RecordUnreadable(f"this version cannot read the record of {run_id}")
         return self.stored[run_id]
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
@@ -174,11 +177,19 @@ class MemoryRuns:
         return fresh
 
     def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
-        found = [run for run in reversed(self.stored.values()) if status in (None, run.status)]
+        newest = [run for run in reversed(self.stored.values()) if run.id not in self.broken]
+        found = [run for run in newest if status in (None, run.status)]
         return page(found, limit, token, f"runs/{status}")
 
     def active(self) -> list[Run]:
-        return [run for run in self.stored.values() if not run.terminal]
+        read = [run for run in self.stored.values() if run.id not in self.broken]
+        return [run for run in read if not run.terminal]
+
+    def unreadable_on(self, cluster_name: str) -> list[str]:
+        active = [run for run in self.stored.values() if not run.terminal]
+        return [
+            run.id for run in active if run.id in self.broken and run.cluster_name == cluster_name
+        ]
 
     def on_cluster(self, cluster_name: str) -> list[Run]:
         return [run for run in self.active() if run.cluster_name == cluster_name]
@@ -251,6 +262,7 @@ class MemoryClusters:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.stored: dict[str, Cluster] = {}
+        self.broken: set[str] = set()  # records of these names cannot be read
         self.kept_facts: dict[str, dict[str, Fact]] = {}
         self.beats: dict[str, dict[str, ClusterHeartbeat]] = {}
 
@@ -265,6 +277,8 @@ class MemoryClusters:
     def get(self, name: str) -> Cluster:
         if name not in self.stored:
             raise errors.ClusterNotFound(f"There is no cluster '{name}'.")
+        if name in self.broken:
+            raise errors.RecordUnreadable(f"this version cannot read the record of {name}")
         return self.stored[name]
 
     def put(self, cluster: Cluster) -> Cluster:
@@ -276,10 +290,12 @@ class MemoryClusters:
         return fresh
 
     def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
-        return page(list(self.stored.values()), limit, token, "clusters")
+        read = [cluster for cluster in self.stored.values() if cluster.name not in self.broken]
+        return page(read, limit, token, "clusters")
 
     def active(self) -> list[Cluster]:
-        return [cluster for cluster in self.stored.values() if cluster.status != "Deleted"]
+        read = [cluster for cluster in self.stored.values() if cluster.name not in self.broken]
+        return [cluster for cluster in read if cluster.status != "Deleted"]
 
     def touch(
         self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import zlib
 from datetime import datetime, timezone
 from typing import Any
 
-from pydantic import AwareDatetime, BaseModel, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field
 
-from trainyard.aws.items import Item, number, pack, text, unpack
+from trainyard.aws.items import BROKEN, Item, number, pack, text, unpack
 from trainyard.aws.table import Table
 from trainyard.domain import facts
 from trainyard_contracts.base import Lenient
@@ -23,7 +22,6 @@ _MOST_LISTED = 200
 _SHOWN = 16
 #: The type and the time of one whose document cannot be read: of its key alone no class is known.
 _NO_TYPE, _LONG_AGO = "", datetime(1970, 1, 1, tzinfo=timezone.utc)
-_BROKEN = (ValidationError, KeyError, zlib.error)
 
 
 class Stored(Lenient):
@@ -98,7 +96,7 @@ def read_facts(table: Table, pk: str, attempt: int | None = None) -> list[Fact]:
 def _stored(item: Item) -> Stored:
     try:
         return unpack(Stored, item)
-    except _BROKEN:
+    except BROKEN:
         return _unread(item["sk"]["S"].removeprefix("fact#"))
 
 
@@ -127,6 +125,6 @@ def _whole(table: Table, pk: str, stored: Stored) -> Stored:
         return stored
     try:
         names = unpack(NodeNames, item).nodes
-    except _BROKEN:
+    except BROKEN:
         return _unread(stored.id)
     return stored.changed(data={**stored.data, "nodes": names})

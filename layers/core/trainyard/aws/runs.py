@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import json
+import zlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from trainyard.aws import page_tokens
 from trainyard.aws.facts import fact_item, names_item, read_facts, written
-from trainyard.aws.items import Item, document, number, pack, stamp, text, unpack
+from trainyard.aws.items import (
+    Item,
+    document,
+    number,
+    pack,
+    readable,
+    record_of,
+    stamp,
+    text,
+    unpack,
+)
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.records import TERMINAL, Checkpoint, Run, TimelineEntry
@@ -74,7 +86,7 @@ class TableRuns:
         item = self._table.get(_pk(run_id), "run")
         if item is None:
             raise errors.RunNotFound(f"there is no run '{run_id}'")
-        return unpack(Run, item)
+        return _run(item)
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         after = run.changed(version=run.version + 1, updated_at=self._clock.now())
@@ -118,7 +130,7 @@ class TableRuns:
         position, size = page_tokens.decode(query, token), limit + 1 if status is None else _SCAN
         while len(found) <= limit:
             listed = self._table.listed(partitions, before=position, limit=size)
-            runs = [(at, unpack(Run, item)) for at, item in listed]
+            runs = readable(_run, listed)
             found += [(at, run) for at, run in runs if status in (None, run.status)]
             if len(listed) < size:
                 break
@@ -127,11 +139,20 @@ class TableRuns:
         return Page([run for _, run in found[:limit]], more)
 
     def active(self) -> builtins.list[Run]:
-        runs = [unpack(Run, item) for _, item in self._table.listed([_ACTIVE])]
-        return [run for run in runs if not run.terminal]
+        listed = self._table.listed([_ACTIVE])
+        return [run for _, run in readable(_run, listed) if not run.terminal]
 
     def on_cluster(self, cluster_name: str) -> builtins.list[Run]:
         return [run for run in self.active() if run.cluster_name == cluster_name]
+
+    def unreadable_on(self, cluster_name: str) -> builtins.list[str]:
+        listed = self._table.listed([_ACTIVE])
+        read = {position for position, _ in readable(_run, listed)}
+        return [
+            item["pk"]["S"].removeprefix(_pk(""))
+            for position, item in listed
+            if position not in read and _named_cluster(item) in (None, cluster_name)
+        ]
 
     def record(self, run_id: str, fact: Fact, message: str) -> bool:
         pk, (stored, names) = _pk(run_id), written(fact)
@@ -221,6 +242,19 @@ def _count_within(items: Sequence[Item], most: int) -> int:
 
 def _pk(run_id: str) -> str:
     return f"run#{run_id}"
+
+
+def _run(item: Item) -> Run:
+    return record_of(Run, item)
+
+
+def _named_cluster(item: Item) -> str | None:
+    """The cluster that a record names which cannot be read otherwise; None if it names none."""
+    try:
+        name = json.loads(document(item))["clusterName"]
+    except (ValueError, LookupError, TypeError, zlib.error):
+        return None
+    return name if isinstance(name, str) else None
 
 
 def _key_pk(idempotency_key: str) -> str:

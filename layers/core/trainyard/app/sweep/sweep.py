@@ -20,7 +20,13 @@ from trainyard.app.machines.inputs import StepInput
 from trainyard.app.runs.submit_run import start_run
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
 from trainyard.domain import names, teardown
-from trainyard.domain.errors import ClusterNotFound, ConflictError, RunNotFound, TrainyardError
+from trainyard.domain.errors import (
+    ClusterNotFound,
+    ConflictError,
+    RecordUnreadable,
+    RunNotFound,
+    TrainyardError,
+)
 from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent
 from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus, NodeState
@@ -324,7 +330,7 @@ def _owner(ports: Ports, cluster: Cluster) -> Run | None:
 def _run(ports: Ports, run_id: str) -> Run | None:
     try:
         return ports.runs.get(run_id)
-    except RunNotFound:
+    except (RunNotFound, RecordUnreadable):
         return None
 
 
@@ -398,6 +404,8 @@ def _in_use(ports: Ports, remains: Remains) -> bool:
         coming = cluster.generation == remains.generation and cluster.status != "Deleted"
     except ClusterNotFound:
         coming = False
+    except RecordUnreadable:
+        return True
     return coming or ports.backend(remains).describe(remains.name) is not None
 
 
