@@ -116,7 +116,7 @@ def page(items: Sequence[Any], limit: int, token: str | None, query: str) -> Pag
         try:
             bound, position = json.loads(token)
             start = int(position)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise errors.BadPageToken("nextToken: not a page token") from None
         if bound != query:
             raise errors.BadPageToken("nextToken: it belongs to another query")
