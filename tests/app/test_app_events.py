@@ -140,6 +140,12 @@ def test_an_aws_event_that_nobody_could_store_is_dropped() -> None:
     assert said == ("dropped", "malformed: id, description")
 
 
+@pytest.mark.parametrize("name", [HALF_A_PAIR, "c" * 3000, "a b"])
+def test_an_aws_event_of_what_no_cluster_can_be_called_is_dropped(name: str) -> None:
+    said = cluster_event(training(), FAILED, EventLevel="Error", ClusterName=name)
+    assert said == ("dropped", "malformed: the cluster's name")
+
+
 def test_a_duplicate_is_one_fact_and_one_line() -> None:
     story = training()
     delivered(story, "checkpoint-committed.json")

@@ -5,6 +5,7 @@ So nothing races.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -34,6 +35,9 @@ from trainyard_contracts.events import (
 )
 from trainyard_contracts.signatures import is_signed
 from trainyard_contracts.storable import mistakes
+
+#: What a cluster can be called; with anything else nothing need be asked of the table.
+_NAME = re.compile(r"[A-Za-z0-9-]{1,63}")
 
 
 @dataclass(frozen=True)
@@ -286,6 +290,8 @@ def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorde
         return Recorded("dropped", read, kind)
     if found := mistakes(read.fact):
         return Recorded("dropped", _malformed(found), kind)
+    if not _NAME.fullmatch(read.cluster_name):
+        return Recorded("dropped", "malformed: the cluster's name", kind)
     try:
         cluster = ports.clusters.get(read.cluster_name)
     except ClusterNotFound:
