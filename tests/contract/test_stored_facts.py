@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.support.store_records import at, cluster, run
+from tests.support.store_records import at, cluster, heartbeat, run
 
 from trainyard.app.runs.submit_run import body_hash
 from trainyard.aws.clock import SystemClock
@@ -28,7 +28,7 @@ from trainyard.domain.facts import (
     UnsavedRun,
     gone_nodes,
 )
-from trainyard.domain.records import Wait
+from trainyard.domain.records import Checkpoint, TimelineEntry, Wait
 from trainyard_contracts.events import (
     AttemptStarted,
     ClusterHeartbeat,
@@ -219,6 +219,35 @@ def test_a_cluster_that_cannot_be_read_leaves_the_lists_readable(table: Table) -
     assert [found.name for found in clusters.list(limit=9, token=None).items] == ["b"]
     with pytest.raises(RecordUnreadable, match="cluster#a"):
         clusters.get("a")
+
+
+def test_what_belongs_to_one_run_or_cluster_and_cannot_be_read_is_told_of_it_alone(
+    table: Table,
+) -> None:
+    runs, clusters = TableRuns(table, SystemClock()), TableClusters(table, SystemClock())
+    line = TimelineEntry(id="a", at=at(0), kind="status", type="T", message="m")
+    whole = Checkpoint(step=1, attempt=1, path="p", bytes=0, files=0, committed_at=at(0))
+    runs.note("run-1", line)
+    runs.put_checkpoint("run-1", whole)
+    runs.put_checkpoint("run-2", whole)
+    clusters.put_heartbeat(heartbeat(1, 0))
+    sorted_keys = {
+        item["pk"]["S"]: item["sk"]["S"]
+        for pk, prefix in (("run#run-1", "line#"), ("beat#demo", "2"), ("run#run-2", "ckpt#"))
+        for item in table.query(pk, prefix)
+    }
+    rewritten(table, "run#run-1", sorted_keys["run#run-1"], {"kind": "of-a-newer-version"})
+    rewritten(table, "beat#demo", sorted_keys["beat#demo"], {"nodes": None})
+    newer = table.get("run#run-2", sorted_keys["run#run-2"])
+    assert newer is not None
+    table.put({**newer, "verdict": {"S": "of-a-newer-version"}})
+    with pytest.raises(RecordUnreadable, match="kind"):
+        runs.timeline("run-1", limit=9, token=None)
+    with pytest.raises(RecordUnreadable, match="verdict"):
+        runs.checkpoints("run-2", limit=9, token=None)
+    with pytest.raises(RecordUnreadable, match="nodes"):
+        clusters.heartbeats("demo", since=at(-9), limit=9)
+    assert runs.checkpoints("run-1", limit=9, token=None).items == [whole]
 
 
 def test_a_wait_that_cannot_be_read_leaves_the_others_readable(table: Table) -> None:

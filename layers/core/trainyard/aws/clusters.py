@@ -16,7 +16,6 @@ from trainyard.aws.items import (
     record_of,
     stamp,
     text,
-    unpack,
     unstamp,
 )
 from trainyard.aws.table import Table
@@ -133,7 +132,7 @@ class TableClusters:
     ) -> builtins.list[ClusterHeartbeat]:
         last = "9" if until is None else f"{stamp(until)}#~"
         newest = self._table.between(f"beat#{name}", stamp(since), last, limit=limit)
-        return [unpack(ClusterHeartbeat, item) for item in reversed(newest)]
+        return [record_of(ClusterHeartbeat, item) for item in reversed(newest)]
 
 
 def _pk(name: str) -> str:

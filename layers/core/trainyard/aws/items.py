@@ -52,10 +52,15 @@ def record_of(model: type[M], item: Item) -> M:
     try:
         return unpack(model, item)
     except BROKEN as error:
-        why = error.errors()[0]["loc"] if isinstance(error, ValidationError) else error
-        raise RecordUnreadable(
-            f"this version cannot read the record of {item['pk']['S']} ({why})"
-        ) from error
+        fields = error.errors() if isinstance(error, ValidationError) else []
+        why = ".".join(map(str, fields[0]["loc"])) if fields else repr(error)
+        raise unreadable(item, why) from error
+
+
+def unreadable(item: Item, why: str) -> RecordUnreadable:
+    """The error for an item of which this version cannot make a record."""
+    record = f"{item['pk']['S']} {item['sk']['S']}"
+    return RecordUnreadable(f"this version cannot read the record {record} ({why})")
 
 
 def readable(

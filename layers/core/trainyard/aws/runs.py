@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from pydantic import ValidationError
+
 from trainyard.aws import page_tokens
 from trainyard.aws.facts import fact_item, names_item, read_facts, written
 from trainyard.aws.items import (
@@ -20,7 +22,7 @@ from trainyard.aws.items import (
     record_of,
     stamp,
     text,
-    unpack,
+    unreadable,
 )
 from trainyard.aws.table import Table
 from trainyard.domain import errors
@@ -183,7 +185,7 @@ class TableRuns:
 
     def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
         items, more = self._page(run_id, "line#", limit, token, newest_first=False)
-        return Page([unpack(TimelineEntry, item) for item in items], more)
+        return Page([record_of(TimelineEntry, item) for item in items], more)
 
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
         pk, sk = _pk(run_id), f"ckpt#{checkpoint.step:012d}#{checkpoint.attempt:06d}"
@@ -284,7 +286,11 @@ def _key_item(run: Run, idempotency_key: str, body_hash: str) -> Item:
 
 
 def _checkpoint(item: Item) -> Checkpoint:
-    return unpack(Checkpoint, item).changed(status=item["verdict"]["S"])
+    found, verdict = record_of(Checkpoint, item), item["verdict"]["S"]
+    try:
+        return found.changed(status=verdict)
+    except ValidationError as error:
+        raise unreadable(item, f"verdict {verdict!r}") from error
 
 
 def _marker_item(run_id: str, entry: TimelineEntry) -> Item:

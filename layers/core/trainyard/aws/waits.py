@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
-from trainyard.aws.items import Item, readable, stamp, text, unstamp
+from trainyard.aws.items import Item, readable, stamp, text, unreadable, unstamp
 from trainyard.aws.table import Table
-from trainyard.domain.errors import RecordUnreadable
 from trainyard.domain.records import Wait, WaitKind
 
 _INDEX = "waits"
@@ -72,4 +71,4 @@ def _wait(item: Item) -> Wait:
             woken_at=unstamp(woken["S"]) if woken else None,
         )
     except (ValueError, KeyError) as error:
-        raise RecordUnreadable(f"this version cannot read {item['pk']['S']}") from error
+        raise unreadable(item, repr(error)) from error
