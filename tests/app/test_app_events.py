@@ -108,6 +108,44 @@ def test_only_what_is_informational_is_dropped_and_never_a_failed_lifecycle_scri
     assert isinstance(story.world.clusters.facts(story.cluster.name)[-1], LifecycleFailed)
 
 
+HALF_A_PAIR = "\ud800"
+LATE, EARLY = "9999-12-31T23:59:59.999Z", "0001-01-01T00:00:00+14:00"
+
+
+@pytest.mark.parametrize(
+    ("name", "detail"),
+    [
+        ("attempt-stepped.json", {"at": LATE}),
+        ("attempt-stepped.json", {"at": EARLY, "steppedAt": LATE}),
+        ("cluster-heartbeat.json", {"at": "9999-12-30T00:00:00Z"}),
+        ("cluster-heartbeat.json", {"at": EARLY}),
+        ("checkpoint-committed.json", {"bytes": 10**400}),
+        ("export-finished.json", {"bytes": 2**63}),
+        ("attempt-ended.json", {"logTail": HALF_A_PAIR}),
+        ("nodes-changed.json", {"partitions": {HALF_A_PAIR: 1}}),
+        ("attempt-ended.json", {"runId": "r" * 3000}),
+    ],
+)
+def test_an_event_that_nobody_could_store_is_dropped(name: str, detail: dict[str, Any]) -> None:
+    result, reason = delivered(training(), name, **detail)
+    assert (result, reason.split(":")[0]) == ("dropped", "malformed")
+
+
+def test_an_event_of_a_clock_that_was_never_set_is_recorded() -> None:
+    assert delivered(training(), "attempt-stepped.json", at="1970-01-01T00:00:07Z")[0] == "recorded"
+
+
+def test_an_aws_event_that_nobody_could_store_is_dropped() -> None:
+    said = cluster_event(training(), f"Failed: {HALF_A_PAIR}", EventLevel="Error")
+    assert said == ("dropped", "malformed: id, description")
+
+
+@pytest.mark.parametrize("name", [HALF_A_PAIR, "c" * 3000, "a b"])
+def test_an_aws_event_of_what_no_cluster_can_be_called_is_dropped(name: str) -> None:
+    said = cluster_event(training(), FAILED, EventLevel="Error", ClusterName=name)
+    assert said == ("dropped", "malformed: the cluster's name")
+
+
 def test_a_duplicate_is_one_fact_and_one_line() -> None:
     story = training()
     delivered(story, "checkpoint-committed.json")

@@ -175,6 +175,16 @@ def test_the_launcher_makes_the_variables_of_a_job_from_what_the_agent_wrote(
     assert given["TRAINYARD_OUTPUT_DIR"] == str(directory.parents[1] / places.OUTPUT)
 
 
+@pytest.mark.parametrize("wild", ["1e400", "1" + "0" * 400, "-1e300", '"x"', "[]", "true", "null"])
+def test_a_moment_that_is_none_leaves_the_rest_of_a_launchers_report(wild: str) -> None:
+    report = LaunchReport.model_validate_json(
+        f'{{"node": "here", "started": {wild}, "ended": {wild}, "exitCode": 3}}'
+    )
+    assert (report.started, report.ended, report.exit_code) == (None, None, 3)
+    told = LaunchReport.model_validate_json('{"node": "here", "started": 7, "ended": 8.5}')
+    assert (told.started, told.ended) == (7.0, 8.5)
+
+
 def test_trainers_and_launchers_write_what_the_agent_reads(
     tmp_path: Path,
 ) -> None:

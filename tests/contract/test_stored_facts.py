@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.support.store_records import run
+from tests.support.store_records import at, cluster, heartbeat, run
 
 from trainyard.app.runs.submit_run import body_hash
 from trainyard.aws.clock import SystemClock
 from trainyard.aws.clusters import TableClusters
+from trainyard.aws.facts import read_facts
 from trainyard.aws.items import document
 from trainyard.aws.runs import TableRuns
 from trainyard.aws.table import Table
+from trainyard.aws.waits import TableWaits
 from trainyard.domain import facts, kinds
+from trainyard.domain.errors import RecordUnreadable
 from trainyard.domain.facts import (
     Book,
     CancelRequested,
@@ -25,6 +28,7 @@ from trainyard.domain.facts import (
     UnsavedRun,
     gone_nodes,
 )
+from trainyard.domain.records import Checkpoint, TimelineEntry, Wait
 from trainyard_contracts.events import (
     AttemptStarted,
     ClusterHeartbeat,
@@ -154,6 +158,108 @@ def test_a_run_whose_spec_has_what_a_newer_version_added_is_read(table: Table) -
     assert "blue" not in runs.get(made.id).model_dump_json()
 
 
+NEWER: list[dict[str, Any]] = [
+    {"status": "Paused"},
+    {"spec": {"job": {"recipe": "of-a-newer-version"}}},
+    {"spec": None},
+]
+
+
+def rewritten(table: Table, pk: str, sk: str, change: dict[str, Any]) -> None:
+    item = table.get(pk, sk)
+    assert item is not None
+    changed = {**json.loads(document(item)), **change}
+    table.put({**item, "doc": {"S": json.dumps(changed)}})
+
+
+@pytest.mark.parametrize("change", NEWER)
+def test_a_run_that_cannot_be_read_leaves_all_lists_readable(
+    table: Table, caplog: pytest.LogCaptureFixture, change: dict[str, Any]
+) -> None:
+    runs = TableRuns(table, SystemClock())
+    for number in range(5):
+        runs.create(run(number, cluster_name="demo"), idempotency_key=None, body_hash="h")
+    for number in (1, 3):
+        rewritten(table, f"run#{run(number).id}", "run", change)
+    readable = [run(number).id for number in (4, 2, 0)]
+    first = runs.list(limit=2, token=None)
+    rest = runs.list(limit=2, token=first.next_token)
+    assert [found.id for page in (first, rest) for found in page.items] == readable
+    assert rest.next_token is None
+    assert [
+        found.id for found in runs.list(limit=9, token=None, status="Pending").items
+    ] == readable
+    assert {found.id for found in runs.active()} == set(readable)
+    assert {found.id for found in runs.on_cluster("demo")} == set(readable)
+    assert f"run#{run(3).id}" in caplog.text
+    assert set(runs.unreadable_on("demo")) == {run(1).id, run(3).id}
+    assert runs.unreadable_on("another") == []
+    with pytest.raises(RecordUnreadable, match=run(1).id):
+        runs.get(run(1).id)
+
+
+@pytest.mark.parametrize("doc", [{"S": "{"}, {"S": "[]"}, {"S": '{"clusterName": 7}'}, {"B": b"?"}])
+def test_a_run_of_which_not_even_the_cluster_can_be_read_may_use_any(
+    table: Table, doc: dict[str, Any]
+) -> None:
+    runs = TableRuns(table, SystemClock())
+    made = runs.create(run(1), idempotency_key=None, body_hash="h")
+    item = table.get(f"run#{made.id}", "run")
+    assert item is not None
+    table.put({**item, "doc": doc})
+    assert (runs.active(), runs.unreadable_on("demo")) == ([], [made.id])
+
+
+def test_a_cluster_that_cannot_be_read_leaves_the_lists_readable(table: Table) -> None:
+    clusters = TableClusters(table, SystemClock())
+    for name in ("a", "b"):
+        clusters.create(cluster(name))
+    rewritten(table, "cluster#a", "cluster", {"spec": {"backend": "of-a-newer-version"}})
+    assert [found.name for found in clusters.active()] == ["b"]
+    assert [found.name for found in clusters.list(limit=9, token=None).items] == ["b"]
+    with pytest.raises(RecordUnreadable, match="cluster#a"):
+        clusters.get("a")
+
+
+def test_what_belongs_to_one_run_or_cluster_and_cannot_be_read_is_told_of_it_alone(
+    table: Table,
+) -> None:
+    runs, clusters = TableRuns(table, SystemClock()), TableClusters(table, SystemClock())
+    line = TimelineEntry(id="a", at=at(0), kind="status", type="T", message="m")
+    whole = Checkpoint(step=1, attempt=1, path="p", bytes=0, files=0, committed_at=at(0))
+    runs.note("run-1", line)
+    runs.put_checkpoint("run-1", whole)
+    runs.put_checkpoint("run-2", whole)
+    clusters.put_heartbeat(heartbeat(1, 0))
+    sorted_keys = {
+        item["pk"]["S"]: item["sk"]["S"]
+        for pk, prefix in (("run#run-1", "line#"), ("beat#demo", "2"), ("run#run-2", "ckpt#"))
+        for item in table.query(pk, prefix)
+    }
+    rewritten(table, "run#run-1", sorted_keys["run#run-1"], {"kind": "of-a-newer-version"})
+    rewritten(table, "beat#demo", sorted_keys["beat#demo"], {"nodes": None})
+    newer = table.get("run#run-2", sorted_keys["run#run-2"])
+    assert newer is not None
+    table.put({**newer, "verdict": {"S": "of-a-newer-version"}})
+    with pytest.raises(RecordUnreadable, match="kind"):
+        runs.timeline("run-1", limit=9, token=None)
+    with pytest.raises(RecordUnreadable, match="verdict"):
+        runs.checkpoints("run-2", limit=9, token=None)
+    with pytest.raises(RecordUnreadable, match="nodes"):
+        clusters.heartbeats("demo", since=at(-9), limit=9)
+    assert runs.checkpoints("run-1", limit=9, token=None).items == [whole]
+
+
+def test_a_wait_that_cannot_be_read_leaves_the_others_readable(table: Table) -> None:
+    waits = TableWaits(table)
+    for owner in ("run:1", "run:2"):
+        waits.store(Wait(owner=owner, kind="outcome", token=owner, since=at(0)))
+    item = table.get("wait#run:1", "wait")
+    assert item is not None
+    table.put({**item, "waitKind": {"S": "of-a-newer-version"}})
+    assert [wait.owner for wait in waits.all()] == ["run:2"]
+
+
 @pytest.mark.parametrize(
     ("place", "name", "value"),
     [
@@ -216,6 +322,51 @@ def test_a_fact_that_cannot_be_read_decides_nothing_and_is_told(
     assert [record.getMessage().split(" cannot")[0] for record in caplog.records] == [
         "fact a of type OfANewerVersion", "fact b of type UnsavedRun",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data": None},
+        {"data": {"life": "one"}},
+        {"at": None},
+        {"at": "2026-11-20T12:00:00"},
+        {"at": "soon"},
+        {"attempt": "one"},
+        {"type": None},
+        {"type": ["CancelRequested"]},
+    ],
+)
+def test_a_document_of_any_other_shape_leaves_the_runs_other_facts_readable(
+    table: Table, change: dict[str, Any]
+) -> None:
+    whole = {"id": "x", "type": "CancelRequested", "at": AT, "attempt": None, "data": {"life": 1}}
+    assert_unreadable(table, {"S": json.dumps({**whole, **change})})
+
+
+@pytest.mark.parametrize(
+    "doc", [{"S": "{"}, {"S": "[]"}, {"S": ""}, {"B": b"not compressed"}, None]
+)
+def test_a_document_that_is_none_leaves_the_runs_other_facts_readable(
+    table: Table, doc: dict[str, Any] | None
+) -> None:
+    assert_unreadable(table, doc)
+
+
+def assert_unreadable(table: Table, doc: dict[str, Any] | None) -> None:
+    put(table, "run#1", "a", "CancelRequested", None, life=1)
+    table.put(
+        {"pk": {"S": "run#1"}, "sk": {"S": "fact#x"}, **({} if doc is None else {"doc": doc})}
+    )
+    found = read_facts(table, "run#1")
+    assert {(type(fact), fact.id) for fact in found} == {(CancelRequested, "a"), (Unreadable, "x")}
+
+
+def test_names_of_nodes_that_cannot_be_read_leave_the_other_facts_readable(table: Table) -> None:
+    put(table, "run#1", "a", "CancelRequested", None, life=1)
+    put(table, "run#1", ulid(1), "NodesChanged", None, **AGENT, nodesCount=300, nodesShown=[])
+    table.put({"pk": {"S": "run#1"}, "sk": {"S": f"nodes#{ulid(1)}"}, "doc": {"S": "[]"}})
+    assert [type(fact) for fact in read_facts(table, "run#1")] == [Unreadable, CancelRequested]
 
 
 def test_whatever_is_told_has_words_of_its_own() -> None:

@@ -8,8 +8,12 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
+from trainyard.aws.clusters import HEARTBEAT_LIFETIME
+from trainyard.aws.items import pack, stamp
 from trainyard.backends.hyperpod.events import read_event
 from trainyard.domain import errors
 from trainyard.domain.facts import attempt_of, data_of, type_of
@@ -36,6 +40,7 @@ from trainyard_contracts.places import RECORD_TAG, STAGE_TAG
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=timezone.utc)
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+R = TypeVar("R", bound=BaseModel)
 
 
 class Died(BaseException):
@@ -110,20 +115,28 @@ def page(items: Sequence[Any], limit: int, token: str | None, query: str) -> Pag
     if token is not None:
         try:
             bound, position = json.loads(token)
-        except ValueError:
+            start = int(position)
+        except (ValueError, TypeError, RecursionError):
             raise errors.BadPageToken("nextToken: not a page token") from None
         if bound != query:
             raise errors.BadPageToken("nextToken: it belongs to another query")
-        start = int(position)
     chosen = list(items[start : start + limit])
     more = start + limit < len(items)
     return Page(chosen, json.dumps([query, start + limit]) if more else None)
+
+
+def as_stored(record: R, at: datetime) -> R:
+    """The record itself; raises for what could not be written into the table, as the real one."""
+    pack(record)
+    stamp(at)
+    return record
 
 
 class MemoryRuns:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.stored: dict[str, Run] = {}
+        self.broken: set[str] = set()  # records of these ids cannot be read
         self.keys: dict[str, tuple[str, str]] = {}
         self.kept_facts: dict[str, dict[str, Fact]] = {}
         self.entries: dict[str, dict[str, TimelineEntry]] = {}
@@ -149,6 +162,8 @@ class MemoryRuns:
     def get(self, run_id: str) -> Run:
         if run_id not in self.stored:
             raise errors.RunNotFound.of(run_id)
+        if run_id in self.broken:
+            raise errors.RecordUnreadable(f"this version cannot read the record of {run_id}")
         return self.stored[run_id]
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
@@ -162,11 +177,19 @@ class MemoryRuns:
         return fresh
 
     def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
-        found = [run for run in reversed(self.stored.values()) if status in (None, run.status)]
+        newest = [run for run in reversed(self.stored.values()) if run.id not in self.broken]
+        found = [run for run in newest if status in (None, run.status)]
         return page(found, limit, token, f"runs/{status}")
 
     def active(self) -> list[Run]:
-        return [run for run in self.stored.values() if not run.terminal]
+        read = [run for run in self.stored.values() if run.id not in self.broken]
+        return [run for run in read if not run.terminal]
+
+    def unreadable_on(self, cluster_name: str) -> list[str]:
+        active = [run for run in self.stored.values() if not run.terminal]
+        return [
+            run.id for run in active if run.id in self.broken and run.cluster_name == cluster_name
+        ]
 
     def on_cluster(self, cluster_name: str) -> list[Run]:
         return [run for run in self.active() if run.cluster_name == cluster_name]
@@ -175,7 +198,7 @@ class MemoryRuns:
         known = self.kept_facts.setdefault(run_id, {})
         if fact.id in known:
             return False
-        known[fact.id] = fact
+        known[fact.id] = as_stored(fact, fact.at)
         kind, attempt, data = type_of(fact), attempt_of(fact), data_of(fact)
         self.note(
             run_id,
@@ -200,7 +223,7 @@ class MemoryRuns:
         return sorted(found, key=lambda fact: (fact.at, fact.id))
 
     def note(self, run_id: str, entry: TimelineEntry) -> None:
-        self.entries.setdefault(run_id, {}).setdefault(entry.id, entry)
+        self.entries.setdefault(run_id, {}).setdefault(entry.id, as_stored(entry, entry.at))
 
     def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
         entries = sorted(
@@ -209,6 +232,7 @@ class MemoryRuns:
         return page(entries, limit, token, f"timeline/{run_id}")
 
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
+        as_stored(checkpoint, checkpoint.committed_at)
         kept = self.kept_checkpoints.setdefault(run_id, {})
         key = (checkpoint.step, checkpoint.attempt)
         old = kept.get(key)
@@ -238,6 +262,7 @@ class MemoryClusters:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.stored: dict[str, Cluster] = {}
+        self.broken: set[str] = set()  # records of these names cannot be read
         self.kept_facts: dict[str, dict[str, Fact]] = {}
         self.beats: dict[str, dict[str, ClusterHeartbeat]] = {}
 
@@ -252,6 +277,8 @@ class MemoryClusters:
     def get(self, name: str) -> Cluster:
         if name not in self.stored:
             raise errors.ClusterNotFound.of(name)
+        if name in self.broken:
+            raise errors.RecordUnreadable(f"this version cannot read the record of {name}")
         return self.stored[name]
 
     def put(self, cluster: Cluster) -> Cluster:
@@ -263,10 +290,12 @@ class MemoryClusters:
         return fresh
 
     def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
-        return page(list(self.stored.values()), limit, token, "clusters")
+        read = [cluster for cluster in self.stored.values() if cluster.name not in self.broken]
+        return page(read, limit, token, "clusters")
 
     def active(self) -> list[Cluster]:
-        return [cluster for cluster in self.stored.values() if cluster.status != "Deleted"]
+        read = [cluster for cluster in self.stored.values() if cluster.name not in self.broken]
+        return [cluster for cluster in read if cluster.status != "Deleted"]
 
     def touch(
         self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None
@@ -284,14 +313,16 @@ class MemoryClusters:
     def record(self, name: str, fact: Fact) -> bool:
         known = self.kept_facts.setdefault(name, {})
         new = fact.id not in known
-        known.setdefault(fact.id, fact)
+        known.setdefault(fact.id, as_stored(fact, fact.at))
         return new
 
     def facts(self, name: str) -> list[Fact]:
         return sorted(self.kept_facts.get(name, {}).values(), key=lambda fact: (fact.at, fact.id))
 
     def put_heartbeat(self, heartbeat: ClusterHeartbeat) -> None:
-        self.beats.setdefault(heartbeat.cluster_name, {})[heartbeat.id] = heartbeat
+        expires = heartbeat.at + HEARTBEAT_LIFETIME
+        kept = self.beats.setdefault(heartbeat.cluster_name, {})
+        kept[heartbeat.id] = as_stored(heartbeat, expires)
 
     def heartbeats(
         self, name: str, *, since: datetime, until: datetime | None = None, limit: int

@@ -34,8 +34,11 @@ def _backend(member: type[BaseModel]) -> str:
 
 
 def _read(given: Any, members: Mapping[str, type[BaseModel]], info: ValidationInfo) -> Any:
-    if not isinstance(given, dict):
+    if isinstance(given, tuple(members.values())):
         return given
+    if not isinstance(given, dict):
+        kind = InitErrorDetails(type="model_type", input=given, ctx={"class_name": "ClusterSpec"})
+        raise ValidationError.from_exception_data("ClusterSpec", [kind])
     name = given.get("backend", next(iter(members)))
     if name not in list(members):
         expected = " or ".join(f"'{known}'" for known in members)

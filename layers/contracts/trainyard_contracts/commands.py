@@ -40,8 +40,10 @@ def _text(pattern: str, words: str) -> Callable[[str], str]:
 
 
 def _number(highest: int) -> Callable[[str], int]:
+    known = re.compile(r"[0-9]{1,12}")
+
     def read(given: str) -> int:
-        if not (given.isascii() and given.isdigit()) or not 1 <= int(given[:12]) <= highest:
+        if not known.fullmatch(given) or not 1 <= int(given) <= highest:
             raise BadCommand(f"must be a whole number from 1 to {highest}, got {given[:32]!r}")
         return int(given)
 
@@ -242,8 +244,8 @@ def of_words(words: Sequence[str]) -> Command:
 class Answer:
     """One JSON object in camelCase.
 
-    A field that an older agent leaves out has its default; a field that only a newer one knows is
-    ignored.
+    A field that an older agent leaves out has its default, and so has one that is not of its type;
+    a field that only a newer one knows is ignored.
     """
 
     def as_json(self) -> dict[str, Any]:
@@ -252,11 +254,18 @@ class Answer:
     @classmethod
     def of(cls: type[A], given: Mapping[str, Any]) -> A:
         known = {
-            part.name: given[_camel(part.name)]
-            for part in fields(cls)
-            if given.get(_camel(part.name)) is not None
+            part.name: _typed(given.get(_camel(part.name)), part.default) for part in fields(cls)
         }
         return cls(**known)
+
+
+def _typed(said: Any, default: Any) -> Any:
+    """What was said if it is of the default's type; a number where a text belongs is its digits."""
+    if isinstance(default, str) and type(said) is int:
+        return str(said)
+    if isinstance(default, str) and isinstance(said, str):
+        return said.encode(errors="replace").decode()  # half a surrogate pair cannot be stored
+    return said if type(said) is type(default) else default
 
 
 def _camel(name: str) -> str:
@@ -308,6 +317,6 @@ def answer_of(text: str) -> dict[str, Any] | None:
     """The object that an agent printed; None where it is not whole."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

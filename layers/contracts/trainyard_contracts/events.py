@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, ClassVar, Literal
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, Field, ValidationError, model_validator
 from typing_extensions import Self
 
 from .base import Lenient
+from .storable import mistakes
 
 SOURCE = "trainyard.agent"
 
@@ -342,6 +343,10 @@ AGENT_EVENTS: dict[str, type[AgentEvent]] = {
 def parse_agent_event(detail_type: str, detail: dict[str, Any]) -> AgentEvent:
     """Parse an agent event by its detail-type.
 
-    Raises KeyError for an unknown detail-type and pydantic.ValidationError for a malformed detail.
+    Raises KeyError for an unknown detail-type and pydantic.ValidationError for a malformed detail,
+    also for one that is of the right types and cannot be stored.
     """
-    return AGENT_EVENTS[detail_type].model_validate(detail)
+    event = AGENT_EVENTS[detail_type].model_validate(detail)
+    if found := mistakes(event):
+        raise ValidationError.from_exception_data(detail_type, found)
+    return event

@@ -66,6 +66,12 @@ class Progress(Lenient):
     world_size: int = Field(default=1, ge=1)
 
 
+def _moment(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < LATEST else None
+
+
 def _code(value: object) -> int | None:
     return value if isinstance(value, int) and abs(value) < 2**31 else None
 
@@ -81,9 +87,7 @@ def _text(value: object) -> str | None:
 
 #: The most of an error's words that is read of a launcher's report.
 ERROR_CHARACTERS = 500
-_Moment = Annotated[
-    float | None, BeforeValidator(lambda value: value if isinstance(value, int | float) else None)
-]
+_Moment = Annotated[float | None, BeforeValidator(_moment)]
 _Code = Annotated[int | None, BeforeValidator(_code)]
 _Text = Annotated[str | None, BeforeValidator(_text)]
 
@@ -92,12 +96,12 @@ class LaunchReport(Lenient):
     """launch-<node>.json: how the launcher of one node began and, unless it was killed itself,
     ended.
 
-    A job can write there: what is not of its type is not there.
+    A job can write there: what is not of its type is not there. One that names no node is none.
     """
 
     node: str
     started: _Moment = Field(default=None, description="seconds since the epoch")
-    ended: float | None = Field(default=None, description="None: the launcher was killed, or runs")
+    ended: _Moment = Field(default=None, description="None: the launcher was killed, or runs")
     exit_code: _Code = None
     signal: _Code = None
     kind: _Text = Field(

@@ -137,7 +137,7 @@ class Runs(Protocol):
         ...
 
     def get(self, run_id: str) -> Run:
-        """Raises errors.RunNotFound."""
+        """Raises errors.RunNotFound, errors.RecordUnreadable."""
         ...
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
@@ -149,15 +149,19 @@ class Runs(Protocol):
         ...
 
     def list(self, *, limit: int, token: str | None, status: str | None = None) -> Page[Run]:
-        """Newest first. Raises errors.BadPageToken."""
+        """Newest first, without what this version cannot read. Raises errors.BadPageToken."""
         ...
 
     def active(self) -> builtins.list[Run]:
-        """Every run that is not terminal (sparse index)."""
+        """Every run that is not terminal (sparse index) and that this version can read."""
         ...
 
     def on_cluster(self, cluster_name: str) -> builtins.list[Run]:
-        """Active runs that use the cluster."""
+        """Active runs that use the cluster, without what this version cannot read."""
+        ...
+
+    def unreadable_on(self, cluster_name: str) -> builtins.list[str]:
+        """Ids of active runs that this version cannot read, and that may use the cluster."""
         ...
 
     def record(self, run_id: str, fact: Fact, message: str) -> bool:
@@ -220,17 +224,19 @@ class Clusters(Protocol):
         ...
 
     def get(self, name: str) -> Cluster:
-        """Raises errors.ClusterNotFound."""
+        """Raises errors.ClusterNotFound, errors.RecordUnreadable."""
         ...
 
     def put(self, cluster: Cluster) -> Cluster:
         """As Runs.put."""
         ...
 
-    def list(self, *, limit: int, token: str | None) -> Page[Cluster]: ...
+    def list(self, *, limit: int, token: str | None) -> Page[Cluster]:
+        """As Runs.list."""
+        ...
 
     def active(self) -> builtins.list[Cluster]:
-        """Every cluster whose status is not Deleted."""
+        """Every cluster whose status is not Deleted and that this version can read."""
         ...
 
     def touch(

@@ -10,11 +10,13 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from tests.support.spec_parts import ON_FSX
 from typing_extensions import TypeAliasType
 
+from trainyard.http.problems import invalid_request
 from trainyard_contracts.base import read_stored
 from trainyard_contracts.by_backend import ByBackend
 from trainyard_contracts.cluster_base import ClusterBase, GroupBase
 from trainyard_contracts.cluster_specs import read_cluster_spec
 from trainyard_contracts.hyperpod import HyperPodClusterSpec
+from trainyard_contracts.specs import ClusterRef
 
 GROUPS = [
     {"name": "head", "role": "controller", "instanceType": "ml.c5.xlarge", "count": 1},
@@ -90,6 +92,21 @@ def test_a_mistake_is_said_at_its_own_field_without_the_backends_name(
     fields: dict[str, Any], place: tuple[str, ...]
 ) -> None:
     assert places({**SPEC, **fields}) == [place]
+
+
+@pytest.mark.parametrize("given", ["x", [], 7, True])
+def test_what_is_no_object_is_told_as_with_one_backend(given: Any) -> None:
+    told = []
+    for holder in (Holder, ClusterRef):
+        with pytest.raises(ValidationError) as caught:
+            holder.model_validate({"spec": given})
+        told.append(invalid_request(caught.value.errors()).detail)
+    assert told == ["spec: must be an object"] * 2
+
+
+def test_a_spec_that_was_read_already_is_taken_as_it_is() -> None:
+    read = TypeAdapter(Either).validate_python({**SPEC, "backend": "other", "shelves": 3})
+    assert Holder(spec=read).spec is read
 
 
 def test_an_unknown_backend_is_told_with_those_that_there_are() -> None:

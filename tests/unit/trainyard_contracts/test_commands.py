@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from trainyard_contracts import commands
 from trainyard_contracts.commands import (
+    Answer,
     BadCommand,
     Cancelling,
     Command,
     Excluded,
     Exporting,
     Submitted,
+    Tail,
     answer_of,
     of_words,
 )
@@ -75,6 +77,10 @@ def test_what_is_not_said_is_left_out_since_an_older_agent_may_not_know_it() -> 
     (["logs", "--run", RUN, "--attempt", "0"],
      "--attempt must be a whole number from 1 to 100000, got '0'"),
     (["logs", "--run", RUN, "--attempt", "\u0661"], "--attempt must be a whole number"),
+    (["logs", "--run", RUN, "--attempt", "000000000001999999"], "--attempt must be a whole number"),
+    (["logs", "--run", RUN, "--attempt", "0" * 11 + "1" + "9" * 5000],
+     "--attempt must be a whole number"),
+    (["logs", "--run", RUN, "--attempt", "1\n"], "--attempt must be a whole number"),
     (["logs", "--run", RUN, "--attempt", "1", "--lines", "10001"],
      "--lines must be a whole number from 1 to 10000"),
     (["exclude", "--run", RUN, "--attempt", "1", "--nodes", "ip-1,$(x)"],
@@ -111,8 +117,27 @@ def test_an_answer_is_read_as_it_was_given(answer: Any) -> None:
     assert all(name[0].islower() and "_" not in name for name in answer.as_json())
 
 
+@pytest.mark.parametrize(
+    ("cls", "said", "read"),
+    [
+        (Submitted, {"jobId": 7, "attempt": "7"}, Submitted("7")),
+        (Submitted, {"jobId": ["x"], "state": None, "attempt": True}, Submitted()),
+        (Submitted, {"jobId": True, "state": {"a": 1}, "attempt": 1.5}, Submitted()),
+        (Submitted, {"jobId": "\ud800"}, Submitted("?")),
+        (Excluded, {"waits": "no"}, Excluded()),
+        (Excluded, {"waits": 1, "state": 10**9}, Excluded("", "1000000000")),
+        (Tail, {"text": []}, Tail()),
+    ],
+)
+def test_what_is_not_of_its_type_is_not_said(
+    cls: type[Answer], said: dict[str, Any], read: Answer
+) -> None:
+    assert cls.of(said) == read
+
+
 def test_an_answer_that_is_not_whole_is_none() -> None:
-    assert [answer_of(text) for text in ("", "{", "[]", "null", '{"a": 1}')] == [
+    assert [answer_of(text) for text in ("", "{", "[" * 100_000, "[]", "null", '{"a": 1}')] == [
+        None,
         None,
         None,
         None,

@@ -7,7 +7,17 @@ from datetime import datetime, timedelta
 
 from trainyard.aws import page_tokens
 from trainyard.aws.facts import fact_item, names_item, read_facts, written
-from trainyard.aws.items import Item, Value, number, pack, stamp, text, unpack, unstamp
+from trainyard.aws.items import (
+    Item,
+    Value,
+    number,
+    pack,
+    readable,
+    record_of,
+    stamp,
+    text,
+    unstamp,
+)
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.records import Cluster
@@ -73,11 +83,11 @@ class TableClusters:
             [_ACTIVE, _DELETED], before=page_tokens.decode(_QUERY, token), limit=limit + 1
         )
         more = page_tokens.encode(_QUERY, listed[limit - 1][0]) if len(listed) > limit else None
-        return Page([_cluster(item) for _, item in listed[:limit]], more)
+        return Page([cluster for _, cluster in readable(_cluster, listed[:limit])], more)
 
     def active(self) -> builtins.list[Cluster]:
-        clusters = [_cluster(item) for _, item in self._table.listed([_ACTIVE])]
-        return [cluster for cluster in clusters if cluster.status != "Deleted"]
+        clusters = readable(_cluster, self._table.listed([_ACTIVE]))
+        return [cluster for _, cluster in clusters if cluster.status != "Deleted"]
 
     def touch(
         self, name: str, *, used_at: datetime | None = None, heartbeat_at: datetime | None = None
@@ -122,7 +132,7 @@ class TableClusters:
     ) -> builtins.list[ClusterHeartbeat]:
         last = "9" if until is None else f"{stamp(until)}#~"
         newest = self._table.between(f"beat#{name}", stamp(since), last, limit=limit)
-        return [unpack(ClusterHeartbeat, item) for item in reversed(newest)]
+        return [record_of(ClusterHeartbeat, item) for item in reversed(newest)]
 
 
 def _pk(name: str) -> str:
@@ -153,7 +163,7 @@ def _next_generation(cluster: Cluster, before: Cluster) -> Cluster:
 
 def _cluster(item: Item) -> Cluster:
     """The document, with the times that `touch` writes beside it laid over."""
-    cluster = unpack(Cluster, item)
+    cluster = record_of(Cluster, item)
     return cluster.changed(
         last_used_at=_later(cluster.last_used_at, item.get("lastUsedAt")),
         last_heartbeat_at=_later(cluster.last_heartbeat_at, item.get("lastHeartbeatAt")),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
-from trainyard.aws.items import Item, number, pack, text, unpack
+from trainyard.aws.items import BROKEN, Item, number, pack, text, unpack
 from trainyard.aws.table import Table
 from trainyard.domain import facts
 from trainyard_contracts.base import Lenient
@@ -20,6 +20,8 @@ _LOG = logging.getLogger(__name__)
 _MOST_LISTED = 200
 #: What a line of the timeline keeps of such a list.
 _SHOWN = 16
+#: The type and the time of one whose document cannot be read: of its key alone no class is known.
+_NO_TYPE, _LONG_AGO = "", datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Stored(Lenient):
@@ -30,7 +32,7 @@ class Stored(Lenient):
 
     id: str
     type: str
-    at: datetime
+    at: AwareDatetime
     attempt: int | None = None
     data: dict[str, Any] = Field(default_factory=dict)
 
@@ -71,14 +73,17 @@ def fact_item(pk: str, stored: Stored) -> Item:
 
 
 def read_facts(table: Table, pk: str, attempt: int | None = None) -> list[Fact]:
-    """In order of `at`, then id; with an attempt, those of other attempts are left out."""
+    """In order of `at`, then id; with an attempt, those of other attempts are left out.
+
+    One that cannot be read is Unreadable, and keeps no other from being read.
+    """
     only: dict[str, Any] = {}
     if attempt is not None:
         only = {
             "FilterExpression": "attribute_not_exists(attempt) OR attempt = :attempt",
             "values": {":attempt": number(attempt)},
         }
-    found = [unpack(Stored, item) for item in table.query(pk, "fact#", **only)]
+    found = [_stored(item) for item in table.query(pk, "fact#", **only)]
     found = sorted(found, key=lambda fact: (fact.at, fact.id))
     newest = max((fact.attempt for fact in found if fact.attempt is not None), default=None)
     newest_of_type = {fact.type: fact.id for fact in found if fact.attempt is None}
@@ -88,10 +93,22 @@ def read_facts(table: Table, pk: str, attempt: int | None = None) -> list[Fact]:
     return [_fact(_whole(table, pk, stored) if stored.id in asked else stored) for stored in found]
 
 
+def _stored(item: Item) -> Stored:
+    try:
+        return unpack(Stored, item)
+    except BROKEN:
+        return _unread(item["sk"]["S"].removeprefix("fact#"))
+
+
+def _unread(fact_id: str) -> Stored:
+    return Stored(id=fact_id, type=_NO_TYPE, at=_LONG_AGO)
+
+
 def _fact(stored: Stored) -> Fact:
     fact = facts.restored(stored.type, stored.id, stored.at, stored.attempt, stored.data)
     if isinstance(fact, facts.Unreadable):
-        _LOG.error("fact %s of type %s cannot be read, and decides nothing", stored.id, stored.type)
+        words = "fact %s of type %s cannot be read, and decides nothing"
+        _LOG.error(words, stored.id, stored.type or "?")
     return fact
 
 
@@ -106,4 +123,8 @@ def _whole(table: Table, pk: str, stored: Stored) -> Stored:
     item = table.get(pk, f"nodes#{stored.id}")
     if item is None:  # an older version did not keep them
         return stored
-    return stored.changed(data={**stored.data, "nodes": unpack(NodeNames, item).nodes})
+    try:
+        names = unpack(NodeNames, item).nodes
+    except BROKEN:
+        return _unread(stored.id)
+    return stored.changed(data={**stored.data, "nodes": names})

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import json
+import zlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from pydantic import ValidationError
+
 from trainyard.aws import page_tokens
 from trainyard.aws.facts import fact_item, names_item, read_facts, written
-from trainyard.aws.items import Item, document, number, pack, stamp, text, unpack
+from trainyard.aws.items import (
+    Item,
+    document,
+    number,
+    pack,
+    readable,
+    record_of,
+    stamp,
+    text,
+    unreadable,
+)
 from trainyard.aws.table import Table
 from trainyard.domain import errors
 from trainyard.domain.records import TERMINAL, Checkpoint, Run, TimelineEntry
@@ -74,7 +88,7 @@ class TableRuns:
         item = self._table.get(_pk(run_id), "run")
         if item is None:
             raise errors.RunNotFound.of(run_id)
-        return unpack(Run, item)
+        return _run(item)
 
     def put(self, run: Run, lines: Sequence[TimelineEntry] = ()) -> Run:
         after = run.changed(version=run.version + 1, updated_at=self._clock.now())
@@ -118,7 +132,7 @@ class TableRuns:
         position, size = page_tokens.decode(query, token), limit + 1 if status is None else _SCAN
         while len(found) <= limit:
             listed = self._table.listed(partitions, before=position, limit=size)
-            runs = [(at, unpack(Run, item)) for at, item in listed]
+            runs = readable(_run, listed)
             found += [(at, run) for at, run in runs if status in (None, run.status)]
             if len(listed) < size:
                 break
@@ -127,11 +141,20 @@ class TableRuns:
         return Page([run for _, run in found[:limit]], more)
 
     def active(self) -> builtins.list[Run]:
-        runs = [unpack(Run, item) for _, item in self._table.listed([_ACTIVE])]
-        return [run for run in runs if not run.terminal]
+        listed = self._table.listed([_ACTIVE])
+        return [run for _, run in readable(_run, listed) if not run.terminal]
 
     def on_cluster(self, cluster_name: str) -> builtins.list[Run]:
         return [run for run in self.active() if run.cluster_name == cluster_name]
+
+    def unreadable_on(self, cluster_name: str) -> builtins.list[str]:
+        listed = self._table.listed([_ACTIVE])
+        read = {position for position, _ in readable(_run, listed)}
+        return [
+            item["pk"]["S"].removeprefix(_pk(""))
+            for position, item in listed
+            if position not in read and _named_cluster(item) in (None, cluster_name)
+        ]
 
     def record(self, run_id: str, fact: Fact, message: str) -> bool:
         pk, (stored, names) = _pk(run_id), written(fact)
@@ -162,7 +185,7 @@ class TableRuns:
 
     def timeline(self, run_id: str, *, limit: int, token: str | None) -> Page[TimelineEntry]:
         items, more = self._page(run_id, "line#", limit, token, newest_first=False)
-        return Page([unpack(TimelineEntry, item) for item in items], more)
+        return Page([record_of(TimelineEntry, item) for item in items], more)
 
     def put_checkpoint(self, run_id: str, checkpoint: Checkpoint) -> None:
         pk, sk = _pk(run_id), f"ckpt#{checkpoint.step:012d}#{checkpoint.attempt:06d}"
@@ -223,6 +246,19 @@ def _pk(run_id: str) -> str:
     return f"run#{run_id}"
 
 
+def _run(item: Item) -> Run:
+    return record_of(Run, item)
+
+
+def _named_cluster(item: Item) -> str | None:
+    """The cluster that a record names which cannot be read otherwise; None if it names none."""
+    try:
+        name = json.loads(document(item))["clusterName"]
+    except (ValueError, LookupError, TypeError, zlib.error):
+        return None
+    return name if isinstance(name, str) else None
+
+
 def _key_pk(idempotency_key: str) -> str:
     return f"key#{hashlib.sha256(idempotency_key.encode()).hexdigest()}"
 
@@ -250,7 +286,11 @@ def _key_item(run: Run, idempotency_key: str, body_hash: str) -> Item:
 
 
 def _checkpoint(item: Item) -> Checkpoint:
-    return unpack(Checkpoint, item).changed(status=item["verdict"]["S"])
+    found, verdict = record_of(Checkpoint, item), item["verdict"]["S"]
+    try:
+        return found.changed(status=verdict)
+    except ValidationError as error:
+        raise unreadable(item, f"verdict {verdict!r}") from error
 
 
 def _marker_item(run_id: str, entry: TimelineEntry) -> Item:

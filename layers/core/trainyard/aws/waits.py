@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
-from trainyard.aws.items import Item, stamp, text, unstamp
+from trainyard.aws.items import Item, readable, stamp, text, unreadable, unstamp
 from trainyard.aws.table import Table
 from trainyard.domain.records import Wait, WaitKind
 
@@ -53,7 +53,7 @@ class TableWaits:
         )
 
     def all(self) -> list[Wait]:
-        return [_wait(item) for _, item in self._table.listed([_INDEX])]
+        return [wait for _, wait in readable(_wait, self._table.listed([_INDEX]))]
 
 
 def _pk(owner: str) -> str:
@@ -62,10 +62,13 @@ def _pk(owner: str) -> str:
 
 def _wait(item: Item) -> Wait:
     woken = item.get("wokenAt")
-    return Wait(
-        owner=item["pk"]["S"].removeprefix("wait#"),
-        kind=cast(WaitKind, item["waitKind"]["S"]),
-        token=item["taskToken"]["S"],
-        since=unstamp(item["waitsSince"]["S"]),
-        woken_at=unstamp(woken["S"]) if woken else None,
-    )
+    try:
+        return Wait(
+            owner=item["pk"]["S"].removeprefix("wait#"),
+            kind=cast(WaitKind, item["waitKind"]["S"]),
+            token=item["taskToken"]["S"],
+            since=unstamp(item["waitsSince"]["S"]),
+            woken_at=unstamp(woken["S"]) if woken else None,
+        )
+    except (ValueError, KeyError) as error:
+        raise unreadable(item, repr(error)) from error

@@ -177,6 +177,13 @@ class SessionEncrypted(TrainyardError):
     )
 
 
+class RecordUnreadable(TrainyardError):
+    """A record of the table that this version cannot read: nothing is decided for it."""
+
+    title = "This version of Trainyard cannot read a record"
+    next_step = "Deploy the version that wrote it, or a newer one."
+
+
 class CommandFailed(TrainyardError):
     """A command ran on the node and failed for a reason that a repetition does not cure."""
 

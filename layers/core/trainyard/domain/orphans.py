@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from trainyard.domain.records import Cluster, Run
 from trainyard.domain.teardown import has_something_to_lose, unsaved_runs
@@ -35,7 +35,11 @@ def kept_because(record: Cluster | None, arn: str, tags: Mapping[str, str]) -> s
 
 
 def still_needed(
-    record: Cluster, runs: Iterable[Run], cluster_facts: Iterable[Fact], heard: bool
+    record: Cluster,
+    runs: Iterable[Run],
+    cluster_facts: Iterable[Fact],
+    heard: bool,
+    unread: Sequence[str] = (),
 ) -> str:
     """Why even an orphan that is proven must stay; '' if nothing says so."""
     if heard:
@@ -44,6 +48,8 @@ def still_needed(
         return f"it holds the only copy of the checkpoints of {', '.join(holders[:3])}"
     if users := [run.id for run in runs if run.outcome is None or has_something_to_lose(run)]:
         return f"it is used by {', '.join(users[:3])}"
+    if unread:
+        return f"it may be used by {', '.join(unread[:3])}, which this version cannot read"
     return ""
 
 

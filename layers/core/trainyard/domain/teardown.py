@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from trainyard.domain.facts import Book, SavedRun, Unreadable, UnsavedRun
 from trainyard.domain.records import Cluster, Run
@@ -15,16 +15,23 @@ def blocker(
     active_runs: Iterable[Run],
     cluster_facts: Iterable[Fact],
     others: OtherJobs | None = None,
+    unread: Sequence[str] = (),
 ) -> str | None:
     """Why the cluster must not be deleted now, or None if it may.
 
-    A failed cluster is of no use and costs money: it may go.
+    A failed cluster is of no use and costs money: it may go. `unread` are runs that may use it and
+    whose records this version cannot read.
     """
     if cluster.status == "Failed":
         return None
     users = [run.id for run in active_runs if run.outcome is None or has_something_to_lose(run)]
     if users:
         return f"Cluster '{cluster.name}' is used by {_listed(users)}."
+    if unread:
+        return (
+            f"Cluster '{cluster.name}' may be used by {_listed(unread)}: this version of Trainyard "
+            "cannot read its record."
+        )
     if cluster.delete_forced:
         return None
     holders = unsaved_runs(cluster, cluster_facts)

@@ -23,7 +23,8 @@ QUEUED_SECONDS = 86400
 def blocker_of(ports: Ports, cluster: Cluster) -> str | None:
     """Why it must not be deleted now, or None."""
     runs, facts = ports.runs.on_cluster(cluster.name), ports.clusters.facts(cluster.name)
-    return blocker(cluster, runs, facts, other_jobs(ports, cluster))
+    unread = ports.runs.unreadable_on(cluster.name)
+    return blocker(cluster, runs, facts, other_jobs(ports, cluster), unread)
 
 
 def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:

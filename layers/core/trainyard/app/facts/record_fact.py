@@ -5,7 +5,8 @@ So nothing races.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -41,6 +42,10 @@ from trainyard_contracts.events import (
     parse_agent_event,
 )
 from trainyard_contracts.signatures import is_signed
+from trainyard_contracts.storable import mistakes
+
+#: What a cluster can be called; with anything else nothing need be asked of the table.
+_NAME = re.compile(r"[A-Za-z0-9-]{1,63}")
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,7 @@ def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     except KeyError:
         return Recorded("dropped", f"unknown detail-type {kind!r} or no detail", kind)
     except ValidationError as error:
-        fields = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:5])
-        return Recorded("dropped", f"malformed: {fields}", kind)
+        return Recorded("dropped", _malformed(error.errors()), kind)
     try:
         cluster = ports.clusters.get(event.cluster_name)
     except ClusterNotFound:
@@ -97,6 +101,11 @@ def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
     if isinstance(event, ClusterHeartbeat):
         return _heartbeat(ports, cluster, event)
     return _state_event(ports, cluster, event)
+
+
+def _malformed(found: Sequence[Mapping[str, Any]]) -> str:
+    fields = ", ".join(".".join(map(str, item["loc"])) for item in found[:5])
+    return f"malformed: {fields}"
 
 
 def _unbelieved(ports: Ports, cluster: Cluster, kind: str, detail: Mapping[str, Any]) -> str:
@@ -283,6 +292,10 @@ def _checkpoint(event: CheckpointCommitted | CheckpointPruned | CheckpointReject
 def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorded:
     if isinstance(read, str):
         return Recorded("dropped", read, kind)
+    if found := mistakes(read.fact):
+        return Recorded("dropped", _malformed(found), kind)
+    if not _NAME.fullmatch(read.cluster_name):
+        return Recorded("dropped", "malformed: the cluster's name", kind)
     try:
         cluster = ports.clusters.get(read.cluster_name)
     except ClusterNotFound:

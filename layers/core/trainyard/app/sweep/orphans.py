@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from trainyard.app.sweep.ask_backends import Unanswered, ask_each
 from trainyard.domain import orphans
-from trainyard.domain.errors import ClusterNotFound, TrainyardError
+from trainyard.domain.errors import ClusterNotFound, RecordUnreadable, TrainyardError
 from trainyard.domain.records import Cluster
 from trainyard.domain.states import BackendStatus
 from trainyard.ports import BackendCluster, Ports
@@ -85,8 +85,14 @@ def _settled(ports: Ports, seen: BackendCluster) -> bool:
 
 
 def _accounted(ports: Ports, seen: BackendCluster) -> bool:
-    """Whether a living record, read by its name and not from an index, is this cluster's."""
-    record = _record(ports, seen.name)
+    """Whether a living record, read by its name and not from an index, is this cluster's.
+
+    One that this version cannot read may be.
+    """
+    try:
+        record = _record(ports, seen.name)
+    except RecordUnreadable:
+        return True
     return record is not None and record.status != "Deleted" and record.arn in (None, seen.arn)
 
 
@@ -96,7 +102,8 @@ def _kept_because(ports: Ports, seen: BackendCluster) -> str:
     if unproven or record is None:
         return unproven
     runs, facts = ports.runs.on_cluster(seen.name), ports.clusters.facts(seen.name)
-    return orphans.still_needed(record, runs, facts, _heard(ports, seen))
+    unread = ports.runs.unreadable_on(seen.name)
+    return orphans.still_needed(record, runs, facts, _heard(ports, seen), unread)
 
 
 def _record(ports: Ports, name: str) -> Cluster | None:

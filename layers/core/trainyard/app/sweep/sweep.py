@@ -21,7 +21,13 @@ from trainyard.app.runs.submit_run import start_run
 from trainyard.app.sweep.ask_backends import Unanswered, ask_each
 from trainyard.app.sweep.orphans import REMEDY, Suspect, suspects
 from trainyard.domain import names, teardown
-from trainyard.domain.errors import ClusterNotFound, ConflictError, RunNotFound, TrainyardError
+from trainyard.domain.errors import (
+    ClusterNotFound,
+    ConflictError,
+    RecordUnreadable,
+    RunNotFound,
+    TrainyardError,
+)
 from trainyard.domain.facts import Book, ClusterLost, IdleAndSilent
 from trainyard.domain.records import Cluster, Run, TimelineEntry, Wait
 from trainyard.domain.states import BackendStatus, NodeState
@@ -328,7 +334,7 @@ def _owner(ports: Ports, cluster: Cluster) -> Run | None:
 def _run(ports: Ports, run_id: str) -> Run | None:
     try:
         return ports.runs.get(run_id)
-    except RunNotFound:
+    except (RunNotFound, RecordUnreadable):
         return None
 
 
@@ -402,6 +408,8 @@ def _in_use(ports: Ports, remains: Remains) -> bool:
         coming = cluster.generation == remains.generation and cluster.status != "Deleted"
     except ClusterNotFound:
         coming = False
+    except RecordUnreadable:
+        return True
     return coming or ports.backend(remains).describe(remains.name) is not None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from trainyard.app.facts.tell_runs import tell_runs
 from trainyard.app.facts.waking import wake_cluster
 from trainyard.app.machines.inputs import StepInput
-from trainyard.domain.errors import RunNotFound
+from trainyard.domain.errors import RecordUnreadable, RunNotFound
 from trainyard.domain.facts import ClusterDeleted, data_of, type_of
 from trainyard.domain.kinds import sentence
 from trainyard.domain.records import Cluster, TimelineEntry
@@ -49,7 +49,7 @@ def _tell_ended_owner(ports: Ports, cluster: Cluster, fact: ClusterDeleted) -> N
     """
     try:
         owner = ports.runs.get(cluster.owner_run) if cluster.owner_run else None
-    except RunNotFound:
+    except (RunNotFound, RecordUnreadable):
         return
     if (
         owner is None
