@@ -1,7 +1,6 @@
-"""The commands of `trainyard-agent` and their answers: a class each, written to and read from
-words.
+"""The commands of `trainyard-agent` and their answers: each is a class that becomes words and back.
 
-Standard library only, so that whoever only sends a command need not wait for more.
+It imports the standard library only, so that a program that sends a command starts fast.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What a spec may not say although each field is well-formed: AWS or a node would refuse it hours
-later, at a cost.
+"""Refuses specs whose fields are well-formed but which AWS or a node would refuse hours later.
 
 Every function returns a sentence about what is wrong and what would be right, or None.
 """

@@ -67,7 +67,7 @@ class BackendRequest:
 
 @dataclass(frozen=True)
 class BackendEvent:
-    """A fact that a backend tells, with the cluster it is about."""
+    """A fact that a backend reports, with the cluster it is about."""
 
     cluster_name: str
     cluster_arn: str
@@ -474,7 +474,7 @@ MetricUnit = Literal["Count", "Seconds"]
 
 
 class Metrics(Protocol):
-    """Figures for dashboards and alarms. One may be lost with the process that would tell it."""
+    """Figures for dashboards and alarms. A figure may be lost with the process that has it."""
 
     def put(self, name: str, value: float, unit: MetricUnit = "Count", **dimensions: str) -> None:
         """One figure of now. Never raises: nothing waits for a figure."""

@@ -1,4 +1,7 @@
-"""A cluster's key in Secrets Manager: made once, read by nodes and to verify their reports."""
+"""A cluster's key in Secrets Manager.
+
+It is made once. Nodes read it to sign their reports, and the functions to verify them.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def close(draft: Draft) -> Decision:
             actions=[action for action in draft.run.actions if action.kind == "cancel-job"]
         )
     if draft.lost_cluster is not None:
-        # Its controller, which alone could stop the job, cannot be reached.
+        # Only the controller could stop the job, and nobody can reach it.
         draft.change(
             actions=[action for action in draft.run.actions if action.kind != "cancel-job"]
         )
@@ -79,7 +79,7 @@ def final_status(draft_outcome: str | None, has_problem: bool) -> RunStatus:
 
 
 def _stopping(draft: Draft) -> bool:
-    """The job was told to stop: wait for its end, but not for ever."""
+    """Wait for the end of a job that was asked to stop, but not for ever."""
     attempt = draft.attempt
     if attempt is None or attempt.ended_at is not None:
         return False
@@ -104,7 +104,7 @@ def _exporting(draft: Draft) -> bool:
         return False
     export = run.export if run.export is not None and run.export.final else None
     if export is not None and export.state == "verified":
-        return False  # what is left behind, the same export would leave again
+        return False  # the same export would leave the same files behind again
     draft.by(draft.now + timedelta(seconds=EXPORT_ASK_SECONDS))
     if export is None or (export.state == "failed" and export.tries < EXPORT_TRIES):
         tries = export.tries + 1 if export else 1

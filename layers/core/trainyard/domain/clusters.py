@@ -1,4 +1,4 @@
-"""Where a cluster that is being made stands: ready, failed and why, or still on its way. Pure."""
+"""Whether a cluster that is being made is ready, has failed and why, or is on its way. Pure."""
 
 from __future__ import annotations
 

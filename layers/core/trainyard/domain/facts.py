@@ -131,7 +131,7 @@ class Unreadable(Fact):
 
 
 def type_of(fact: Fact) -> str:
-    """The name by which it is stored and told."""
+    """The name by which the table and the timeline know the fact."""
     return type(fact).__name__
 
 
@@ -155,7 +155,7 @@ def restored(
     given = {**({"nodes": []} if "nodesCount" in data else {}), **data, "id": identity, "at": at}
     if (
         "attempt" in data
-    ):  # what happened on a cluster is told to all its runs, and met an attempt of one of them
+    ):  # a fact of a cluster is recorded with all its runs, and met an attempt of one of them
         given["attempt"] = attempt
     try:
         return CLASSES[type_].model_validate(given)
@@ -166,8 +166,8 @@ def restored(
 class Book:
     """Facts in order of time, each once.
 
-    `made_at` is when the cluster was made: what was said of nodes before is of an earlier cluster
-    of the same name. `checkpoints` are the newest of the run's list, which is kept beside the
+    `made_at` is when the cluster was made: older facts about nodes belong to an earlier cluster of
+    the same name. `checkpoints` are the newest of the run's list, which is stored beside the
     facts.
     """
 

@@ -30,7 +30,7 @@ def sentence(fact: Fact) -> str:
 
 
 def kind_of(type_: type[Fact]) -> Kind:
-    """One that nobody is told of and that ends no wait has no entry."""
+    """The kind of a fact's class; a class without an entry has no sentence and ends no wait."""
     return KINDS.get(type_, _QUIET)
 
 

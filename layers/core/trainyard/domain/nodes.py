@@ -136,7 +136,7 @@ def _reason(attempt: Attempt, nodes: list[str]) -> str:
 
 
 def excluded(run: Run, action: Action) -> Run:
-    """The run after an action was done: the attempt excludes what Slurm was told to exclude."""
+    """The run after an action was done: the attempt excludes the nodes that Slurm now excludes."""
     attempt = run.attempt
     if action.kind != "exclude" or attempt is None or attempt.number != action.attempt:
         return run
@@ -170,7 +170,7 @@ def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
         (fact.at for fact in draft.book.of(NodeReturned) if fact.about.node == action.node),
         default=None,
     )
-    # A repair that was announced before the node's last return is over.
+    # If the node has returned since a repair was announced, that repair is over.
     since = max(filter(None, (back, lost.at - timedelta(seconds=GRACE_SECONDS))))
     said = [
         fact for fact in draft.book.of(NodeHealth) if _repairs(fact, action) and fact.at >= since

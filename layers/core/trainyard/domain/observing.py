@@ -1,6 +1,6 @@
-"""Facts that only inform: folded into the run before anything is decided.
+"""Writes facts that only inform into the run, before anything is decided.
 
-Folding twice is harmless.
+Doing so twice is harmless.
 """
 
 from __future__ import annotations

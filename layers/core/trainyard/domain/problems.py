@@ -82,7 +82,7 @@ def with_log(found: Problem, tail: str) -> Problem:
 
 
 def brief(found: Problem) -> str:
-    """The detail in one line: of a log the line that tells of the failure, else its last."""
+    """The detail in one line: of a log the line that names the failure, else its last line."""
     reason, _, log = found.detail.partition(_LOG)
     lines = log.splitlines()
     told = next((line for line in reversed(lines) if "FAILED" in line), lines[-1] if lines else "")

@@ -330,8 +330,8 @@ def _wait_for_node(draft: Draft, because: str, key: str) -> None:
 def _continuation(draft: Draft, resume_as: str) -> str:
     """'Resuming on other nodes from the newest whole checkpoint (step 120 as far as is known).'
 
-    One that is being committed at this moment may be newer. From which step it goes on, and what
-    that costs, is told by the new attempt's first step.
+    A checkpoint that is being committed at this moment may be newer. After its first step the new
+    attempt reports from which step it went on, and so what the failure cost.
     """
     if not draft.run.attempts:
         return f"{resume_as}."
@@ -343,13 +343,13 @@ def _continuation(draft: Draft, resume_as: str) -> str:
 
 def _bystanders(draft: Draft, attempt: Attempt) -> None:
     """A node that the run does not use is lost: training goes on, and a new node is asked for."""
-    # While the attempt's nodes are unknown nobody can say. A node that it was planned without was
-    # asked for then.
+    # While the attempt's nodes are unknown, nobody can say which node it does not use. A node that
+    # the attempt was planned without was asked for at that time.
     if not attempt.nodes and nodes.queued(draft) is None:
         return
     spares, without = nodes.usable_nodes(draft) - draft.run.spec.job.nodes, set(attempt.exclude)
     left = f"{spares} spare{'' if spares == 1 else 's'} left" if spares > 0 else "no spare is left"
-    # Thousands may be lost at once: each is handled and asked for in the same change of the run.
+    # Thousands may be lost at once. One change of the run handles and asks for all of them.
     handled, actions = (
         dict.fromkeys(draft.run.handled_facts),
         {action.id: action for action in draft.run.actions},

@@ -1,4 +1,4 @@
-"""How a run's record ends, is stopped and opened again, and what the run leaves behind."""
+"""How a run ends, is stopped and is opened again, and what it leaves behind."""
 
 from __future__ import annotations
 

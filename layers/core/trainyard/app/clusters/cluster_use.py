@@ -1,6 +1,6 @@
-"""Whether a cluster may be deleted now, asked of everything that is known.
+"""Whether a cluster may be deleted now.
 
-Runs, what only it holds, and people's jobs.
+Its runs, the checkpoints that only it holds, and people's jobs may each forbid it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def blocker_of(ports: Ports, cluster: Cluster) -> str | None:
 
 
 def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
-    """People's jobs on this very cluster as its controller last told them."""
+    """People's jobs on this very cluster as its controller last reported them."""
     beats = [
         beat
         for beat in newest_heartbeats(ports, cluster.name, 1)

@@ -1,4 +1,4 @@
-"""Accept a cluster that stands on its own: store it, then start the machine that makes it."""
+"""Accept a cluster that belongs to no run: store it, then start the machine that makes it."""
 
 from __future__ import annotations
 

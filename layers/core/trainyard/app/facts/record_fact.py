@@ -82,7 +82,7 @@ def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
         return _dropped(event, "it is from another cluster of this name")
     if cluster.status == "Deleted":
         if isinstance(event, ClusterHeartbeat):
-            ports.clusters.put_heartbeat(event)  # what still speaks is not deleted as an orphan
+            ports.clusters.put_heartbeat(event)  # what still speaks is no orphan
         return _dropped(event, "the cluster is deleted")
     if refused := _unbelieved(ports, cluster, kind, envelope["detail"]):
         return _dropped(event, refused)
@@ -112,7 +112,7 @@ def _unbelieved(ports: Ports, cluster: Cluster, kind: str, detail: Mapping[str, 
 
 def _heartbeat(ports: Ports, cluster: Cluster, event: ClusterHeartbeat) -> Recorded:
     ports.clusters.put_heartbeat(event)
-    # A node's clock may be ahead: liveness is told by our own clock.
+    # A node's clock may be ahead, so our own clock decides liveness.
     now = ports.clock.now()
     if last := silent_since(ports, cluster):
         _tell_return(ports, cluster, last, now)
@@ -148,7 +148,7 @@ def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
     event = _placed(event, cluster.created_at, ports.clock.now())
     if not isinstance(
         event, (RunEvent, ExportFinished)
-    ):  # of a node or the whole cluster, even where it names the run that it met
+    ):  # the event is about a node or the whole cluster, even where it names the run that it met
         return _cluster_fact(ports, cluster, event)
     try:
         run = ports.runs.get(event.run_id)
@@ -168,7 +168,7 @@ def _state_event(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
 
 
 def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded:
-    """A fact of the cluster is kept there, and told to every run on it."""
+    """Record a fact of the cluster with the cluster and with every run on it."""
     ports.clusters.record(cluster.name, event)
     woken = []
     for run in ports.runs.on_cluster(cluster.name):
@@ -206,7 +206,7 @@ def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPrune
     are verified, and the oldest pruned, after the job's end was reported.
     """
     ports.runs.put_checkpoint(run.id, _checkpoint(event))
-    if isinstance(event, CheckpointCommitted):  # that an old one made room is no news
+    if isinstance(event, CheckpointCommitted):  # the removal of an old checkpoint is no news
         ports.runs.note(run.id, _line(event))
     return Recorded(
         "recorded", "checkpoint of the run", type_of(event), event.id, run.cluster_name, run.id
@@ -309,9 +309,9 @@ def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorde
 
 
 def _with_reason(ports: Ports, cluster: Cluster, read: BackendEvent) -> BackendEvent:
-    """Why a node could not be provisioned stands in the described event only.
+    """Add why a node could not be provisioned: only DescribeClusterEvent gives the reason.
 
-    What cannot be described keeps its description.
+    An event that cannot be described stays as it is.
     """
     if not isinstance(read.fact, ClusterEvent) or not read.fact.event_id:
         return read

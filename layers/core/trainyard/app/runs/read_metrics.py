@@ -100,7 +100,7 @@ def _fitting(
     )
     room = MOST_BYTES // (
         len(largest.model_dump_json(by_alias=True)) + 64
-    )  # numbers may be longer than in this one
+    )  # the numbers of other points may be longer
     points = min(MOST_POINTS, max(FEWEST_POINTS, room // len(series)))
     mine = set(first)
     chosen = sorted(series, key=lambda node: (node not in mine, node))[: max(1, room // points)]

@@ -25,8 +25,8 @@ def submit_run(ports: Ports, spec: RunSpec, *, idempotency_key: str | None = Non
     try:
         check_cluster(ports, spec)
     except (ClusterNotFound, ClusterInUse, InvalidRequest):
-        # Who only lost our answer gets their run, whatever became of its cluster since. Where
-        # nothing is refused, `create` knows the key.
+        # A client that retries after a lost answer gets its run back, whatever became of the
+        # run's cluster since. Where nothing is refused, `create` finds the run by the key.
         stored = _known(ports, spec, idempotency_key)
         if stored is None:
             raise

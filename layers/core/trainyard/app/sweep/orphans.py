@@ -1,6 +1,6 @@
 """Clusters that carry our tag and that no living record accounts for.
 
-Deleted on proof, else kept and told to a person.
+The sweep deletes one that is proven to be ours and over, and reports the others to a person.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ def export_run(ports: Ports, given: StepInput) -> dict[str, Any]:
             done(ports, owner, given.token)
             return {"export": "given up"}
     if finished is not None and run.export is not None:
-        # Also of one that is only 'requested' as far as the record says: the step may have died
-        # between asking and writing that down.
+        # An export that is only 'requested' in the record may have ended, too: the step may have
+        # died between asking and writing that down.
         run = _save(ports, run, conclude(ports, run, run.export, finished))
     if (
         run.outcome is None
@@ -173,9 +173,10 @@ def _finished(ports: Ports, run: Run, export: Export) -> Ended | None:
 
 
 def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None]:
-    """Tell the agent to export.
+    """Ask the agent to export.
 
-    The same export id does not start a second one, so asking again finds an end that no event told.
+    The same export id does not start a second export. So asking again also finds the end of an
+    export whose event was lost.
     """
     cluster = ports.clusters.get(run.cluster_name)
     destination = names.s3_uri(ports.blobs.bucket, run.export_prefix)

@@ -48,7 +48,7 @@ def teardown_check(ports: Ports, given: StepInput) -> dict[str, Any]:
 def ours(ports: Ports, cluster: Cluster) -> BackendCluster | None:
     """The backend's cluster if it is the one we made.
 
-    Without an ARN (a crash after create), only its tags tell.
+    Without an ARN (a crash after create) only its tags show that.
     """
     if cluster.arn is None:
         tagged = ports.backend(cluster).tagged() if cluster.create_requested else []
