@@ -1,7 +1,7 @@
-"""What only the controller's agent does, put together in one place.
+"""Builds the parts that only the controller's agent has.
 
-Each part gets all that it needs when it is made, so the order here is the order of who needs whom:
-the table of nodes and the links first, then what knows of jobs, then what listens to nodes.
+Each part gets all that it needs when it is made, so a part is made after those that it needs: the
+table of nodes and the links first, then the parts that know jobs, then those that listen to nodes.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ MIN_HEARTBEAT_SECONDS = 0.5
 
 
 class Controller:
-    """Built once.
+    """The controller's parts, built once.
 
-    Everything in it runs in one event loop, but for the outbox's sender and blocking reads.
+    All of them run in one event loop, except for the outbox's sender and for blocking reads.
     """
 
     def __init__(self, config: AgentConfig, key: bytes, sampler: Sampler, health: Health) -> None:

@@ -1,6 +1,6 @@
-"""Composes the agent of one node: sampler, checks and link everywhere.
+"""Composes the agent of one node: a sampler, checks and a link on every node.
 
-On the controller also what controller.py puts together.
+The controller's agent also has the parts of controller.py.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ async def serve(config: AgentConfig, key: bytes) -> None:
         parts.append(LinkClient(config, key, sampler.take, health.verdicts).run())
     tasks = [asyncio.create_task(keep_running(part)) for part in parts]
     await stop.wait()
-    # From here on everything is broken off, and what complains of that is no reason to end as if by
-    # a fault.
+    # From here on we cancel all tasks. Errors that come of that must not make the agent end as if
+    # it had failed.
     asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
     for task in tasks:
         task.cancel()
@@ -174,11 +174,11 @@ async def keep_running(part: Coroutine[Any, Any, None]) -> None:
 
 
 def break_off(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """The loop's handler of errors that nobody caught."""
+    """The event loop's handler of errors that no task caught."""
     error = context.get("exception")
     if isinstance(
         error, (ConnectionError, TimeoutError, asyncio.TimeoutError)
-    ):  # of somebody's connection; two classes until Python 3.11
+    ):  # a connection's timeout; two classes until Python 3.11
         loop.default_exception_handler(context)
     else:
         end(context["message"], error)

@@ -256,10 +256,10 @@ def _no_directory(path: Path) -> bool:
 
 
 def remove(path: Path) -> bool:
-    """Rename first, so that nobody ever sees half of a checkpoint under a valid name.
+    """Remove a checkpoint; it is renamed first, so that no reader finds half of it.
 
-    False if that failed or it is not to be seen. What stays under the new name, because the agent
-    died here, the next attempt's trainer clears away.
+    Returns False if it cannot be renamed or is not there. If the agent dies in between, the next
+    attempt's trainer removes what is left under the new name.
     """
     aside = path.with_name(f".old-by-agent-{path.name}")
     try:

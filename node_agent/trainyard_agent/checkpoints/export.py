@@ -1,7 +1,7 @@
-"""Copies a run to S3 and proves it.
+"""Copies a run to S3 and proves that the copy is whole.
 
-Every object's size and SHA-256 are read back, the manifest comes last, and it can go on after any
-crash.
+It reads back every object's size and SHA-256, and writes the manifest last. After any crash it
+goes on where it was.
 """
 
 from __future__ import annotations
@@ -203,9 +203,9 @@ class Exports:
         self._uploads = asyncio.Semaphore(AT_ONCE)
 
     def start(self, run_id: str, export_id: str, destination: str, selection: str) -> Exporting:
-        """Begin, or say how the export of this id stands.
+        """Begin the export of this id, or return its state.
 
-        One that failed begins again where it stopped.
+        An export that failed begins again where it stopped.
         """
         parse_uri(destination)
         row = self._reporter.store.connection.execute(
@@ -379,7 +379,7 @@ class Exports:
         except Unsteady:
             if not training:
                 raise
-            return None  # the export at the end of the run has it
+            return None  # the export at the end of the run will copy it
 
     async def _verified_bytes(self, at: Location, path: Path) -> Digest:
         return await self._patiently(

@@ -1,6 +1,6 @@
-"""Finds what a program wrote beside Trainyard's checkpoints.
+"""Finds the files that a program wrote beside Trainyard's checkpoints.
 
-That is its output directory, and the working directories of its attempts.
+They are in its output directory, and in the working directories of its attempts.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ def _attempts(root: Path, found: Found) -> list[Path]:
 
 
 def _not_seen(error: OSError, found: Found) -> None:
-    """What was removed since is nobody's result any more; what nobody may see counts as left out.
+    """Pass over files that were removed; count those that we may not read as left out.
 
-    Raises what may pass.
+    Raises errors that may pass.
     """
     if isinstance(error, PermissionError):
         found.leave()

@@ -119,8 +119,8 @@ class JobControl:
 
     async def _hand_in(self, attempt: Attempt, bundle: JobBundle, script: Path) -> set[str]:
         """sbatch; returns the nodes that the job must not use, since they are still set up."""
-        # From here on a job may exist that we do not know of. After a crash it is looked for by
-        # its name.
+        # From here on a job may exist whose number we do not know. After a crash we look for it
+        # by its name.
         self._attempts.save(attempt, must=True, state="submitting")
         root, directory = run_dir(self._config, attempt.run_id), attempt.directory
         environment = job_environment(self._config, bundle, root, directory)
@@ -231,7 +231,7 @@ class JobControl:
 
         One that is back meanwhile stays up.
         """
-        if nodes:  # HyperPod may have begun to repair one of them a moment ago
+        if nodes:  # HyperPod may have begun a moment ago to repair one of these nodes
             self._table.take(await self._slurm.nodes())
         found = [(node, self._table.slurm_nodes.get(node)) for node in nodes]
         gone = [
@@ -329,7 +329,8 @@ class JobControl:
 
     async def _stop(self, attempt: Attempt) -> None:
         if attempt.state == "running":
-            # A job that waits for a node to be set up has no step yet: its script alone can hear.
+            # A job that waits for a node to be set up has no step yet: only its batch script
+            # receives the signal.
             waits = not set(attempt.nodes) <= set(self._hosts.addresses())
             await self._cancel_job(attempt, "--signal=TERM", *(["--batch"] if waits else []))
             try:
@@ -346,9 +347,9 @@ class JobControl:
         attempt.wake.set()
 
     async def _cancel_job(self, attempt: Attempt, *options: str) -> None:
-        """scancel, until Slurm took it or the job is over.
+        """Repeat scancel until Slurm has accepted it or the job is over.
 
-        Given up, it would leave a job running for nobody.
+        If we gave up, the job would go on running although nobody wants it.
         """
         pause = FIRST_PAUSE_SECONDS
         while not attempt.done.is_set():
@@ -367,7 +368,7 @@ class JobControl:
 
     # -- looking ----------------------------------------------------------------------------------
     def status(self, run_id: str) -> dict[str, Any]:
-        """Where the run's newest attempt stands."""
+        """The state of the run's newest attempt."""
         attempt = self._attempts.newest(run_id)
         if attempt is None:
             raise CommandRefused("run-not-found", f"this cluster has no attempt of {run_id}")

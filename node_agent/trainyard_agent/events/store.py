@@ -257,7 +257,7 @@ def set_damaged_aside(path: Path) -> None:
         with contextlib.closing(sqlite3.connect(path, timeout=5)) as connection:
             [(verdict,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
     except sqlite3.OperationalError:
-        return  # not the file's fault: a disk that is full or read-only
+        return  # the disk is full or read-only; the file itself is whole
     except sqlite3.DatabaseError as error:
         verdict = str(error)
     if verdict == "ok":

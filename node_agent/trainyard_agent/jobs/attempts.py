@@ -179,7 +179,7 @@ class Attempts:
         return leftovers_on(node, self.known.values())
 
     def samples(self) -> list[RunSample]:
-        """Where every active run stands."""
+        """The progress of every active run."""
         return [_sample(attempt) for attempt in self.active()]
 
     def job_ended_somewhere(self) -> None:

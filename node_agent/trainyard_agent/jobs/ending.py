@@ -134,9 +134,9 @@ class Ending:
         return waited < patience and any(map(self._table.suspicious, attempt.nodes))
 
     def _may_save(self, attempt: Attempt) -> bool:
-        """A job that somebody ended (scancel, a time limit) may write a checkpoint.
+        """Whether a job that a person or a time limit ended may still write a checkpoint.
 
-        It has the time of Slurm's KillWait.
+        It has Slurm's KillWait for that.
         """
         if any(map(self._table.lost, attempt.nodes)) or self._attempts.superseded(attempt):
             return False

@@ -1,6 +1,6 @@
-"""Why an attempt ended, root cause before consequence.
+"""Finds why an attempt ended, and takes the root cause before its consequences.
 
-A pure reading of what Slurm, the launchers, the log and the nodes say.
+It is pure, and reads what Slurm, the launchers, the log and the nodes say.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Launch(LaunchReport):
 
     @property
     def names_cause(self) -> bool:
-        """It says why the job ended; others tell only that something ended them."""
+        """The report says why the job ended; other reports only say that something ended them."""
         return self.ended is not None and self.kind in CAUSES
 
 
@@ -205,7 +205,7 @@ def _of_launches(launches: Sequence[Launch], code: int | None) -> Diagnosis | No
     """The first launcher that reported a cause; else one that was killed before it could report."""
     causes = [item for item in launches if item.names_cause]
     if causes:
-        # One for want of memory explains what else was killed: the kernel may take several
+        # Lack of memory explains the other killed processes, too: the kernel may kill several
         # processes of a node.
         first = min(
             causes, key=lambda item: (item.kind != "out-of-memory", _moment(item, launches))

@@ -1,6 +1,6 @@
-"""The run's fence: its newest attempt's number.
+"""The run's fence: the number of its newest attempt.
 
-It is raised under the lock that a committing trainer holds.
+The agent raises it under the lock that a trainer holds while it commits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Fenced(Exception):
 
 
 class FenceBusy(Exception):
-    """Somebody holds the fence's lock and does not let go."""
+    """Another process holds the fence's lock and does not release it."""
 
 
 def raise_fence(run_dir: Path, attempt: int) -> None:

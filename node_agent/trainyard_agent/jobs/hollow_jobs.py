@@ -1,6 +1,6 @@
-"""Ends a job that Slurm calls running though its launchers have ended.
+"""Ends a job that Slurm calls running although its launchers have ended.
 
-It is so where a step's daemon was killed: srun waits for it for ever.
+That happens if a step's daemon was killed: srun waits for it for ever.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tells a job the addresses of its nodes, also of those that are set up while it waits for them."""
+"""Writes the addresses of a job's nodes for the job, also of nodes that it still waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes up what a training says of its steps (progress.json): the source of AttemptStepped."""
+"""Reads the steps that a training reports in progress.json: the source of AttemptStepped."""
 
 from __future__ import annotations
 

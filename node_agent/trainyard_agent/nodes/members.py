@@ -69,7 +69,7 @@ class Members:
         return BUSY_SECONDS if self._jobs.busy() else IDLE_SECONDS
 
     async def _undrain(self) -> None:
-        """Slurm gives a node that it drained by its own mistake back to nobody.
+        """Resume a node that Slurm drained by its own mistake; Slurm itself never does.
 
         The older job on it was killed before the next was submitted.
         """
@@ -97,7 +97,7 @@ class Members:
         self._on_change()
 
     def _tell(self, names: Collection[str], before: set[str]) -> set[str]:
-        """Report as many changes as an event can carry; returns the list as it was told by now."""
+        """Report as many changes as fit into an event; returns the list as reported by now."""
         removed, added = changes(names, before)
         gone = [name for name in removed if self._table.forget(name)]
         told = sorted((before - set(removed)).union(added))
@@ -130,7 +130,7 @@ class Members:
 
         def change(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR REPLACE INTO flags VALUES('ready', '1')")
-            # What changes from now on is told, also what changes before the list was seen twice.
+            # From now on we report changes, also one before the list was seen twice.
             connection.execute(
                 "INSERT OR IGNORE INTO flags VALUES(?, ?)", (MEMBERS, json.dumps(sorted(known)))
             )

@@ -1,4 +1,4 @@
-"""The controller's one table of nodes: every part of it that knows of a node knows it from here."""
+"""The controller's one table of nodes; all its parts read nodes from here."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Node:
 
     @property
     def suspect(self) -> bool:
-        """Not heard, and it is not yet known what that means.
+        """The node is not heard, and we do not yet know why.
 
-        A daemon that dies may still seem to answer once.
+        One answer is not enough: a daemon that dies may still seem to answer once.
         """
         return (
             self.state in ("linked", "silent")

@@ -1,4 +1,4 @@
-"""Looks into the silence of nodes, and reports who is silent or lost: the source of NodeLost."""
+"""Finds out why a node is silent, and reports silent and lost nodes: the source of NodeLost."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class SilenceWatch:
                 began = time.monotonic()
                 await questions.wait(pause)
                 if time.monotonic() - began > pause + STILL_SECONDS:
-                    # This process stood still; what was silent meanwhile is not known.
+                    # This process did not run for a while, so it cannot know who was silent then.
                     questions.forget()
                     node.silent_since = time.monotonic()
                 pause = self._look_at(node, questions)
@@ -203,7 +203,7 @@ class SilenceWatch:
         if node.state != "lost":
             self.doubt(node, node.last_beat)
         elif time.monotonic() - node.last_beat > self._config.silent_after_seconds:
-            # It was coming back, and fell silent again.
+            # The lost node was coming back, and fell silent again.
             node.connected = False
             node.stop()
             self._link.drop(node.name)
