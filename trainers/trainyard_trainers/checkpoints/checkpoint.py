@@ -1,9 +1,9 @@
 """Checkpoints that exist whole or not at all: files first, manifest last, one rename under the
 run's fence.
 
-A process may be killed at any line. Whatever it leaves behind is either a committed directory whose
-manifest verifies, or a dot directory that nobody reads. Needs the standard library only;
-`checkpointer.py` does the same with all ranks of a job.
+A process may be killed at any line. It then leaves either a committed directory whose manifest
+verifies, or a dot directory that nobody reads. Needs the standard library only; `checkpointer.py`
+does the same with all ranks of a job.
 """
 
 from __future__ import annotations
@@ -344,9 +344,7 @@ def find_newest(
 
 
 class _Patience:
-    """Tries again what fails with an error that may pass; one span of time for all that is
-    tried.
-    """
+    """Tries calls again that fail with an error that may pass. All calls share one span of time."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
@@ -372,8 +370,9 @@ class _Patience:
 
 
 def read_ahead(checkpoint_dir: Path) -> None:
-    """Have the kernel read the newest checkpoint's files while something else goes on; what cannot
-    be read will be told by who needs it.
+    """Have the kernel read the newest checkpoint's files while something else goes on.
+
+    Errors are ignored here: the code that needs the file will raise them.
     """
     with contextlib.suppress(OSError):
         for file in [
@@ -389,11 +388,10 @@ def read_ahead(checkpoint_dir: Path) -> None:
 def prune(
     checkpoint_dir: Path, keep: int, attempt: Attempt, spare: frozenset[Path] = frozenset()
 ) -> None:
-    """Remove all but the `keep` newest checkpoints. Those in `spare` (not whole: evidence) neither
-    count nor go.
+    """Remove all but the `keep` newest checkpoints.
 
-    Each is renamed to a dot name first, so that nobody ever sees half of a checkpoint under a valid
-    name.
+    Those in `spare` are not whole: they are kept as evidence, and do not count. Each checkpoint is
+    renamed to a dot name first, so that no reader finds half of it under a valid name.
     """
     whole = [path for _, _, path in _committed(checkpoint_dir) if path not in spare]
     for path in whole[max(keep, 1) :]:
@@ -406,8 +404,8 @@ def prune(
 def clean_leftovers(attempt: Attempt) -> list[str]:
     """Remove temporary directories of this attempt, which has just begun, and of older ones.
 
-    Of those only once the fence stands at this attempt, so that none of them can still commit.
-    Returns the removed names. Raises Fenced.
+    Those of older attempts go only once the fence has this attempt's number: then none of them can
+    still commit. Returns the removed names. Raises Fenced.
     """
     removed: list[str] = []
     with holding_fence(attempt):

@@ -74,7 +74,7 @@ def other_ranks(before: int, now: int) -> str:
 class _Flight:
     """A save on its way.
 
-    `word` is the last that this rank's writer has said of it, "" before the first.
+    `word` is the newest state that this rank's writer has reported of it, "" before the first.
     """
 
     part: Part
@@ -154,14 +154,14 @@ class Checkpointer:
             return {"word": "failed", "reason": str(error)}
         self._rejected = frozenset(rejected)
         place = {**asdict(saved), "path": str(saved.path)} if saved else {}
-        # What an earlier process of the same attempt, begun again by hand, left of its saves is
-        # never taken for one of these.
+        # A person may start the attempt again by hand. What its earlier process left of its saves
+        # is never taken for one of these.
         return {"word": "committed", "reason": "", "serial": secrets.randbits(48), **place}
 
     # -- saving -----------------------------------------------------------------------------------
     def due(self, step: int) -> bool:
-        """Whether a checkpoint is due after `step`, by this rank's clock: ask rank 0 only, and tell
-        the others.
+        """Whether a checkpoint is due after `step`, by this rank's clock: ask only rank 0, and send
+        its answer to the others.
         """
         if self._flight is not None and not self._flight.over:
             return False  # the last one is still being written
@@ -288,7 +288,7 @@ class Checkpointer:
 
     def _note(self, flight: _Flight, answer: Answer) -> None:
         if answer.serial != flight.part.serial:
-            return  # of an older part, given up
+            return  # an answer about an older part that was given up
         flight.word, flight.reason = answer.word, answer.reason
         if answer.word == "committed":
             self._every.written(time.monotonic() - flight.began)
@@ -308,8 +308,8 @@ class Checkpointer:
             self._note(flight, answer)
 
     def _without_writer(self, flight: _Flight) -> None:
-        """Somebody killed the writing process: this save fails, and from the next on this process
-        writes itself.
+        """Go on after the writing process was killed: this save fails, and this process writes the
+        next ones by itself.
         """
         print(
             "trainyard: the writing process is gone; training waits for its checkpoints from now "

@@ -1,9 +1,9 @@
-"""Writes a checkpoint's files beside training: a process of each rank, forked before anything else
-is started in it.
+"""Writes a checkpoint's files beside training, in a process of each rank that is forked before the
+rank starts anything else.
 
 Every rank's writer puts its files and, last, a report of them (its part) into the temporary
-directory; the first rank's waits for the parts of all ranks, writes the manifest and renames. No
-training step waits for any of it.
+directory. The first rank's writer waits for the parts of all ranks, writes the manifest and renames
+the directory. No training step waits for any of that.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _await_report(
     while not path.exists():
         if given_up():
             raise CheckpointFailed("another rank could not write its part")
-        if not temporary.is_dir():  # our own part is in it: nobody else's can come
+        if not temporary.is_dir():  # our part is gone with it: no manifest can follow
             raise CheckpointFailed(f"{temporary} was moved or removed while it was written")
         time.sleep(_POLL_SECONDS)
     return [FileEntry(**entry) for entry in json.loads(path.read_bytes())["files"]]
@@ -205,7 +205,7 @@ class Writer:
         self._send(part)
 
     def give_up(self, serial: int) -> None:
-        """Tell the first rank's writer that the others' parts will not come. Raises WriterDied."""
+        """Let the first rank's writer stop waiting for the others' parts. Raises WriterDied."""
         self._send(serial)
 
     def _send(self, message: object) -> None:
@@ -258,7 +258,7 @@ def _serve(attempt: Attempt, memory: SharedMemory, connection: Connection) -> No
         for number in (
             signal.SIGTERM,
             signal.SIGINT,
-        ):  # Slurm tells everybody; the trainer's last checkpoint is written after that
+        ):  # Slurm signals all processes; the trainer's last checkpoint is written after that
             signal.signal(number, signal.SIG_IGN)
         os.nice(10)
         Path("/proc/self/comm").write_text("checkpoint-save")

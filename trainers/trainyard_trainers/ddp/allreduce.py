@@ -92,9 +92,7 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Place:
-    """Where this rank stands: `nodes` has the ranks of every node, `pids` the process of every
-    rank.
-    """
+    """This rank's place: `nodes` has the ranks of every node, `pids` the process of every rank."""
 
     rank: int
     nodes: tuple[range, ...]
@@ -324,7 +322,7 @@ def _lines(size: int) -> int:
 
 
 class Peers:
-    """The other ranks of this node, of which the kernel tells when one ends."""
+    """The other ranks of this node; the kernel reports when one of them ends."""
 
     def __init__(self, place: Place) -> None:
         self._ranks = {
@@ -376,8 +374,8 @@ class Links:
         self._server.close()
 
     def _accept(self) -> None:
-        """Whoever does not know the secret of this attempt, such as a process of an earlier one, is
-        sent away.
+        """Accept a node's connection. One without the secret of this attempt is closed, such as
+        that of an earlier attempt's process.
         """
         link, _ = self._server.accept()
         link.settimeout(_CONNECT_SECONDS)

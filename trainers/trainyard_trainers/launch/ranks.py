@@ -1,5 +1,5 @@
-"""One rank of a launcher that is not torchrun's: runs the program in a child and writes down how it
-ended, which such launchers do not tell.
+"""One rank of a launcher that is not torchrun's: it runs the program in a child and writes down how
+the program ended, which such launchers do not report.
 
 Each rank has a report, `ranks/<node>.<rank>.json` in the attempt's directory: `{node, rank, pid,
 started}` at once and `{ended, exitCode, signal, error, traceback}` at its end. From all of them a
@@ -120,7 +120,7 @@ def _await_others(attempt_dir: Path) -> None:
 def _become(rank: str) -> None:
     ctypes.CDLL(None).prctl(
         _PR_SET_PDEATHSIG, signal.SIGKILL
-    )  # a rank that nobody waits for any more must not go on writing
+    )  # a rank whose launcher is dead must not go on writing
     # As elastic.py names its ranks: what looks for a job's ranks from outside finds them by it.
     Path("/proc/self/comm").write_text(f"trainer-{rank}"[:15])
     if os.environ["MASTER_ADDR"].startswith("127."):
@@ -140,8 +140,8 @@ def _forward_to(pid: int) -> None:
 
 # -- in the launcher -----------------------------------------------------------------------------
 def pass_signals_on(allocation: Allocation) -> None:
-    """From now on what this process is told goes to the ranks of its node: launchers end or kill
-    them where they should save.
+    """Pass this process's signals on to the ranks of its node from now on: launchers would end or
+    kill ranks that should save.
     """
 
     def forward(number: int, _frame: FrameType | None) -> None:

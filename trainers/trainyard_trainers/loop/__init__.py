@@ -182,7 +182,7 @@ def show_graphs(task: Task) -> int:
 
 
 def _threads() -> None:
-    """The ranks of a node share its cores, unless somebody said otherwise."""
+    """The ranks of a node share its cores, unless OMP_NUM_THREADS says otherwise."""
     if "OMP_NUM_THREADS" not in os.environ:
         ranks = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // ranks))
@@ -334,7 +334,7 @@ def _agree(turn: Turn, result: StepResult, world_size: int) -> Agreement:
 
 
 def _report(step: int, result: StepResult, last_losses: list[float]) -> str:
-    """Every rank tells its own loss; all fail alike."""
+    """The error's text with every rank's own loss, the same on all ranks."""
     losses = ", ".join(
         f"rank {rank}: {text}" for rank, text in enumerate(exchange(str(float(result.loss))))
     )

@@ -1,5 +1,5 @@
-"""In which order samples are trained on: one endless stream, whose position is one number however
-many ranks read it.
+"""The order of training samples: one endless stream, whose position is one number however many
+ranks read it.
 """
 
 from __future__ import annotations

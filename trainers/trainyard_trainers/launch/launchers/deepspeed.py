@@ -123,7 +123,7 @@ def remove_stale_locks(extensions: Path, allocation: Allocation) -> None:
     """
     if (
         extensions == allocation.job.run_dir / "torch-extensions" / allocation.node.name
-    ):  # nobody else's: older attempts are dead
+    ):  # no other process uses it: older attempts are dead
         for lock in extensions.glob("*/lock"):
             lock.unlink(missing_ok=True)
 
