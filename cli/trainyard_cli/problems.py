@@ -48,7 +48,7 @@ class TrainyardError(Exception):
 
 
 class Unreachable(TrainyardError):
-    """No answer from the API, or nothing says where it is."""
+    """The API does not answer, or nothing says where it is."""
 
     exit_code = UNREACHABLE
 

@@ -1,4 +1,4 @@
-"""One event of an agent or of AWS: recorded as a fact, and whoever waits for it is woken."""
+"""Records one event of an agent or of AWS as a fact, and wakes the machines that wait for it."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _control() -> ModuleType:
 
 @contextlib.contextmanager
 def _told(control: ModuleType) -> Iterator[None]:
-    """The local cloud's own errors, as every other error is told."""
+    """Turn the local cloud's own errors into this command's errors."""
     try:
         yield
     except control.InTheWay as error:

@@ -110,7 +110,7 @@ def first_light(
         )
         limits = _limits(stage_seconds or [])
         code = FirstLight(world, record, looks(), _tell, limits=limits).run(chosen)
-        # If nobody reads this, the exit status says what came of it.
+        # If nobody reads this line, the exit status says how it ended.
         with contextlib.suppress(OSError, SystemExit):
             _print(context, record.redacted, output)
     raise typer.Exit(code)
@@ -230,7 +230,7 @@ def _where(connection: Connection) -> str:
 
 
 def _known(connection: Connection) -> Iterable[tuple[str, str]]:
-    """Words of this very machine and account that are to go wherever they stand."""
+    """Words of this very machine and account that must be removed from any text."""
     frozen = connection.credentials.get_frozen_credentials()
     yield from (("secret", word) for word in (frozen.secret_key, frozen.token) if word)
     yield "access-key", frozen.access_key
@@ -244,12 +244,13 @@ def _known(connection: Connection) -> Iterable[tuple[str, str]]:
 
 
 def _tell(words: str) -> None:
-    """Progress.
+    """Print a line of progress.
 
-    Neither a terminal that went away or is held (Ctrl-S) nor a pipe that nobody reads keeps the
-    teardown up; rich would.
+    The teardown must not wait for a terminal that went away or is held (Ctrl-S), nor for a pipe
+    that nobody reads; rich would wait.
 
-    A signal's handler tells, too, and is refused (RuntimeError) while a line is being written.
+    A signal's handler prints, too; while a line is being written, its own is refused
+    (RuntimeError).
     """
     with contextlib.suppress(OSError, ValueError, RuntimeError):
         if _has_room(sys.stderr):
@@ -268,9 +269,10 @@ def _has_room(stream: TextIO) -> bool:
 def _agree(
     context: Context, hourly: float | None, bound: float | None, *, yes: bool, most: float | None
 ) -> None:
-    """Raises InvalidInput where the price may exceed --max-usd or nobody can be asked.
+    """Ask the person whether to pay.
 
-    Raises TrainyardError where the answer is no.
+    Raises InvalidInput where the price may exceed --max-usd or no person can be asked, and
+    TrainyardError where the answer is no.
     """
     if most is not None and (bound is None or not bound <= most):  # also where --max-usd is nan
         raise _too_much(bound, most)

@@ -45,7 +45,7 @@ class Signals:
 
     def __enter__(self) -> Signals:
         for number in self._NUMBERS:
-            # Whoever said nohup means that the terminal may go.
+            # With nohup the terminal may go.
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._came)
         return self
@@ -72,11 +72,11 @@ class Signals:
 class FirstLight:
     """One guided run.
 
-    `looks` are asked in their order; the first broken one of a stage is the one that is told.
+    `looks` are asked in their order; of each stage the first broken one is reported.
 
-    `limits` are seconds by a stage's name, and by ALL for those that are not named; of the teardown
-    they are what our API has for it before SageMaker is asked, and the proof after it is shortened
-    by its own name only.
+    `limits` are seconds by a stage's name, and by ALL for the others. The teardown's limit is the
+    time that our API has for it before SageMaker is asked. The limit of the proof after it can be
+    set by its own name only.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class FirstLight:
             return look.see(self._world)
         except (NotAnswered, TrainyardError) as error:
             return Seen(look.assumption, "not-seen", f"nobody could look: {error}")
-        # A look's own defect: what it would have seen is not seen.
+        # The look itself has a defect, so its assumption counts as not seen.
         except Exception as error:  # noqa: BLE001
             return Seen(
                 look.assumption,
@@ -275,7 +275,7 @@ class FirstLight:
     # The end
 
     def _clean(self, *, force: bool) -> None:
-        """Whatever goes wrong here is told, and what can still be done is done."""
+        """Report what goes wrong here, and go on with what can still be done."""
         if not self._made:
             self._record.document["nothingLeft"] = True
             return

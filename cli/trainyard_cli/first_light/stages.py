@@ -90,7 +90,7 @@ def account(world: World, _watch: Watch) -> str:
 
 
 def price(world: World, agree: Agree) -> str:
-    """A dry run of exactly this spec, and somebody's word."""
+    """A dry run of exactly this spec, and a person's consent."""
     world.plan = world.api.plan_run(world.spec)
     hourly = (
         0.0 if world.local and world.plan.get("hourlyUsd") is None else world.plan.get("hourlyUsd")
@@ -123,7 +123,7 @@ def create(world: World, watch: Watch) -> str:
 
 
 def ready(world: World, watch: Watch) -> str:
-    """Lifecycle scripts, Slurm, agents, events: the controller told that every node joined."""
+    """Lifecycle scripts, Slurm, agents, events: the controller reported that every node joined."""
     watch.until(
         "every node joined Slurm and its agent is linked (ClusterReady)",
         lambda: _cluster(world, ("Ready",)),
