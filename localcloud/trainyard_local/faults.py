@@ -1,6 +1,6 @@
-"""Breaks things on purpose, for `trainyard fault` and the tests.
+"""Breaks nodes, agents, training processes and checkpoints on purpose.
 
-Nodes, agents, training processes, checkpoints.
+`trainyard fault` and the tests use it.
 """
 
 from __future__ import annotations

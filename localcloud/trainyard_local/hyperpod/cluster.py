@@ -131,9 +131,9 @@ class LocalCluster:
 
     @property
     def shared(self) -> Path:
-        """The directory that stands for the shared filesystem.
+        """The directory that takes the place of the shared filesystem.
 
-        FSx outlives its clusters, and is the same for all that name it.
+        FSx outlives its clusters, and is the same for all clusters that name it.
         """
         for group in self.request["InstanceGroups"]:
             for storage in group.get("InstanceStorageConfigs") or []:
@@ -367,7 +367,7 @@ class LocalCluster:
                 if self.closing.is_set():
                     return
                 node.start_services()
-            except Exception as error:  # noqa: BLE001 - whatever it is, no node is Pending for ever
+            except Exception as error:  # noqa: BLE001 - no error leaves a node Pending for ever
                 node.status, node.message = (
                     "Failure",
                     f"EC2 Instance {node.instance_id} did not boot: {error}",
@@ -481,7 +481,7 @@ class LocalCluster:
 
     def set_status(self, status: str) -> None:
         with self.lock:
-            # A deletion that began meanwhile is the newer word.
+            # A deletion that began meanwhile decides the status.
             if self.closing.is_set() and status != "Deleting":
                 return
             self.status = status

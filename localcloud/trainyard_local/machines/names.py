@@ -46,7 +46,7 @@ class Names:
                 question, peer = self._socket.recvfrom(4096)
             except OSError:
                 return  # closed
-            # It was no question, or the one that asked is gone.
+            # It was no question, or the asker is gone.
             with contextlib.suppress(struct.error, ValueError, IndexError, OSError):
                 self._socket.sendto(self._answer(question, peer[0]), peer)
 

@@ -183,10 +183,10 @@ class MachineNode(Node):
         return asked.communicate(timeout=10)[0].decode().strip()
 
     def kill(self) -> int:
-        """Power off: the kernel ends everything with init, at once; the network is not told."""
+        """Power off: the kernel ends everything with init, at once, and closes no connection."""
         self.powered = self.frozen = self.silenced = False
-        with contextlib.suppress(subprocess.SubprocessError):  # one that did not boot has none yet
-            # Or the kernel would close the connections of those that it kills.
+        with contextlib.suppress(subprocess.SubprocessError):  # no link before the boot
+            # Else the kernel would close the connections of the killed processes.
             run(["ip", "link", "set", self.link, "down"])
         if self.relay is not None:
             self.relay.close()

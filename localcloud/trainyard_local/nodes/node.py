@@ -240,7 +240,7 @@ class Node:
         }
 
     def freeze(self) -> dict[str, Any]:
-        """Everything stands still, as under a kernel in trouble or on a frozen host.
+        """Pause all processes, as under a kernel in trouble or on a frozen host.
 
         Ports still accept connections.
         """
@@ -252,7 +252,7 @@ class Node:
         return [process.pid for process in self.processes() if is_agent(process)]
 
     def freeze_agent(self) -> dict[str, Any]:
-        """The agent alone stands still; everything else on the node goes on."""
+        """Pause only the agent; everything else on the node goes on."""
         agents = self.agents()
         node_processes.stop_pids(agents)
         return {"stopped": len(agents)}
