@@ -3,8 +3,8 @@
     python -m bench.ddp_speed [--rounds 3]
 
 Each round runs, one after another, the plain program (bench/plain_ddp.py) with 8 ranks on 2 nodes
-and with 2 ranks, the trainer with 8 ranks on 2 nodes, and what no trainer can be faster than: the
-reduction alone, by shared memory and by gloo. Nodes are launchers on loopback. Writes
+and with 2 ranks, the trainer with 8 ranks on 2 nodes, and the reduction alone, by shared memory and
+by gloo: no trainer can be faster than that. Nodes are launchers on loopback. Writes
 build/bench/ddp_speed.json and fails when the medians miss the goals.
 """
 
