@@ -577,12 +577,12 @@ def _targets(figures: dict[str, Any]) -> str:
         figures[f"target{name}Seconds"]
         for name in ("FaultToSubmit", "FaultToResumedStep", "MaxReturnToResumedStep")
     )
-    told = [f"submitted {submit}" if submit else "", f"first step {step}" if step else ""]
+    parts = [f"submitted {submit}" if submit else "", f"first step {step}" if step else ""]
     seen = figures["maxReturnToResumedStepSeconds"]
-    told += [
+    parts += [
         f"{back} from a return (longest: {'none seen' if seen is None else seen})" if back else ""
     ]
-    return ", ".join(filter(None, told))
+    return ", ".join(filter(None, parts))
 
 
 def _show(console: Console, report: dict[str, Any], output: Path) -> None:

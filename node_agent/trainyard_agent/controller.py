@@ -240,14 +240,14 @@ class Controller:
         parts = portions(samples, runs)
         others = {"other_jobs": self._others.latest}
         for number, nodes in enumerate(parts, 1):
-            told = {
+            fields = {
                 "nodes": nodes,
                 "runs": runs,
                 "dropped_samples": dropped,
                 "part": number,
                 "parts": len(parts),
             } | others
-            self._reporter.sample(self._reporter.make(ClusterHeartbeat, **told))
+            self._reporter.sample(self._reporter.make(ClusterHeartbeat, **fields))
         return len(parts)
 
     async def _own_checks(self) -> None:

@@ -181,7 +181,7 @@ def _secret(world: World) -> Iterator[Left]:
     prefix = places.secret_prefix(world.account.stack_name)
     name = places.agent_key_secret(prefix, world.cluster_name)
     found = world.asked("secretsmanager", "DescribeSecret", SecretId=name)
-    # One that is deleted without a time to recover it is told of for a moment more.
+    # AWS still names a secret for a moment that was deleted without a time to recover it.
     if found is not None and not found.get("DeletedDate"):
         yield Left(f"secret {name}")
 

@@ -160,7 +160,7 @@ class Cancel(Command):
 
 @dataclass(frozen=True)
 class Status(Command):
-    """Where the run's newest attempt stands."""
+    """The state of the run's newest attempt."""
 
     name: ClassVar[str] = "status"
     run: str = _option(_run)

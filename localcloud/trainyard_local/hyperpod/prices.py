@@ -1,6 +1,6 @@
 """The price list's GetProducts, in AWS's shape.
 
-Nodes of the local cloud cost nothing, unless a setting gives them a price.
+Nodes of the local cloud cost nothing, unless a quirk gives them a price.
 """
 
 from __future__ import annotations

@@ -61,6 +61,6 @@ class QueueWatch:
 
 def worth_telling(attempt: Attempt, in_the_way: list[JobAhead], now: float) -> bool:
     """Whether this was not reported already, and nothing else of this job a moment ago."""
-    told, reason = attempt.queue_told, attempt.pending_reason
-    same = told is not None and told.ahead == in_the_way and told.reason == reason
+    last, reason = attempt.queue_told, attempt.pending_reason
+    same = last is not None and last.ahead == in_the_way and last.reason == reason
     return not same and now - attempt.queue_told_at >= TELL_QUEUE_SECONDS

@@ -91,19 +91,19 @@ class Members:
         if stored is None:
             self._reporter.report(change=lambda db: _keep(db, names))
         else:
-            told = set(json.loads(stored))
-            while told != set(names):
-                told = self._tell(names, told)
+            reported = set(json.loads(stored))
+            while reported != set(names):
+                reported = self._tell(names, reported)
         self._on_change()
 
     def _tell(self, names: Collection[str], before: set[str]) -> set[str]:
         """Report as many changes as fit into an event; returns the list as reported by now."""
         removed, added = changes(names, before)
         gone = [name for name in removed if self._table.forget(name)]
-        told = sorted((before - set(removed)).union(added))
+        reported = sorted((before - set(removed)).union(added))
 
         def change(connection: sqlite3.Connection) -> None:
-            _keep(connection, told)
+            _keep(connection, reported)
             connection.executemany("DELETE FROM nodes WHERE node = ?", [(name,) for name in gone])
 
         log.warning(
@@ -113,13 +113,13 @@ class Members:
         )
         event = self._reporter.make(
             NodesChanged,
-            nodes=told,
+            nodes=reported,
             added=added,
             removed=removed,
-            partitions=partition_sizes(told, self._table.slurm_nodes),
+            partitions=partition_sizes(reported, self._table.slurm_nodes),
         )
         self._reporter.report(event, change=change)
-        return set(told)
+        return set(reported)
 
     def _report_ready(self) -> bool:
         known = self._table.slurm_nodes

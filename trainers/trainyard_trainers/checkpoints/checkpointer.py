@@ -127,12 +127,12 @@ class Checkpointer:
         found: dict[str, Any] = {}
         if self._rank == 0:
             found = self._find()
-        told = exchange(found)[0]
-        self._raise(told["word"], told["reason"])
-        self._serial = told["serial"]
+        answer = exchange(found)[0]
+        self._raise(answer["word"], answer["reason"])
+        self._serial = answer["serial"]
         saved = (
-            Saved(Path(told["path"]), told["step"], told["attempt"], told["world_size"])
-            if "path" in told
+            Saved(Path(answer["path"]), answer["step"], answer["attempt"], answer["world_size"])
+            if "path" in answer
             else None
         )
         self._last_step = saved.step if saved else None

@@ -138,20 +138,20 @@ def connect(width: int) -> Reduction:
 
 def find_place() -> Place:
     """Who is on which node. Collective. Raises NotHere on every rank alike."""
-    told = exchange([node_memory.node(), os.getpid(), platform.machine()])
-    if others := sorted({machine for _, _, machine in told} - {"x86_64"}):
+    ranks = exchange([node_memory.node(), os.getpid(), platform.machine()])
+    if others := sorted({machine for _, _, machine in ranks} - {"x86_64"}):
         # Rows and the marks that announce them are plain stores: only x86 shows them to other cores
         # in the order they were made.
         raise NotHere(f"shared memory is used on x86_64 only, and this is {', '.join(others)}")
     starts = [
-        rank for rank, (node, _, _) in enumerate(told) if rank == 0 or told[rank - 1][0] != node
+        rank for rank, (node, _, _) in enumerate(ranks) if rank == 0 or ranks[rank - 1][0] != node
     ]
     nodes = tuple(
-        range(start, end) for start, end in zip(starts, [*starts[1:], len(told)], strict=True)
+        range(start, end) for start, end in zip(starts, [*starts[1:], len(ranks)], strict=True)
     )
-    if len({node for node, _, _ in told}) != len(nodes):
+    if len({node for node, _, _ in ranks}) != len(nodes):
         raise NotHere("the ranks of a node do not follow each other; start them node by node")
-    return Place(dist.get_rank(), nodes, tuple(pid for _, pid, _ in told))
+    return Place(dist.get_rank(), nodes, tuple(pid for _, pid, _ in ranks))
 
 
 class Shared:

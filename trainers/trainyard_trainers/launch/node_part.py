@@ -115,14 +115,14 @@ def _wait(pid: int, pipe: int, job: Job, error_file: Path) -> Failure:
     ):  # all writers are dead; what the child wrote fits into the pipe
         chunks.append(chunk)
     if chunks:
-        told = json.loads(b"".join(chunks))
+        report = json.loads(b"".join(chunks))
         return replace(
             end,
-            signal=told["signal"],
-            rank=told["rank"],
-            error=told["error"],
-            traceback=told["traceback"],
-            pid=told["failedPid"],
+            signal=report["signal"],
+            rank=report["rank"],
+            error=report["error"],
+            traceback=report["traceback"],
+            pid=report["failedPid"],
         )
     if end.signal == signal.SIGTERM:
         return Failure(STOPPED)

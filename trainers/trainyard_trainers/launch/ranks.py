@@ -113,7 +113,9 @@ def _await_others(attempt_dir: Path) -> None:
     still be saving.
     """
     deadline = time.monotonic() + _SAVE_SECONDS
-    while time.monotonic() < deadline and any("ended" not in told for told in _read(attempt_dir)):
+    while time.monotonic() < deadline and any(
+        "ended" not in report for report in _read(attempt_dir)
+    ):
         time.sleep(_POLL_SECONDS)
 
 
@@ -145,12 +147,12 @@ def pass_signals_on(allocation: Allocation) -> None:
     """
 
     def forward(number: int, _frame: FrameType | None) -> None:
-        ranks = [told for told in _all(allocation) if told["node"] == allocation.node.name]
+        ranks = [report for report in _all(allocation) if report["node"] == allocation.node.name]
         if not ranks and number == signal.SIGTERM:
             os._exit(STOPPED)
-        for told in ranks:
-            if "ended" not in told:
-                _kill(told["pid"], number)
+        for report in ranks:
+            if "ended" not in report:
+                _kill(report["pid"], number)
 
     for number in FORWARDED:
         signal.signal(number, forward)
@@ -189,10 +191,10 @@ def outcome(allocation: Allocation, exit_code: int) -> Failure:
     The first failure of the whole job belongs to the node on which it happened; others failed in
     consequence.
     """
-    told = _all(allocation)
-    here = [rank for rank in told if rank["node"] == allocation.node.name]
+    reports = _all(allocation)
+    here = [rank for rank in reports if rank["node"] == allocation.node.name]
     failed = sorted(
-        (rank for rank in told if _of(rank).kind not in (None, "stopped")),
+        (rank for rank in reports if _of(rank).kind not in (None, "stopped")),
         key=lambda rank: float(rank["ended"]),
     )
     causes = [rank for rank in failed if _of(rank).kind != "peer"] or failed
@@ -201,7 +203,7 @@ def outcome(allocation: Allocation, exit_code: int) -> Failure:
     unended = [rank for rank in here if "ended" not in rank]
     if unended:  # its keeper was killed together with it
         return Failure(128 + signal.SIGKILL, int(signal.SIGKILL), unended[0]["rank"])
-    if any(_of(rank).kind == "stopped" for rank in told):
+    if any(_of(rank).kind == "stopped" for rank in reports):
         return Failure(STOPPED)
     if exit_code == 0 and len(here) != allocation.processes:
         error = (

@@ -83,9 +83,9 @@ def rows(count: int, width: int) -> Tensor | None:
                 own |= offer
         except (OSError, AttributeError) as error:
             failure = str(error)
-        told = exchange(own)
-        first = told[0]
-        several_nodes = any(one["node"] != first["node"] for one in told)
+        offers = exchange(own)
+        first = offers[0]
+        several_nodes = any(one["node"] != first["node"] for one in offers)
         try:
             if "descriptor" in first and not several_nodes:
                 memory = attach(first, size)

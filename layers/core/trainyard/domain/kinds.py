@@ -141,8 +141,8 @@ def _health(event: facts.NodeHealth) -> str:
     return f"AWS's health agent says {judged}; its repair action: {event.repair_action}."
 
 
-def _kind(told: Callable[[Any], str], *wakes: WaitKind) -> Kind:
-    return Kind(told, frozenset(wakes))
+def _kind(text: Callable[[Any], str], *wakes: WaitKind) -> Kind:
+    return Kind(text, frozenset(wakes))
 
 
 _QUIET = _kind(facts.type_of)

@@ -179,8 +179,8 @@ def _until(draft: Draft, action: Action, lost: Fact) -> datetime | None:
 
 
 def _repairs(fact: NodeHealth, action: Action) -> bool:
-    told = fact.repair_action.lower()  # older facts have the backend's own spelling
-    return fact.instance_id == action.instance_id != "" and told in ("reboot", "replace")
+    announced = fact.repair_action.lower()  # older facts have the backend's own spelling
+    return fact.instance_id == action.instance_id != "" and announced in ("reboot", "replace")
 
 
 def _hold(draft: Draft, action: Action, until: datetime) -> None:

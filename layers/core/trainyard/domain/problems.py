@@ -85,8 +85,8 @@ def brief(found: Problem) -> str:
     """The detail in one line: of a log the line that names the failure, else its last line."""
     reason, _, log = found.detail.partition(_LOG)
     lines = log.splitlines()
-    told = next((line for line in reversed(lines) if "FAILED" in line), lines[-1] if lines else "")
-    return f"{reason} The lifecycle log says: {told.strip()[:400]}" if told else reason
+    shown = next((line for line in reversed(lines) if "FAILED" in line), lines[-1] if lines else "")
+    return f"{reason} The lifecycle log says: {shown.strip()[:400]}" if shown else reason
 
 
 def problem(code: str, detail: str) -> Problem:

@@ -57,8 +57,8 @@ def unsaved_runs(cluster: Cluster, cluster_facts: Iterable[Fact]) -> list[str]:
     """
     unsaved: dict[str, None] = {}
     book = Book(cluster_facts)
-    told: list[UnsavedRun | SavedRun] = book.of(UnsavedRun, SavedRun)
-    for fact in told:
+    marks: list[UnsavedRun | SavedRun] = book.of(UnsavedRun, SavedRun)
+    for fact in marks:
         if fact.generation not in (None, cluster.generation):
             continue
         if isinstance(fact, UnsavedRun):

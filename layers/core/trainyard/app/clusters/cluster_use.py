@@ -33,7 +33,7 @@ def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
         for beat in newest_heartbeats(ports, cluster.name, 1)
         if beat.cluster_arn == cluster.arn
     ]
-    told = next(
+    reported = next(
         (
             beat.other_jobs
             for beat in beats
@@ -41,7 +41,7 @@ def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
         ),
         None,
     )
-    if told is None:
+    if reported is None:
         return OtherJobs()
     used = max(
         moment
@@ -49,4 +49,4 @@ def other_jobs(ports: Ports, cluster: Cluster) -> OtherJobs:
         if moment is not None
     )
     waited = ports.clock.now() - used > timedelta(seconds=QUEUED_SECONDS)
-    return told.changed(queued=0) if waited else told
+    return reported.changed(queued=0) if waited else reported

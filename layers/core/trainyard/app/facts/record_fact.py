@@ -292,15 +292,15 @@ def _backend_event(ports: Ports, kind: str, read: BackendEvent | str) -> Recorde
             read.cluster_name,
         )
     read = _with_reason(ports, cluster, read)
-    told = sentence(read.fact)
+    line = sentence(read.fact)
     ports.clusters.record(cluster.name, read.fact)
     if not isinstance(read.fact, ClusterState):
         for run in ports.runs.on_cluster(cluster.name):
-            ports.runs.record(run.id, read.fact, told)
+            ports.runs.record(run.id, read.fact, line)
     woken = wake_cluster(ports, cluster.name, type(read.fact))
     return Recorded(
         "recorded",
-        told,
+        line,
         type_of(read.fact),
         read.fact.id,
         cluster.name,

@@ -204,8 +204,8 @@ def silent_controller(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
         id=fact_id, at=ports.clock.now(), generation=cluster.generation, reason=reason
     )
     if ports.clusters.record(cluster.name, fact):
-        told = tell_runs(ports, cluster, fact)
-        yield Swept("cluster lost", cluster.name, f"{reason} Told {len(told)} runs.")
+        informed = tell_runs(ports, cluster, fact)
+        yield Swept("cluster lost", cluster.name, f"{reason} Told {len(informed)} runs.")
 
 
 def _tell_silence(ports: Ports, cluster: Cluster, entry_id: str, last: datetime) -> None:

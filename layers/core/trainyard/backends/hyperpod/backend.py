@@ -219,9 +219,9 @@ class HyperPod:
 
     def _failed_instance(self, cluster: Cluster) -> str | None:
         """The instance that AWS's failure message names, as recorded or asked for."""
-        told = cluster.problem.detail if cluster.problem else ""
+        detail = cluster.problem.detail if cluster.problem else ""
         if (
-            not (named := _INSTANCE.search(told))
+            not (named := _INSTANCE.search(detail))
             and (known := self.describe(cluster.name)) is not None
         ):
             named = _INSTANCE.search(known.failure_message)

@@ -158,7 +158,7 @@ def _first_wrong(ports: Ports, run: Run, objects: list[ExportedObject]) -> str:
 
 
 def _finished(ports: Ports, run: Run, export: Export) -> Ended | None:
-    told = next(
+    event = next(
         (
             fact
             for fact in Book(ports.runs.facts(run.id)).of(ExportFinished)
@@ -166,10 +166,10 @@ def _finished(ports: Ports, run: Run, export: Export) -> Ended | None:
         ),
         None,
     )
-    if told is None:
+    if event is None:
         return None
-    reason = "" if told.ok else told.reason or "the agent gave no reason"
-    return Ended(reason, told.manifest_key, told.manifest_sha256)
+    reason = "" if event.ok else event.reason or "the agent gave no reason"
+    return Ended(reason, event.manifest_key, event.manifest_sha256)
 
 
 def _ask(ports: Ports, run: Run, export: Export) -> tuple[Run, Ended | None]:
