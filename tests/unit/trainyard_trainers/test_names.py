@@ -34,6 +34,7 @@ IMPORTED = [
     ("checkpointer", "checkpoints.checkpointer", "Checkpointer Files load load_own rank_file"),
     ("config", "common.config", "ConfigError build parse"),
     ("data", "loop.data", "Stream check_batch"),
+    ("loop", "loop.loop", "LoopConfig NotFinite StepResult Task Turn main show_graphs train"),
     ("exits", "common.exits", "COMPLETE MISCONFIGURED CHECKPOINT_FAILED FENCED STOPPED Fenced"),
     ("progress", "common.progress", "Progress StepReport"),
     ("seeds", "common.seeds", "seed_rank random_state restore_random_state deterministic"),
