@@ -87,7 +87,7 @@ class Command:
         ]
 
     def options(self) -> dict[str, str]:
-        """Without those that are what they are anyway: an older agent may not know them."""
+        """The options that differ from their defaults: an older agent may not know the others."""
         given = {
             _name(option): getattr(self, option.name)
             for option in fields(self)

@@ -274,7 +274,7 @@ class Backend(Protocol):
         """Upload the lifecycle bundle and create the cluster. Returns the ARN.
 
         Idempotent by the record's name and mark. Raises errors.BackendRejected with AWS's reason,
-        errors.NoCapacity, errors.ClusterNameTaken (made for nobody of us, or for another record).
+        errors.NoCapacity, errors.ClusterNameTaken (the cluster is not ours, or another record's).
         """
         ...
 
@@ -394,9 +394,9 @@ class DeadLetters(Protocol):
     """Events that on-fact failed to record, or that never reached it."""
 
     def take(self, limit: int) -> list[DeadLetter]:
-        """Up to `limit` of them, which nobody else is given for a while; [] if there is none.
+        """Up to `limit` letters, which no other caller gets for a while; [] if there is none.
 
-        What is not forgotten comes again.
+        A letter that is not forgotten comes again.
         """
         ...
 

@@ -152,7 +152,7 @@ def _next_generation(cluster: Cluster, before: Cluster) -> Cluster:
 
 
 def _cluster(item: Item) -> Cluster:
-    """The document, with the times that `touch` writes beside it laid over."""
+    """The cluster's document, with the newer times that `touch` wrote beside it."""
     cluster = unpack(Cluster, item)
     return cluster.changed(
         last_used_at=_later(cluster.last_used_at, item.get("lastUsedAt")),

@@ -58,7 +58,7 @@ class SecretKeys:
         return str(made["ARN"])
 
     def read(self, name: str, *, fresh: bool = False) -> str | None:
-        """Kept for a while in this process, so a flood of (forged) events makes few calls."""
+        """The secret, cached for a while, so that a flood of (forged) events makes few calls."""
         at, value = self._read.get(name, (0.0, None))
         if name not in self._read or self._monotonic() - at >= (
             FRESH_SECONDS if fresh or value is None else KEPT_SECONDS

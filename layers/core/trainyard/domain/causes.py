@@ -265,7 +265,7 @@ def _place(attempt: Attempt, end: AttemptEnded) -> str:
 
 
 def _early(attempt: Attempt, end: AttemptEnded) -> bool:
-    """No step is known, and not much time went by: what fails then fails again."""
+    """The attempt has no known step and ran for a short time: what fails so early fails again."""
     return (
         end.last_step is None
         and attempt.first_step_at is None

@@ -57,7 +57,7 @@ def close(draft: Draft) -> Decision:
 
 
 def _cancelled_too_late(draft: Draft) -> None:
-    """What was trained is exported and torn down in any case: a cancel has nothing left to stop."""
+    """Note a cancel that came after training: export and teardown follow in any case."""
     late = next(
         (fact for fact in draft.book.of(CancelRequested) if fact.life == draft.run.life), None
     )
@@ -70,7 +70,7 @@ def _cancelled_too_late(draft: Draft) -> None:
 
 
 def final_status(draft_outcome: str | None, has_problem: bool) -> RunStatus:
-    """A run that trained well but whose export failed has failed: its result is not there."""
+    """The run's last status: Failed also if it trained well but its result is not exported."""
     if draft_outcome == "succeeded" and has_problem:
         return "Failed"
     status = FINAL_STATUS[draft_outcome or "failed"]

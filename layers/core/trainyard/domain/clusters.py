@@ -118,9 +118,9 @@ def _failure(
 
 
 def _overdue(book: Book, late: str) -> Problem:
-    """Continuous provisioning never fails: it tries again without end.
+    """The problem of a cluster that is not ready in time.
 
-    Why it did not succeed in time, its events say.
+    Continuous provisioning never fails, but tries again without end; its events say why.
     """
     reasons = [fact.failure_message for fact in book.of(ClusterEvent) if fact.failure_message]
     capacity = [reason for reason in reasons if "sufficient capacity" in reason.lower()]

@@ -209,9 +209,9 @@ class Book:
     def lost_nodes(self) -> dict[str, NodeLost | AttemptEnded]:
         """Slurm nodes that are lost now, each with the fact that first said so.
 
-        A job's end of kind 'node' says it as NodeLost does, and may arrive first; the agent sends
-        NodeReturned after either. One that Slurm no longer knows is not lost but gone: another node
-        has taken its place, or will.
+        A job's end of kind 'node' says the same as NodeLost, and may arrive first; the agent sends
+        NodeReturned after either of them. A node that Slurm no longer knows is not lost but gone:
+        another node has taken its place, or will.
         """
         if self._lost is None:
             self._lost = self._find_lost()
@@ -259,7 +259,7 @@ class Book:
 def gone_nodes(change: NodesChanged, names: Iterable[str]) -> set[str]:
     """Those of the names that Slurm no longer had after this change of its list.
 
-    Of a long list only the newest is kept; of an older one it is known whom it removed.
+    The whole of a long list is stored only for the newest change; an older change has its removals.
     """
     return set(names) - set(change.nodes) if change.nodes else set(names) & set(change.removed)
 

@@ -129,7 +129,7 @@ def _pruned(event: events.CheckpointPruned) -> str:
 
 
 def _told(event: facts.ClusterEvent) -> str:
-    """With the reason that only DescribeClusterEvent tells."""
+    """The sentence with the reason that only DescribeClusterEvent gives."""
     reason = event.failure_message
     return (
         f"AWS: {event.description.rstrip('.')}: {reason}" if reason else f"AWS: {event.description}"

@@ -89,7 +89,7 @@ def without_exclusions(draft: Draft) -> None:
 
 
 def review_exclusions(draft: Draft, attempt: Attempt) -> None:
-    """A waiting job excludes what is bad now, not what was when it was submitted."""
+    """Let a waiting job exclude the nodes that are bad now, and not those at its submission."""
     nodes = sorted({*draft.book.lost_nodes(), *_suspects(draft, attempt)})
     if set(nodes) == set(attempt.exclude):
         return

@@ -32,7 +32,7 @@ def observe(draft: Draft) -> None:
 
 
 def _queued(draft: Draft, fact: AttemptQueued | None) -> None:
-    """While the job waits, the run's reason says for which jobs: the earlier reason was wrong."""
+    """Say in the run's reason for which jobs its job waits; an earlier reason may be wrong."""
     attempt = draft.attempt
     if fact is None or attempt is None or not attempt.waits or draft.run.outcome is not None:
         return

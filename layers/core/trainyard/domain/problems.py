@@ -76,7 +76,7 @@ _LOG = " End of the lifecycle log:\n"
 
 
 def with_log(found: Problem, tail: str) -> Problem:
-    """Lifecycle scripts fail far away: the end of their log is what a person needs."""
+    """Add the end of the lifecycle log to the problem, since a person cannot reach the node."""
     text = f"{_LOG}{tail}" if tail else " The lifecycle log is empty."
     return found.changed(detail=f"{found.detail.rstrip('.')}.{text}")
 

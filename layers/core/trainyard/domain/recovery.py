@@ -299,7 +299,7 @@ def _next_number(draft: Draft) -> int:
 
 
 def _replace_others(draft: Draft) -> None:
-    """Nodes that were lost while no attempt ran are asked for again too."""
+    """Ask for new nodes also in place of those that were lost while no attempt ran."""
     for node, fact in draft.book.lost_nodes().items():
         if draft.handle_once(f"{fact.id}-{node}"):
             draft.act(causes.replacement(fact, node, causes.instance_of(fact, node)))
@@ -372,7 +372,7 @@ def _bystanders(draft: Draft, attempt: Attempt) -> None:
 
 
 def _export(draft: Draft) -> None:
-    """A person asked for an export while the run trains."""
+    """Plan an export that a person asked for while the run trains."""
     for request in draft.book.of(ExportRequested):
         if request.life == draft.run.life and draft.handle_once(request.id):
             draft.change(export=Export(id=request.id, requested_at=request.at))

@@ -100,7 +100,7 @@ def wanted(run: Run) -> bool:
 
 
 def overdue(cluster: Cluster, owner: Run) -> bool:
-    """The run that owns the cluster is over, its policy asks for deletion, nobody deletes."""
+    """The run that owns the cluster is over and wanted its deletion, but nothing deletes it."""
     ours = cluster.owner_run == owner.id and owner.cluster_generation in (None, cluster.generation)
     # A cluster that stays because no result was found is deleted when it is idle, as any other.
     return (

@@ -92,11 +92,11 @@ def _agent_event(ports: Ports, envelope: Mapping[str, Any]) -> Recorded:
 
 
 def _unbelieved(ports: Ports, cluster: Cluster, kind: str, detail: Mapping[str, Any]) -> str:
-    """'' if the cluster's own agent said this, or why it is not believed.
+    """'' if the cluster's own agent sent this event, or why we do not believe it.
 
-    Only who holds its key speaks for a cluster: every node of every cluster may put events on the
-    bus. A cluster that was made before agents signed is believed unsigned. The key is looked up
-    again once, because another cluster of this name may have had another one.
+    Every node of every cluster may put events on the bus, so only a sender with the cluster's key
+    speaks for it. A cluster that was made before agents signed is believed unsigned. The key is
+    looked up again once, because an earlier cluster of this name had another key.
     """
     if not cluster.signs_events:
         return ""
@@ -190,20 +190,18 @@ def _cluster_fact(ports: Ports, cluster: Cluster, event: AgentEvent) -> Recorded
 
 
 def _as_met_by(run: Run, event: AgentEvent) -> AgentEvent:
-    """What happened on a cluster met the attempt of one of its runs.
-
-    To the others it says nothing of any.
-    """
+    """The event as this run records it: only the run whose attempt it met keeps the attempt."""
     if attempt_of(event) is None or getattr(event, "run_id", None) == run.id:
         return event
     return event.changed(run_id=None, attempt=None)
 
 
 def _listed(ports: Ports, run: Run, event: CheckpointCommitted | CheckpointPruned) -> Recorded:
-    """No fact: a long run commits a hundred thousand, and every decision reads all facts.
+    """Keep a checkpoint in the run's list, and not as a fact.
 
-    It reads the newest checkpoints instead. An ended run's list is kept true, too: the last ones
-    are verified, and the oldest pruned, after the job's end was reported.
+    Every decision reads all facts, and a long run commits a hundred thousand checkpoints; decisions
+    read only the newest of them. An ended run's list is kept true, too: the agent verifies the last
+    checkpoints, and prunes the oldest, after it has reported the job's end.
     """
     ports.runs.put_checkpoint(run.id, _checkpoint(event))
     if isinstance(event, CheckpointCommitted):  # the removal of an old checkpoint is no news
@@ -232,10 +230,10 @@ def _run_fact(ports: Ports, run: Run, event: AgentEvent) -> Recorded:
 
 
 def _placed(event: AgentEvent, made_at: datetime, now: datetime) -> AgentEvent:
-    """The event at a time that it can have happened at by our clock.
+    """The event with a time that our clock allows: after its cluster was made, not in the future.
 
-    After its cluster was made, and not in the future. A node's clock may be wrong. Then the event
-    happened when it came, as far as anybody knows, and every time in it moves along.
+    A node's clock may be wrong. Then we take the time at which the event came, and move every other
+    time in it by as much.
     """
     if made_at <= event.at <= now:
         return event

@@ -39,15 +39,15 @@ def silent_since(ports: Ports, cluster: Cluster) -> datetime | None:
 
 
 def still(ports: Ports, run_id: str, next_: Next) -> bool:
-    """Whether the run would still go that way.
+    """Whether the run's next step would still be this one.
 
-    Asked after a failure: repeating it may have lost its sense meanwhile.
+    A step asks that after a failure: it may no longer make sense to repeat it.
     """
     return think(ports, ports.runs.get(run_id)).next == next_
 
 
 def think(ports: Ports, run: Run) -> Decision:
-    """Decide on the stored state of now; nothing is saved."""
+    """Decide from the state that is stored now; nothing is saved."""
     cluster = cluster_of(ports, run)
     facts = ports.runs.facts(run.id)
     if cluster is not None:

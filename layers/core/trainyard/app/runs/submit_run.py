@@ -84,7 +84,8 @@ def body_hash(spec: RunSpec) -> str:
 def check_cluster(ports: Ports, spec: RunSpec) -> Cluster | None:
     """Refuse a run whose cluster cannot serve it.
 
-    A named one may be unknown, going away, too small, or of the wrong kind; its own in no network.
+    A named cluster may be unknown, on its way out, too small, or of the wrong kind; a run's own
+    cluster may have no network.
     """
     if spec.cluster.spec is not None:
         check_spec(ports, spec.cluster.spec, "cluster.spec.")

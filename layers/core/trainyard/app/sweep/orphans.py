@@ -61,9 +61,9 @@ def suspects(ports: Ports) -> Sequence[Suspect]:
 
 
 def _settled(ports: Ports, seen: BackendCluster) -> bool:
-    """Old enough that its record must be there, and there still.
+    """Whether the cluster is so old that its record must be there, and still exists.
 
-    A list may be older than the truth.
+    We ask for it again, because AWS's list may be old.
     """
     if seen.created_at is None or ports.clock.now() - seen.created_at < timedelta(
         seconds=ports.config.orphan_seconds
@@ -106,7 +106,7 @@ def _heard(ports: Ports, seen: BackendCluster) -> bool:
 
 
 def _few(found: Sequence[Suspect], tagged: int) -> Sequence[Suspect]:
-    """Each may be proven, but many at once are not believed: then none is deleted."""
+    """Keep all orphans if they are many at once: then we doubt even what is proven of each."""
     proven = sum(not suspect.kept for suspect in found)
     if proven <= orphans.allowed(tagged):
         return found

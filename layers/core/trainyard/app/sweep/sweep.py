@@ -55,9 +55,9 @@ class Swept:
 
 
 def sweep(ports: Ports) -> list[Swept]:
-    """Do every duty for everything it looks after.
+    """Do every duty for each of its items.
 
-    What fails is reported and keeps nothing else from its turn.
+    The sweep reports a duty that fails for an item, and goes on with the next.
     """
     done: list[Swept] = []
     for listing, duty in DUTIES:
@@ -329,7 +329,7 @@ def _run(ports: Ports, run_id: str) -> Run | None:
 
 
 def stray_job(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
-    """A job whose run is over: its controller could not be reached when it was to be stopped."""
+    """Stop a job whose run is over: nobody could reach its controller when the run ended."""
     if cluster.status != "Ready":
         return
     for beat in newest_heartbeats(ports, cluster.name, 1):
@@ -389,7 +389,7 @@ def left_over(ports: Ports, remains: Remains) -> Iterator[Swept]:
 
 
 def _in_use(ports: Ports, remains: Remains) -> bool:
-    """A record may be lost, old, or ahead of AWS.
+    """Ask AWS, because a record may be lost, old, or ahead of AWS.
 
     Nothing is removed while AWS has a cluster of this name.
     """
@@ -402,10 +402,7 @@ def _in_use(ports: Ports, remains: Remains) -> bool:
 
 
 def unneeded_wait(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
-    """The wait of a machine that makes a cluster which someone deletes.
-
-    Its wake-up may have been lost.
-    """
+    """End the wait of a machine whose cluster is being deleted; its wake-up may have been lost."""
     wait = ports.waits.get(names.cluster_owner(cluster.name))
     if cluster.status == "Deleting" and wait is not None and wait.woken_at is None:
         wake_cluster(ports, cluster.name)
@@ -413,10 +410,7 @@ def unneeded_wait(ports: Ports, cluster: Cluster) -> Iterator[Swept]:
 
 
 def dead_letter(ports: Ports, letter: DeadLetter) -> Iterator[Swept]:
-    """An event that on-fact failed to record, or that never reached it.
-
-    Recorded now, late as it is.
-    """
+    """Record, late, an event that on-fact failed to record or that never reached it."""
     try:
         result = _recorded_late(ports, letter.body)
     except TrainyardError:

@@ -113,7 +113,7 @@ class HyperPod:
         return None if answer["ClusterStatus"] == "Deleted" else _backend_cluster(name, answer)
 
     def event_reason(self, name: str, event_id: str) -> str:
-        """EventBridge delivers an event's metadata as null.
+        """Ask AWS for the event's reason: EventBridge delivers an event's metadata as null.
 
         A cluster without continuous provisioning has no events to describe.
         """

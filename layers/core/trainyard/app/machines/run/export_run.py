@@ -103,9 +103,9 @@ def conclude(ports: Ports, run: Run, export: Export, ended: Ended) -> Export:
 
 
 def _lacking(ports: Ports, run: Run, export: Export, manifest: ExportManifest) -> str:
-    """An export of an empty directory verifies, too.
+    """What the run's last export lacks: the final model, or the newest checkpoint that we know of.
 
-    '' if the last one holds the final model or the newest checkpoint that we know of.
+    '' if it lacks nothing. This is needed because an export of an empty directory verifies, too.
     """
     if not export.final or manifest.final_model or run.spec.export.checkpoints == "none":
         return ""
