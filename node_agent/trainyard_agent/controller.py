@@ -189,7 +189,7 @@ class Controller:
         self._store.close()
 
     async def _attempt_ended(self, attempt: Attempt) -> None:
-        """Once more for the checkpoints it committed last; its log goes to S3."""
+        """Look once more for its last checkpoints, and upload its log to S3."""
         await self._checkpoints.look_at(attempt)
         await self._run_logs.upload(attempt)
 
@@ -234,7 +234,7 @@ class Controller:
         self._attempts.changed.clear()
 
     def _heartbeat(self) -> int:
-        """Returns in how many events it went."""
+        """Send a heartbeat; returns the number of its events."""
         samples, runs = self._table.samples(self._sampler.take()), self._attempts.samples()
         dropped = self._store.dropped_samples
         parts = portions(samples, runs)

@@ -131,9 +131,10 @@ async def serve(config: AgentConfig, key: bytes) -> None:
 async def make_controller(
     config: AgentConfig, key: bytes, sampler: Sampler, health: Health, stop: asyncio.Event
 ) -> Controller | None:
-    """Waits where the disk has no room for the outbox. None: stopped.
+    """The controller; None if the agent was stopped before.
 
-    To die and be started again each second would cost the node more.
+    It waits while the disk has no room for the outbox. To die and be started again each second
+    would cost the node more.
     """
     from trainyard_agent.controller import (
         Controller,
@@ -185,14 +186,14 @@ def break_off(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 def end(message: str, error: BaseException | None) -> None:
-    """Half an agent is worse than none for a second."""
+    """End the whole agent; it is started again. Half an agent is worse than none for a second."""
     log.critical("%s; the agent ends and is started again", message, exc_info=error)
     logging.shutdown()
     os._exit(70)
 
 
 def thread_broke(thread: threading.ExceptHookArgs) -> None:
-    """Without its outbox's thread an agent looks alive and reports nothing."""
+    """End the agent when its outbox's thread breaks: it would look alive and report nothing."""
     end(f"the thread {thread.thread and thread.thread.name} broke", thread.exc_value)
 
 

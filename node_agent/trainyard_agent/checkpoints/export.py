@@ -226,7 +226,7 @@ class Exports:
         return Exporting("running")
 
     def resume(self) -> None:
-        """After a restart."""
+        """Go on, after a restart, with the exports that were running."""
         query = "SELECT run, id, destination, checkpoints FROM exports WHERE state = 'running'"
         for run_id, export_id, destination, selection in self._reporter.store.connection.execute(
             query
@@ -300,7 +300,7 @@ class Exports:
         )
 
     async def _seen(self, look: Callable[[], T], last: Callable[[], T] | None = None) -> T:
-        """What cannot be read just now is no reason to fail.
+        """Wait for what cannot be read just now, instead of failing.
 
         A file system that fails over is back within minutes. `last`: the last look.
         """
@@ -317,8 +317,8 @@ class Exports:
     ) -> tuple[Plan, list[ExportedObject]]:
         """Checkpoints and the final model.
 
-        A trainer prunes while it trains: what vanishes is left out, and if all did, it is tried
-        anew.
+        A trainer prunes while it trains. Checkpoints that vanish are left out; if all of them
+        vanish, we begin anew.
         """
         for _ in range(PLANS):
             plan = await self._planned(root, run_id, directory, selection)

@@ -66,10 +66,11 @@ def output(root: Path) -> Found:
 
 
 def working(root: Path, checkpoint_directory: str) -> Found:
-    """What is in the run's directory and not ours, then what the attempts left, newest first.
+    """Files in the run's directory that are not ours, then those in the attempts' working
+    directories, newest attempt first.
 
-    They left it in their working directories. Not: what the submission brought there, and
-    checkpoints, which are verified and exported as such.
+    The files of the submission are left out. So are checkpoints, which are verified and exported as
+    such.
     """
     found = Found()
     ours = {root / name for name in (OUTPUT_NAME, "attempts", "final", "fence", "fence.lock")}
@@ -101,9 +102,9 @@ def _take(files: Iterable[OwnFile], found: Found) -> None:
 
 
 def _checkpoint_of_ours(path: Path, checkpoints: Path) -> bool:
-    """Committed ones, and those (hidden) that are being written or removed.
+    """Whether this is a checkpoint, committed or (hidden) being written or removed.
 
-    A program may keep others beside them.
+    A program may keep other files beside the checkpoints.
     """
     return path.parent in (checkpoints, checkpoints.parent) and (
         path.name.startswith(".") or bool(NAME.match(path.name))
@@ -188,7 +189,7 @@ def _walk(
 
 
 def _stays(link: Path, top: Path) -> bool:
-    """Whether what a link means is exported anyway, under its own name."""
+    """Whether the target of a link is exported anyway, under its own name."""
     try:
         return link.resolve(strict=True).is_relative_to(top.resolve())
     except (OSError, RuntimeError):

@@ -139,9 +139,9 @@ class JobControl:
         return unready
 
     async def exclude(self, run_id: str, number: int, nodes: Sequence[str]) -> Excluded:
-        """Which nodes the attempt's waiting job must not use, all of them.
+        """Set all nodes that the attempt's waiting job must not use.
 
-        One that runs or ended keeps what it had.
+        A job that runs or has ended keeps its nodes.
         """
         async with self._locks[run_id]:
             attempt = self._attempts.known.get((run_id, number))
@@ -182,9 +182,9 @@ class JobControl:
         return body
 
     async def _end_older(self, run_id: str, number: int) -> None:
-        """SIGKILL what older attempts left on every node that answers.
+        """Kill what older attempts left on every node that answers.
 
-        What is on a silent node is kept out by the fence.
+        Processes on a silent node cannot commit, because of the fence.
         """
         older = [a for (run, n), a in self._attempts.known.items() if run == run_id and n < number]
         if number > 1 or older:
@@ -196,7 +196,7 @@ class JobControl:
             log.info("%s: leftovers killed: %s", run_id, killed)
 
     def _prepare(self, attempt: Attempt, bundle: JobBundle, hosts: dict[str, str]) -> Path:
-        """In a thread: files, then the fence."""
+        """Write the attempt's files, then raise the fence; it runs in a thread."""
         root = run_dir(self._config, attempt.run_id)
         root.mkdir(parents=True, exist_ok=True)
         script = write_attempt(attempt.directory, bundle, self._config, hosts)
@@ -204,7 +204,7 @@ class JobControl:
         return script
 
     def node_linked(self, name: str, first: bool) -> None:
-        """`first`: it is set up now, so a job in Slurm's queue that spared it may use it."""
+        """Take note of a linked node. `first`: it is set up now, so waiting jobs may use it."""
         self._hosts.members_changed()
         if first:
             for attempt in self._attempts.active():
@@ -227,9 +227,9 @@ class JobControl:
                 log.warning("%s: its job may still not use %s: %s", attempt, name, error)
 
     async def _set_down(self, nodes: list[str]) -> None:
-        """Slurm then ends what ran on the dead node, instead of waiting for it.
+        """Set dead nodes down: Slurm then ends what ran there, instead of waiting for it.
 
-        One that is back meanwhile stays up.
+        A node that is back meanwhile stays up.
         """
         if nodes:  # HyperPod may have begun a moment ago to repair one of these nodes
             self._table.take(await self._slurm.nodes())
@@ -253,9 +253,9 @@ class JobControl:
         return found
 
     async def _cancel_older(self, run_id: str, number: int) -> None:
-        """After the new job is in: older jobs that still wait or run are ended.
+        """End older jobs that still wait or run, after the new job is submitted.
 
-        Before it, this would cost seconds (measured).
+        To end them first would cost seconds (measured).
         """
         new = self._attempts.known[run_id, number]
         for (run, n), older in list(self._attempts.known.items()):
@@ -304,9 +304,9 @@ class JobControl:
                 self._background.spawn(self._cancel_older(run_id, newest.number))
 
     def _recall(self) -> None:
-        """Without a memory, since its file was damaged.
+        """Find attempts on the shared filesystem, because the store's file may have been damaged.
 
-        The newest attempt of each run on the shared filesystem may have a job.
+        The newest attempt of each run may have a job.
         """
         for path in runs_root(self._config).glob("run-*/attempts/*/bundle.json"):
             run_id, number = path.parents[2].name, path.parent.name

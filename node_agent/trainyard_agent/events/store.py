@@ -92,9 +92,9 @@ class Store:
         self._claim_room()
 
     def _claim_room(self) -> None:
-        """Pages of the file, and blocks of its log.
+        """Claim pages of the file and blocks of its log.
 
-        They are written in place from now on, also on a disk that is full.
+        SQLite writes them in place from now on, also when the disk is full.
         """
         with contextlib.suppress(sqlite3.OperationalError):
             self._transact(
@@ -159,7 +159,7 @@ class Store:
         return True
 
     def _commit(self, change: Change, *, reserve: bool = True) -> None:
-        """Commit; where the disk is full, first the samples give way, then the reserve.
+        """Commit; if the disk is full, first drop samples, then use the reserve.
 
         Raises sqlite3.OperationalError.
         """
@@ -217,7 +217,7 @@ class Store:
 
     @property
     def dropped_samples(self) -> int:
-        """Of this file, ever."""
+        """How many samples were dropped since the file was made."""
         return int(self.flag("dropped-samples") or 0) + self._dropped
 
     def trim_samples(self) -> None:
@@ -247,9 +247,9 @@ class Store:
 
 
 def set_damaged_aside(path: Path) -> None:
-    """A file that SQLite cannot read would end every agent that starts.
+    """Move a file away that SQLite cannot read: it would end every agent that starts.
 
-    What it held is asked of the shared filesystem and Slurm again.
+    The agent asks the shared filesystem and Slurm again for what the file held.
     """
     if not path.exists():
         return

@@ -73,7 +73,7 @@ def wanted(text: str, workers: int, epilog: str | None) -> dict[str, str]:
 
 
 def additions(text: str) -> dict[str, str]:
-    """What the cluster may have already, and then keeps."""
+    """Settings that the cluster keeps if it has them already."""
     found = found_in(text)
     settings = {} if "epilog" in found else {"Epilog": EPILOG}
     scheduler = found.get("schedulerparameters", "")

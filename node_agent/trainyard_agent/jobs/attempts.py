@@ -190,7 +190,7 @@ class Attempts:
 
 
 def activity_on(node: str, attempts: Collection[Attempt], now: float) -> Activity | None:
-    """Of those that use the node or did a moment ago, the one that says most about it.
+    """Of the attempts that use the node, or did a moment ago, the one that says most about it.
 
     Attempts' numbers count within a run.
     """
@@ -208,8 +208,8 @@ def activity_on(node: str, attempts: Collection[Attempt], now: float) -> Activit
 def leftovers_on(node: str, attempts: Collection[Attempt]) -> list[tuple[str, int, list[str]]]:
     """What the node may still run of attempts that are over, as activity.Jobs says.
 
-    Never the newest attempt of a run while that goes on, nor a job whose number another run has by
-    now.
+    It leaves out the newest attempt of a run while that goes on, and a job whose number another run
+    has by now.
     """
     newest: dict[str, int] = {}
     for attempt in attempts:

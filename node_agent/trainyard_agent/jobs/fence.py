@@ -58,9 +58,9 @@ def _lock(descriptor: int, run_dir: Path) -> None:
 
 
 def read_fence(run_dir: Path) -> int:
-    """0 if there is none.
+    """The fence's number; 0 if there is no fence.
 
-    Where a torn one says nothing of use, the newest attempt that has a directory.
+    If the file is torn, it is the number of the newest attempt that has a directory.
     """
     stored = _stored(run_dir)
     return _newest_started(run_dir) if stored is None else stored

@@ -77,14 +77,14 @@ def seconds_between_looks(nodes: Collection[str]) -> float:
 
 
 def mark(directory: Path) -> None:
-    """Before the job is ended.
+    """Write the mark, before the job is ended.
 
-    An agent that is restarted just then would else take our scancel for a person's.
+    Without it an agent that is restarted just then would take our scancel for a person's.
     """
     with contextlib.suppress(OSError):
         (directory / _MARK).touch()
 
 
 def is_marked(directory: Path) -> bool:
-    """Not, as far as anybody can say, where that cannot be read."""
+    """Whether the mark is there; False also where the directory cannot be read."""
     return os.path.exists(directory / _MARK)

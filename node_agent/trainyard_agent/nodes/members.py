@@ -153,7 +153,7 @@ def partition_sizes(names: Iterable[str], nodes: Mapping[str, SlurmNode]) -> dic
 
 
 def drained_by_mistake(node: SlurmNode) -> bool:
-    """Slurm drained it for a job's number that it gave out twice, and no job runs there now."""
+    """Whether Slurm drained the node, now idle, because it gave a job's number out twice."""
     drained = node.base in ("idle", "down") and "drain" in node.flags and not node.under_repair
     return drained and node.reason.lower().startswith(DUPLICATE)
 

@@ -137,9 +137,9 @@ class SilenceWatch:
         return min(look, questions.pause(now, silent, calm=calm))
 
     def _census(self, now: float) -> Census:
-        """Kept for a moment.
+        """The census, which is kept for a moment.
 
-        For each of thousands of silent nodes to go through all of them, a second is too short.
+        To count all nodes anew for each of thousands of silent nodes would take too long.
         """
         nodes = self._table.nodes
         if now - self._counted.at > CENSUS_SECONDS_A_NODE * len(nodes):
@@ -210,7 +210,7 @@ class SilenceWatch:
 
 
 def _unasked(node: Node) -> bool:
-    """It is linked, and its silence is not being looked into."""
+    """Whether the node is linked and not under suspicion."""
     return node.connected and node.questions is None
 
 
@@ -255,7 +255,7 @@ def signals_of(
 def why_not_lost(
     activity: Activity | None, evidence: NodeEvidence, *, held: bool, now: float
 ) -> str:
-    """Why a node counts as silent only, where its slurmd does not say so; '' where it does."""
+    """Why a node counts only as silent, and not as lost; '' where slurmd's answer shows it."""
     if held:
         return "no other node is heard either, so it may be this controller's own link"
     if evidence.scheduler == "up" or activity is None or activity.stepped_at is None:
