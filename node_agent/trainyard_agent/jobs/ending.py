@@ -95,8 +95,7 @@ class Ending:
         )
 
     async def _await_evidence(self, attempt: Attempt, job: Job | None) -> Job | None:
-        """Wait, but not long, until no node of a failed job is in doubt and Slurm has decided.
-        """
+        """Wait, but not long, until no node of a failed job is in doubt and Slurm has decided."""
         began = time.monotonic()
         failed = job is None or job.state != "COMPLETED"
         if failed:

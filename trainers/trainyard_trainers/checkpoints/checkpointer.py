@@ -36,7 +36,7 @@ Files = Mapping[str, object]
 
 
 def rank_file(rank: int) -> str:
-    """Name of the file in which a rank keeps what is its own: random state, data position."""
+    """Name of the file with a rank's own state: its random state and its position in the data."""
     return f"rank-{rank:05d}.pt"
 
 
@@ -46,8 +46,8 @@ def load(saved: Saved, name: str) -> Any:
 
 
 def load_own(saved: Saved, seed: int) -> Any:
-    """What this rank kept (`rank_file`), its random state restored; every trainer's `restore` uses
-    it.
+    """Load this rank's own state (`rank_file`) and restore its random state; every trainer's
+    `restore` uses it.
 
     On another number of ranks no rank has a file of its own: each takes that of rank 0 for the
     position in the data, draws new random numbers, and rank 0 says so.
@@ -85,7 +85,7 @@ class _Flight:
 
     @property
     def over(self) -> bool:
-        """Whether this rank has no more to hear."""
+        """Whether this rank's writer has nothing more to report."""
         return self.word not in ("", "written") or (
             self.word == "written" and not self.part.commits
         )
@@ -229,7 +229,7 @@ class Checkpointer:
             self._land(must=False)
 
     def wait(self) -> None:
-        """Until the save that is on its way, if any, is committed or has failed."""
+        """Wait until the save that is on its way, if any, is committed or has failed."""
         if self._flight is not None:
             self._land(must=False)
 

@@ -68,7 +68,7 @@ class Answer(NamedTuple):
     reason: str = ""
 
     def last_of(self, part: Part) -> bool:
-        """Whether the writer has no more to say of this part."""
+        """Whether the writer reports nothing more of this part."""
         return self.serial == part.serial and (self.word != "written" or not part.commits)
 
 
@@ -100,8 +100,8 @@ def content_writer(content: object) -> checkpoint.Writer:
 
 
 def _canonical(content: object) -> object:
-    """The same values once pickled and read: which equal strings are one object would show in the
-    bytes.
+    """The same values, pickled and read once: else the bytes would show which equal strings are one
+    object.
     """
     tensors: list[torch.Tensor] = []
     known: dict[object, Placed] = {}
@@ -123,7 +123,7 @@ def _canonical(content: object) -> object:
 
 
 def _alone(tensor: torch.Tensor) -> torch.Tensor:
-    """Without what it shares memory with: of a view torch.save would write everything around it,
+    """The tensor in memory of its own: of a view torch.save would write all the memory around it,
     too.
     """
     alone = (

@@ -87,7 +87,7 @@ class Gathered:
         torch.sum(torch.stack(self._rows), 0, out=self.total.tensor)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Close nothing: this reduction holds nothing."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ class Shared:
                 self._look_around(marks, expected, now - began)
 
     def _look_around(self, marks: memoryview, expected: bytes, waited: float) -> None:
-        """After a while: is everybody still there?"""
+        """After a while of waiting, check that all other ranks are still there."""
         if self._peers is not None:
             self._peers.check()
         if waited > DEADLINE_SECONDS:
@@ -333,7 +333,7 @@ class Peers:
             self._poll.register(descriptor, select.POLLIN)
 
     def check(self) -> None:
-        """Raises ConnectionError when one is gone."""
+        """Check that all are there. Raises ConnectionError when one is gone."""
         if gone := [str(self._ranks[descriptor]) for descriptor, _ in self._poll.poll(0)]:
             time.sleep(_CAUSE_FIRST_SECONDS)
             raise ConnectionError(

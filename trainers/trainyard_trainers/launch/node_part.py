@@ -73,7 +73,7 @@ def _set_environment(job: Job, on_loopback: bool) -> None:
 
 
 def _child(job: Job, node: Node, pipe: int) -> NoReturn:
-    """The process in which the job runs; its end, as it saw it itself, goes through the pipe."""
+    """The process in which the job runs; it reports its own end through the pipe."""
     allocation = Allocation.of(job, node)
     _set_environment(job, allocation.on_loopback)
     try:
@@ -201,8 +201,8 @@ def _enter_environment(job: Job) -> Failure | None:
 
 
 def _keep_room(report: Path) -> Path:
-    """A file that is given up for the report of the end, which is wanted most when the shared
-    filesystem is full.
+    """A file that takes up room and is removed for the report of the end: that report is needed
+    most when the shared filesystem is full.
     """
     room = report.with_name(f".{report.stem}.room")
     with contextlib.suppress(OSError):

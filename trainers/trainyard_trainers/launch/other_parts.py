@@ -57,7 +57,7 @@ class OtherParts:
             os.kill(self._child, signal.SIGKILL)
 
     def blamed_for(self, end: Failure) -> Failure:
-        """What was killed here was killed because of them."""
+        """The end, blamed on the failed part if this part was killed because of it."""
         if not self._ended_it or end.signal != signal.SIGKILL:
             return end
         return Failure(

@@ -109,8 +109,8 @@ def run(command: Sequence[str], before: Callable[[], None] = lambda: None) -> No
 
 
 def _await_others(attempt_dir: Path) -> None:
-    """Launchers kill the ranks that are left when one ends with a code other than 0; those may
-    still be saving.
+    """Wait for the other ranks: when one rank ends with a code other than 0, launchers kill the
+    others, which may still be saving.
     """
     deadline = time.monotonic() + _SAVE_SECONDS
     while time.monotonic() < deadline and any(

@@ -73,8 +73,8 @@ class Turn:
 
     @property
     def vote(self) -> Tensor:
-        """Made when it is first asked for: a task with a reduction of its own may be done in less
-        time than a tensor takes.
+        """The votes as a tensor, which is made at the first use: a task with a reduction of its own
+        may be done in less time than that takes.
         """
         if self._vote is None:
             self._vote = torch.tensor(self.votes, dtype=torch.float64)
@@ -296,8 +296,8 @@ class _Run:
 
 
 def _restore(task: Task, saved: Saved) -> None:
-    """Raises ConfigError where the checkpoint is of another job, and CheckpointFailed where nothing
-    can be made of it.
+    """Give the task its state. Raises ConfigError for a checkpoint of another job, and
+    CheckpointFailed for one that the task cannot read.
     """
     try:
         task.restore(saved)

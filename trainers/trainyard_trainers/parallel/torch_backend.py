@@ -319,7 +319,7 @@ class TorchBackend(PlainLayers):
         return float(total.sqrt())
 
     def mark_step(self) -> None:
-        """Nothing waits to be run: this device is not lazy."""
+        """Do nothing: this device is not lazy, so nothing waits to be run."""
 
     # -- checkpoints ------------------------------------------------------------------------------
     def _weights(self) -> dict[str, Tensor]:

@@ -174,7 +174,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _restore_tmpdir() -> None:
-    """What the job itself has: the daemon's is Open MPI's alone, and goes with it."""
+    """Give the rank the job's own TMPDIR: the daemon's is for Open MPI alone, and ends with it."""
     if theirs := os.environ.pop(_TMPDIR, ""):
         os.environ["TMPDIR"] = theirs
     else:
