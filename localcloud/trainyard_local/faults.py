@@ -210,7 +210,7 @@ def _pass(cluster: LocalCluster, node: Node, kind: str, seconds: float) -> None:
 
 
 def heal_node(cluster: LocalCluster, request: Mapping[str, Any]) -> dict[str, Any]:
-    """End whatever befell the node and can pass."""
+    """End every fault of the node that can pass."""
     node = _node(cluster, request)
     for fault in node.faults().values():
         fault.end()

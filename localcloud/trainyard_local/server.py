@@ -98,7 +98,7 @@ def _explain(error: Exception) -> str:
 
 
 def _kind(error: Exception) -> str:
-    """What the one who called `up` may do about it."""
+    """What the caller of `up` may do about the error."""
     from sam_on_moto.template.intrinsics import TemplateError
     from sam_on_moto.wire.server import PortTaken
     from trainyard_local.machines.host import Impossible
@@ -110,7 +110,7 @@ def _kind(error: Exception) -> str:
 
 
 def _disk_full(error: Exception) -> bool:
-    """Of a whole tree's copies shutil knows the words only."""
+    """Whether a disk is full; of errors in copying a tree shutil keeps only the words."""
     return isinstance(error, OSError) and (
         error.errno == errno.ENOSPC
         or (error.errno is None and os.strerror(errno.ENOSPC) in str(error))

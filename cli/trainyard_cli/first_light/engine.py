@@ -177,7 +177,7 @@ class FirstLight:
                 return
 
     def _attempts(self) -> list[Json]:
-        """What became of each try to train, and why; it shows what the disturbance cost."""
+        """How each attempt to train ended, and why; it shows what the disturbance cost."""
         wanted = ("number", "nodes", "resumedFrom", "outcome", "reason")
         try:
             return [{name: one.get(name) for name in wanted} for one in self._world.attempts]
@@ -346,7 +346,7 @@ class FirstLight:
         self._write()
 
     def _write(self) -> None:
-        """Where the file cannot be written any more, the teardown goes on."""
+        """Write the file; if that is not possible any more, the teardown goes on."""
         try:
             self._record.write()
         except TrainyardError as error:
@@ -379,6 +379,6 @@ def _brief(problem: TrainyardError) -> str:
 
 
 def _weaker(before: Json | None, seen: Seen) -> bool:
-    """What was seen once stays, unless it is worse now; not-seen says less than anything."""
+    """Whether an earlier answer is stronger: broken before held, and held before not-seen."""
     order = ("not-seen", "held", "broken")
     return before is not None and order.index(seen.verdict) < order.index(before["verdict"])

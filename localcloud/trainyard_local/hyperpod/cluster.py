@@ -315,7 +315,7 @@ class LocalCluster:
         return killed
 
     def notice_later(self, node: Node) -> None:
-        """HyperPod itself notices only after a while that an instance does not answer."""
+        """Mark, after a while, an instance that does not answer, as HyperPod does."""
 
         def notice() -> None:
             self.closing.wait(self.settings.notice_seconds)
@@ -326,7 +326,7 @@ class LocalCluster:
         self.in_background(notice)
 
     def healed(self, node: Node) -> None:
-        """It answers again: what was noticed of it is over."""
+        """Remove that mark: the instance answers again."""
         if node.answers and node.status == "Failure" and node.message == _silence(node):
             node.status, node.message = "Running", ""
 

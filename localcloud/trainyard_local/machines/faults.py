@@ -79,7 +79,7 @@ def _end(node: MachineNode, name: str) -> Callable[[], None]:
 
 
 def _healed(node: MachineNode, end: Callable[[], object]) -> None:
-    """A node that is off has nothing to heal."""
+    """End the fault; a node that is off has nothing to heal."""
     if node.init:
         end()
     node.silenced = False

@@ -51,7 +51,7 @@ class Names:
                 self._socket.sendto(self._answer(question, peer[0]), peer)
 
     def _answer(self, question: bytes, asker: str) -> bytes:
-        """A records only; see RFC 1035, section 4."""
+        """The answer to a question, A records only; see RFC 1035, section 4."""
         (number,) = struct.unpack_from("!H", question)
         name, end = _name(question)
         (kind,) = struct.unpack_from("!H", question, end)

@@ -89,7 +89,7 @@ class Node:
 
     @property
     def answers(self) -> bool:
-        """Whether anything on it could answer anybody."""
+        """Whether any process on the node could answer."""
         return self.powered and not self.frozen
 
     @property
@@ -194,7 +194,7 @@ class Node:
                 return f"did not finish within {timeout_seconds:g} seconds"
 
     def forbid_sudo(self) -> None:
-        """From now on who has a session may not become root."""
+        """Forbid sessions to become root from now on."""
         (self.root / "usr/bin/sudo").write_text(
             "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n"
         )
@@ -233,7 +233,7 @@ class Node:
         )
 
     def faults(self) -> dict[str, NodeFault]:
-        """What can befall this kind of node, by the name of the fault. Other kinds offer others."""
+        """The faults of this kind of node, by name; other kinds have others."""
         return {
             "freeze-node": NodeFault(lambda _request: self.freeze(), self.thaw),
             "freeze-agent": NodeFault(lambda _request: self.freeze_agent(), self.thaw),
